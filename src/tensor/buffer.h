@@ -1,0 +1,129 @@
+// Memory of tensors: reference-counted buffers and the allocator that recycles
+// them.
+#ifndef SLUICE_TENSOR_BUFFER_H_
+#define SLUICE_TENSOR_BUFFER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace sluice {
+
+// A block of memory shared by the tensors that view it (slices, reshapes).
+// Owned by its references: the last Unref frees it. Thread-safe counts; the
+// contents belong to whoever may write by the rules of the executor (one owner,
+// or nobody writes).
+class Buffer {
+ public:
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void Ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void Unref() {
+    // The only owner need not pay for an atomic read-modify-write.
+    if (refs_.load(std::memory_order_acquire) == 1 ||
+        refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      Free();
+  }
+  bool unique() const { return refs_.load(std::memory_order_acquire) == 1; }
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ protected:
+  Buffer(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  virtual ~Buffer() = default;
+  virtual void Free() { delete this; }
+  void set_data(void* data) { data_ = data; }
+
+ private:
+  std::atomic<int32_t> refs_{1};
+  void* data_;
+  size_t bytes_;
+};
+
+// Elements that are C++ objects (strings, resources, variants).
+template <typename T>
+class ObjectBuffer final : public Buffer {
+ public:
+  explicit ObjectBuffer(size_t n)
+      : Buffer(nullptr, n * sizeof(T)), objects_(new T[n]) {
+    set_data(objects_.get());
+  }
+
+ private:
+  ~ObjectBuffer() override = default;
+  std::unique_ptr<T[]> objects_;
+};
+
+// Memory that somebody else owns: `release` runs when the last tensor that
+// views it is gone (on whichever thread that is).
+class ForeignBuffer final : public Buffer {
+ public:
+  ForeignBuffer(void* data, size_t bytes, std::function<void()> release)
+      : Buffer(data, bytes), release_(std::move(release)) {}
+
+ private:
+  ~ForeignBuffer() override {
+    if (release_) release_();
+  }
+  std::function<void()> release_;
+};
+
+struct AllocatorStats {
+  int64_t live_bytes = 0;    // In buffers that are alive.
+  int64_t peak_bytes = 0;    // Largest live_bytes since the last ResetPeak.
+  int64_t cached_bytes = 0;  // Kept for reuse.
+  int64_t allocations = 0;   // Ever made.
+};
+
+// Host memory in size classes (four per power of two, at least 64 bytes), each
+// with a free list, so that a step that repeats allocates nothing from the
+// system. Data is 64-byte aligned. One per device, for the process's life.
+// Thread-safe. Under sanitizers nothing is cached, so that they see every use
+// after free.
+class Allocator {
+ public:
+  // `max_bytes`: live bytes above it fail; `max_cached`: kept at most.
+  explicit Allocator(int64_t max_bytes = INT64_MAX,
+                     int64_t max_cached = int64_t{1} << 30);
+  ~Allocator();
+
+  // The buffer has one reference, the caller's. ResourceExhausted if the limit
+  // or the system's memory does not allow it.
+  Result<Buffer*> Allocate(size_t bytes);
+
+  AllocatorStats stats() const;
+  void ResetPeak();
+  // Gives cached memory back to the system.
+  void ReleaseCache();
+
+  // The process's CPU memory.
+  static Allocator* Cpu();
+
+ private:
+  class Block;
+  struct SizeClass;
+  static int ClassOf(size_t bytes, size_t* rounded);
+  void Recycle(Block* block);
+
+  // Constant after construction.
+  const int64_t max_bytes_;
+  const int64_t max_cached_;
+  std::unique_ptr<SizeClass[]> classes_;  // Each locks itself.
+  // Relaxed counters: exact sums, no ordering.
+  std::atomic<int64_t> live_{0}, peak_{0}, cached_{0}, allocations_{0};
+};
+
+// Bytes that Allocate has handed out on this thread since the thread began;
+// differences around a kernel say what the kernel allocated.
+int64_t ThreadAllocatedBytes();
+
+}  // namespace sluice
+
+#endif  // SLUICE_TENSOR_BUFFER_H_

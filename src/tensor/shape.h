@@ -1,0 +1,161 @@
+// Shapes: Shape is fully known (a tensor has one), PartialShape may have
+// unknown dimensions or an unknown rank (an edge of a graph has one).
+#ifndef SLUICE_TENSOR_SHAPE_H_
+#define SLUICE_TENSOR_SHAPE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "base/status.h"
+
+namespace sluice {
+
+inline constexpr int kMaxRank = 8;
+
+using Dims = absl::InlinedVector<int64_t, 4>;
+
+// The dimensions of a tensor, rank 0 to 8. A value type, made to be cheap to
+// move and to copy at low ranks: up to four dimensions live inline. Invariants:
+// every dimension >= 0; the number of elements fits in an int64.
+class Shape {
+ public:
+  Shape() : num_elements_(1), rank_(0) {}
+  // REQUIRES: at most 8 dimensions, all >= 0, product fits (CHECKed: for
+  // sizes that come from outside use Make).
+  Shape(std::initializer_list<int64_t> dims);
+  explicit Shape(std::span<const int64_t> dims);
+  Shape(const Shape& o) : num_elements_(o.num_elements_), rank_(o.rank_) {
+    CopyDims(o);
+  }
+  Shape(Shape&& o) noexcept : num_elements_(o.num_elements_), rank_(o.rank_) {
+    StealDims(o);
+  }
+  Shape& operator=(const Shape& o) {
+    if (this != &o) {
+      if (rank_ > kInline) delete[] heap_;
+      num_elements_ = o.num_elements_;
+      rank_ = o.rank_;
+      CopyDims(o);
+    }
+    return *this;
+  }
+  Shape& operator=(Shape&& o) noexcept {
+    if (this != &o) {
+      if (rank_ > kInline) delete[] heap_;
+      num_elements_ = o.num_elements_;
+      rank_ = o.rank_;
+      StealDims(o);
+    }
+    return *this;
+  }
+  ~Shape() {
+    if (rank_ > kInline) delete[] heap_;
+  }
+
+  // InvalidArgument if a dimension is negative, the rank is above 8 or the
+  // number of elements overflows an int64.
+  static Result<Shape> Make(std::span<const int64_t> dims);
+
+  int rank() const { return rank_; }
+  int64_t dim(int i) const { return dims()[static_cast<size_t>(i)]; }
+  int64_t operator[](int i) const { return dim(i); }
+  std::span<const int64_t> dims() const {
+    return {rank_ > kInline ? heap_ : inline_, rank_};
+  }
+  int64_t num_elements() const { return num_elements_; }
+  bool operator==(const Shape& o) const {
+    return rank_ == o.rank_ &&
+           std::memcmp(dims().data(), o.dims().data(), rank_ * sizeof(int64_t)) == 0;
+  }
+  // "[2,3]"; "[]" for a scalar.
+  std::string ToString() const;
+
+ private:
+  static constexpr size_t kInline = 4;
+  void CopyDims(const Shape& o) {
+    if (rank_ > kInline) heap_ = new int64_t[kMaxRank];
+    std::memcpy(rank_ > kInline ? heap_ : inline_, o.dims().data(),
+                rank_ * sizeof(int64_t));
+  }
+  void StealDims(Shape& o) {
+    if (rank_ > kInline) {
+      heap_ = o.heap_;
+      o.rank_ = 0;
+      o.num_elements_ = 1;
+    } else {
+      std::memcpy(inline_, o.inline_, rank_ * sizeof(int64_t));
+    }
+  }
+
+  union {
+    int64_t inline_[kInline];
+    int64_t* heap_;
+  };
+  int64_t num_elements_;
+  uint8_t rank_;
+};
+
+// What is known of a shape before a step runs. -1 stands for an unknown
+// dimension.
+class PartialShape {
+ public:
+  // Unknown rank.
+  PartialShape() = default;
+  PartialShape(std::initializer_list<int64_t> dims) : known_(true), dims_(dims) {}
+  explicit PartialShape(std::span<const int64_t> dims)
+      : known_(true), dims_(dims.begin(), dims.end()) {}
+  PartialShape(const Shape& s)  // NOLINT: a Shape is a PartialShape.
+      : PartialShape(s.dims()) {}
+  static PartialShape Unknown() { return PartialShape(); }
+  static PartialShape Scalar() { return PartialShape(std::span<const int64_t>()); }
+  static PartialShape OfRank(int rank) {
+    PartialShape s = Scalar();
+    s.dims_.assign(static_cast<size_t>(rank), -1);
+    return s;
+  }
+
+  bool rank_known() const { return known_; }
+  // -1 if unknown.
+  int rank() const { return known_ ? static_cast<int>(dims_.size()) : -1; }
+  // -1 if the dimension or the rank is unknown. REQUIRES: 0 <= i < rank if the
+  // rank is known.
+  int64_t dim(int i) const { return known_ ? dims_[static_cast<size_t>(i)] : -1; }
+  void set_dim(int i, int64_t d) { dims_[static_cast<size_t>(i)] = d; }
+  void add_dim(int64_t d) { known_ = true; dims_.push_back(d); }
+  const Dims& dims() const { return dims_; }
+  bool fully_known() const;
+  // REQUIRES: fully_known(). Fails if the element count overflows.
+  Result<Shape> ToShape() const { return Shape::Make({dims_.data(), dims_.size()}); }
+  // Number of elements, or -1 if not fully known.
+  int64_t num_elements() const;
+  // True if some shape fits both.
+  bool CompatibleWith(const PartialShape& o) const;
+  // What is known from either; InvalidArgument if they contradict.
+  Result<PartialShape> MergeWith(const PartialShape& o) const;
+  // What is certain of a tensor that may have either shape (a Merge).
+  PartialShape Union(const PartialShape& o) const;
+  bool operator==(const PartialShape& o) const {
+    return known_ == o.known_ && dims_ == o.dims_;
+  }
+  // "[?,784]"; "<unknown>".
+  std::string ToString() const;
+
+ private:
+  bool known_ = false;
+  Dims dims_;
+};
+
+// a * b, or -1 if it overflows. REQUIRES: a, b >= 0.
+inline int64_t MultiplyOrNegative(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? -1 : r;
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_TENSOR_SHAPE_H_
