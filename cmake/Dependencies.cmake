@@ -1,0 +1,34 @@
+# Debian 12 packages, all of them; scripts/setup installs them.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(dnnl REQUIRED)
+find_package(hwy REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Abseil is in our public headers, so users of the package link it too.
+set(SLUICE_PUBLIC_LIBS
+  absl::status absl::statusor absl::strings absl::str_format absl::span
+  absl::flat_hash_map absl::flat_hash_set absl::btree absl::inlined_vector
+  absl::hash absl::function_ref absl::any_invocable absl::cleanup
+  absl::synchronization absl::time absl::int128 absl::numeric absl::bits
+  absl::fixed_array absl::algorithm_container Threads::Threads)
+set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf DNNL::dnnl hwy::hwy
+  nlohmann_json::nlohmann_json ZLIB::ZLIB)
+
+# base/parallel.cc runs OpenMP's team, the one that oneDNN's build uses.
+add_library(sluice_openmp INTERFACE)
+if(SLUICE_FUZZ)
+  # clang 14 without libomp: the pragmas are left out (so one thread), and the
+  # query functions come from g++'s own runtime.
+  execute_process(COMMAND g++ -print-file-name=libgomp.so
+    OUTPUT_VARIABLE libgomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+  target_link_libraries(sluice_openmp INTERFACE ${libgomp})
+  target_include_directories(sluice_openmp SYSTEM INTERFACE
+    ${CMAKE_SOURCE_DIR}/cmake/openmp_stand_in)
+  target_compile_options(sluice_openmp INTERFACE -Wno-unknown-pragmas)
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  target_link_libraries(sluice_openmp INTERFACE OpenMP::OpenMP_CXX)
+endif()

@@ -1,0 +1,30 @@
+# sluice_sources(<out> <dir>...): what the library is made of in those folders,
+# which is everything but tests, fuzzers, benchmarks and generators.
+function(sluice_sources out)
+  set(found)
+  foreach(dir ${ARGN})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
+    list(APPEND found ${sources})
+  endforeach()
+  list(FILTER found EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$")
+  list(FILTER found EXCLUDE REGEX "/gen_[^/]*\\.cc$")
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# sluice_layer(<folder>): the object library sluice_<folder>, if src/<folder>
+# has any source. Objects, not archives: the ops register themselves in static
+# initialisers, which an archive would drop.
+function(sluice_layer folder)
+  sluice_sources(sources ${CMAKE_SOURCE_DIR}/src/${folder})
+  if(NOT sources)
+    return()
+  endif()
+  add_library(sluice_${folder} OBJECT ${sources})
+  target_link_libraries(sluice_${folder} PRIVATE
+    sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
+  if(TARGET sluice_proto)
+    add_dependencies(sluice_${folder} sluice_proto_headers)
+    target_include_directories(sluice_${folder} SYSTEM PRIVATE
+      ${SLUICE_PROTO_DIR})
+  endif()
+endfunction()

@@ -1,0 +1,50 @@
+# How everything of ours is compiled. Third-party headers live in system
+# folders and are not subject to our warnings.
+set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
+option(SLUICE_TESTS "Build the tests" ON)
+option(SLUICE_WERROR "Warnings in our own code are errors" ON)
+option(SLUICE_FUZZ "Build the fuzzers (clang) and nothing else" OFF)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+
+# With the base folder set, two checkouts of the same sources share entries.
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${SLUICE_CCACHE})
+endif()
+
+# sluice_flags: include roots, warnings, sanitizers; every target of ours has it.
+add_library(sluice_flags INTERFACE)
+target_include_directories(sluice_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src
+  ${CMAKE_BINARY_DIR}/generated)
+target_compile_options(sluice_flags INTERFACE -Wall -Wextra)
+target_link_options(sluice_flags INTERFACE -Wl,--as-needed)
+if(SLUICE_WERROR)
+  target_compile_options(sluice_flags INTERFACE -Werror)
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_flags INTERFACE
+    -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all -g1)
+  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 reports false positives of these under sanitizers.
+    target_compile_options(sluice_flags INTERFACE
+      -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
+endif()

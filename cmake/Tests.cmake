@@ -1,0 +1,69 @@
+# All src/<folder>/**/x_test.cc of a folder are one program, <folder>_test, and
+# one entry of ctest: one link and one start-up for hundreds of cases.
+# GTEST_FILTER picks single cases.
+find_package(GTest REQUIRED)
+find_package(benchmark)
+
+set(test_environment)
+if(SLUICE_SANITIZE MATCHES "thread")
+  # libgomp is not instrumented: its barriers look like races to TSan.
+  list(APPEND test_environment OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+elseif(SLUICE_SANITIZE)
+  list(APPEND test_environment
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1")
+endif()
+
+function(sluice_test name)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_include_directories(${name} SYSTEM PRIVATE ${SLUICE_PROTO_DIR})
+  target_link_libraries(${name} PRIVATE
+    sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
+    GTest::gmock GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS fast TIMEOUT 600
+    ENVIRONMENT "${test_environment}")
+endfunction()
+
+foreach(folder ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/src/${folder}/*_test.cc)
+  if(tests)
+    sluice_test(${folder}_test ${tests})
+  endif()
+  # src/**/x_benchmark.cc: built by name (`ninja exec_benchmark`).
+  file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/src/${folder}/*_benchmark.cc)
+  if(benchmarks AND benchmark_FOUND)
+    add_executable(${folder}_benchmark EXCLUDE_FROM_ALL ${benchmarks})
+    target_link_libraries(${folder}_benchmark PRIVATE
+      sluice_flags sluice_lib benchmark::benchmark_main)
+  endif()
+endforeach()
+
+# Whole graphs (tests/) and the command (tools/sluice, bench/).
+file(GLOB whole_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
+if(whole_tests)
+  sluice_test(whole_test ${whole_tests})
+endif()
+file(GLOB tool_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/sluice/*_test.cc
+     ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
+if(tool_tests AND TARGET sluice_tool)
+  sluice_test(tool_test ${tool_tests})
+  target_link_libraries(tool_test PRIVATE sluice_tool)
+endif()
+
+# The installed package, from outside.
+set(package_flags)
+if(SLUICE_SANITIZE)
+  set(package_flags -fsanitize=${SLUICE_SANITIZE})
+endif()
+add_test(NAME package COMMAND ${CMAKE_COMMAND}
+  -DBUILD=${CMAKE_BINARY_DIR} -DSOURCE=${CMAKE_SOURCE_DIR}/tests/package
+  -DWORK=${CMAKE_BINARY_DIR}/package_test -DGENERATOR=${CMAKE_GENERATOR}
+  -DCXX=${CMAKE_CXX_COMPILER} -DFLAGS=${package_flags}
+  -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
+set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)

@@ -1,0 +1,22 @@
+# Installs the build into a folder, moves that folder (so that nothing can lean
+# on where it was installed), then configures, builds and runs the program here
+# against it. cmake -DBUILD=<build> -DSOURCE=<this folder> -DWORK=<scratch>
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output
+                  ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "exit ${result}: ${ARGN}\n${output}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+file(RENAME ${WORK}/first ${WORK}/moved)
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
+    -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_CXX_COMPILER=${CXX}
+    "-DCMAKE_CXX_FLAGS=${FLAGS}")
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+run(${WORK}/build/uses_sluice)
+if(EXISTS ${WORK}/moved/bin/sluice)
+  run(${WORK}/moved/bin/sluice --version)
+endif()
