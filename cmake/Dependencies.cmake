@@ -19,7 +19,7 @@ set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf DNNL::dnnl hwy::hwy
 
 # base/parallel.cc runs OpenMP's team, the one that oneDNN's build uses.
 add_library(sluice_openmp INTERFACE)
-if(SLUICE_FUZZ)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # clang 14 without libomp: the pragmas are left out (so one thread), and the
   # query functions come from g++'s own runtime.
   execute_process(COMMAND g++ -print-file-name=libgomp.so

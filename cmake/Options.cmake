@@ -3,7 +3,7 @@
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
-option(SLUICE_FUZZ "Build the fuzzers (clang) and nothing else" OFF)
+option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -42,6 +42,9 @@ if(SLUICE_SANITIZE)
     -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all -g1)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  if(SLUICE_FUZZ)
+    target_compile_options(sluice_flags INTERFACE -fsanitize=fuzzer-no-link)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 reports false positives of these under sanitizers.
     target_compile_options(sluice_flags INTERFACE

@@ -44,6 +44,19 @@ foreach(folder ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
   endif()
 endforeach()
 
+# src/**/x_fuzz.cc: libFuzzer programs, bin/x_fuzz each.
+if(SLUICE_FUZZ)
+  file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_fuzz.cc)
+  foreach(source ${fuzzers})
+    cmake_path(GET source STEM name)
+    add_executable(${name} ${source})
+    target_include_directories(${name} SYSTEM PRIVATE ${SLUICE_PROTO_DIR})
+    target_link_libraries(${name} PRIVATE
+      sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endif()
+
 # Whole graphs (tests/) and the command (tools/sluice, bench/).
 file(GLOB whole_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
 if(whole_tests)
@@ -67,3 +80,14 @@ add_test(NAME package COMMAND ${CMAKE_COMMAND}
   -DCXX=${CMAKE_CXX_COMPILER} -DFLAGS=${package_flags}
   -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
 set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)
+
+# What a compiler does not check.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND)
+  add_test(NAME layers
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
+  add_test(NAME layers_check
+    COMMAND ${Python3_EXECUTABLE}
+            ${CMAKE_SOURCE_DIR}/tools/check_layers_test.py)
+  set_tests_properties(layers layers_check PROPERTIES LABELS "fast;house")
+endif()

@@ -1,4 +1,4 @@
-// The part of <omp.h> that Sluice calls, for the clang build of the fuzzers:
+// The part of <omp.h> that Sluice calls, for the builds made by clang:
 // Debian's clang 14 has no omp.h of its own, and cannot read g++'s.
 #ifndef SLUICE_OMP_H_
 #define SLUICE_OMP_H_

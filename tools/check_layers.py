@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that a compiler does not.
+
+Which folder may include which (docs/design/001-house.md), where third-party
+headers may appear, how long a file may be, what a header's guard is called.
+Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
+1 if there is any.
+
+  tools/check_layers.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+# What a folder of src/ may include of ours, beside itself. Bottom-up.
+LAYERS = {
+    "base": [],
+    "tensor": ["base"],
+    "graph": ["base", "tensor"],
+    "passes": ["base", "tensor", "graph"],
+    "exec": ["base", "tensor", "graph", "passes"],
+    "kernels": ["base", "tensor"],
+    "io": ["base", "tensor"],
+    "ops": ["base", "tensor", "graph", "exec", "kernels", "io"],
+    "client": ["base", "tensor", "graph"],
+    "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
+                "ops", "client"],
+}
+LAYERS["dist"] = LAYERS["session"] + ["session"]
+LAYERS["capi"] = LAYERS["dist"] + ["dist"]
+
+# The generated builders exist only after everything up to ops was built.
+USES_BUILDERS = ["client", "session", "dist", "capi"]
+
+# Third-party headers (a prefix of what is included) and the files that may
+# include them (a prefix of the path).
+THIRD_PARTY = {
+    "google/protobuf": ["src/graph/graphdef", "src/dist/"],
+    "oneapi/": ["src/kernels/dnn/"],
+    "dnnl": ["src/kernels/dnn/"],
+    "hwy/": ["src/kernels/simd/"],
+    "omp.h": ["src/base/parallel.cc", "cmake/"],
+    "zlib.h": ["src/io/"],
+    "CLI/": ["tools/", "bench/"],
+}
+
+MAX_LINES = {".h": 400, ".cc": 800, ".py": 800}
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b", re.IGNORECASE)
+TEST = re.compile(r"_(test|fuzz|benchmark)\.cc$|(^|_)test(ing|_\w+)?\.h$")
+
+
+def layer_of(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_include(path, header):
+    """The rule that `header` breaks in `path`, or None. Tests may reach up."""
+    if TEST.search(path):
+        return None
+    for prefix, places in THIRD_PARTY.items():
+        if header.startswith(prefix) and not path.startswith(tuple(places)):
+            return f"only {', '.join(places)} may include it"
+    if header.endswith(".pb.h"):
+        places = THIRD_PARTY["google/protobuf"]
+        if not path.startswith(tuple(places)):
+            return f"only {', '.join(places)} may include it"
+    top = header.split("/")[0]
+    if path.startswith("examples/"):
+        return None if top not in LAYERS else "a public header, sluice/..."
+    layer = layer_of(path)
+    if layer is None:
+        return None
+    if header == "sluice/ops.h":
+        return (None if layer in USES_BUILDERS else
+                f"only {', '.join(USES_BUILDERS)} may include it")
+    if top in ("sluice", "tools", "bench", "tests"):
+        return "nothing in src/ includes what stands on src/"
+    if top in LAYERS and top != layer and top not in LAYERS[layer]:
+        return f"{layer}/ may include {', '.join(LAYERS[layer]) or 'nothing'}"
+    return None
+
+
+def guard_of(path):
+    name = re.sub(r"^(src|include/sluice|include)/", "", path)
+    return "SLUICE_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper() + "_"
+
+
+def check_file(path, text):
+    """Yields (line number, message) for each breach in one file."""
+    lines = text.splitlines()
+    suffix = pathlib.PurePosixPath(path).suffix
+    if len(lines) > MAX_LINES[suffix]:
+        yield len(lines), (f"file length: expected at most "
+                           f"{MAX_LINES[suffix]} lines, got {len(lines)}")
+    if suffix == ".py":
+        return
+    for number, line in enumerate(lines, 1):
+        found = INCLUDE.match(line)
+        if found:
+            header = found.group(1) or found.group(2)
+            rule = check_include(path, header)
+            if rule:
+                yield number, f"include: expected {rule}, got {header}"
+        if UNFINISHED.search(line):
+            yield number, ("unfinished work: expected it done or written in "
+                           f"README's limitations, got {line.strip()}")
+    if suffix == ".h" and path.startswith(("src/", "include/")):
+        guard = guard_of(path)
+        if f"#ifndef {guard}" not in text or f"#define {guard}" not in text:
+            yield 1, f"header guard: expected {guard}, got another"
+
+
+def check_tree(root):
+    breaches = []
+    for folder in ("src", "include", "tools", "bench", "examples", "tests"):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in MAX_LINES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            if layer_of(path) is not None and layer_of(path) not in LAYERS:
+                breaches.append(f"{path}:1: folder: expected one of "
+                                f"{', '.join(LAYERS)}, got {layer_of(path)}")
+                continue
+            text = file.read_text(encoding="utf-8")
+            if path.startswith("tools/check_layers"):
+                continue
+            breaches += [f"{path}:{number}: {message}"
+                         for number, message in check_file(path, text)]
+    return breaches
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else
+                        pathlib.Path(__file__).resolve().parent.parent)
+    breaches = check_tree(root)
+    print("\n".join(breaches) if breaches else "layers, lengths, guards: ok")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

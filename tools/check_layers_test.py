@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""What tools/check_layers.py lets pass and what it does not."""
+
+import unittest
+
+import check_layers
+
+
+def breaches(path, text):
+    return [message for _, message in check_layers.check_file(path, text)]
+
+
+class Includes(unittest.TestCase):
+
+    def test_a_folder_includes_those_below_and_itself(self):
+        for header in ("base/status.h", "tensor/dtype.h", "graph/node.h"):
+            self.assertIsNone(
+                check_layers.check_include("src/graph/graph.cc", header))
+
+    def test_a_folder_does_not_include_those_above(self):
+        self.assertIn("graph/ may include base, tensor",
+                      breaches("src/graph/graph.cc",
+                               '#include "session/session.h"\n')[0])
+
+    def test_kernels_know_no_graph(self):
+        self.assertTrue(check_layers.check_include(
+            "src/kernels/simd/add.cc", "graph/node.h"))
+
+    def test_third_party_stays_in_its_place(self):
+        check = check_layers.check_include
+        self.assertIsNone(check("src/kernels/dnn/conv.cc", "dnnl.hpp"))
+        self.assertTrue(check("src/ops/conv_ops.cc", "dnnl.hpp"))
+        self.assertIsNone(check("src/graph/graphdef.cc",
+                                "graph/proto/graph.pb.h"))
+        self.assertTrue(check("src/graph/graph.cc", "graph/proto/graph.pb.h"))
+
+    def test_only_what_is_above_ops_uses_the_generated_builders(self):
+        check = check_layers.check_include
+        self.assertIsNone(check("src/client/gradients.cc", "sluice/ops.h"))
+        self.assertTrue(check("src/ops/math_ops.cc", "sluice/ops.h"))
+
+    def test_tests_may_reach_up_and_examples_see_public_headers_only(self):
+        check = check_layers.check_include
+        self.assertIsNone(check("src/exec/frame_test.cc", "session/session.h"))
+        self.assertIsNone(check("examples/figure1.cc", "sluice/sluice.h"))
+        self.assertTrue(check("examples/figure1.cc", "graph/node.h"))
+
+
+class Files(unittest.TestCase):
+
+    def test_lengths(self):
+        self.assertEqual(breaches("src/base/a.cc", "int x;\n" * 800), [])
+        self.assertIn("got 801", breaches("src/base/a.cc", "int x;\n" * 801)[0])
+
+    def test_header_guard(self):
+        good = ("#ifndef SLUICE_BASE_A_B_H_\n#define SLUICE_BASE_A_B_H_\n"
+                "#endif\n")
+        self.assertEqual(breaches("src/base/a_b.h", good), [])
+        self.assertIn("SLUICE_BASE_C_H_", breaches("src/base/c.h", good)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
