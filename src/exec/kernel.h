@@ -1,0 +1,183 @@
+// Kernels: what computes a node. Flat slots in, flat slots out.
+//
+// The law: a kernel reads its inputs, sets every output, and returns. It never
+// waits for another kernel (that is what async kernels are for), never keeps a
+// pointer into its context, and may run at the same time as other runs of
+// itself: state that changes must lock itself.
+#ifndef SLUICE_EXEC_KERNEL_H_
+#define SLUICE_EXEC_KERNEL_H_
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/cancellation.h"
+#include "exec/resources.h"
+#include "graph/graph.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+class KernelContext;
+
+using DoneFn = std::function<void(Status)>;
+
+// Made once per node and plan (once per session for stateful ops), shared by
+// all steps. Exactly one of run and run_async is set.
+struct Kernel {
+  Status (*run)(KernelContext&) = nullptr;
+  // Returns at once; `done` is called once, later or before it returns, on any
+  // thread. The context stays valid until then.
+  void (*run_async)(KernelContext&, DoneFn done) = nullptr;
+  std::shared_ptr<void> state;  // What the maker prepared; see ctx.state<T>().
+  // May take long (more than ~20 us for some shapes): the executor measures it
+  // and runs it beside others where there are any.
+  bool expensive = false;
+};
+
+// What all kernels of one step share. Owned by the step; its members
+// synchronise themselves.
+struct StepContext {
+  int64_t step_id = 0;
+  ResourceManager* resources = nullptr;       // Outlives steps.
+  ResourceManager* step_resources = nullptr;  // Dies with the step.
+  Cancellation* cancellation = nullptr;
+  Allocator* allocator = Allocator::Cpu();
+  // Where Print writes; null: standard error.
+  const std::function<void(const std::string&)>* log = nullptr;
+};
+
+// Where an input's token lies: one of four tables, and the place in it.
+struct InputRef {
+  enum Table : uint32_t {
+    kIteration = 0,  // The slots of the iteration.
+    kFrame = 1,      // Loop constants: the slots of the frame.
+    kPlan = 2,       // Constants: the slots of the plan.
+    kLocal = 3,      // Values read from variables for this run of the kernel.
+  };
+  uint32_t table : 2;
+  uint32_t index : 30;
+};
+
+// What a kernel sees. Lives for one run of one kernel, on one thread at a time.
+class KernelContext {
+ public:
+  int num_inputs() const { return num_inputs_; }
+  int num_outputs() const { return num_outputs_; }
+  const Tensor& input(int i) const {
+    const InputRef r = refs_[i];
+    return tables_[r.table][r.index];
+  }
+  // The slot of output i: assign to it. Empty when the kernel starts.
+  Tensor& output(int i) { return outputs_[i]; }
+  void set_output(int i, Tensor t) { outputs_[i] = std::move(t); }
+
+  // Gives output i fresh memory (plain elements are uninitialised).
+  Status Allocate(int i, DType dtype, const Shape& shape) {
+    SLUICE_ASSIGN_OR_RETURN(outputs_[i],
+                            Tensor::Make(dtype, shape, step_->allocator));
+    return OkStatus();
+  }
+  Result<Tensor> AllocateTemp(DType dtype, const Shape& shape) {
+    return Tensor::Make(dtype, shape, step_->allocator);
+  }
+  // Gives output i the buffer of the first input among `candidates` that nobody
+  // else needs, has elements of the same size and as many of them; else fresh
+  // memory. The input's token may be moved away: fetch shapes and data pointers
+  // of all inputs BEFORE the call (the pointers stay valid).
+  Status ForwardOrAllocate(std::initializer_list<int> candidates, int i,
+                           DType dtype, const Shape& shape);
+  // True if this kernel is the last reader of input i and owns its buffer.
+  bool CanForward(int i) const;
+  // Input i as an owned token: moved if this kernel is its last reader.
+  Tensor TakeInput(int i);
+
+  // The variable behind a resource or reference input.
+  template <typename T>
+  Result<std::shared_ptr<T>> resource(int i) const {
+    SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, handle(i));
+    std::shared_ptr<T> r = std::dynamic_pointer_cast<T>(h->resource);
+    if (r == nullptr)
+      return InvalidArgument("input ", i, ": expected another kind of resource, got ",
+                             h->resource ? h->resource->TypeName() : "none", " '",
+                             h->name, "'");
+    return r;
+  }
+  Result<const ResourceHandle*> handle(int i) const;
+
+  template <typename T>
+  T& state() const {
+    return *static_cast<T*>(state_);
+  }
+  StepContext& step() const { return *step_; }
+  const Node& node() const { return *node_; }  // For messages, not attributes:
+                                               // read those in the maker.
+  bool cancelled() const { return step_->cancellation->cancelled(); }
+
+ private:
+  friend class Execution;
+  friend class KernelRunner;
+
+  const InputRef* refs_ = nullptr;
+  Tensor* tables_[4] = {};
+  Tensor* outputs_ = nullptr;
+  void* state_ = nullptr;
+  StepContext* step_ = nullptr;
+  const Node* node_ = nullptr;
+  // Readers left of each iteration slot; null if nothing may be forwarded.
+  const uint32_t* uses_ = nullptr;
+  int num_inputs_ = 0;
+  int num_outputs_ = 0;
+};
+
+// ---- Makers -----------------------------------------------------------------
+
+// A kernel without state, for every dtype the declaration allows.
+KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive = false);
+
+Status NoKernelFor(const Node& node, DType t);
+
+// K<T>::Run for the type in attribute `attr`, one of Ts.
+//   .Kernel(CpuFor<FillKernel, float, double, int32_t>("T"))
+template <template <typename> class K, typename... Ts>
+KernelMaker CpuFor(const char* attr, bool expensive = false) {
+  return [attr, expensive](const Node& n, Kernel* k) {
+    const DType t = RemoveRef(n.TypeAttr(attr));
+    k->expensive = expensive;
+    const bool found =
+        ((t == DTypeOf<Ts>() ? (k->run = &K<Ts>::Run, true) : false) || ...);
+    return found ? OkStatus() : NoKernelFor(n, t);
+  };
+}
+
+// K is a class with `static Result<std::shared_ptr<K>> Make(const Node&)` (or a
+// constructor K(const Node&) and no Make) and `Status Run(KernelContext&)`,
+// prepared once and shared by all steps.
+template <typename K>
+KernelMaker CpuState(bool expensive = false) {
+  return [expensive](const Node& n, Kernel* k) {
+    if constexpr (requires { K::Make(n); }) {
+      SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<K> made, K::Make(n));
+      k->state = std::move(made);
+    } else {
+      k->state = std::make_shared<K>(n);
+    }
+    k->run = [](KernelContext& ctx) { return ctx.state<K>().Run(ctx); };
+    k->expensive = expensive;
+    return OkStatus();
+  };
+}
+
+// ---- Running one kernel outside a step --------------------------------------
+
+// For constant folding, shape functions and tests: runs the node's kernel once
+// on these inputs. Unimplemented for async kernels and nodes without a kernel.
+Result<std::vector<Tensor>> RunKernel(const Node& node, std::vector<Tensor> inputs,
+                                      ResourceManager* resources = nullptr);
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_KERNEL_H_

@@ -1,0 +1,122 @@
+// Mutable state that outlives a step, by container and name.
+#ifndef SLUICE_EXEC_RESOURCES_H_
+#define SLUICE_EXEC_RESOURCES_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+// Names resources: (container, type, name) -> resource. One per session, or
+// shared by the sessions of a process; one more per step for what must not
+// outlive it. Thread-safe.
+class ResourceManager {
+ public:
+  static constexpr const char* kDefaultContainer = "localhost";
+
+  // Finds the resource or makes it. InvalidArgument if one of that name has
+  // another C++ type.
+  template <typename T>
+  Result<std::shared_ptr<T>> LookupOrCreate(
+      const std::string& container, const std::string& name,
+      const std::function<std::shared_ptr<T>()>& make) {
+    std::lock_guard<std::mutex> lock(mu_);
+    std::shared_ptr<Resource>& r = resources_[{Container(container), name}];
+    if (r == nullptr) r = make();
+    std::shared_ptr<T> typed = std::dynamic_pointer_cast<T>(r);
+    if (typed == nullptr)
+      return InvalidArgument("resource '", name, "': expected another type, got ",
+                             r->TypeName());
+    return typed;
+  }
+  // NotFound if there is none.
+  template <typename T>
+  Result<std::shared_ptr<T>> Lookup(const std::string& container,
+                                    const std::string& name) {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto it = resources_.find({Container(container), name});
+    std::shared_ptr<T> typed =
+        it == resources_.end() ? nullptr
+                               : std::dynamic_pointer_cast<T>(it->second);
+    if (typed == nullptr)
+      return NotFound("resource '", name, "' does not exist in container '",
+                      Container(container), "'");
+    return typed;
+  }
+  // AlreadyExists if there is one.
+  Status Create(const std::string& container, const std::string& name,
+                std::shared_ptr<Resource> resource);
+  // NotFound if there is none. Handles that point to it keep it alive.
+  Status Delete(const std::string& container, const std::string& name);
+  // Forgets all resources of one container (Session::Reset), or all.
+  void ClearContainer(const std::string& container);
+  void Clear();
+
+ private:
+  static std::string Container(const std::string& c) {
+    return c.empty() ? kDefaultContainer : c;
+  }
+  std::mutex mu_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Resource>>
+      resources_;  // GUARDED_BY(mu_)
+};
+
+// A tensor that steps read and update. A reader takes a snapshot (shares the
+// buffer), so it sees the old or the new whole tensor; an update writes in
+// place only if nobody else holds the buffer, and else into a copy. Thread-safe.
+class Variable : public Resource {
+ public:
+  Variable(std::string name, DType dtype, PartialShape shape)
+      : name_(std::move(name)), dtype_(dtype), shape_(std::move(shape)) {}
+  std::string TypeName() const override { return "Variable"; }
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  const PartialShape& shape() const { return shape_; }  // As declared.
+
+  bool initialized() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return value_.valid();
+  }
+  // FailedPrecondition names the variable if it has no value.
+  Result<Tensor> Read() const;
+  void Assign(Tensor value) {
+    std::lock_guard<std::mutex> lock(mu_);
+    value_ = std::move(value);
+  }
+  // Back to uninitialised.
+  void Reset() { Assign(Tensor()); }
+  // Calls fn(Tensor&) on the value under the lock, with a buffer that nobody
+  // else holds, so that fn may write into it. FailedPrecondition if there is no
+  // value. Updates of one variable are one after the other.
+  template <typename Fn>
+  Status Update(Fn&& fn) {
+    std::lock_guard<std::mutex> lock(mu_);
+    SLUICE_RETURN_IF_ERROR(PrepareUpdate());
+    return fn(value_);
+  }
+  // Held by an op that updates several variables together (use_locking): lock
+  // in the order of addresses.
+  std::mutex& update_mutex() { return update_mu_; }
+
+ private:
+  Status PrepareUpdate();  // REQUIRES: mu_ held.
+  Status Uninitialized() const;
+
+  const std::string name_;
+  const DType dtype_;
+  const PartialShape shape_;
+  mutable std::mutex mu_;
+  Tensor value_;  // GUARDED_BY(mu_); invalid while uninitialised.
+  std::mutex update_mu_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_RESOURCES_H_

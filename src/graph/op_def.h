@@ -1,0 +1,193 @@
+// What an op is: one declaration holds its signature, shape function, kernels,
+// gradient, sample inputs and documentation, and everything else about it (C++
+// builders, reference, conformance tests) is derived from the registry.
+//
+//   SLUICE_OP(Softsign)
+//       .Input("features: T")
+//       .Output("activations: T")
+//       .Attr("T: {half, bfloat16, float, double} = DT_FLOAT")
+//       .Shape(UnchangedShape)
+//       .Kernel(MakeUnary(UnaryOp::kSoftsign))       // exec/kernel.h
+//       .Grad(SoftsignGrad)
+//       .Sample({{.shape = {2, 3}}})
+//       .Doc("x / (|x| + 1), elementwise.");
+#ifndef SLUICE_GRAPH_OP_DEF_H_
+#define SLUICE_GRAPH_OP_DEF_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+
+namespace sluice {
+
+class Node;
+class ShapeContext;   // graph/shape_context.h
+struct GradContext;   // graph/grad.h
+struct Kernel;        // exec/kernel.h
+
+using ShapeFn = Status (*)(ShapeContext&);
+// Builds an op's gradient in the ambient graph.
+using GradFn = Status (*)(GradContext&);
+// Fills in the kernel for a node, or says why there is none (a dtype that is
+// not supported, an attribute that makes no sense).
+using KernelMaker = std::function<Status(const Node&, Kernel*)>;
+
+// How the executor treats a node. Everything but kCompute moves tokens and has
+// no kernel.
+enum class OpRole : uint8_t {
+  kCompute,
+  kConst,          // The value of attribute "value".
+  kArg,            // A fed edge.
+  kRetval,         // A fetched edge.
+  kNoOp,           // NoOp, ControlTrigger: ordering only.
+  kIdentity,       // Input 0 to output 0.
+  kSwitch,
+  kMerge,
+  kEnter,
+  kExit,
+  kNextIteration,
+  kLoopCond,
+};
+
+// One input or output, or a sequence of them.
+struct ArgDef {
+  std::string name;
+  DType type = DType::kInvalid;  // Fixed, or given by one of:
+  std::string type_attr;         // "T": the type of every element.
+  std::string type_list_attr;    // "Tin": a list of types, one per element.
+  std::string number_attr;       // "N": that many elements.
+  bool is_ref = false;
+};
+
+struct AttrDef {
+  std::string name;
+  AttrKind kind = AttrKind::kNone;
+  bool is_list = false;
+  std::optional<AttrValue> default_value;
+  std::vector<DType> allowed_types;          // Empty: any.
+  std::vector<std::string> allowed_strings;  // Empty: any.
+  std::optional<int64_t> minimum;            // Value of an int, size of a list.
+};
+
+// Inputs on which the conformance tests try an op.
+struct SampleInput {
+  Dims shape = {};
+  std::vector<double> values = {};  // Empty: drawn from [low, high).
+  double low = -1, high = 1;
+  DType dtype = DType::kInvalid;  // kInvalid: as the signature says.
+};
+struct OpSample {
+  std::vector<SampleInput> inputs;
+  AttrMap attrs = {};
+};
+
+// Immutable once registered; lives for the whole process.
+struct OpDef {
+  std::string name;
+  std::vector<ArgDef> inputs, outputs;
+  std::vector<AttrDef> attrs;
+  OpRole role = OpRole::kCompute;
+  bool stateful = false;     // Never folded, merged or dropped if targeted.
+  bool commutative = false;
+  // Accepts a reference to a variable that has no value yet.
+  bool allows_uninitialized_input = false;
+  ShapeFn shape = nullptr;
+  KernelMaker kernel;
+  GradFn grad = nullptr;
+  std::string no_grad_reason;  // Why `grad` is null.
+  std::vector<OpSample> samples;
+  std::string doc;    // One sentence.
+  std::string family; // As in the op reference: "math", "state".
+
+  const AttrDef* FindAttr(std::string_view attr) const;
+  // "AddV2(x: T, y: T) -> (z: T)", with attributes.
+  std::string Signature() const;
+};
+
+// Fluent construction, in the syntax of TensorFlow's REGISTER_OP. Strings are
+// parsed when the registry is first used; a mistake in one aborts then, since
+// it is ours.
+class OpDefBuilder {
+ public:
+  explicit OpDefBuilder(const char* name) { def_.name = name; }
+  // "x: T", "values: N * T", "components: Tcomponents", "ref: Ref(T)".
+  OpDefBuilder& Input(const char* spec) { inputs_.push_back(spec); return *this; }
+  OpDefBuilder& Output(const char* spec) { outputs_.push_back(spec); return *this; }
+  // "T: {float, double} = DT_FLOAT", "N: int >= 1", "padding: {'SAME','VALID'}",
+  // "shape: shape = { unknown_rank: true }", "T: numbertype", "dims: list(int)".
+  OpDefBuilder& Attr(const char* spec) { attrs_.push_back(spec); return *this; }
+  OpDefBuilder& Role(OpRole role) { def_.role = role; return *this; }
+  OpDefBuilder& Stateful() { def_.stateful = true; return *this; }
+  OpDefBuilder& Commutative() { def_.commutative = true; return *this; }
+  OpDefBuilder& AllowsUninitializedInput() {
+    def_.allows_uninitialized_input = true;
+    return *this;
+  }
+  OpDefBuilder& Shape(ShapeFn fn) { def_.shape = fn; return *this; }
+  OpDefBuilder& Kernel(KernelMaker maker) {
+    def_.kernel = std::move(maker);
+    return *this;
+  }
+  OpDefBuilder& Grad(GradFn fn) { def_.grad = fn; return *this; }
+  // Every input gets no gradient, by nature of the op.
+  OpDefBuilder& NoGradient(const char* why) {
+    def_.no_grad_reason = why;
+    return *this;
+  }
+  // May be repeated.
+  OpDefBuilder& Sample(std::vector<SampleInput> inputs, AttrMap attrs = {}) {
+    def_.samples.push_back({std::move(inputs), std::move(attrs)});
+    return *this;
+  }
+  OpDefBuilder& Doc(const char* doc) { def_.doc = doc; return *this; }
+  OpDefBuilder& Family(const char* f) { def_.family = f; return *this; }
+
+  Result<OpDef> Finish() const;
+
+ private:
+  OpDef def_;
+  std::vector<const char*> inputs_, outputs_, attrs_;
+};
+
+// All ops of the process. Filled by static initialisers, immutable from the
+// first look-up on; look-ups are thread-safe.
+class OpRegistry {
+ public:
+  static OpRegistry* Global();
+  // Before the first look-up only; a second op of the same name aborts.
+  void Register(OpDefBuilder builder);
+  // Null if there is no such op.
+  const OpDef* Find(std::string_view name) const;
+  // NotFound, with the nearest names.
+  Result<const OpDef*> Lookup(std::string_view name) const;
+  // Sorted by name.
+  std::vector<const OpDef*> All() const;
+
+ private:
+  struct State;
+  OpRegistry();
+  State* state_;
+};
+
+// The names in `candidates` nearest to `name` by edit distance, best first.
+std::vector<std::string> NearestNames(std::string_view name,
+                                      const std::vector<std::string>& candidates,
+                                      size_t most = 3);
+
+struct OpRegistrar {
+  OpRegistrar(const OpDefBuilder& b) {  // NOLINT: converts a declaration.
+    OpRegistry::Global()->Register(b);
+  }
+};
+
+}  // namespace sluice
+
+#define SLUICE_OP(Name)                                               \
+  [[maybe_unused]] static const ::sluice::OpRegistrar sluice_op_##Name = \
+      ::sluice::OpDefBuilder(#Name)
+
+#endif  // SLUICE_GRAPH_OP_DEF_H_

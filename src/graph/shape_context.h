@@ -1,0 +1,86 @@
+// What a shape function sees: partial shapes of the inputs, constants among
+// them, attributes; it sets the partial shapes of the outputs.
+#ifndef SLUICE_GRAPH_SHAPE_CONTEXT_H_
+#define SLUICE_GRAPH_SHAPE_CONTEXT_H_
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sluice {
+
+// Lives for one call of one shape function, on the caller's thread. Errors it
+// returns say what was expected and got; the graph adds the node.
+class ShapeContext {
+ public:
+  explicit ShapeContext(const Node& node);
+
+  const Node& node() const { return node_; }
+  int num_inputs() const { return node_.num_inputs(); }
+  int num_outputs() const { return node_.num_outputs(); }
+  const PartialShape& input(int i) const;
+  // The value of input i where it is known before a step runs; else null.
+  const Tensor* constant(int i);
+  // The single integer of a constant int32/int64 input.
+  std::optional<int64_t> ConstantInt(int i);
+  // Input i read as a shape (a vector of dimensions, -1 unknown): from a
+  // constant, or as far as Shape, Pack, ConcatV2, slices and casts tell. Unknown
+  // rank if nothing is known. InvalidArgument if it is not a vector.
+  Result<PartialShape> InputAsShape(int i);
+  // Shape (and dtype) of the variable that resource input i points to.
+  PartialShape ResourceShape(int i);
+
+  void set_output(int i, PartialShape s) {
+    outputs_[static_cast<size_t>(i)] = std::move(s);
+  }
+  void set_all_outputs(const PartialShape& s) {
+    for (PartialShape& o : outputs_) o = s;
+  }
+  const std::vector<PartialShape>& outputs() const { return outputs_; }
+
+  // Input i merged with "rank r" (at least, at most r); InvalidArgument if not.
+  Result<PartialShape> WithRank(int i, int rank) const;
+  Result<PartialShape> WithRankAtLeast(int i, int rank) const;
+  Result<PartialShape> WithRankAtMost(int i, int rank) const;
+  Status RequireScalar(int i) const { return WithRank(i, 0).status(); }
+
+ private:
+  const Node& node_;
+  std::vector<PartialShape> outputs_;  // Unknown until set.
+  std::vector<std::optional<Tensor>> constants_;
+};
+
+// Dimensions that must agree: the known one. InvalidArgument if both are known
+// and differ.
+Result<int64_t> MergeDim(int64_t a, int64_t b);
+// An axis in [-rank, rank) as one in [0, rank).
+Result<int> CanonicalAxis(int64_t axis, int rank);
+// Numpy's broadcasting of two partial shapes.
+Result<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b);
+// Output size of a window along one dimension; -1 if `in` is unknown.
+// `padding`: "SAME", "VALID" or "EXPLICIT" (then before/after are read; else
+// they are written when in is known).
+Result<int64_t> WindowOutputSize(int64_t in, int64_t window, int64_t dilation,
+                                 int64_t stride, std::string_view padding,
+                                 int64_t* before, int64_t* after);
+
+// Shape functions that many ops share.
+Status UnknownShape(ShapeContext& c);        // Nothing is known.
+Status UnchangedShape(ShapeContext& c);      // All outputs: input 0.
+Status ScalarShape(ShapeContext& c);         // All outputs: scalars.
+Status NoOutputs(ShapeContext& c);
+Status BroadcastBinaryShape(ShapeContext& c);  // Output 0: inputs 0 and 1.
+Status MergeBothShape(ShapeContext& c);      // Inputs 0 and 1 must agree.
+Status ReductionShape(ShapeContext& c);      // Input 1: axes; keep_dims.
+
+// The value of an output if it is known before a step: constants, and integer
+// arithmetic on shapes. No effect on the graph.
+std::optional<Tensor> ConstantValue(const Output& o);
+// An output read as a shape, see ShapeContext::InputAsShape.
+Result<PartialShape> ConstantAsShape(const Output& o);
+
+}  // namespace sluice
+
+#endif  // SLUICE_GRAPH_SHAPE_CONTEXT_H_
