@@ -2,10 +2,17 @@
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
-find_package(dnnl REQUIRED)
 find_package(hwy REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
+
+# oneDNN by hand: Debian's dnnl-config.cmake also wants the OpenCL headers,
+# which only its GPU interface needs.
+find_path(SLUICE_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+find_library(SLUICE_DNNL_LIBRARY dnnl REQUIRED)
+add_library(sluice_dnnl INTERFACE)
+target_include_directories(sluice_dnnl SYSTEM INTERFACE ${SLUICE_DNNL_INCLUDE})
+target_link_libraries(sluice_dnnl INTERFACE ${SLUICE_DNNL_LIBRARY})
 
 # Abseil is in our public headers, so users of the package link it too.
 set(SLUICE_PUBLIC_LIBS
@@ -14,8 +21,8 @@ set(SLUICE_PUBLIC_LIBS
   absl::hash absl::function_ref absl::any_invocable absl::cleanup
   absl::synchronization absl::time absl::int128 absl::numeric absl::bits
   absl::fixed_array absl::algorithm_container Threads::Threads)
-set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf DNNL::dnnl hwy::hwy
-  nlohmann_json::nlohmann_json ZLIB::ZLIB)
+set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
+  nlohmann_json::nlohmann_json ZLIB::ZLIB $<BUILD_INTERFACE:sluice_dnnl>)
 
 # base/parallel.cc runs OpenMP's team, the one that oneDNN's build uses.
 add_library(sluice_openmp INTERFACE)
