@@ -1,0 +1,272 @@
+// The primitives of dynamic control flow and the ends of a step's edges. All
+// but RefSelect and Abort move tokens: the executor does that by their role.
+#include <optional>
+#include <string>
+
+#include "exec/kernel.h"
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kWithItsConstruct =
+    "differentiated with its whole conditional or loop";
+
+Status SwitchShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  c.set_all_outputs(c.input(0));
+  return OkStatus();
+}
+
+// What is certain of a token that may come from any of inputs [first, n). A
+// back edge that does not exist yet may bring anything.
+PartialShape UnionOfInputs(const ShapeContext& c, int first) {
+  std::optional<PartialShape> all;
+  for (int i = first; i < c.num_inputs(); ++i) {
+    if (!c.node().input(i)) return PartialShape::Unknown();
+    all = all.has_value() ? all->Union(c.input(i)) : c.input(i);
+  }
+  return all.value_or(PartialShape::Unknown());
+}
+
+Status MergeShape(ShapeContext& c) {
+  c.set_output(0, UnionOfInputs(c, 0));
+  c.set_output(1, PartialShape::Scalar());
+  return OkStatus();
+}
+
+Status LoopCondShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  c.set_output(0, PartialShape::Scalar());
+  return OkStatus();
+}
+
+Status RefSelectShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  c.set_output(0, UnionOfInputs(c, 1));
+  return OkStatus();
+}
+
+Status RunRefSelect(KernelContext& ctx) {
+  const Tensor& index = ctx.input(0);
+  if (index.num_elements() != 1)
+    return InvalidArgument("index: expected a scalar, got shape ",
+                           index.shape().ToString());
+  const int32_t i = index.scalar<int32_t>();
+  const int n = ctx.num_inputs() - 1;
+  if (i < 0 || i >= n)
+    return InvalidArgument("index: expected a value in [0, ", n, "), got ", i);
+  ctx.set_output(0, ctx.input(i + 1));
+  return OkStatus();
+}
+
+// In TensorFlow this ends the process; here a graph is input like any other, so
+// it ends the step. State: the message.
+Status MakeAbort(const Node& n, Kernel* k) {
+  std::string message = n.AttrOr<std::string>("error_msg", "");
+  if (message.empty()) message = "the step reached an Abort op";
+  k->state = std::make_shared<std::string>(std::move(message));
+  k->run = [](KernelContext& ctx) -> Status {
+    return Aborted(ctx.state<std::string>());
+  };
+  return OkStatus();
+}
+
+SLUICE_OP(Switch)
+    .Input("data: T")
+    .Input("pred: bool")
+    .Output("output_false: T")
+    .Output("output_true: T")
+    .Attr("T: type")
+    .Family("control_flow")
+    .Role(OpRole::kSwitch)
+    .Shape(SwitchShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc(
+        "Forwards the data to the output that the predicate chooses; the other "
+        "output is dead.");
+
+SLUICE_OP(Merge)
+    .Input("inputs: N * T")
+    .Output("output: T")
+    .Output("value_index: int32")
+    .Attr("T: type")
+    .Attr("N: int >= 1")
+    .Family("control_flow")
+    .Role(OpRole::kMerge)
+    .Shape(MergeShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Forwards the first live input to come, and says which one it was.");
+
+SLUICE_OP(Enter)
+    .Input("data: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Attr("frame_name: string")
+    .Attr("is_constant: bool = false")
+    .Attr("parallel_iterations: int = 10")
+    .Family("control_flow")
+    .Role(OpRole::kEnter)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc(
+        "Brings a token into a loop's frame: into its first iteration, or into "
+        "every iteration if it is a loop constant.");
+
+SLUICE_OP(Exit)
+    .Input("data: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Family("control_flow")
+    .Role(OpRole::kExit)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Brings a token out of a loop's frame, into its parent.");
+
+SLUICE_OP(NextIteration)
+    .Input("data: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Family("control_flow")
+    .Role(OpRole::kNextIteration)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Hands a token to the next iteration of its loop.");
+
+SLUICE_OP(LoopCond)
+    .Input("input: bool")
+    .Output("output: bool")
+    .Family("control_flow")
+    .Role(OpRole::kLoopCond)
+    .Shape(LoopCondShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Marks the predicate that says whether a loop goes on.");
+
+SLUICE_OP(ControlTrigger)
+    .Family("control_flow")
+    .Role(OpRole::kNoOp)
+    .Shape(NoOutputs)
+    .NoGradient("has no inputs")
+    .Doc(
+        "Does nothing, when all of its control inputs have come, dead ones "
+        "included.");
+
+SLUICE_OP(RefSwitch)
+    .Input("data: Ref(T)")
+    .Input("pred: bool")
+    .Output("output_false: Ref(T)")
+    .Output("output_true: Ref(T)")
+    .Attr("T: type")
+    .AllowsUninitializedInput()
+    .Family("control_flow")
+    .Role(OpRole::kSwitch)
+    .Shape(SwitchShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Switch of a reference to a variable.");
+
+SLUICE_OP(RefMerge)
+    .Input("inputs: Ref(N * T)")
+    .Output("output: Ref(T)")
+    .Output("value_index: int32")
+    .Attr("T: type")
+    .Attr("N: int >= 1")
+    .Family("control_flow")
+    .Role(OpRole::kMerge)
+    .Shape(MergeShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Merge of references to variables.");
+
+SLUICE_OP(RefEnter)
+    .Input("data: Ref(T)")
+    .Output("output: Ref(T)")
+    .Attr("T: type")
+    .Attr("frame_name: string")
+    .Attr("is_constant: bool = false")
+    .Attr("parallel_iterations: int = 10")
+    .Family("control_flow")
+    .Role(OpRole::kEnter)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Enter of a reference to a variable.");
+
+SLUICE_OP(RefExit)
+    .Input("data: Ref(T)")
+    .Output("output: Ref(T)")
+    .Attr("T: type")
+    .Family("control_flow")
+    .Role(OpRole::kExit)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("Exit of a reference to a variable.");
+
+SLUICE_OP(RefNextIteration)
+    .Input("data: Ref(T)")
+    .Output("output: Ref(T)")
+    .Attr("T: type")
+    .Family("control_flow")
+    .Role(OpRole::kNextIteration)
+    .Shape(UnchangedShape)
+    .NoGradient(kWithItsConstruct)
+    .Doc("NextIteration of a reference to a variable.");
+
+SLUICE_OP(RefIdentity)
+    .Input("input: Ref(T)")
+    .Output("output: Ref(T)")
+    .Attr("T: type")
+    .AllowsUninitializedInput()
+    .Family("control_flow")
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .NoGradient("passes a reference on, not a value")
+    .Doc("The same reference to a variable.");
+
+SLUICE_OP(RefSelect)
+    .Input("index: int32")
+    .Input("inputs: Ref(N * T)")
+    .Output("output: Ref(T)")
+    .Attr("T: type")
+    .Attr("N: int >= 1")
+    .Family("control_flow")
+    .Shape(RefSelectShape)
+    .Kernel(Cpu(RunRefSelect))
+    .NoGradient("passes a reference on, not a value")
+    .Doc("The reference among the inputs that the index names.");
+
+SLUICE_OP(Abort)
+    .Attr("error_msg: string = ''")
+    .Attr("exit_without_error: bool = false")
+    .Family("control_flow")
+    .Shape(NoOutputs)
+    .Kernel(MakeAbort)
+    .NoGradient("has no inputs")
+    .Doc("Ends the step with an Aborted error that says error_msg.");
+
+// Where a step's feeds enter and its fetches leave a plan. Their names begin
+// with an underscore, as those of all ops that no user writes.
+[[maybe_unused]] const OpRegistrar arg_op =
+    OpDefBuilder("_Arg")
+        .Output("output: T")
+        .Attr("T: type")
+        .Attr("index: int >= 0")
+        .Stateful()
+        .Family("control_flow")
+        .Role(OpRole::kArg)
+        .Shape(UnknownShape)
+        .NoGradient("has no inputs")
+        .Doc("The index-th value that a step or a function call is given.");
+
+[[maybe_unused]] const OpRegistrar retval_op =
+    OpDefBuilder("_Retval")
+        .Input("input: T")
+        .Attr("T: type")
+        .Attr("index: int >= 0")
+        .Stateful()
+        .Family("control_flow")
+        .Role(OpRole::kRetval)
+        .Shape(NoOutputs)
+        .NoGradient("has no outputs")
+        .Doc("The index-th value that a step or a function call gives back.");
+
+}  // namespace
+}  // namespace sluice
