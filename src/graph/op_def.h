@@ -146,6 +146,7 @@ class OpDefBuilder {
   OpDefBuilder& Doc(const char* doc) { def_.doc = doc; return *this; }
   OpDefBuilder& Family(const char* f) { def_.family = f; return *this; }
 
+  const std::string& name() const { return def_.name; }
   Result<OpDef> Finish() const;
 
  private:

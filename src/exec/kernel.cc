@@ -1,0 +1,118 @@
+#include "exec/kernel.h"
+
+namespace sluice {
+
+Status KernelContext::ForwardOrAllocate(std::initializer_list<int> candidates,
+                                        int i, DType dtype, const Shape& shape) {
+  const int64_t bytes = MultiplyOrNegative(
+      shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)));
+  if (uses_ != nullptr && bytes > 8) {
+    for (int c : candidates) {
+      if (!CanForward(c) || static_cast<int64_t>(input(c).bytes()) != bytes ||
+          DTypeSize(input(c).dtype()) != DTypeSize(dtype))
+        continue;
+      Tensor t = TakeInput(c);
+      SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(shape));
+      outputs_[i] = t.dtype() == dtype ? std::move(t) : t.BitcastTo(dtype);
+      return OkStatus();
+    }
+  }
+  return Allocate(i, dtype, shape);
+}
+
+bool KernelContext::CanForward(int i) const {
+  const InputRef r = refs_[i];
+  if (uses_ == nullptr || r.table != InputRef::kIteration || uses_[r.index] != 1)
+    return false;
+  const Tensor& t = tables_[r.table][r.index];
+  return t.has_buffer() && t.unique();
+}
+
+Tensor KernelContext::TakeInput(int i) {
+  const InputRef r = refs_[i];
+  Tensor& t = tables_[r.table][r.index];
+  if (uses_ != nullptr && r.table == InputRef::kIteration && uses_[r.index] == 1 &&
+      t.has_buffer())
+    return std::move(t);
+  return t;
+}
+
+Result<const ResourceHandle*> KernelContext::handle(int i) const {
+  const Tensor& t = input(i);
+  if (t.dtype() != DType::kResource || t.num_elements() != 1)
+    return InvalidArgument("input ", i, ": expected a resource handle, got ",
+                           t.ToString());
+  return t.data<ResourceHandle>();
+}
+
+KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive) {
+  return [run, expensive](const Node&, Kernel* k) {
+    k->run = run;
+    k->expensive = expensive;
+    return OkStatus();
+  };
+}
+
+Status NoKernelFor(const Node& node, DType t) {
+  return Unimplemented("no kernel: expected a type that ", node.op_name(),
+                       " computes, got ", DTypeName(t));
+}
+
+// Sets up a context by hand.
+class KernelRunner {
+ public:
+  static Result<std::vector<Tensor>> Run(const Node& node,
+                                         std::vector<Tensor> inputs,
+                                         ResourceManager* resources) {
+    const OpRole role = node.op().role;
+    if (role == OpRole::kConst) {
+      SLUICE_ASSIGN_OR_RETURN(Tensor t, node.Attr<Tensor>("value"));
+      return std::vector<Tensor>{std::move(t)};
+    }
+    if (role == OpRole::kIdentity) return inputs;
+    if (role == OpRole::kNoOp) return std::vector<Tensor>{};
+    if (!node.op().kernel)
+      return Unimplemented("no kernel: ", node.Describe());
+    Kernel kernel;
+    SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &kernel));
+    if (kernel.run == nullptr)
+      return Unimplemented("a kernel that waits: ", node.Describe());
+
+    ResourceManager own, step_resources;
+    Cancellation cancellation;
+    StepContext step;
+    step.resources = resources != nullptr ? resources : &own;
+    step.step_resources = &step_resources;
+    step.cancellation = &cancellation;
+    std::vector<InputRef> refs;
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      refs.push_back({InputRef::kIteration, i});
+    std::vector<Tensor> outputs(static_cast<size_t>(node.num_outputs()));
+    KernelContext ctx;
+    ctx.refs_ = refs.data();
+    ctx.tables_[InputRef::kIteration] = inputs.data();
+    ctx.outputs_ = outputs.data();
+    ctx.state_ = kernel.state.get();
+    ctx.step_ = &step;
+    ctx.node_ = &node;
+    ctx.num_inputs_ = static_cast<int>(inputs.size());
+    ctx.num_outputs_ = node.num_outputs();
+    SLUICE_RETURN_IF_ERROR(kernel.run(ctx));
+    return outputs;
+  }
+};
+
+Result<std::vector<Tensor>> RunKernel(const Node& node, std::vector<Tensor> inputs,
+                                      ResourceManager* resources) {
+  if (static_cast<int>(inputs.size()) != node.num_inputs())
+    return InvalidArgument("inputs: expected ", node.num_inputs(), ", got ",
+                           inputs.size(), "; ", node.Describe());
+  Result<std::vector<Tensor>> out =
+      KernelRunner::Run(node, std::move(inputs), resources);
+  if (!out.ok())
+    return Status(out.status().code(),
+                  absl::StrCat(out.status().message(), "; ", node.Describe()));
+  return out;
+}
+
+}  // namespace sluice

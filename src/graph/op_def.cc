@@ -1,0 +1,394 @@
+#include "graph/op_def.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace sluice {
+namespace {
+
+using absl::ConsumePrefix;
+using absl::StripAsciiWhitespace;
+using absl::string_view;
+
+const std::map<string_view, AttrKind> kKinds = {
+    {"int", AttrKind::kInt},       {"float", AttrKind::kFloat},
+    {"bool", AttrKind::kBool},     {"string", AttrKind::kString},
+    {"type", AttrKind::kType},     {"shape", AttrKind::kShape},
+    {"tensor", AttrKind::kTensor}, {"func", AttrKind::kFunction},
+};
+
+const std::vector<DType>& NumberTypes() {
+  static const auto* v = new std::vector<DType>{
+      DType::kFloat,    DType::kDouble,    DType::kInt32,   DType::kUint8,
+      DType::kInt16,    DType::kInt8,      DType::kComplex64, DType::kInt64,
+      DType::kQint8,    DType::kQuint8,    DType::kQint32,  DType::kBfloat16,
+      DType::kQint16,   DType::kQuint16,   DType::kUint16,
+      DType::kComplex128, DType::kHalf,    DType::kUint32,  DType::kUint64};
+  return *v;
+}
+
+std::vector<DType> TypeSet(string_view name) {
+  std::vector<DType> out;
+  for (DType t : NumberTypes()) {
+    const bool real = !IsComplex(t) && !IsQuantized(t);
+    if (name == "numbertype" ||
+        (name == "realnumbertype" && real) ||
+        (name == "quantizedtype" && IsQuantized(t)))
+      out.push_back(t);
+  }
+  return out;
+}
+
+Status BadSpec(string_view spec, string_view why) {
+  return Internal("op declaration '", std::string(spec), "': ", std::string(why));
+}
+
+// "x: T", "x: N * T", "x: Ref(T)", "x: N * Ref(float)".
+Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
+  ArgDef arg;
+  std::pair<string_view, string_view> parts =
+      absl::StrSplit(spec, absl::MaxSplits(':', 1));
+  arg.name = std::string(StripAsciiWhitespace(parts.first));
+  string_view type = StripAsciiWhitespace(parts.second);
+  if (const size_t star = type.find('*'); star != string_view::npos) {
+    arg.number_attr = std::string(StripAsciiWhitespace(type.substr(0, star)));
+    type = StripAsciiWhitespace(type.substr(star + 1));
+  }
+  if (ConsumePrefix(&type, "Ref(")) {
+    arg.is_ref = true;
+    if (!absl::ConsumeSuffix(&type, ")")) return BadSpec(spec, "Ref( unclosed");
+    type = StripAsciiWhitespace(type);
+  }
+  for (const AttrDef& a : attrs) {
+    if (a.name != type) continue;
+    (a.is_list ? arg.type_list_attr : arg.type_attr) = a.name;
+    return arg;
+  }
+  const std::optional<DType> t = ParseDType(std::string(type));
+  if (!t) return BadSpec(spec, "unknown type");
+  arg.type = *t;
+  return arg;
+}
+
+std::string Unquote(string_view s) {
+  s = StripAsciiWhitespace(s);
+  if (s.size() >= 2 && (s[0] == '\'' || s[0] == '"'))
+    s = s.substr(1, s.size() - 2);
+  return std::string(s);
+}
+
+// Items of "[a, b]" or "{a, b}" without the brackets; no nesting but in shapes.
+std::vector<string_view> Items(string_view s) {
+  s = StripAsciiWhitespace(s);
+  if (s.size() >= 2) s = s.substr(1, s.size() - 2);
+  std::vector<string_view> out;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i <= s.size(); ++i) {
+    if (i < s.size() && (s[i] == '[' || s[i] == '{')) ++depth;
+    if (i < s.size() && (s[i] == ']' || s[i] == '}')) --depth;
+    if (i == s.size() || (s[i] == ',' && depth == 0)) {
+      const string_view item = StripAsciiWhitespace(s.substr(start, i - start));
+      if (!item.empty()) out.push_back(item);
+      start = i + 1;
+    }
+  }
+  return out;
+}
+
+Result<AttrValue> ParseScalar(AttrKind kind, string_view s, string_view spec) {
+  s = StripAsciiWhitespace(s);
+  switch (kind) {
+    case AttrKind::kInt: {
+      int64_t v;
+      if (!absl::SimpleAtoi(s, &v)) return BadSpec(spec, "bad int");
+      return AttrValue(v);
+    }
+    case AttrKind::kFloat: {
+      float v;
+      if (!absl::SimpleAtof(s, &v)) return BadSpec(spec, "bad float");
+      return AttrValue(v);
+    }
+    case AttrKind::kBool:
+      return AttrValue(s == "true");
+    case AttrKind::kString:
+      return AttrValue(Unquote(s));
+    case AttrKind::kType: {
+      const std::optional<DType> t = ParseDType(std::string(s));
+      if (!t) return BadSpec(spec, "bad type");
+      return AttrValue(*t);
+    }
+    case AttrKind::kShape: {  // "{ unknown_rank: true }", "{}", "[2,3]".
+      if (s.find("unknown_rank") != string_view::npos)
+        return AttrValue(PartialShape::Unknown());
+      PartialShape shape = PartialShape::Scalar();
+      for (string_view d : Items(s)) {
+        int64_t v;
+        if (!absl::SimpleAtoi(d, &v)) return BadSpec(spec, "bad dimension");
+        shape.add_dim(v);
+      }
+      return AttrValue(shape);
+    }
+    case AttrKind::kFunction:
+      return AttrValue(FunctionRef{Unquote(s), nullptr});
+    default:
+      return BadSpec(spec, "this kind has no default");
+  }
+}
+
+template <typename T>
+AttrValue Collect(const std::vector<AttrValue>& values) {
+  std::vector<T> out;
+  for (const AttrValue& v : values) out.push_back(*v.get<T>());
+  return AttrValue(std::move(out));
+}
+
+Result<AttrValue> ParseDefault(const AttrDef& a, string_view s, string_view spec) {
+  if (!a.is_list) return ParseScalar(a.kind, s, spec);
+  std::vector<AttrValue> values;
+  for (string_view item : Items(s)) {
+    SLUICE_ASSIGN_OR_RETURN(AttrValue v, ParseScalar(a.kind, item, spec));
+    values.push_back(std::move(v));
+  }
+  switch (a.kind) {
+    case AttrKind::kInt: return Collect<int64_t>(values);
+    case AttrKind::kFloat: return Collect<float>(values);
+    case AttrKind::kBool: return Collect<bool>(values);
+    case AttrKind::kString: return Collect<std::string>(values);
+    case AttrKind::kType: return Collect<DType>(values);
+    case AttrKind::kShape: return Collect<PartialShape>(values);
+    default: return EmptyListOf(a.kind);
+  }
+}
+
+// "T: {float, double} = DT_FLOAT", "N: int >= 1 = 2", "k: list(int) = [1,2]".
+Result<AttrDef> ParseAttr(string_view spec) {
+  AttrDef a;
+  std::pair<string_view, string_view> parts =
+      absl::StrSplit(spec, absl::MaxSplits(':', 1));
+  a.name = std::string(StripAsciiWhitespace(parts.first));
+  string_view rest = StripAsciiWhitespace(parts.second);
+  if (ConsumePrefix(&rest, "list(")) {
+    a.is_list = true;
+    const size_t close = rest.find(')');
+    if (close == string_view::npos) return BadSpec(spec, "list( unclosed");
+    // What follows the bracket stays in `rest`.
+    const string_view inner = rest.substr(0, close);
+    SLUICE_ASSIGN_OR_RETURN(
+        AttrDef element, ParseAttr(absl::StrCat("x:", std::string(inner))));
+    a.kind = element.kind;
+    a.allowed_types = element.allowed_types;
+    a.allowed_strings = element.allowed_strings;
+    rest = rest.substr(close + 1);
+  } else if (!rest.empty() && rest[0] == '{') {
+    const size_t close = rest.find('}');
+    if (close == string_view::npos) return BadSpec(spec, "{ unclosed");
+    for (string_view item : Items(rest.substr(0, close + 1))) {
+      if (item[0] == '\'' || item[0] == '"') {
+        a.kind = AttrKind::kString;
+        a.allowed_strings.push_back(Unquote(item));
+      } else {
+        a.kind = AttrKind::kType;
+        const std::optional<DType> t = ParseDType(std::string(item));
+        if (!t) return BadSpec(spec, "bad allowed type");
+        a.allowed_types.push_back(*t);
+      }
+    }
+    rest = rest.substr(close + 1);
+  } else {
+    size_t end = 0;
+    while (end < rest.size() && absl::ascii_isalpha(static_cast<unsigned char>(rest[end]))) ++end;
+    const string_view word = rest.substr(0, end);
+    if (auto it = kKinds.find(word); it != kKinds.end()) {
+      a.kind = it->second;
+    } else {
+      a.kind = AttrKind::kType;
+      a.allowed_types = TypeSet(word);
+      if (a.allowed_types.empty()) return BadSpec(spec, "unknown kind");
+    }
+    rest = rest.substr(end);
+  }
+  rest = StripAsciiWhitespace(rest);
+  if (ConsumePrefix(&rest, ">=")) {
+    rest = StripAsciiWhitespace(rest);
+    size_t end = 0;
+    while (end < rest.size() && (rest[end] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(rest[end])))) ++end;
+    int64_t v;
+    if (!absl::SimpleAtoi(rest.substr(0, end), &v)) return BadSpec(spec, "bad minimum");
+    a.minimum = v;
+    rest = StripAsciiWhitespace(rest.substr(end));
+  }
+  if (ConsumePrefix(&rest, "=")) {
+    SLUICE_ASSIGN_OR_RETURN(AttrValue v, ParseDefault(a, rest, spec));
+    a.default_value = std::move(v);
+  } else if (!rest.empty()) {
+    return BadSpec(spec, absl::StrCat("cannot read '", std::string(rest), "'"));
+  }
+  return a;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool same = absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
+                        absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]));
+      const size_t best =
+          std::min({diagonal + (same ? 0 : 1), row[j] + 1, row[j - 1] + 1});
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string ArgText(const ArgDef& a) {
+  std::string type = !a.type_attr.empty()        ? a.type_attr
+                     : !a.type_list_attr.empty() ? a.type_list_attr
+                                                 : DTypeName(a.type);
+  if (a.is_ref) type = "Ref(" + type + ")";
+  if (!a.number_attr.empty()) type = a.number_attr + " * " + type;
+  return a.name + ": " + type;
+}
+
+}  // namespace
+
+const AttrDef* OpDef::FindAttr(std::string_view attr) const {
+  for (const AttrDef& a : attrs)
+    if (a.name == attr) return &a;
+  return nullptr;
+}
+
+std::string OpDef::Signature() const {
+  std::vector<std::string> in, out, at;
+  for (const ArgDef& a : inputs) in.push_back(ArgText(a));
+  for (const ArgDef& a : outputs) out.push_back(ArgText(a));
+  static const std::map<AttrKind, const char*> names = {
+      {AttrKind::kInt, "int"},       {AttrKind::kFloat, "float"},
+      {AttrKind::kBool, "bool"},     {AttrKind::kString, "string"},
+      {AttrKind::kType, "type"},     {AttrKind::kShape, "shape"},
+      {AttrKind::kTensor, "tensor"}, {AttrKind::kFunction, "func"}};
+  for (const AttrDef& a : attrs) {
+    std::string text = names.at(a.kind);
+    if (a.is_list) text = "list(" + text + ")";
+    text = a.name + ": " + text;
+    if (a.default_value) text += " = " + a.default_value->ToString();
+    at.push_back(text);
+  }
+  std::string s = absl::StrCat(name, "(", absl::StrJoin(in, ", "), ") -> (",
+                               absl::StrJoin(out, ", "), ")");
+  if (!at.empty()) absl::StrAppend(&s, "; ", absl::StrJoin(at, ", "));
+  return s;
+}
+
+Result<OpDef> OpDefBuilder::Finish() const {
+  OpDef def = def_;
+  for (const char* spec : attrs_) {
+    SLUICE_ASSIGN_OR_RETURN(AttrDef a, ParseAttr(spec));
+    def.attrs.push_back(std::move(a));
+  }
+  for (const char* spec : inputs_) {
+    SLUICE_ASSIGN_OR_RETURN(ArgDef a, ParseArg(spec, def.attrs));
+    def.inputs.push_back(std::move(a));
+  }
+  for (const char* spec : outputs_) {
+    SLUICE_ASSIGN_OR_RETURN(ArgDef a, ParseArg(spec, def.attrs));
+    def.outputs.push_back(std::move(a));
+  }
+  return def;
+}
+
+// Declarations wait as builders until somebody looks one up: parsing hundreds
+// of them would cost every process that starts.
+struct OpRegistry::State {
+  std::mutex mu;
+  std::map<std::string, OpDefBuilder, std::less<>> pending;   // GUARDED_BY(mu)
+  std::map<std::string, OpDef, std::less<>> parsed;  // GUARDED_BY(mu); stable.
+};
+
+OpRegistry::OpRegistry() : state_(new State) {}
+
+OpRegistry* OpRegistry::Global() {
+  static OpRegistry* registry = new OpRegistry();
+  return registry;
+}
+
+void OpRegistry::Register(OpDefBuilder builder) {
+  std::lock_guard<std::mutex> lock(state_->mu);
+  std::string name = builder.name();
+  if (!state_->pending.emplace(name, std::move(builder)).second) {
+    fprintf(stderr, "op '%s' is declared twice\n", name.c_str());
+    std::abort();
+  }
+}
+
+const OpDef* OpRegistry::Find(std::string_view name) const {
+  std::lock_guard<std::mutex> lock(state_->mu);
+  if (auto it = state_->parsed.find(name); it != state_->parsed.end())
+    return &it->second;
+  auto it = state_->pending.find(name);
+  if (it == state_->pending.end()) return nullptr;
+  Result<OpDef> def = it->second.Finish();
+  if (!def.ok()) {
+    fprintf(stderr, "%s: %s\n", std::string(name).c_str(),
+            std::string(def.status().message()).c_str());
+    std::abort();
+  }
+  return &state_->parsed.emplace(std::string(name), *std::move(def)).first->second;
+}
+
+Result<const OpDef*> OpRegistry::Lookup(std::string_view name) const {
+  if (const OpDef* def = Find(name)) return def;
+  std::vector<std::string> names;
+  {
+    std::lock_guard<std::mutex> lock(state_->mu);
+    for (const auto& [n, b] : state_->pending) names.push_back(n);
+  }
+  const std::vector<std::string> near = NearestNames(name, names);
+  return NotFound("unknown op: expected a registered op, got '",
+                  std::string(name), "'",
+                  near.empty() ? "" : "; nearest: ", absl::StrJoin(near, ", "));
+}
+
+std::vector<const OpDef*> OpRegistry::All() const {
+  std::vector<std::string> names;
+  {
+    std::lock_guard<std::mutex> lock(state_->mu);
+    for (const auto& [n, b] : state_->pending) names.push_back(n);
+  }
+  std::vector<const OpDef*> out;
+  for (const std::string& n : names) out.push_back(Find(n));
+  return out;
+}
+
+std::vector<std::string> NearestNames(std::string_view name,
+                                      const std::vector<std::string>& candidates,
+                                      size_t most) {
+  std::vector<std::pair<size_t, std::string>> scored;
+  const size_t limit = std::max<size_t>(2, name.size() / 3);
+  for (const std::string& c : candidates) {
+    if (c.size() > name.size() + limit || name.size() > c.size() + limit)
+      continue;
+    const size_t d = EditDistance(name, c);
+    if (d <= limit) scored.emplace_back(d, c);
+  }
+  std::sort(scored.begin(), scored.end());
+  std::vector<std::string> out;
+  for (size_t i = 0; i < scored.size() && i < most; ++i)
+    out.push_back(scored[i].second);
+  return out;
+}
+
+}  // namespace sluice
