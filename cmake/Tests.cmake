@@ -84,10 +84,12 @@ set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)
 # What a compiler does not check.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
-  add_test(NAME layers
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
-  add_test(NAME layers_check
-    COMMAND ${Python3_EXECUTABLE}
-            ${CMAKE_SOURCE_DIR}/tools/check_layers_test.py)
-  set_tests_properties(layers layers_check PROPERTIES LABELS "fast;house")
+  foreach(check layers docs)
+    add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_SOURCE_DIR}/tools/check_${check}.py)
+    add_test(NAME ${check}_check COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_SOURCE_DIR}/tools/check_${check}_test.py)
+    set_tests_properties(${check} ${check}_check PROPERTIES
+      LABELS "fast;house")
+  endforeach()
 endif()

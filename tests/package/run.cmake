@@ -1,6 +1,6 @@
 # Installs the build into a folder, moves that folder (so that nothing can lean
 # on where it was installed), then configures, builds and runs the program here
-# against it. cmake -DBUILD=<build> -DSOURCE=<this folder> -DWORK=<scratch>
+# against it. cmake with BUILD, SOURCE (this folder), WORK, CXX, GENERATOR
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Checks that the documentation speaks of what is there.
+
+In each Markdown file: links point to files that exist; so do paths in
+backquotes that begin with a folder of ours and name a file (`src/base/a.h`,
+`src/base/*.h`); and a fenced block under a line `<!-- from PATH -->` is that file, word for word.
+Prints a line per breach and exits 1 if there is any.
+
+  tools/check_docs.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+PATH = re.compile(r"`((?:src|include|tools|scripts|tests|bench|examples|docs|"
+                  r"cmake)/[\w./*-]+)`")
+FROM = re.compile(r"<!-- from (\S+) -->\s*\n```\w*\n(.*?)```", re.DOTALL)
+
+
+def check_page(root, page):
+    """Yields (line number, message) for each breach in one page."""
+    text = page.read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        for target in LINK.findall(line):
+            if "://" not in target and not (page.parent / target).exists():
+                yield number, f"link: expected a file, got {target}"
+        for path in PATH.findall(line):
+            names_file = "." in path.rsplit("/", 1)[-1]
+            if names_file and not any(root.glob(path)):
+                yield number, f"path: expected it to exist, got {path}"
+    for found in FROM.finditer(text):
+        number = text.count("\n", 0, found.start()) + 1
+        source = root / found.group(1)
+        if not source.exists():
+            yield number, f"quotation: expected a file, got {found.group(1)}"
+        elif source.read_text(encoding="utf-8") != found.group(2):
+            yield number, (f"quotation: expected the text of "
+                           f"{found.group(1)}, got another")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else
+                        pathlib.Path(__file__).resolve().parent.parent)
+    pages = sorted(root.glob("*.md")) + sorted((root / "docs").rglob("*.md"))
+    breaches = [f"{page.relative_to(root)}:{number}: {message}"
+                for page in pages for number, message in check_page(root, page)]
+    print("\n".join(breaches) if breaches else f"{len(pages)} pages: ok")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

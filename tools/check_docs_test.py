@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""What tools/check_docs.py lets pass and what it does not."""
+
+import pathlib
+import tempfile
+import unittest
+
+import check_docs
+
+
+class Pages(unittest.TestCase):
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.root = pathlib.Path(self.scratch.name)
+        (self.root / "examples").mkdir()
+        (self.root / "examples/a.cc").write_text("int main() {}\n")
+
+    def breaches(self, text):
+        page = self.root / "page.md"
+        page.write_text(text)
+        return [message for _, message in check_docs.check_page(self.root, page)]
+
+    def test_what_exists_passes(self):
+        self.assertEqual(self.breaches(
+            "[a](examples/a.cc#L1) `examples/a.cc` `examples/*.cc` "
+            "[b](https://example.org/x) `a/b.cc`\n"), [])
+
+    def test_what_does_not_exist_is_told(self):
+        self.assertEqual(len(self.breaches(
+            "[a](examples/b.cc) `examples/c.cc` `src/*.cc`\n")), 3)
+
+    def test_quotations_are_word_for_word(self):
+        quoted = "<!-- from examples/a.cc -->\n```cpp\n%s\n```\n"
+        self.assertEqual(self.breaches(quoted % "int main() {}"), [])
+        self.assertEqual(len(self.breaches(quoted % "int main() { }")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
