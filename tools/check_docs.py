@@ -3,7 +3,8 @@
 
 In each Markdown file: links point to files that exist; so do paths in
 backquotes that begin with a folder of ours and name a file (`src/base/a.h`,
-`src/base/*.h`); and a fenced block under a line `<!-- from PATH -->` is that file, word for word.
+`src/base/*.h`); and a fenced block under a line `<!-- from PATH -->` is that
+file, word for word.
 Prints a line per breach and exits 1 if there is any.
 
   tools/check_docs.py [ROOT]
