@@ -2,6 +2,11 @@
 
 namespace sluice {
 
+uint64_t ResourceManager::NextGeneration() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 Status ResourceManager::Create(const std::string& container,
                                const std::string& name,
                                std::shared_ptr<Resource> resource) {
@@ -21,11 +26,13 @@ Status ResourceManager::Delete(const std::string& container,
   if (resources_.erase({Container(container), name}) == 0)
     return NotFound("resource '", name, "' does not exist in container '",
                     Container(container), "'");
+  generation_.store(NextGeneration(), std::memory_order_release);
   return OkStatus();
 }
 
 void ResourceManager::ClearContainer(const std::string& container) {
   std::lock_guard<std::mutex> lock(mu_);
+  generation_.store(NextGeneration(), std::memory_order_release);
   std::erase_if(resources_, [c = Container(container)](const auto& entry) {
     return entry.first.first == c;
   });
@@ -33,6 +40,7 @@ void ResourceManager::ClearContainer(const std::string& container) {
 
 void ResourceManager::Clear() {
   std::lock_guard<std::mutex> lock(mu_);
+  generation_.store(NextGeneration(), std::memory_order_release);
   resources_.clear();
 }
 
@@ -41,6 +49,20 @@ Result<Tensor> Variable::Read() const {
   if (!value_.valid()) [[unlikely]]
     return Uninitialized();
   return value_;
+}
+
+Status Variable::AssignSameShape(Tensor value) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const bool fits = value_.valid()
+                        ? value.shape() == value_.shape()
+                        : shape_.CompatibleWith(value.shape());
+  if (!fits)
+    return InvalidArgument(
+        "assignment to variable '", name_, "': expected shape ",
+        value_.valid() ? value_.shape().ToString() : shape_.ToString(),
+        ", got ", value.shape().ToString());
+  value_ = std::move(value);
+  return OkStatus();
 }
 
 Status Variable::PrepareUpdate() {

@@ -2,6 +2,7 @@
 #ifndef SLUICE_EXEC_RESOURCES_H_
 #define SLUICE_EXEC_RESOURCES_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,13 +60,21 @@ class ResourceManager {
   void ClearContainer(const std::string& container);
   void Clear();
 
+  // Changes whenever a resource was forgotten; no two managers ever have the
+  // same. Whoever keeps what he looked up compares it first.
+  uint64_t generation() const {
+    return generation_.load(std::memory_order_acquire);
+  }
+
  private:
+  static uint64_t NextGeneration();
   static std::string Container(const std::string& c) {
     return c.empty() ? kDefaultContainer : c;
   }
   std::mutex mu_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Resource>>
       resources_;  // GUARDED_BY(mu_)
+  std::atomic<uint64_t> generation_{NextGeneration()};  // Written under mu_.
 };
 
 // A tensor that steps read and update. A reader takes a snapshot (shares the
@@ -90,6 +99,9 @@ class Variable : public Resource {
     std::lock_guard<std::mutex> lock(mu_);
     value_ = std::move(value);
   }
+  // As Assign, but InvalidArgument unless the value has the shape of the one it
+  // replaces, or fits the declared shape where there is none.
+  Status AssignSameShape(Tensor value);
   // Back to uninitialised.
   void Reset() { Assign(Tensor()); }
   // Calls fn(Tensor&) on the value under the lock, with a buffer that nobody
@@ -99,6 +111,15 @@ class Variable : public Resource {
   Status Update(Fn&& fn) {
     std::lock_guard<std::mutex> lock(mu_);
     SLUICE_RETURN_IF_ERROR(PrepareUpdate());
+    return fn(value_);
+  }
+  // Calls fn(const Tensor&) on the value under the lock. For reads that are
+  // short beside copying the value, which a snapshot may force on an update.
+  template <typename Fn>
+  Status View(Fn&& fn) const {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!value_.valid()) [[unlikely]]
+      return Uninitialized();
     return fn(value_);
   }
   // Held by an op that updates several variables together (use_locking): lock
