@@ -1,0 +1,151 @@
+// The loops of the binary kernels, for the target being compiled. They are
+// plain C++ that the compiler vectorises for that target: the ops here are one
+// to a few instructions, so that nothing is won by writing them by hand.
+//
+// An op is a struct with `template <class T> static R F(T a, T b)`.
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/simd/binary.h"
+#include "kernels/simd/half-inl.h"
+
+#if defined(SLUICE_KERNELS_SIMD_BINARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_KERNELS_SIMD_BINARY_INL_H_
+#undef SLUICE_KERNELS_SIMD_BINARY_INL_H_
+#else
+#define SLUICE_KERNELS_SIMD_BINARY_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+
+// in == out is allowed, so each iteration depends only on its own elements:
+// that is what the simd pragma promises.
+template <class Op, class T>
+bool Loop(Operands mode, const void* pa, const void* pb, void* po, int64_t n) {
+  using R = decltype(Op::template F<T>(T(), T()));
+  const T* a = static_cast<const T*>(pa);
+  const T* b = static_cast<const T*>(pb);
+  R* out = static_cast<R*>(po);
+  switch (mode) {
+    case Operands::kVectorVector:
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = Op::template F<T>(a[i], b[i]);
+      break;
+    case Operands::kScalarVector: {
+      if (n == 0) break;
+      const T s = *a;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = Op::template F<T>(s, b[i]);
+      break;
+    }
+    case Operands::kVectorScalar: {
+      if (n == 0) break;
+      const T s = *b;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = Op::template F<T>(a[i], s);
+      break;
+    }
+  }
+  return true;
+}
+
+// A 16-bit type by way of float. R is T16, or bool for comparisons.
+template <class Op, class T16>
+bool LoopVia(Operands mode, const void* pa, const void* pb, void* po,
+             int64_t n) {
+  constexpr bool kPredicate =
+      std::is_same_v<decltype(Op::template F<float>(0.f, 0.f)), bool>;
+  const T16* a = static_cast<const T16*>(pa);
+  const T16* b = static_cast<const T16*>(pb);
+  alignas(64) float fa[kBlock];
+  alignas(64) float fb[kBlock];
+  if (n == 0) return true;
+  if (mode == Operands::kScalarVector) fa[0] = *a;
+  if (mode == Operands::kVectorScalar) fb[0] = *b;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = n - i < kBlock ? n - i : kBlock;
+    if (mode != Operands::kScalarVector) ToFloat(a + i, fa, m);
+    if (mode != Operands::kVectorScalar) ToFloat(b + i, fb, m);
+    if constexpr (kPredicate) {
+      Loop<Op, float>(mode, fa, fb, static_cast<bool*>(po) + i, m);
+    } else {
+      float* result = mode == Operands::kScalarVector ? fb : fa;
+      Loop<Op, float>(mode, fa, fb, result, m);
+      FromFloat(result, static_cast<T16*>(po) + i, m);
+    }
+  }
+  return true;
+}
+
+template <class Op>
+BinaryFn PickFloats(DType t) {
+  switch (t) {
+    case DType::kFloat:
+      return Loop<Op, float>;
+    case DType::kDouble:
+      return Loop<Op, double>;
+    case DType::kHalf:
+      return LoopVia<Op, half>;
+    case DType::kBfloat16:
+      return LoopVia<Op, bfloat16>;
+    default:
+      return nullptr;
+  }
+}
+
+// For ops whose result has the same bits for signed and unsigned operands.
+template <class Op>
+BinaryFn PickUnsigned(DType t) {
+  switch (t) {
+    case DType::kInt8:
+    case DType::kUint8:
+      return Loop<Op, uint8_t>;
+    case DType::kInt16:
+    case DType::kUint16:
+      return Loop<Op, uint16_t>;
+    case DType::kInt32:
+    case DType::kUint32:
+      return Loop<Op, uint32_t>;
+    case DType::kInt64:
+    case DType::kUint64:
+      return Loop<Op, uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class Op>
+BinaryFn PickInts(DType t) {
+  switch (t) {
+    case DType::kInt8:
+      return Loop<Op, int8_t>;
+    case DType::kInt16:
+      return Loop<Op, int16_t>;
+    case DType::kInt32:
+      return Loop<Op, int32_t>;
+    case DType::kInt64:
+      return Loop<Op, int64_t>;
+    default:
+      return PickUnsigned<Op>(t);
+  }
+}
+
+template <class Op>
+BinaryFn PickComplex(DType t) {
+  switch (t) {
+    case DType::kComplex64:
+      return Loop<Op, complex64>;
+    case DType::kComplex128:
+      return Loop<Op, complex128>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,117 @@
+// Comparisons: any type to bool.
+#include "kernels/simd/binary.h"
+#include "kernels/simd/target.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/binary_compare.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/simd/binary-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+namespace {
+
+#define SLUICE_COMPARISON(Name, sign) \
+  struct Name {                       \
+    template <class T>                \
+    static bool F(T a, T b) {         \
+      return a sign b;                \
+    }                                 \
+  };
+SLUICE_COMPARISON(Equal, ==)
+SLUICE_COMPARISON(NotEqual, !=)
+SLUICE_COMPARISON(Less, <)
+SLUICE_COMPARISON(LessEqual, <=)
+#undef SLUICE_COMPARISON
+
+// a > b is b < a: the operands change places, the code is shared.
+template <BinaryFn kFn>
+bool Swapped(Operands mode, const void* a, const void* b, void* out,
+             int64_t n) {
+  if (mode == Operands::kScalarVector) {
+    mode = Operands::kVectorScalar;
+  } else if (mode == Operands::kVectorScalar) {
+    mode = Operands::kScalarVector;
+  }
+  return kFn(mode, b, a, out, n);
+}
+
+template <class Op>
+BinaryFn PickEquality(DType t) {
+  if (IsFloating(t)) return PickFloats<Op>(t);
+  if (IsComplex(t)) return PickComplex<Op>(t);
+  return t == DType::kBool ? Loop<Op, uint8_t> : PickUnsigned<Op>(t);
+}
+
+template <class Op>
+BinaryFn PickOrder(DType t) {
+  return IsFloating(t) ? PickFloats<Op>(t) : PickInts<Op>(t);
+}
+
+template <class Op>
+BinaryFn PickSwapped(DType t) {
+  switch (t) {
+    case DType::kFloat:
+      return Swapped<Loop<Op, float>>;
+    case DType::kDouble:
+      return Swapped<Loop<Op, double>>;
+    case DType::kHalf:
+      return Swapped<LoopVia<Op, half>>;
+    case DType::kBfloat16:
+      return Swapped<LoopVia<Op, bfloat16>>;
+    case DType::kInt8:
+      return Swapped<Loop<Op, int8_t>>;
+    case DType::kInt16:
+      return Swapped<Loop<Op, int16_t>>;
+    case DType::kInt32:
+      return Swapped<Loop<Op, int32_t>>;
+    case DType::kInt64:
+      return Swapped<Loop<Op, int64_t>>;
+    case DType::kUint8:
+      return Swapped<Loop<Op, uint8_t>>;
+    case DType::kUint16:
+      return Swapped<Loop<Op, uint16_t>>;
+    case DType::kUint32:
+      return Swapped<Loop<Op, uint32_t>>;
+    case DType::kUint64:
+      return Swapped<Loop<Op, uint64_t>>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+BinaryFn CompareFn(BinaryOp op, DType t) {
+  switch (op) {
+    case BinaryOp::kEqual:
+      return PickEquality<Equal>(t);
+    case BinaryOp::kNotEqual:
+      return PickEquality<NotEqual>(t);
+    case BinaryOp::kLess:
+      return PickOrder<Less>(t);
+    case BinaryOp::kLessEqual:
+      return PickOrder<LessEqual>(t);
+    case BinaryOp::kGreater:
+      return PickSwapped<Less>(t);
+    case BinaryOp::kGreaterEqual:
+      return PickSwapped<LessEqual>(t);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::simd {
+HWY_EXPORT(CompareFn);
+BinaryFn GetBinaryCompare(BinaryOp op, DType t) {
+  return HWY_DYNAMIC_DISPATCH(CompareFn)(op, t);
+}
+}  // namespace sluice::simd
+#endif

@@ -1,0 +1,79 @@
+// 16-bit floats to float and back, n elements, for the target being compiled.
+// Rounds to nearest even and keeps NaN a NaN, as tensor/half.h does.
+#include <bit>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "tensor/half.h"
+
+#if defined(SLUICE_KERNELS_SIMD_HALF_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_KERNELS_SIMD_HALF_INL_H_
+#undef SLUICE_KERNELS_SIMD_HALF_INL_H_
+#else
+#define SLUICE_KERNELS_SIMD_HALF_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+
+// Elements converted at a time by callers that go through float: small enough
+// that a few blocks stay in the first-level cache.
+inline constexpr int64_t kBlock = 256;
+
+[[maybe_unused]] inline void ToFloat(const bfloat16* in, float* out,
+                                     int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = std::bit_cast<float>(static_cast<uint32_t>(in[i].bits) << 16);
+}
+
+[[maybe_unused]] inline void FromFloat(const float* in, bfloat16* out,
+                                       int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t x = std::bit_cast<uint32_t>(in[i]);
+    const uint32_t rounded = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
+    const uint32_t nan = (x >> 16) | 0x40u;
+    out[i].bits =
+        static_cast<uint16_t>((x & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  }
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+[[maybe_unused]] inline void ToFloat(const half* in, float* out, int64_t n) {
+  const hwy::HWY_NAMESPACE::ScalableTag<float> d;
+  const hwy::HWY_NAMESPACE::Rebind<hwy::float16_t, decltype(d)> d16;
+  const int64_t lanes = static_cast<int64_t>(Lanes(d));
+  const auto* p = reinterpret_cast<const hwy::float16_t*>(in);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    StoreU(PromoteTo(d, LoadU(d16, p + i)), d, out + i);
+  for (; i < n; ++i) out[i] = in[i];
+}
+
+[[maybe_unused]] inline void FromFloat(const float* in, half* out, int64_t n) {
+  const hwy::HWY_NAMESPACE::ScalableTag<float> d;
+  const hwy::HWY_NAMESPACE::Rebind<hwy::float16_t, decltype(d)> d16;
+  const int64_t lanes = static_cast<int64_t>(Lanes(d));
+  auto* p = reinterpret_cast<hwy::float16_t*>(out);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    StoreU(DemoteTo(d16, LoadU(d, in + i)), d16, p + i);
+  for (; i < n; ++i) out[i] = half(in[i]);
+}
+#else
+[[maybe_unused]] inline void ToFloat(const half* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i];
+}
+
+[[maybe_unused]] inline void FromFloat(const float* in, half* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = half(in[i]);
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#endif

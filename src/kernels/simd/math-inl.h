@@ -1,0 +1,193 @@
+// Vector functions for the target being compiled, right on all inputs: NaN,
+// infinities and arguments beyond the reach of Highway's polynomials, which
+// are either clamped or, where rare, evaluated by the C library lane by lane.
+//
+// An op is a struct with
+//   template <class D, class V> static V F(D d, V x);    the vector function
+//   template <class D, class V> static M Bad(D d, V x);  lanes F is wrong for
+//   template <class T> static T Libm(T x);               what those get
+// where the last two are left out if F is right everywhere.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "kernels/simd/half-inl.h"
+
+#if defined(SLUICE_KERNELS_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_KERNELS_SIMD_MATH_INL_H_
+#undef SLUICE_KERNELS_SIMD_MATH_INL_H_
+#else
+#define SLUICE_KERNELS_SIMD_MATH_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class Op>
+concept HasBadLanes = requires {
+  Op::template Libm<float>(0.f);
+};
+
+template <class Op, class D, class V, class M>
+HWY_NOINLINE V Repair(D d, V x, V y, M bad) {
+  using T = hn::TFromD<D>;
+  constexpr size_t kMost = HWY_MAX_BYTES / sizeof(T);
+  alignas(HWY_MAX_BYTES) T in[kMost];
+  alignas(HWY_MAX_BYTES) T out[kMost];
+  alignas(HWY_MAX_BYTES) T is_bad[kMost];
+  hn::Store(x, d, in);
+  hn::Store(y, d, out);
+  hn::Store(hn::IfThenElseZero(bad, hn::Set(d, T(1))), d, is_bad);
+  for (size_t i = 0; i < hn::Lanes(d); ++i)
+    if (is_bad[i] != T(0)) out[i] = Op::template Libm<T>(in[i]);
+  return hn::Load(d, out);
+}
+
+template <class Op, class D, class V>
+HWY_INLINE V Eval(D d, V x) {
+  V y = Op::F(d, x);
+  if constexpr (HasBadLanes<Op>) {
+    const auto bad = Op::Bad(d, x);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, bad))) y = Repair<Op>(d, x, y, bad);
+  }
+  return y;
+}
+
+// out = Op(in). The last vector overlaps the one before it; it is read before
+// anything is written, so that in == out is allowed.
+template <class Op, class T>
+HWY_NOINLINE void Map(const T* in, T* out, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (n < lanes) {
+    alignas(HWY_MAX_BYTES) T buffer[HWY_MAX_BYTES / sizeof(T)] = {};
+    for (int64_t i = 0; i < n; ++i) buffer[i] = in[i];
+    hn::Store(Eval<Op>(d, hn::Load(d, buffer)), d, buffer);
+    for (int64_t i = 0; i < n; ++i) out[i] = buffer[i];
+    return;
+  }
+  const auto last = hn::LoadU(d, in + n - lanes);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(Eval<Op>(d, hn::LoadU(d, in + i)), d, out + i);
+  if (i < n) hn::StoreU(Eval<Op>(d, last), d, out + n - lanes);
+}
+
+template <class Op, class T>
+void MapFn(const void* in, void* out, int64_t n) {
+  Map<Op, T>(static_cast<const T*>(in), static_cast<T*>(out), n);
+}
+
+// A 16-bit type by way of float.
+template <class Op, class T16>
+void MapVia(const void* in, void* out, int64_t n) {
+  alignas(64) float f[kBlock];
+  const T16* p = static_cast<const T16*>(in);
+  T16* q = static_cast<T16*>(out);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = n - i < kBlock ? n - i : kBlock;
+    ToFloat(p + i, f, m);
+    Map<Op, float>(f, f, m);
+    FromFloat(f, q + i, m);
+  }
+}
+
+using MapPtr = void (*)(const void* in, void* out, int64_t n);
+
+template <class Op>
+MapPtr PickMap(DType t) {
+  switch (t) {
+    case DType::kFloat:
+      return MapFn<Op, float>;
+    case DType::kDouble:
+      return MapFn<Op, double>;
+    case DType::kHalf:
+      return MapVia<Op, half>;
+    case DType::kBfloat16:
+      return MapVia<Op, bfloat16>;
+    default:
+      return nullptr;
+  }
+}
+
+// Beyond these exp is infinity; Highway's is right up to them.
+template <class D>
+HWY_INLINE hn::Vec<D> ExpLimit(D d) {
+  using T = hn::TFromD<D>;
+  return hn::Set(d, sizeof(T) == 4 ? T(104) : T(720));
+}
+
+template <class D, class V>
+HWY_INLINE auto IsNumber(D, V x) {
+  return hn::Eq(x, x);
+}
+
+struct Exp {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V x) {
+    const V y = hn::Exp(d, hn::Min(x, ExpLimit(d)));
+    return hn::IfThenElse(IsNumber(d, x), y, x);
+  }
+};
+
+// exp of an argument known to be at most 0 and not NaN.
+template <class D, class V>
+HWY_INLINE V ExpNonPositive(D d, V x) {
+  return hn::Exp(d, x);
+}
+
+struct Expm1 {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V x) {
+    const V y = hn::Expm1(d, hn::Min(x, ExpLimit(d)));
+    // Keeps NaN, and the sign of zero.
+    const auto plain = hn::Or(hn::Lt(x, hn::Zero(d)), hn::Gt(x, hn::Zero(d)));
+    return hn::IfThenElse(plain, y, x);
+  }
+};
+
+struct Log {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V x) {
+    return hn::Log(d, x);
+  }
+  template <class D, class V>
+  static HWY_INLINE auto Bad(D d, V x) {
+    using T = hn::TFromD<D>;
+    return hn::Not(
+        hn::And(hn::Gt(x, hn::Zero(d)),
+                hn::Lt(x, hn::Set(d, std::numeric_limits<T>::infinity()))));
+  }
+  template <class T>
+  static T Libm(T x) {
+    return std::log(x);
+  }
+};
+
+struct Log1p {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V x) {
+    return hn::Log1p(d, x);
+  }
+  template <class D, class V>
+  static HWY_INLINE auto Bad(D d, V x) {
+    using T = hn::TFromD<D>;
+    return hn::Not(
+        hn::And(hn::Gt(x, hn::Set(d, T(-1))),
+                hn::Lt(x, hn::Set(d, std::numeric_limits<T>::infinity()))));
+  }
+  template <class T>
+  static T Libm(T x) {
+    return std::log1p(x);
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,106 @@
+#include "kernels/simd/unary.h"
+
+#include <type_traits>
+
+#include "base/parallel.h"
+
+namespace sluice::simd {
+namespace {
+
+// Elements per thread below which starting one costs more than it saves.
+constexpr int32_t kCheapGrain = 32768;
+constexpr int32_t kVectorMathGrain = 8192;
+constexpr int32_t kScalarMathGrain = 2048;
+
+uint8_t OutSize(UnaryOp op, DType t) {
+  const uint8_t size = static_cast<uint8_t>(DTypeSize(t));
+  switch (op) {
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+    case UnaryOp::kIsFinite:
+    case UnaryOp::kPopulationCount:
+      return 1;
+    case UnaryOp::kAbs:
+      return IsComplex(t) ? size / 2 : size;
+    case UnaryOp::kReal:
+    case UnaryOp::kImag:
+    case UnaryOp::kAngle:
+      return size / 2;
+    default:
+      return size;
+  }
+}
+
+// x[i] > 0 ? value[i] : alpha * value[i].
+template <class T>
+void Leaky(float alpha, const void* pvalue, const void* px, void* pout,
+           int64_t n) {
+  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const T* value = static_cast<const T*>(pvalue);
+  const T* x = static_cast<const T*>(px);
+  T* out = static_cast<T*>(pout);
+  ParallelFor(n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    const Compute slope = static_cast<Compute>(alpha);
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) {
+      const Compute v = static_cast<Compute>(value[i]);
+      const Compute scaled = v * slope;
+      out[i] =
+          static_cast<T>(static_cast<Compute>(x[i]) > Compute(0) ? v : scaled);
+    }
+  });
+}
+
+}  // namespace
+
+UnaryKernel GetUnary(UnaryOp op, DType t) {
+  UnaryKernel k;
+  k.grain = kCheapGrain;
+  k.fn = GetUnarySimple(op, t);
+  if (k.fn == nullptr) {
+    k.grain = kVectorMathGrain;
+    k.fn = GetUnaryExp(op, t);
+  }
+  if (k.fn == nullptr) k.fn = GetUnaryTrig(op, t);
+  if (k.fn == nullptr) {
+    k.grain = kScalarMathGrain;
+    k.fn = GetUnaryScalar(op, t);
+  }
+  if (k.fn == nullptr) return UnaryKernel();
+  k.in_size = static_cast<uint8_t>(DTypeSize(t));
+  k.out_size = OutSize(op, t);
+  return k;
+}
+
+void UnaryKernel::RunParallel(const void* in, void* out, int64_t n) const {
+  ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+    fn(static_cast<const char*>(in) + begin * in_size,
+       static_cast<char*>(out) + begin * out_size, end - begin);
+  });
+}
+
+bool LeakyReluGrad(DType t, float alpha, const void* dy, const void* x,
+                   void* out, int64_t n) {
+  switch (t) {
+    case DType::kFloat:
+      Leaky<float>(alpha, dy, x, out, n);
+      return true;
+    case DType::kDouble:
+      Leaky<double>(alpha, dy, x, out, n);
+      return true;
+    case DType::kHalf:
+      Leaky<half>(alpha, dy, x, out, n);
+      return true;
+    case DType::kBfloat16:
+      Leaky<bfloat16>(alpha, dy, x, out, n);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool LeakyRelu(DType t, float alpha, const void* x, void* out, int64_t n) {
+  return LeakyReluGrad(t, alpha, x, x, out, n);
+}
+
+}  // namespace sluice::simd
