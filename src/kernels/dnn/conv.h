@@ -1,0 +1,104 @@
+// Two-dimensional convolution and its two gradients.
+#ifndef SLUICE_KERNELS_DNN_CONV_H_
+#define SLUICE_KERNELS_DNN_CONV_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/dnn/window.h"
+
+namespace sluice::dnn {
+
+// Images [batch, h.in, w.in, in_channels] (or NCHW), filter always HWIO:
+// [h.window, w.window, filter_in_channels, out_channels], output [batch,
+// h.out(), w.out(), out_channels] (or NCHW). The convolution is grouped where
+// in_channels is a multiple of filter_in_channels. A depthwise filter
+// [H, W, C, M] is this with filter_in_channels = 1, out_channels = C * M.
+struct Conv2dShape {
+  Layout layout = Layout::kNhwc;
+  int64_t batch = 0;
+  int64_t in_channels = 0;
+  int64_t filter_in_channels = 0;
+  int64_t out_channels = 0;
+  WindowDim h, w;
+
+  int64_t groups() const {
+    return filter_in_channels > 0 ? in_channels / filter_in_channels : 1;
+  }
+  int64_t in_size() const { return batch * h.in * w.in * in_channels; }
+  int64_t out_size() const { return batch * h.out() * w.out() * out_channels; }
+  int64_t filter_size() const {
+    return h.window * w.window * filter_in_channels * out_channels;
+  }
+  bool operator==(const Conv2dShape&) const = default;
+};
+
+// Extents and paddings not negative, strides, dilations and window positive,
+// channels divisible into groups, sizes within 2^31 - 1 where oneDNN needs it.
+Status Validate(const Conv2dShape& shape);
+
+// What Forward adds to the sum, in this order.
+struct ConvEpilogue {
+  bool bias = false;  // [out_channels]
+  bool relu = false;
+  bool operator==(const ConvEpilogue&) const = default;
+};
+
+// Everything about one shape that can be prepared: oneDNN primitives (made at
+// the first use of each pass and thread count), conversions to the layouts
+// they want, scratch memory. Owned by whoever runs the shape (a node keeps it
+// through a Conv2dPlanCache). All methods may be called by many threads at
+// once: primitives are immutable and each call borrows a set of buffers of
+// its own. The results are overwritten, never accumulated into.
+//
+// T: float through oneDNN; half and bfloat16 are converted to float, computed
+// and rounded once; double and int32 by our own loops.
+template <typename T>
+class Conv2dPlan {
+ public:
+  static Result<std::shared_ptr<const Conv2dPlan>> Make(
+      const Conv2dShape& shape, ConvEpilogue epilogue = {});
+  ~Conv2dPlan();
+  Conv2dPlan(const Conv2dPlan&) = delete;
+  Conv2dPlan& operator=(const Conv2dPlan&) = delete;
+
+  const Conv2dShape& shape() const { return shape_; }
+  const ConvEpilogue& epilogue() const { return epilogue_; }
+
+  // bias: nullptr unless epilogue().bias.
+  Status Forward(const T* in, const T* filter, T* out,
+                 const T* bias = nullptr) const;
+  // d_in from the output's gradient. The epilogue plays no part.
+  Status BackwardData(const T* filter, const T* d_out, T* d_in) const;
+  Status BackwardFilter(const T* in, const T* d_out, T* d_filter) const;
+
+ private:
+  struct Impl;
+  Conv2dPlan(const Conv2dShape& shape, ConvEpilogue epilogue);
+
+  const Conv2dShape shape_;
+  const ConvEpilogue epilogue_;
+  std::unique_ptr<Impl> impl_;  // Guards itself.
+};
+
+// The plans of one node: the last few shapes it saw. Shared by all threads
+// that run the node.
+template <typename T>
+class Conv2dPlanCache {
+ public:
+  Result<std::shared_ptr<const Conv2dPlan<T>>> Get(const Conv2dShape& shape,
+                                                   ConvEpilogue epilogue = {});
+
+ private:
+  static constexpr size_t kCapacity = 8;
+  std::mutex mutex_;
+  // Most recently used first. Guarded by mutex_.
+  std::vector<std::shared_ptr<const Conv2dPlan<T>>> plans_;
+};
+
+}  // namespace sluice::dnn
+
+#endif  // SLUICE_KERNELS_DNN_CONV_H_

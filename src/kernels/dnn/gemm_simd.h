@@ -1,0 +1,34 @@
+// Our own matrix product: for element types that oneDNN does not multiply, and
+// for matrices so small that a call of oneDNN costs more than the product.
+#ifndef SLUICE_KERNELS_DNN_GEMM_SIMD_H_
+#define SLUICE_KERNELS_DNN_GEMM_SIMD_H_
+
+#include <cstdint>
+
+namespace sluice::dnn {
+
+// Element (i, j) is data[i * row + j * col].
+template <typename T>
+struct MatrixView {
+  const T* data;
+  int64_t row;
+  int64_t col;
+  T at(int64_t i, int64_t j) const { return data[i * row + j * col]; }
+};
+
+// c[m, n] (rows ldc apart) = a[m, k] * b[k, n], or += with accumulate, on this
+// thread. T: float, double, uint32, uint64 (which serve the signed types too,
+// since integers wrap). REQUIRES: m, n, k > 0.
+template <typename T>
+void GemmBlocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a,
+                 MatrixView<T> b, T* c, int64_t ldc, bool accumulate);
+
+// The same without packing. REQUIRES: k * n <= kTinyFactor.
+inline constexpr int64_t kTinyFactor = 1024;
+template <typename T>
+void GemmTiny(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
+              T* c, int64_t ldc, bool accumulate);
+
+}  // namespace sluice::dnn
+
+#endif  // SLUICE_KERNELS_DNN_GEMM_SIMD_H_

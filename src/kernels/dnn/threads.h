@@ -1,0 +1,22 @@
+// oneDNN takes the team's size from OpenMP, per calling thread.
+#ifndef SLUICE_KERNELS_DNN_THREADS_H_
+#define SLUICE_KERNELS_DNN_THREADS_H_
+
+#include <omp.h>
+
+#include "base/parallel.h"
+
+namespace sluice::dnn {
+
+// Makes oneDNN calls from this thread use IntraOpThreads() threads, and returns
+// that number. Cheap enough to precede every call. (A ScopedIntraOpThreads that
+// ended may have left OpenMP's count behind.)
+inline int UseIntraOpThreads() {
+  const int threads = omp_in_parallel() ? 1 : IntraOpThreads();
+  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+  return threads;
+}
+
+}  // namespace sluice::dnn
+
+#endif  // SLUICE_KERNELS_DNN_THREADS_H_
