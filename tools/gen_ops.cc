@@ -3,8 +3,10 @@
 //
 //   gen_ops --header FILE
 //   gen_ops --markdown DIR
+#include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -241,10 +243,10 @@ std::string AttrsStruct(const OpDef& op, const Builder& b) {
 
 std::string BuilderFunction(const OpDef& op) {
   const Builder b = Analyse(op);
-  std::string out = Comment(op.doc.empty() ? op.name + "." : op.doc);
-  std::string structs;
-  if (op.outputs.size() > 1) structs += OutputsStruct(op);
-  if (!b.optional.empty()) structs += AttrsStruct(op, b);
+  std::string out;
+  if (op.outputs.size() > 1) out += OutputsStruct(op);
+  if (!b.optional.empty()) out += AttrsStruct(op, b);
+  out += Comment(op.doc.empty() ? op.name + "." : op.doc);
 
   std::vector<std::string> params, body;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -269,8 +271,6 @@ std::string BuilderFunction(const OpDef& op) {
                    "Attrs& attrs = {}");
   params.push_back("SourceLoc loc = CallerLoc()");
 
-  out += structs;
-  if (!structs.empty()) out += Comment("See above.");
   out +=
       Wrapped("inline " + ResultType(op) + " " + op.name + "(", params, ") {");
   absl::StrAppend(&out, "  OpCall call(\"", op.name, "\", attrs.name, loc);\n");
