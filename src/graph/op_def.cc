@@ -52,21 +52,21 @@ Status BadSpec(string_view spec, string_view why) {
   return Internal("op declaration '", std::string(spec), "': ", std::string(why));
 }
 
-// "x: T", "x: N * T", "x: Ref(T)", "x: N * Ref(float)".
+// "x: T", "x: N * T", "x: Ref(T)", "x: Ref(N * float)".
 Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
   ArgDef arg;
   std::pair<string_view, string_view> parts =
       absl::StrSplit(spec, absl::MaxSplits(':', 1));
   arg.name = std::string(StripAsciiWhitespace(parts.first));
   string_view type = StripAsciiWhitespace(parts.second);
-  if (const size_t star = type.find('*'); star != string_view::npos) {
-    arg.number_attr = std::string(StripAsciiWhitespace(type.substr(0, star)));
-    type = StripAsciiWhitespace(type.substr(star + 1));
-  }
   if (ConsumePrefix(&type, "Ref(")) {
     arg.is_ref = true;
     if (!absl::ConsumeSuffix(&type, ")")) return BadSpec(spec, "Ref( unclosed");
     type = StripAsciiWhitespace(type);
+  }
+  if (const size_t star = type.find('*'); star != string_view::npos) {
+    arg.number_attr = std::string(StripAsciiWhitespace(type.substr(0, star)));
+    type = StripAsciiWhitespace(type.substr(star + 1));
   }
   for (const AttrDef& a : attrs) {
     if (a.name != type) continue;
@@ -258,8 +258,8 @@ std::string ArgText(const ArgDef& a) {
   std::string type = !a.type_attr.empty()        ? a.type_attr
                      : !a.type_list_attr.empty() ? a.type_list_attr
                                                  : DTypeName(a.type);
-  if (a.is_ref) type = "Ref(" + type + ")";
   if (!a.number_attr.empty()) type = a.number_attr + " * " + type;
+  if (a.is_ref) type = "Ref(" + type + ")";
   return a.name + ": " + type;
 }
 
