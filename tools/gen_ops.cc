@@ -330,11 +330,11 @@ std::string Header(const std::vector<const OpDef*>& ops) {
 // ---- The reference ----------------------------------------------------------
 
 std::string ArgType(const ArgDef& arg) {
-  std::string type = arg.type != DType::kInvalid ? DTypeName(arg.type)
-                     : !arg.type_attr.empty()    ? arg.type_attr
-                                                 : arg.type_list_attr;
-  if (arg.is_ref && arg.type == DType::kInvalid) type = "Ref(" + type + ")";
-  return arg.number_attr.empty() ? type : arg.number_attr + " * " + type;
+  std::string type = !arg.type_attr.empty()        ? arg.type_attr
+                     : !arg.type_list_attr.empty() ? arg.type_list_attr
+                                                   : DTypeName(arg.type);
+  if (!arg.number_attr.empty()) type = arg.number_attr + " * " + type;
+  return arg.is_ref ? "Ref(" + type + ")" : type;
 }
 
 std::string AttrText(const AttrDef& attr) {
