@@ -1,0 +1,85 @@
+// What the kernels of the state ops share: names of resources, handles that are
+// looked up once, and the variable behind an input.
+#ifndef SLUICE_OPS_STATE_UTIL_H_
+#define SLUICE_OPS_STATE_UTIL_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/kernel.h"
+#include "graph/shape_context.h"
+
+namespace sluice::state {
+
+// Container and name by a node's attributes: shared_name, or else the node's
+// own name.
+struct ResourceName {
+  explicit ResourceName(const Node& n);
+  std::string container, name;
+};
+
+// A scalar resource tensor.
+Tensor MakeHandle(const ResourceName& name, std::shared_ptr<Resource> resource);
+
+// A handle that is made at the first step and handed out from then on, until
+// its resource manager forgets a resource. Owned by a kernel's state; any
+// thread may call Get.
+class CachedHandle {
+ public:
+  // find(ResourceManager*) -> Result<std::shared_ptr<Resource>>.
+  template <typename Find>
+  Result<Tensor> Get(const KernelContext& ctx, const ResourceName& name,
+                     Find&& find) {
+    ResourceManager* manager = ctx.step().resources;
+    if (manager == nullptr)
+      return FailedPrecondition("resource '", name.name,
+                                "': expected a session that keeps resources, "
+                                "got none");
+    std::lock_guard<std::mutex> lock(mu_);
+    // Read before the look-up: a resource forgotten in between is looked up
+    // again at the next step.
+    const uint64_t generation = manager->generation();
+    if (generation != generation_) {
+      SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Resource> r, find(manager));
+      handle_ = MakeHandle(name, std::move(r));
+      generation_ = generation;
+    }
+    return handle_;
+  }
+
+ private:
+  std::mutex mu_;
+  uint64_t generation_ = 0;  // GUARDED_BY(mu_); no manager has 0.
+  Tensor handle_;            // GUARDED_BY(mu_)
+};
+
+// The variable behind a resource or reference input; lives at least as long as
+// the context. With a type: InvalidArgument if the variable has another.
+Result<Variable*> VariableInput(const KernelContext& ctx, int i);
+Result<Variable*> VariableInput(const KernelContext& ctx, int i, DType dtype);
+
+// Passes input 0 on if the op returns the reference it was given.
+inline void ForwardReference(KernelContext& ctx) {
+  if (ctx.num_outputs() > 0) ctx.set_output(0, ctx.input(0));
+}
+
+// Shape of the variable that input i points to: through a handle or by a
+// reference edge.
+PartialShape VariableShapeOf(ShapeContext& c, int i);
+
+// "[1,2]": where element `flat` lies in a tensor of `shape`; "" in a scalar.
+std::string Position(const Shape& shape, int64_t flat);
+
+// The elements of an int32 or int64 tensor.
+std::vector<int64_t> ToInt64s(const Tensor& t);
+
+// ToInt64s, or InvalidArgument "indices[1] = 7 is not in [0, 4)".
+Result<std::vector<int64_t>> CheckedIndices(const Tensor& indices,
+                                            int64_t limit);
+
+}  // namespace sluice::state
+
+#endif  // SLUICE_OPS_STATE_UTIL_H_
