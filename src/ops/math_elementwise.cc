@@ -1,0 +1,365 @@
+#include "ops/math_elementwise.h"
+
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "absl/types/span.h"
+
+namespace sluice {
+namespace {
+
+using simd::BinaryOp;
+using simd::Operands;
+using simd::UnaryOp;
+
+// What the kernels of one node keep. Immutable.
+struct UnaryState {
+  simd::UnaryKernel kernel;
+  DType out;
+};
+struct BinaryState {
+  simd::BinaryKernel kernel;
+  DType out;
+  const char* failure;  // What it means that the kernel returned false.
+};
+
+absl::Span<const int64_t> SpanOf(const Shape& s) {
+  return {s.dims().data(), s.dims().size()};
+}
+
+Status RunUnary(KernelContext& ctx) {
+  const UnaryState& s = ctx.state<UnaryState>();
+  const Tensor& x = ctx.input(0);
+  const void* in = x.raw();
+  if (x.rank() == 0) {
+    Tensor y(s.out, Shape());
+    s.kernel.fn(in, y.raw(), 1);
+    ctx.set_output(0, std::move(y));
+    return OkStatus();
+  }
+  const Shape shape = x.shape();
+  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, s.out, shape));
+  s.kernel(in, ctx.output(0).raw(), shape.num_elements());
+  return OkStatus();
+}
+
+Status Failure(const BinaryState& s) { return InvalidArgument(s.failure); }
+
+Status RunEqualShapes(KernelContext& ctx, const BinaryState& s) {
+  const void* a = ctx.input(0).raw();
+  const void* b = ctx.input(1).raw();
+  const Shape shape = ctx.input(0).shape();
+  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, s.out, shape));
+  const bool ok =
+      s.kernel(a, b, ctx.output(0).raw(), shape.num_elements());
+  return ok ? OkStatus() : Failure(s);
+}
+
+// One operand has one element and no more dimensions than the other.
+Status RunWithScalar(KernelContext& ctx, const BinaryState& s, int vector) {
+  const void* a = ctx.input(0).raw();
+  const void* b = ctx.input(1).raw();
+  const Shape shape = ctx.input(vector).shape();
+  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({vector}, 0, s.out, shape));
+  const bool ok =
+      s.kernel(a, b, ctx.output(0).raw(), shape.num_elements(),
+               vector == 0 ? Operands::kVectorScalar : Operands::kScalarVector);
+  return ok ? OkStatus() : Failure(s);
+}
+
+Status RunBroadcasting(KernelContext& ctx, const BinaryState& s) {
+  const Tensor& ta = ctx.input(0);
+  const Tensor& tb = ctx.input(1);
+  simd::Broadcast<2> plan;
+  if (!plan.Build({SpanOf(ta.shape()), SpanOf(tb.shape())}))
+    return IncompatibleShapes(ta.shape(), tb.shape());
+  SLUICE_ASSIGN_OR_RETURN(
+      const Shape shape,
+      Shape::Make({plan.shape().data(), plan.shape().size()}));
+  const void* a = ta.raw();
+  const void* b = tb.raw();
+  if (ta.shape() == shape) {
+    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, s.out, shape));
+  } else if (tb.shape() == shape) {
+    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({1}, 0, s.out, shape));
+  } else {
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, s.out, shape));
+  }
+  const bool ok = RunBroadcast(s.kernel, plan, a, b, ctx.output(0).raw());
+  return ok ? OkStatus() : Failure(s);
+}
+
+Status RunBinary(KernelContext& ctx) {
+  const BinaryState& s = ctx.state<BinaryState>();
+  const Tensor& a = ctx.input(0);
+  const Tensor& b = ctx.input(1);
+  if ((a.rank() | b.rank()) == 0) {
+    Tensor z(s.out, Shape());
+    const bool ok =
+        s.kernel.fn(Operands::kVectorVector, a.raw(), b.raw(), z.raw(), 1);
+    ctx.set_output(0, std::move(z));
+    return ok ? OkStatus() : Failure(s);
+  }
+  if (a.shape() == b.shape()) return RunEqualShapes(ctx, s);
+  if (b.num_elements() == 1 && b.rank() <= a.rank())
+    return RunWithScalar(ctx, s, 0);
+  if (a.num_elements() == 1 && a.rank() <= b.rank())
+    return RunWithScalar(ctx, s, 1);
+  return RunBroadcasting(ctx, s);
+}
+
+Status RunSameShape(KernelContext& ctx) {
+  SLUICE_RETURN_IF_ERROR(RequireEqualShapes(ctx, 0, 1));
+  return RunEqualShapes(ctx, ctx.state<BinaryState>());
+}
+
+// ---- Scalars of the common types --------------------------------------------
+// In a loop or a chain of scalars the function pointer into simd, the type of
+// the result and its failure are known at compile time: what remains is the
+// arithmetic.
+
+template <typename T>
+using Wide = std::conditional_t<std::is_integral_v<T>,
+                                std::make_unsigned<T>, std::type_identity<T>>;
+
+struct HotAdd {
+  template <typename T>
+  static T Of(T a, T b) {
+    using U = typename Wide<T>::type;
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  }
+};
+struct HotSub {
+  template <typename T>
+  static T Of(T a, T b) {
+    using U = typename Wide<T>::type;
+    return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
+  }
+};
+struct HotMul {
+  template <typename T>
+  static T Of(T a, T b) {
+    using U = typename Wide<T>::type;
+    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  }
+};
+#define SLUICE_HOT(Name, expression)  \
+  struct Name {                       \
+    template <typename T>             \
+    static auto Of(T a, T b) {        \
+      return expression;              \
+    }                                 \
+  }
+SLUICE_HOT(HotDiv, a / b);
+SLUICE_HOT(HotMaximum, (a != a || a > b) ? a : b);
+SLUICE_HOT(HotMinimum, (a != a || a < b) ? a : b);
+SLUICE_HOT(HotLess, a < b);
+SLUICE_HOT(HotLessEqual, a <= b);
+SLUICE_HOT(HotGreater, a > b);
+SLUICE_HOT(HotGreaterEqual, a >= b);
+SLUICE_HOT(HotEqual, a == b);
+SLUICE_HOT(HotNotEqual, a != b);
+SLUICE_HOT(HotAnd, a && b);
+SLUICE_HOT(HotOr, a || b);
+#undef SLUICE_HOT
+
+template <typename F, typename T>
+Status RunHot(KernelContext& ctx) {
+  const Tensor& a = ctx.input(0);
+  const Tensor& b = ctx.input(1);
+  if ((a.rank() | b.rank()) == 0) [[likely]] {
+    ctx.output(0) = Tensor::Scalar(F::Of(a.scalar<T>(), b.scalar<T>()));
+    return OkStatus();
+  }
+  return RunBinary(ctx);
+}
+
+using RunFn = Status (*)(KernelContext&);
+
+template <typename F>
+RunFn HotFor(DType t) {
+  switch (t) {
+    case DType::kFloat: return RunHot<F, float>;
+    case DType::kDouble: return RunHot<F, double>;
+    case DType::kInt32: return RunHot<F, int32_t>;
+    case DType::kInt64: return RunHot<F, int64_t>;
+    default: return RunBinary;
+  }
+}
+
+RunFn RunFor(BinaryOp op, DType t) {
+  switch (op) {
+    case BinaryOp::kAdd: return HotFor<HotAdd>(t);
+    case BinaryOp::kSub: return HotFor<HotSub>(t);
+    case BinaryOp::kMul: return HotFor<HotMul>(t);
+    case BinaryOp::kDiv:
+      if (t == DType::kFloat) return RunHot<HotDiv, float>;
+      return t == DType::kDouble ? RunHot<HotDiv, double> : RunBinary;
+    case BinaryOp::kMaximum: return HotFor<HotMaximum>(t);
+    case BinaryOp::kMinimum: return HotFor<HotMinimum>(t);
+    case BinaryOp::kLess: return HotFor<HotLess>(t);
+    case BinaryOp::kLessEqual: return HotFor<HotLessEqual>(t);
+    case BinaryOp::kGreater: return HotFor<HotGreater>(t);
+    case BinaryOp::kGreaterEqual: return HotFor<HotGreaterEqual>(t);
+    case BinaryOp::kEqual: return HotFor<HotEqual>(t);
+    case BinaryOp::kNotEqual: return HotFor<HotNotEqual>(t);
+    case BinaryOp::kLogicalAnd: return RunHot<HotAnd, bool>;
+    case BinaryOp::kLogicalOr: return RunHot<HotOr, bool>;
+    default: return RunBinary;
+  }
+}
+
+const char* FailureOf(BinaryOp op) {
+  return op == BinaryOp::kPow
+             ? "Integers to negative integer powers are not allowed"
+             : "Integer division by zero";
+}
+
+Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
+  const DType t = CarrierType(n.input_type(0));
+  auto s = std::make_shared<BinaryState>();
+  s->kernel = simd::GetBinary(op, t);
+  if (!s->kernel) return NoKernelFor(n, t);
+  s->out = n.output_type(0);
+  s->failure = FailureOf(op);
+  k->state = std::move(s);
+  k->expensive = LooksBig(n);
+  return OkStatus();
+}
+
+// ---- Equality ---------------------------------------------------------------
+
+// Equality of operands that may not broadcast, or that simd knows nothing of.
+class Equality {
+ public:
+  static Result<std::shared_ptr<Equality>> Make(BinaryOp op, const Node& n) {
+    auto e = std::make_shared<Equality>();
+    e->binary_.out = DType::kBool;
+    e->binary_.failure = "";
+    e->not_equal_ = op == BinaryOp::kNotEqual;
+    e->strict_ = n.AttrOr<bool>("incompatible_shape_error", true);
+    e->strings_ = n.input_type(0) == DType::kString;
+    if (!e->strings_)
+      e->binary_.kernel = simd::GetBinary(op, CarrierType(n.input_type(0)));
+    if (!e->strings_ && !e->binary_.kernel)
+      return NoKernelFor(n, n.input_type(0));
+    return e;
+  }
+
+  Status Run(KernelContext& ctx) const {
+    const Tensor& a = ctx.input(0);
+    const Tensor& b = ctx.input(1);
+    simd::Broadcast<2> plan;
+    if (!plan.Build({SpanOf(a.shape()), SpanOf(b.shape())})) {
+      if (strict_) return IncompatibleShapes(a.shape(), b.shape());
+      ctx.set_output(0, Tensor::Scalar<bool>(not_equal_));
+      return OkStatus();
+    }
+    if (!strings_) return RunBroadcasting(ctx, binary_);
+    SLUICE_ASSIGN_OR_RETURN(
+        const Shape shape,
+        Shape::Make({plan.shape().data(), plan.shape().size()}));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kBool, shape));
+    const std::string* pa = ctx.input(0).data<std::string>();
+    const std::string* pb = ctx.input(1).data<std::string>();
+    bool* out = ctx.output(0).data<bool>();
+    plan.ForEachInner(0, plan.outer(), [&](int64_t at, const auto& offsets) {
+      const int last = plan.rank() - 1;
+      const int64_t step_a = plan.stride(0, last);
+      const int64_t step_b = plan.stride(1, last);
+      for (int64_t i = 0; i < plan.inner(); ++i)
+        out[at + i] = (pa[offsets[0] + i * step_a] ==
+                       pb[offsets[1] + i * step_b]) != not_equal_;
+    });
+    return OkStatus();
+  }
+
+ private:
+  BinaryState binary_;
+  bool not_equal_, strict_, strings_;
+};
+
+}  // namespace
+
+DType CarrierType(DType t) {
+  switch (t) {
+    case DType::kQint8: return DType::kInt8;
+    case DType::kQuint8: return DType::kUint8;
+    case DType::kQint16: return DType::kInt16;
+    case DType::kQuint16: return DType::kUint16;
+    case DType::kQint32: return DType::kInt32;
+    default: return t;
+  }
+}
+
+bool LooksBig(const Node& node) {
+  constexpr int64_t kManyElements = 8192;
+  constexpr int64_t kGuess = 64;  // For an unknown dimension: a batch.
+  const PartialShape& s = node.output_shape(0);
+  if (!s.rank_known()) return false;
+  int64_t n = 1;
+  for (int64_t d : s.dims()) {
+    n = MultiplyOrNegative(n, d < 0 ? kGuess : d);
+    if (n < 0) return true;
+  }
+  return n > kManyElements;
+}
+
+Status IncompatibleShapes(const Shape& a, const Shape& b) {
+  return InvalidArgument("shapes: expected two that broadcast together, got ",
+                         a.ToString(), " and ", b.ToString());
+}
+
+Status RequireEqualShapes(KernelContext& ctx, int i, int j) {
+  const Shape& a = ctx.input(i).shape();
+  const Shape& b = ctx.input(j).shape();
+  if (a == b) return OkStatus();
+  return InvalidArgument("inputs ", i, " and ", j,
+                         ": expected equal shapes, got ", a.ToString(), " and ",
+                         b.ToString());
+}
+
+KernelMaker MakeUnary(UnaryOp op) {
+  return [op](const Node& n, Kernel* k) {
+    const DType t = n.input_type(0);
+    auto s = std::make_shared<UnaryState>();
+    s->kernel = simd::GetUnary(op, t);
+    if (!s->kernel) return NoKernelFor(n, t);
+    s->out = n.output_type(0);
+    if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
+    k->state = std::move(s);
+    k->run = RunUnary;
+    k->expensive = LooksBig(n);
+    return OkStatus();
+  };
+}
+
+KernelMaker MakeBinary(BinaryOp op) {
+  return [op](const Node& n, Kernel* k) {
+    k->run = RunFor(op, n.input_type(0));
+    return FillBinary(op, n, k);
+  };
+}
+
+KernelMaker MakeSameShapeBinary(BinaryOp op) {
+  return [op](const Node& n, Kernel* k) {
+    k->run = RunSameShape;
+    return FillBinary(op, n, k);
+  };
+}
+
+KernelMaker MakeEquality(BinaryOp op) {
+  return [op](const Node& n, Kernel* k) {
+    if (n.input_type(0) != DType::kString &&
+        n.AttrOr<bool>("incompatible_shape_error", true)) {
+      k->run = RunFor(op, n.input_type(0));
+      return FillBinary(op, n, k);
+    }
+    SLUICE_ASSIGN_OR_RETURN(k->state, Equality::Make(op, n));
+    k->run = [](KernelContext& ctx) { return ctx.state<Equality>().Run(ctx); };
+    return OkStatus();
+  };
+}
+
+}  // namespace sluice
