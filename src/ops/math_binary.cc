@@ -35,9 +35,8 @@ constexpr char kIntegerSteps[] =
 // z = op(x, y), sampled on equal shapes, on broadcast ones and on scalars; y is
 // drawn from [low, high).
 OpDefBuilder Binary(const char* name, const char* types, BinaryOp op,
-                    double low = -2, double high = 2,
-                    const char* x = "x: T", const char* y = "y: T",
-                    const char* z = "z: T") {
+                    double low = -2, double high = 2, const char* x = "x: T",
+                    const char* y = "y: T", const char* z = "z: T") {
   OpDefBuilder b(name);
   b.Input(x)
       .Input(y)
@@ -102,8 +101,7 @@ Status FloorModGrad(GradContext& c) {
 Status PowGrad(GradContext& c) {
   const Output x = Conj(c.input(0)), y = Conj(c.input(1));
   const Output z = Conj(c.output(0)), dz = c.dy[0];
-  const Output dx =
-      Mul(Mul(dz, y), Build("Pow", {x, Sub(y, Number(y, 1))}));
+  const Output dx = Mul(Mul(dz, y), Build("Pow", {x, Sub(y, Number(y, 1))}));
   if (!x) return OkStatus();
   // 0 stands for the real log(x) at x = 0 (where 0^y does not change with y)
   // and below (where it does not exist).
@@ -183,9 +181,8 @@ Status RunAddStrings(KernelContext& ctx) {
   const int last = plan.rank() - 1;
   plan.ForEachInner(0, plan.outer(), [&](int64_t at, const auto& offsets) {
     for (int64_t i = 0; i < plan.inner(); ++i)
-      out[at + i] =
-          absl::StrCat(pa[offsets[0] + i * plan.stride(0, last)],
-                       pb[offsets[1] + i * plan.stride(1, last)]);
+      out[at + i] = absl::StrCat(pa[offsets[0] + i * plan.stride(0, last)],
+                                 pb[offsets[1] + i * plan.stride(1, last)]);
   });
   return OkStatus();
 }
@@ -264,7 +261,8 @@ const OpRegistrar kQuotients[] = {
         .Kernel(MakeRealDiv)
         .Grad(DivideGrad<kRealDivOp>)
         .Doc("x / y of real or complex numbers with broadcasting."),
-    Binary("DivNoNan", "T: {half, float, bfloat16, double, complex64, complex128}",
+    Binary("DivNoNan",
+           "T: {half, float, bfloat16, double, complex64, complex128}",
            BinaryOp::kDivNoNan, 0.5, 3)
         .Grad(DivideGrad<kDivNoNanOp>)
         .Doc("x / y, and 0 where y is 0."),
@@ -307,7 +305,8 @@ const OpRegistrar kLogarithmic[] = {
            BinaryOp::kXlogy, 0.5, 3)
         .Grad(XlogyGrad)
         .Doc("x * log(y), and 0 where x is 0."),
-    Binary("Xlog1py", "T: {half, bfloat16, float, double, complex64, complex128}",
+    Binary("Xlog1py",
+           "T: {half, bfloat16, float, double, complex64, complex128}",
            BinaryOp::kXlog1py, 0.5, 3)
         .Grad(Xlog1pyGrad)
         .Doc("x * log(1 + y), and 0 where x is 0."),

@@ -128,9 +128,8 @@ template <typename... Ts>
 Status MakeApproximateEqualFor(const Node& n, Kernel* k) {
   const DType t = n.input_type(0);
   Status made = NoKernelFor(n, t);
-  ((t == DTypeOf<Ts>()
-        ? (made = CpuState<ApproximateEqual<Ts>>()(n, k), true)
-        : false) ||
+  ((t == DTypeOf<Ts>() ? (made = CpuState<ApproximateEqual<Ts>>()(n, k), true)
+                       : false) ||
    ...);
   return made;
 }
@@ -223,10 +222,10 @@ Status RunClip(KernelContext& ctx) {
   const auto is_scalar = [&](int i) { return ctx.input(i).rank() == 0; };
   for (int i = 1; i <= 2; ++i)
     if (!is_scalar(i) && !(ctx.input(i).shape() == shape))
-      return InvalidArgument(
-          "clip_value_", i == 1 ? "min" : "max",
-          ": expected a scalar or the shape of t ", shape.ToString(), ", got ",
-          ctx.input(i).shape().ToString());
+      return InvalidArgument("clip_value_", i == 1 ? "min" : "max",
+                             ": expected a scalar or the shape of t ",
+                             shape.ToString(), ", got ",
+                             ctx.input(i).shape().ToString());
   const void* x = ctx.input(0).raw();
   const void* lo = ctx.input(1).raw();
   const void* hi = ctx.input(2).raw();

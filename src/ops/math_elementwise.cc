@@ -51,8 +51,7 @@ Status RunEqualShapes(KernelContext& ctx, const BinaryState& s) {
   const void* b = ctx.input(1).raw();
   const Shape shape = ctx.input(0).shape();
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, s.out, shape));
-  const bool ok =
-      s.kernel(a, b, ctx.output(0).raw(), shape.num_elements());
+  const bool ok = s.kernel(a, b, ctx.output(0).raw(), shape.num_elements());
   return ok ? OkStatus() : Failure(s);
 }
 
@@ -120,8 +119,8 @@ Status RunSameShape(KernelContext& ctx) {
 // arithmetic.
 
 template <typename T>
-using Wide = std::conditional_t<std::is_integral_v<T>,
-                                std::make_unsigned<T>, std::type_identity<T>>;
+using Wide = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                std::type_identity<T>>;
 
 struct HotAdd {
   template <typename T>
@@ -144,12 +143,12 @@ struct HotMul {
     return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
   }
 };
-#define SLUICE_HOT(Name, expression)  \
-  struct Name {                       \
-    template <typename T>             \
-    static auto Of(T a, T b) {        \
-      return expression;              \
-    }                                 \
+#define SLUICE_HOT(Name, expression) \
+  struct Name {                      \
+    template <typename T>            \
+    static auto Of(T a, T b) {       \
+      return expression;             \
+    }                                \
   }
 SLUICE_HOT(HotDiv, a / b);
 SLUICE_HOT(HotMaximum, (a != a || a > b) ? a : b);
@@ -160,7 +159,7 @@ SLUICE_HOT(HotGreater, a > b);
 SLUICE_HOT(HotGreaterEqual, a >= b);
 SLUICE_HOT(HotEqual, a == b);
 SLUICE_HOT(HotNotEqual, a != b);
-SLUICE_HOT(HotAnd, a && b);
+SLUICE_HOT(HotAnd, a&& b);
 SLUICE_HOT(HotOr, a || b);
 #undef SLUICE_HOT
 
@@ -180,33 +179,52 @@ using RunFn = Status (*)(KernelContext&);
 template <typename F>
 RunFn HotFor(DType t) {
   switch (t) {
-    case DType::kFloat: return RunHot<F, float>;
-    case DType::kDouble: return RunHot<F, double>;
-    case DType::kInt32: return RunHot<F, int32_t>;
-    case DType::kInt64: return RunHot<F, int64_t>;
-    default: return RunBinary;
+    case DType::kFloat:
+      return RunHot<F, float>;
+    case DType::kDouble:
+      return RunHot<F, double>;
+    case DType::kInt32:
+      return RunHot<F, int32_t>;
+    case DType::kInt64:
+      return RunHot<F, int64_t>;
+    default:
+      return RunBinary;
   }
 }
 
 RunFn RunFor(BinaryOp op, DType t) {
   switch (op) {
-    case BinaryOp::kAdd: return HotFor<HotAdd>(t);
-    case BinaryOp::kSub: return HotFor<HotSub>(t);
-    case BinaryOp::kMul: return HotFor<HotMul>(t);
+    case BinaryOp::kAdd:
+      return HotFor<HotAdd>(t);
+    case BinaryOp::kSub:
+      return HotFor<HotSub>(t);
+    case BinaryOp::kMul:
+      return HotFor<HotMul>(t);
     case BinaryOp::kDiv:
       if (t == DType::kFloat) return RunHot<HotDiv, float>;
       return t == DType::kDouble ? RunHot<HotDiv, double> : RunBinary;
-    case BinaryOp::kMaximum: return HotFor<HotMaximum>(t);
-    case BinaryOp::kMinimum: return HotFor<HotMinimum>(t);
-    case BinaryOp::kLess: return HotFor<HotLess>(t);
-    case BinaryOp::kLessEqual: return HotFor<HotLessEqual>(t);
-    case BinaryOp::kGreater: return HotFor<HotGreater>(t);
-    case BinaryOp::kGreaterEqual: return HotFor<HotGreaterEqual>(t);
-    case BinaryOp::kEqual: return HotFor<HotEqual>(t);
-    case BinaryOp::kNotEqual: return HotFor<HotNotEqual>(t);
-    case BinaryOp::kLogicalAnd: return RunHot<HotAnd, bool>;
-    case BinaryOp::kLogicalOr: return RunHot<HotOr, bool>;
-    default: return RunBinary;
+    case BinaryOp::kMaximum:
+      return HotFor<HotMaximum>(t);
+    case BinaryOp::kMinimum:
+      return HotFor<HotMinimum>(t);
+    case BinaryOp::kLess:
+      return HotFor<HotLess>(t);
+    case BinaryOp::kLessEqual:
+      return HotFor<HotLessEqual>(t);
+    case BinaryOp::kGreater:
+      return HotFor<HotGreater>(t);
+    case BinaryOp::kGreaterEqual:
+      return HotFor<HotGreaterEqual>(t);
+    case BinaryOp::kEqual:
+      return HotFor<HotEqual>(t);
+    case BinaryOp::kNotEqual:
+      return HotFor<HotNotEqual>(t);
+    case BinaryOp::kLogicalAnd:
+      return RunHot<HotAnd, bool>;
+    case BinaryOp::kLogicalOr:
+      return RunHot<HotOr, bool>;
+    default:
+      return RunBinary;
   }
 }
 
@@ -284,12 +302,18 @@ class Equality {
 
 DType CarrierType(DType t) {
   switch (t) {
-    case DType::kQint8: return DType::kInt8;
-    case DType::kQuint8: return DType::kUint8;
-    case DType::kQint16: return DType::kInt16;
-    case DType::kQuint16: return DType::kUint16;
-    case DType::kQint32: return DType::kInt32;
-    default: return t;
+    case DType::kQint8:
+      return DType::kInt8;
+    case DType::kQuint8:
+      return DType::kUint8;
+    case DType::kQint16:
+      return DType::kInt16;
+    case DType::kQuint16:
+      return DType::kUint16;
+    case DType::kQint32:
+      return DType::kInt32;
+    default:
+      return t;
   }
 }
 

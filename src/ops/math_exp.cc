@@ -71,9 +71,7 @@ Output LogSlope(Output x, Output) { return Reciprocal(x); }
 Output Log1pSlope(Output x, Output) { return Reciprocal(OnePlus(x)); }
 Output SinSlope(Output x, Output) { return Call("Cos", x); }
 Output CosSlope(Output x, Output) { return Neg(Call("Sin", x)); }
-Output TanSlope(Output x, Output) {
-  return Square(Reciprocal(Call("Cos", x)));
-}
+Output TanSlope(Output x, Output) { return Square(Reciprocal(Call("Cos", x))); }
 Output AsinSlope(Output x, Output) {
   return Reciprocal(Call("Sqrt", OneMinus(Square(x))));
 }

@@ -162,8 +162,8 @@ SLUICE_OP(LogicalNot)
 
 Output ComplexOf(Output re, Output im) {
   if (!re || !im) return Output();
-  const DType t = re.dtype() == DType::kDouble ? DType::kComplex128
-                                               : DType::kComplex64;
+  const DType t =
+      re.dtype() == DType::kDouble ? DType::kComplex128 : DType::kComplex64;
   return Build("Complex", {re, im}, {{"Tout", t}});
 }
 
@@ -191,10 +191,9 @@ Status ConjGrad(GradContext& c) {
 
 Status AngleGrad(GradContext& c) {
   const Output z = c.input(0);
-  const Output swapped = Build(
-      "Reciprocal", {ComplexOf(PartOf("Imag", z), PartOf("Real", z))});
-  c.grads[0] =
-      Neg(Mul(ComplexOf(c.dy[0], Number(c.dy[0], 0)), swapped));
+  const Output swapped =
+      Build("Reciprocal", {ComplexOf(PartOf("Imag", z), PartOf("Real", z))});
+  c.grads[0] = Neg(Mul(ComplexOf(c.dy[0], Number(c.dy[0], 0)), swapped));
   return OkStatus();
 }
 
