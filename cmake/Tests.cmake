@@ -22,6 +22,8 @@ function(sluice_test name)
   target_link_libraries(${name} PRIVATE
     sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
     GTest::gmock GTest::gtest GTest::gtest_main)
+  # What is tested is optimised; the tests themselves had better compile fast.
+  target_compile_options(${name} PRIVATE -O1)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS fast TIMEOUT 600
