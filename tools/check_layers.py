@@ -39,8 +39,8 @@ THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/dist/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
-    "hwy/": ["src/kernels/simd/"],
-    "omp.h": ["src/base/parallel.cc", "cmake/"],
+    "hwy/": ["src/kernels/"],
+    "omp.h": ["src/base/parallel.cc", "src/kernels/dnn/threads.h"],
     "zlib.h": ["src/io/"],
     "CLI/": ["tools/", "bench/"],
 }
@@ -107,7 +107,9 @@ def check_file(path, text):
         if UNFINISHED.search(line):
             yield number, ("unfinished work: expected it done or written in "
                            f"README's limitations, got {line.strip()}")
-    if suffix == ".h" and path.startswith(("src/", "include/")):
+    # Highway's x-inl.h are read once per target and have a guard that toggles.
+    if (suffix == ".h" and path.startswith(("src/", "include/")) and
+            not path.endswith("-inl.h")):
         guard = guard_of(path)
         if f"#ifndef {guard}" not in text or f"#define {guard}" not in text:
             yield 1, f"header guard: expected {guard}, got another"
