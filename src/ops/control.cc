@@ -166,7 +166,7 @@ SLUICE_OP(RefSwitch)
     .Doc("Switch of a reference to a variable.");
 
 SLUICE_OP(RefMerge)
-    .Input("inputs: N * Ref(T)")
+    .Input("inputs: Ref(N * T)")
     .Output("output: Ref(T)")
     .Output("value_index: int32")
     .Attr("T: type")
@@ -223,7 +223,7 @@ SLUICE_OP(RefIdentity)
 
 SLUICE_OP(RefSelect)
     .Input("index: int32")
-    .Input("inputs: N * Ref(T)")
+    .Input("inputs: Ref(N * T)")
     .Output("output: Ref(T)")
     .Attr("T: type")
     .Attr("N: int >= 1")
