@@ -4,15 +4,21 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "base/parallel.h"
 
 namespace sluice::dnn {
 
 // Makes oneDNN calls from this thread use IntraOpThreads() threads, and returns
 // that number. Cheap enough to precede every call. (A ScopedIntraOpThreads that
-// ended may have left OpenMP's count behind.)
+// ended may have left OpenMP's count behind.) Never more than OpenMP will
+// really give: some of oneDNN's primitives wait for all the threads they were
+// made for.
 inline int UseIntraOpThreads() {
-  const int threads = omp_in_parallel() ? 1 : IntraOpThreads();
+  const int threads = omp_in_parallel()
+                          ? 1
+                          : std::min(IntraOpThreads(), omp_get_thread_limit());
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
   return threads;
 }

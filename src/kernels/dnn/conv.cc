@@ -1,0 +1,223 @@
+#include "kernels/dnn/conv.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "base/parallel.h"
+#include "kernels/dnn/conv_onednn.h"
+#include "kernels/dnn/conv_plain.h"
+#include "tensor/half.h"
+
+namespace sluice::dnn {
+namespace {
+
+Status ValidateDim(const char* name, const WindowDim& d) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const auto in_range = [](int64_t x, int64_t lo) {
+    return x >= lo && x <= kMax;
+  };
+  if (!in_range(d.in, 0) || !in_range(d.window, 0)) {
+    return InvalidArgument("convolution's ", name,
+                           ": expected extents of 0 to 2^31-1, got input ",
+                           d.in, " and filter ", d.window);
+  }
+  if (!in_range(d.stride, 1) || !in_range(d.dilation, 1)) {
+    return InvalidArgument("convolution's ", name,
+                           ": expected a stride and dilation of at least 1, "
+                           "got ",
+                           d.stride, " and ", d.dilation);
+  }
+  if (!in_range(d.pad_before, 0) || !in_range(d.pad_after, 0)) {
+    return InvalidArgument("convolution's ", name,
+                           ": expected paddings of at least 0, got ",
+                           d.pad_before, " and ", d.pad_after);
+  }
+  return OkStatus();
+}
+
+// oneDNN's generated code has 32-bit offsets in places.
+bool FitsOnednn(const Conv2dShape& s) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
+  return s.in_size() <= kMax && s.out_size() <= kMax && s.filter_size() <= kMax;
+}
+
+bool Empty(const Conv2dShape& s) {
+  return s.in_size() == 0 || s.out_size() == 0 || s.filter_size() == 0;
+}
+
+template <typename T>
+std::unique_ptr<float[]> ToFloat(const T* from, int64_t n) {
+  auto to = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
+  ParallelFor(n, 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(from[i]);
+  });
+  return to;
+}
+
+template <typename T>
+void FromFloat(const float* from, int64_t n, T* to) {
+  ParallelFor(n, 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = T(from[i]);
+  });
+}
+
+}  // namespace
+
+Status Validate(const Conv2dShape& s) {
+  SLUICE_RETURN_IF_ERROR(ValidateDim("height", s.h));
+  SLUICE_RETURN_IF_ERROR(ValidateDim("width", s.w));
+  if (s.batch < 0 || s.in_channels < 0 || s.out_channels < 0 ||
+      s.filter_in_channels < 0) {
+    return InvalidArgument(
+        "convolution: expected sizes of at least 0, got batch ", s.batch,
+        ", input channels ", s.in_channels, ", filter's input channels ",
+        s.filter_in_channels, ", output channels ", s.out_channels);
+  }
+  if (s.filter_in_channels == 0 ? s.in_channels != 0
+                                : s.in_channels % s.filter_in_channels != 0) {
+    return InvalidArgument(
+        "convolution's input channels: expected a multiple of the filter's ",
+        s.filter_in_channels, ", got ", s.in_channels);
+  }
+  if (s.groups() > 0 && s.out_channels % s.groups() != 0) {
+    return InvalidArgument(
+        "convolution's output channels: expected a multiple of the ",
+        s.groups(), " groups, got ", s.out_channels);
+  }
+  return OkStatus();
+}
+
+// By type: float has `onednn` (unless the sizes are beyond it), half and
+// bfloat16 have `inner`.
+template <typename T>
+struct Conv2dPlan<T>::Impl {
+  std::unique_ptr<OnednnConv> onednn;
+  std::shared_ptr<const Conv2dPlan<float>> inner;
+};
+
+template <typename T>
+Conv2dPlan<T>::Conv2dPlan(const Conv2dShape& shape, ConvEpilogue epilogue)
+    : shape_(shape), epilogue_(epilogue), impl_(std::make_unique<Impl>()) {}
+
+template <typename T>
+Conv2dPlan<T>::~Conv2dPlan() = default;
+
+template <typename T>
+Result<std::shared_ptr<const Conv2dPlan<T>>> Conv2dPlan<T>::Make(
+    const Conv2dShape& shape, ConvEpilogue epilogue) {
+  SLUICE_RETURN_IF_ERROR(Validate(shape));
+  std::shared_ptr<Conv2dPlan<T>> plan(new Conv2dPlan<T>(shape, epilogue));
+  if constexpr (std::is_same_v<T, float>) {
+    if (!Empty(shape) && FitsOnednn(shape))
+      plan->impl_->onednn = std::make_unique<OnednnConv>(shape, epilogue);
+  } else if constexpr (sizeof(T) == 2) {
+    SLUICE_ASSIGN_OR_RETURN(plan->impl_->inner,
+                            Conv2dPlan<float>::Make(shape, epilogue));
+  }
+  return std::shared_ptr<const Conv2dPlan<T>>(std::move(plan));
+}
+
+template <typename T>
+Status Conv2dPlan<T>::Forward(const T* in, const T* filter, T* out,
+                              const T* bias) const {
+  if (epilogue_.bias && bias == nullptr)
+    return InvalidArgument("convolution's bias: expected one, got none");
+  if constexpr (sizeof(T) == 2) {
+    const int64_t n = shape_.out_size();
+    auto y = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
+    const auto b = ToFloat(bias, epilogue_.bias ? shape_.out_channels : 0);
+    SLUICE_RETURN_IF_ERROR(impl_->inner->Forward(
+        ToFloat(in, shape_.in_size()).get(),
+        ToFloat(filter, shape_.filter_size()).get(), y.get(), b.get()));
+    FromFloat(y.get(), n, out);
+    return OkStatus();
+  } else {
+    if constexpr (std::is_same_v<T, float>) {
+      if (impl_->onednn) {
+        Status s =
+            impl_->onednn->Run(ConvPass::kForward, in, filter, out, bias);
+        if (s.code() != StatusCode::kUnimplemented) return s;
+      }
+    }
+    PlainForward(shape_, epilogue_, in, filter, out, bias);
+    return OkStatus();
+  }
+}
+
+template <typename T>
+Status Conv2dPlan<T>::BackwardData(const T* filter, const T* d_out,
+                                   T* d_in) const {
+  if constexpr (sizeof(T) == 2) {
+    const int64_t n = shape_.in_size();
+    auto x = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
+    SLUICE_RETURN_IF_ERROR(impl_->inner->BackwardData(
+        ToFloat(filter, shape_.filter_size()).get(),
+        ToFloat(d_out, shape_.out_size()).get(), x.get()));
+    FromFloat(x.get(), n, d_in);
+    return OkStatus();
+  } else {
+    if constexpr (std::is_same_v<T, float>) {
+      if (impl_->onednn) {
+        Status s = impl_->onednn->Run(ConvPass::kBackwardData, filter, d_out,
+                                      d_in, nullptr);
+        if (s.code() != StatusCode::kUnimplemented) return s;
+      }
+    }
+    PlainBackwardData(shape_, filter, d_out, d_in);
+    return OkStatus();
+  }
+}
+
+template <typename T>
+Status Conv2dPlan<T>::BackwardFilter(const T* in, const T* d_out,
+                                     T* d_filter) const {
+  if constexpr (sizeof(T) == 2) {
+    const int64_t n = shape_.filter_size();
+    auto f = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
+    SLUICE_RETURN_IF_ERROR(impl_->inner->BackwardFilter(
+        ToFloat(in, shape_.in_size()).get(),
+        ToFloat(d_out, shape_.out_size()).get(), f.get()));
+    FromFloat(f.get(), n, d_filter);
+    return OkStatus();
+  } else {
+    if constexpr (std::is_same_v<T, float>) {
+      if (impl_->onednn) {
+        Status s = impl_->onednn->Run(ConvPass::kBackwardFilter, in, d_out,
+                                      d_filter, nullptr);
+        if (s.code() != StatusCode::kUnimplemented) return s;
+      }
+    }
+    PlainBackwardFilter(shape_, in, d_out, d_filter);
+    return OkStatus();
+  }
+}
+
+template <typename T>
+Result<std::shared_ptr<const Conv2dPlan<T>>> Conv2dPlanCache<T>::Get(
+    const Conv2dShape& shape, ConvEpilogue epilogue) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if ((*it)->shape() != shape || (*it)->epilogue() != epilogue) continue;
+    std::rotate(plans_.begin(), it, it + 1);
+    return plans_.front();
+  }
+  SLUICE_ASSIGN_OR_RETURN(auto plan, Conv2dPlan<T>::Make(shape, epilogue));
+  if (plans_.size() == kCapacity) plans_.pop_back();
+  plans_.insert(plans_.begin(), plan);
+  return plan;
+}
+
+template class Conv2dPlan<float>;
+template class Conv2dPlan<double>;
+template class Conv2dPlan<half>;
+template class Conv2dPlan<bfloat16>;
+template class Conv2dPlan<int32_t>;
+template class Conv2dPlanCache<float>;
+template class Conv2dPlanCache<double>;
+template class Conv2dPlanCache<half>;
+template class Conv2dPlanCache<bfloat16>;
+template class Conv2dPlanCache<int32_t>;
+
+}  // namespace sluice::dnn
