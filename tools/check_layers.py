@@ -36,7 +36,8 @@ USES_BUILDERS = ["client", "session", "dist", "capi"]
 # Third-party headers (a prefix of what is included) and the files that may
 # include them (a prefix of the path).
 THIRD_PARTY = {
-    "google/protobuf": ["src/graph/graphdef", "src/dist/"],
+    "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
+                        "src/dist/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],

@@ -180,6 +180,13 @@ class Graph {
   // Functions by name, each a serialised FunctionDef (kept as it came).
   std::map<std::string, std::string>& functions() { return functions_; }
   const std::map<std::string, std::string>& functions() const { return functions_; }
+  // The function that computes another one's gradient, by that one's name.
+  std::map<std::string, std::string>& function_gradients() {
+    return function_gradients_;
+  }
+  const std::map<std::string, std::string>& function_gradients() const {
+    return function_gradients_;
+  }
 
   // "trainable_variables" -> variables, and whatever else the client collects.
   std::map<std::string, std::vector<Output>>& collections() { return collections_; }
@@ -205,7 +212,7 @@ class Graph {
   std::unordered_map<std::string, Node*> by_name_;
   std::unordered_map<std::string, int> name_counts_;
   std::unordered_set<std::string> scopes_;
-  std::map<std::string, std::string> functions_;
+  std::map<std::string, std::string> functions_, function_gradients_;
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
   Status status_;

@@ -1,0 +1,130 @@
+#include "graph/graphdef.h"
+
+#include "absl/strings/numbers.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/stubs/logging.h"
+#include "google/protobuf/text_format.h"
+#include "graph/graphdef_internal.h"
+
+namespace sluice {
+namespace {
+
+namespace pb = google::protobuf;
+
+// Keeps the first error and where it is.
+class FirstError : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, pb::io::ColumnNumber column,
+                const std::string& message) override {
+    if (message_.empty())
+      message_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ",
+                              message);
+  }
+  void AddWarning(int, pb::io::ColumnNumber, const std::string&) override {}
+  const std::string& message() const { return message_; }
+
+ private:
+  std::string message_;
+};
+
+template <typename Message>
+Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
+  pb::LogSilencer quiet;  // The error is returned instead.
+  if (bytes.size() > INT32_MAX)
+    return InvalidArgument(what, ": expected at most 2 GiB, got ", bytes.size(),
+                           " bytes");
+  pb::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                              static_cast<int>(bytes.size()));
+  in.SetRecursionLimit(kMaxProtoDepth);
+  if (!m->ParseFromCodedStream(&in) || !in.ConsumedEntireMessage())
+    return InvalidArgument(
+        what, ": expected a serialised message nested at most ", kMaxProtoDepth,
+        " deep, got ", bytes.size(),
+        " bytes that are none (truncated, or of another format)");
+  return OkStatus();
+}
+
+}  // namespace
+
+Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def) {
+  return ParseBinary(bytes, "GraphDef", def);
+}
+
+Result<std::string> SerializeProto(const pb::Message& message) {
+  if (message.ByteSizeLong() > INT32_MAX)
+    return ResourceExhausted("GraphDef: expected at most 2 GiB, got ",
+                             message.ByteSizeLong(), " bytes");
+  std::string bytes;
+  {
+    pb::io::StringOutputStream out(&bytes);
+    pb::io::CodedOutputStream coded(&out);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeWithCachedSizes(&coded);
+  }
+  return bytes;
+}
+
+Result<InputName> ParseInputName(std::string_view s) {
+  InputName in;
+  const std::string_view whole = s;
+  if (s.starts_with("^")) {
+    in.control = true;
+    s.remove_prefix(1);
+  }
+  const size_t colon = s.rfind(':');
+  bool good = true;
+  if (!in.control && colon != std::string_view::npos) {
+    const std::string_view digits = s.substr(colon + 1);
+    good = !digits.empty() && digits.size() <= 9 &&
+           digits.find_first_not_of("0123456789") == std::string_view::npos &&
+           absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()),
+                            &in.index);
+    s = s.substr(0, colon);
+  }
+  if (!good || s.empty() || s.find(':') != std::string_view::npos ||
+      s.find('^') != std::string_view::npos)
+    return InvalidArgument(
+        "input: expected 'node', 'node:index' or '^node', "
+        "got '",
+        std::string(whole), "'");
+  in.node = s;
+  return in;
+}
+
+Result<std::string> ParseTextGraphDef(std::string_view text) {
+  proto::GraphDef def;
+  FirstError error;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(kMaxProtoDepth);
+  if (text.size() > INT32_MAX)
+    return InvalidArgument("GraphDef text: expected at most 2 GiB, got ",
+                           text.size(), " bytes");
+  pb::io::ArrayInputStream in(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&in, &def))
+    return InvalidArgument("GraphDef text: ", error.message().empty()
+                                                  ? "malformed"
+                                                  : error.message());
+  return SerializeProto(def);
+}
+
+Result<std::string> PrintTextGraphDef(std::string_view bytes) {
+  proto::GraphDef def;
+  SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
+  std::string text;
+  if (!pb::TextFormat::PrintToString(def, &text))
+    return Internal("GraphDef: printing it as text failed");
+  return text;
+}
+
+Result<std::string> FunctionDefName(std::string_view bytes) {
+  proto::FunctionDef def;
+  SLUICE_RETURN_IF_ERROR(ParseBinary(bytes, "FunctionDef", &def));
+  if (def.signature().name().empty())
+    return InvalidArgument("FunctionDef: expected a name, got none");
+  return def.signature().name();
+}
+
+}  // namespace sluice

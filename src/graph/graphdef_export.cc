@@ -1,0 +1,51 @@
+#include "graph/graphdef_internal.h"
+
+namespace sluice {
+namespace {
+
+Status NodeToProto(const Node& node, proto::NodeDef* def) {
+  def->set_name(node.name());
+  def->set_op(node.op_name());
+  def->set_device(node.device());
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const Output& in = node.input(i);
+    if (in.node == nullptr)
+      return FailedPrecondition(
+          "export: expected all back edges to be closed, "
+          "got input ",
+          i, " open; ", node.Describe());
+    def->add_input(in.index == 0 ? in.node->name() : in.name());
+  }
+  for (const Node* c : node.control_inputs()) def->add_input("^" + c->name());
+  for (const auto& [name, value] : node.attrs()) {
+    const Status s = AttrToProto(value, &(*def->mutable_attr())[name]);
+    if (!s.ok())
+      return Status(s.code(), absl::StrCat("attribute '", name, "': ",
+                                           s.message(), "; ", node.Describe()));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::string> ExportGraphDef(const Graph& g, bool text) {
+  proto::GraphDef def;
+  for (const auto& node : g.nodes())
+    SLUICE_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
+  for (const auto& [name, bytes] : g.functions())
+    if (!def.mutable_library()->add_function()->ParseFromString(bytes))
+      return Internal("export: function '", name,
+                      "' is no serialised FunctionDef");
+  for (const auto& [name, gradient] : g.function_gradients()) {
+    proto::GradientDef* d = def.mutable_library()->add_gradient();
+    d->set_function_name(name);
+    d->set_gradient_func(gradient);
+  }
+  def.mutable_versions()->set_producer(
+      g.producer_version > 0 ? g.producer_version : kGraphDefVersion);
+  SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(def));
+  if (!text) return bytes;
+  return PrintTextGraphDef(bytes);
+}
+
+}  // namespace sluice

@@ -1,0 +1,462 @@
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "graph/graphdef_internal.h"
+
+namespace sluice {
+namespace {
+
+// One import. Works in passes over the whole GraphDef: names, ops, edges,
+// order, nodes, back edges; a pass may rely on what those before it checked.
+class Importer {
+ public:
+  Importer(const proto::GraphDef& def, Graph& g, const ImportOptions& options,
+           ImportResults* results)
+      : def_(def),
+        g_(g),
+        options_(options),
+        results_(*results),
+        limits_(options.tensor_limits) {}
+
+  Status Run() {
+    SLUICE_RETURN_IF_ERROR(CheckVersions());
+    SLUICE_RETURN_IF_ERROR(CheckMaps());
+    SLUICE_RETURN_IF_ERROR(ImportFunctions());
+    SLUICE_RETURN_IF_ERROR(IndexNodes());
+    SLUICE_RETURN_IF_ERROR(FindOps());
+    for (int i = 0; i < def_.node_size(); ++i)
+      SLUICE_RETURN_IF_ERROR(CollectEdges(i));
+    SLUICE_RETURN_IF_ERROR(CheckReturnElements());
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
+    for (int i : order) SLUICE_RETURN_IF_ERROR(AddNode(i));
+    for (int i : order) SLUICE_RETURN_IF_ERROR(CloseCycles(i));
+    return Return();
+  }
+
+ private:
+  // Where an input comes from: a node of the GraphDef, or what input_map has.
+  struct Edge {
+    int source = -1;
+    int index = 0;
+    Output mapped;
+    bool back = false;  // Closes a cycle.
+  };
+  struct Pending {
+    const OpDef* op = nullptr;
+    std::vector<Edge> inputs;
+    std::vector<int> controls;
+    std::vector<Node*> mapped_controls;
+    Node* node = nullptr;  // Once it is added.
+  };
+
+  const proto::NodeDef& node_def(int i) const { return def_.node(i); }
+  Pending& pending(int i) { return nodes_[static_cast<size_t>(i)]; }
+
+  // `s` with the node's name and op.
+  Status At(int i, const Status& s) const {
+    if (s.ok()) return s;
+    return Status(s.code(),
+                  absl::StrCat(s.message(), "; node '", node_def(i).name(),
+                               "' (", node_def(i).op(), ")"));
+  }
+
+  std::string Prefixed(std::string_view name) const {
+    return options_.prefix.empty()
+               ? std::string(name)
+               : absl::StrCat(options_.prefix, "/", std::string(name));
+  }
+
+  Status CheckVersions() {
+    const proto::VersionDef& v = def_.versions();
+    if (v.min_consumer() > kGraphDefVersion)
+      return InvalidArgument(
+          "GraphDef: expected a minimal consumer of at most ", kGraphDefVersion,
+          ", got ", v.min_consumer());
+    for (int bad : v.bad_consumers())
+      if (bad == kGraphDefVersion)
+        return InvalidArgument("GraphDef: expected not to be refused, got ",
+                               bad, " (ours) among its bad consumers");
+    const int producer = v.producer() != 0 ? v.producer() : def_.version();
+    if (producer < 0)
+      return InvalidArgument(
+          "GraphDef: expected a producer version of at "
+          "least 0, got ",
+          producer);
+    if (g_.num_nodes() == 0 || producer < g_.producer_version)
+      g_.producer_version = producer;
+    return OkStatus();
+  }
+
+  Status CheckMaps() const {
+    for (const auto& [key, output] : options_.input_map)
+      if (output.node == nullptr || output.graph() != &g_ || output.index < 0 ||
+          output.index >= output.node->num_outputs())
+        return InvalidArgument(
+            "input_map: expected an output of the graph for "
+            "'",
+            key, "', got another");
+    for (const auto& [key, node] : options_.control_input_map)
+      if (node == nullptr || node->graph() != &g_)
+        return InvalidArgument(
+            "control_input_map: expected a node of the graph "
+            "for '",
+            key, "', got another");
+    return OkStatus();
+  }
+
+  Status ImportFunctions() {
+    for (const proto::FunctionDef& f : def_.library().function()) {
+      const std::string& name = f.signature().name();
+      if (name.empty())
+        return InvalidArgument("function library: expected a name, got none");
+      SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(f));
+      auto [it, added] = g_.functions().emplace(name, bytes);
+      if (!added && it->second != bytes)
+        return InvalidArgument("function library: expected one definition of '",
+                               name, "', got two that differ");
+    }
+    for (const proto::GradientDef& d : def_.library().gradient()) {
+      auto [it, added] =
+          g_.function_gradients().emplace(d.function_name(), d.gradient_func());
+      if (!added && it->second != d.gradient_func())
+        return InvalidArgument("function library: expected one gradient of '",
+                               d.function_name(), "', got '", it->second,
+                               "' and '", d.gradient_func(), "'");
+    }
+    return OkStatus();
+  }
+
+  Status IndexNodes() {
+    nodes_.resize(static_cast<size_t>(def_.node_size()));
+    for (int i = 0; i < def_.node_size(); ++i) {
+      const std::string& name = node_def(i).name();
+      if (name.empty())
+        return At(i,
+                  InvalidArgument("node ", i, ": expected a name, got none"));
+      if (!index_.emplace(name, i).second)
+        return At(i, InvalidArgument("duplicate node: expected each name once, "
+                                     "got '",
+                                     name, "' again"));
+    }
+    return OkStatus();
+  }
+
+  // Tells of all unknown ops at once: who ports a graph wants the whole list.
+  Status FindOps() {
+    int first = -1;
+    std::set<std::string> others;
+    for (int i = 0; i < def_.node_size(); ++i) {
+      const std::string& op = node_def(i).op();
+      pending(i).op = OpRegistry::Global()->Find(op);
+      if (pending(i).op != nullptr) continue;
+      if (g_.functions().count(op))
+        return At(i, Unimplemented("op '", op,
+                                   "': expected an op, got a "
+                                   "function of the library called directly; "
+                                   "call it by PartitionedCall"));
+      if (first < 0)
+        first = i;
+      else if (op != node_def(first).op())
+        others.insert(op);
+    }
+    if (first < 0) return OkStatus();
+    Status s = OpRegistry::Global()->Lookup(node_def(first).op()).status();
+    if (s.ok()) return Internal("op registry changed during an import");
+    if (!others.empty())
+      s = Status(s.code(), absl::StrCat(s.message(), "; other unknown ops: ",
+                                        absl::StrJoin(others, ", ")));
+    return At(first, s);
+  }
+
+  Status CollectEdges(int i) {
+    Pending& p = pending(i);
+    bool controls_began = false;
+    for (const std::string& text : node_def(i).input()) {
+      Result<InputName> in = ParseInputName(text);
+      if (!in.ok()) return At(i, in.status());
+      if (controls_began && !in->control)
+        return At(i, InvalidArgument("input: expected control inputs after all "
+                                     "others, got '",
+                                     text, "' after one"));
+      controls_began = in->control;
+      if (in->control && MapControl(*in, &p)) continue;
+      if (!in->control && MapInput(*in, &p)) continue;
+      auto it = index_.find(in->node);
+      if (it == index_.end()) return At(i, NoSuchInput(text, *in));
+      if (in->control) {
+        p.controls.push_back(it->second);
+        continue;
+      }
+      Edge e;
+      e.source = it->second;
+      e.index = in->index;
+      e.back = p.op->role == OpRole::kMerge &&
+               pending(e.source).op->role == OpRole::kNextIteration;
+      p.inputs.push_back(e);
+    }
+    return OkStatus();
+  }
+
+  bool MapControl(const InputName& in, Pending* p) {
+    auto it = options_.control_input_map.find(std::string(in.node));
+    if (it == options_.control_input_map.end()) return false;
+    p->mapped_controls.push_back(it->second);
+    return true;
+  }
+
+  bool MapInput(const InputName& in, Pending* p) {
+    if (options_.input_map.empty()) return false;
+    const std::string node(in.node);
+    auto it = options_.input_map.find(absl::StrCat(node, ":", in.index));
+    if (it == options_.input_map.end() && in.index == 0)
+      it = options_.input_map.find(node);
+    if (it == options_.input_map.end()) return false;
+    used_keys_.insert(it->first);
+    Edge e;
+    e.mapped = it->second;
+    p->inputs.push_back(e);
+    return true;
+  }
+
+  Status NoSuchInput(const std::string& text, const InputName& in) const {
+    std::vector<std::string> names;
+    for (const auto& node : def_.node()) names.push_back(node.name());
+    const std::vector<std::string> near = NearestNames(in.node, names);
+    return InvalidArgument(
+        "input: expected a node of the GraphDef, got '", text, "'",
+        near.empty() ? "" : "; nearest: ", absl::StrJoin(near, ", "));
+  }
+
+  Status CheckReturnElements() {
+    for (const std::string& element : options_.return_elements) {
+      Result<InputName> in = ParseInputName(element);
+      if (!in.ok() || in->control)
+        return InvalidArgument(
+            "return element: expected 'node' or "
+            "'node:index', got '",
+            element, "'");
+      if (!index_.count(in->node))
+        return Status(StatusCode::kNotFound,
+                      absl::StrCat("return element: ",
+                                   NoSuchInput(element, *in).message()));
+    }
+    return OkStatus();
+  }
+
+  // Indices of nodes such that each comes after its inputs, but for back edges;
+  // otherwise in the order of the GraphDef.
+  Result<std::vector<int>> Order() {
+    const auto n = static_cast<size_t>(def_.node_size());
+    std::vector<int> waits(n, 0);
+    std::vector<std::vector<int>> consumers(n);
+    for (int i = 0; i < def_.node_size(); ++i)
+      ForEachSource(i, [&](int source) {
+        ++waits[static_cast<size_t>(i)];
+        consumers[static_cast<size_t>(source)].push_back(i);
+      });
+    std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+    for (int i = 0; i < def_.node_size(); ++i)
+      if (waits[static_cast<size_t>(i)] == 0) ready.push(i);
+    std::vector<int> order;
+    order.reserve(n);
+    while (!ready.empty()) {
+      const int i = ready.top();
+      ready.pop();
+      order.push_back(i);
+      for (int c : consumers[static_cast<size_t>(i)])
+        if (--waits[static_cast<size_t>(c)] == 0) ready.push(c);
+    }
+    if (order.size() != n) return CycleError(waits);
+    return order;
+  }
+
+  void ForEachSource(int i, const std::function<void(int)>& fn) {
+    for (const Edge& e : pending(i).inputs)
+      if (e.source >= 0 && !e.back) fn(e.source);
+    for (int c : pending(i).controls) fn(c);
+  }
+
+  // Walks back along nodes that wait until one comes again.
+  Status CycleError(const std::vector<int>& waits) {
+    int at = 0;
+    while (waits[static_cast<size_t>(at)] == 0) ++at;
+    std::unordered_map<int, size_t> seen;
+    std::vector<std::string> path;
+    while (seen.emplace(at, path.size()).second) {
+      path.push_back(node_def(at).name());
+      int next = -1;
+      ForEachSource(at, [&](int source) {
+        if (waits[static_cast<size_t>(source)] > 0) next = source;
+      });
+      at = next;
+    }
+    path.erase(path.begin(), path.begin() + static_cast<ptrdiff_t>(seen[at]));
+    path.push_back(path.front());
+    std::reverse(path.begin(), path.end());
+    constexpr size_t kMost = 12;
+    if (path.size() > kMost) {
+      path.erase(path.begin() + kMost / 2, path.end() - kMost / 2);
+      path.insert(path.begin() + kMost / 2, "...");
+    }
+    return At(at,
+              InvalidArgument("cycle: expected a NextIteration into a Merge "
+                              "to close it, got ",
+                              absl::StrJoin(path, " -> ")));
+  }
+
+  Status AddNode(int i) {
+    const proto::NodeDef& def = node_def(i);
+    Pending& p = pending(i);
+    NodeSpec spec;
+    spec.op = def.op();
+    spec.name = Prefixed(def.name());
+    spec.device = def.device().empty() ? options_.default_device : def.device();
+    for (const auto& [name, value] : def.attr()) {
+      Result<AttrValue> v = AttrFromProto(value, &limits_);
+      if (!v.ok())
+        return At(i,
+                  Annotate(v.status(), absl::StrCat("attribute '", name, "'")));
+      spec.attrs.emplace(name, *std::move(v));
+    }
+    SLUICE_RETURN_IF_ERROR(At(i, CheckAttrs(*p.op, spec.attrs)));
+    if (!options_.prefix.empty()) PrefixColocation(&spec.attrs);
+    bool depends = false;
+    for (const Edge& e : p.inputs) {
+      spec.pending_input_types.push_back(DType::kInvalid);
+      if (e.back) {
+        spec.pending_input_types.back() = MergeType(*p.op, spec.attrs);
+        spec.inputs.emplace_back();
+      } else if (e.source >= 0) {
+        spec.inputs.emplace_back(pending(e.source).node, e.index);
+        depends = true;
+      } else {
+        spec.inputs.push_back(e.mapped);
+      }
+    }
+    for (int c : p.controls) spec.control_inputs.push_back(pending(c).node);
+    depends |= !p.controls.empty();
+    spec.control_inputs.insert(spec.control_inputs.end(),
+                               p.mapped_controls.begin(),
+                               p.mapped_controls.end());
+    // The others come after these already.
+    if (!depends)
+      spec.control_inputs.insert(spec.control_inputs.end(),
+                                 options_.control_dependencies.begin(),
+                                 options_.control_dependencies.end());
+    Result<Node*> node = g_.AddNode(std::move(spec));
+    if (!node.ok()) {
+      const bool named =
+          node.status().message().find("node '") != absl::string_view::npos;
+      return named ? node.status() : At(i, node.status());
+    }
+    p.node = *node;
+    return OkStatus();
+  }
+
+  // What a serialised node must have but a builder may leave to inference.
+  static Status CheckAttrs(const OpDef& op, const AttrMap& attrs) {
+    for (const AttrDef& def : op.attrs) {
+      auto it = attrs.find(def.name);
+      if (it == attrs.end()) {
+        if (def.default_value) continue;
+        return InvalidArgument("attribute '", def.name,
+                               "': expected a value, got none");
+      }
+      auto good = [](DType t) { return t != DType::kInvalid && !IsRef(t); };
+      const DType* type = it->second.get<DType>();
+      const auto* types = it->second.get<AttrValue::Types>();
+      if ((type != nullptr && !good(*type)) ||
+          (types != nullptr &&
+           !std::all_of(types->begin(), types->end(), good)))
+        return InvalidArgument("attribute '", def.name,
+                               "': expected value types, got ",
+                               it->second.ToString());
+    }
+    return OkStatus();
+  }
+
+  static DType MergeType(const OpDef& op, const AttrMap& attrs) {
+    auto it = attrs.find("T");
+    const DType* t = it == attrs.end() ? nullptr : it->second.get<DType>();
+    if (t == nullptr) return DType::kInvalid;
+    return !op.inputs.empty() && op.inputs[0].is_ref ? MakeRef(*t) : *t;
+  }
+
+  // "loc:@x" names a node of the GraphDef, which has another name now.
+  void PrefixColocation(AttrMap* attrs) const {
+    auto it = attrs->find("_class");
+    const auto* list =
+        it == attrs->end() ? nullptr : it->second.get<AttrValue::Strings>();
+    if (list == nullptr) return;
+    AttrValue::Strings out = *list;
+    for (std::string& s : out)
+      if (s.starts_with("loc:@")) s = "loc:@" + Prefixed(s.substr(5));
+    it->second = AttrValue(std::move(out));
+  }
+
+  Status CloseCycles(int i) {
+    const Pending& p = pending(i);
+    for (size_t k = 0; k < p.inputs.size(); ++k) {
+      const Edge& e = p.inputs[k];
+      if (!e.back) continue;
+      const Node* source = pending(e.source).node;
+      if (e.index >= source->num_outputs())
+        return At(i, InvalidArgument("input ", k, ": expected output 0 of '",
+                                     source->name(), "', got ", e.index));
+      SLUICE_RETURN_IF_ERROR(
+          g_.SetBackEdge(p.node, static_cast<int>(k),
+                         Output(pending(e.source).node, e.index)));
+    }
+    return OkStatus();
+  }
+
+  Status Return() {
+    for (const Pending& p : nodes_) results_.nodes.push_back(p.node);
+    for (const auto& [key, output] : options_.input_map)
+      if (!used_keys_.count(key)) results_.unused_input_map_keys.push_back(key);
+    for (const std::string& element : options_.return_elements) {
+      SLUICE_ASSIGN_OR_RETURN(const InputName in, ParseInputName(element));
+      Node* node = pending(index_.at(in.node)).node;
+      if (element.find(':') == std::string::npos) {
+        results_.return_nodes.push_back(node);
+        continue;
+      }
+      if (in.index >= node->num_outputs())
+        return NotFound("return element: expected an output 0 to ",
+                        node->num_outputs() - 1, " of ", node->Describe(),
+                        ", got '", element, "'");
+      results_.return_outputs.emplace_back(node, in.index);
+    }
+    return OkStatus();
+  }
+
+  const proto::GraphDef& def_;
+  Graph& g_;
+  const ImportOptions& options_;
+  ImportResults& results_;
+  TensorProtoLimits limits_;                         // What is left of them.
+  std::unordered_map<std::string_view, int> index_;  // Name -> position.
+  std::vector<Pending> nodes_;                       // By position.
+  std::set<std::string> used_keys_;
+};
+
+}  // namespace
+
+Status ImportGraphDef(std::string_view bytes, Graph& g,
+                      const ImportOptions& options, ImportResults* results) {
+  proto::GraphDef def;
+  SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
+  ImportResults ignored;
+  if (results == nullptr) results = &ignored;
+  *results = {};
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  return Importer(def, g, options, results).Run();
+}
+
+}  // namespace sluice

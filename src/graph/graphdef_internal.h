@@ -1,0 +1,40 @@
+// What the files of GraphDef import and export share. Included by graphdef*.cc
+// alone, since it brings in the generated messages.
+#ifndef SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
+#define SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "graph/graphdef.h"
+#include "graph/proto/graph.pb.h"
+
+namespace sluice {
+
+// Messages inside messages (functions in attributes of functions) beyond this
+// depth are refused; protobuf's own limit, for text too.
+inline constexpr int kMaxProtoDepth = 100;
+
+// InvalidArgument if a value is malformed (not if it is of an unexpected kind:
+// that is for the op's declaration to say).
+Result<AttrValue> AttrFromProto(const proto::AttrValue& p,
+                                TensorProtoLimits* limits);
+Status AttrToProto(const AttrValue& v, proto::AttrValue* p);
+
+Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def);
+
+// The same message always gives the same bytes (maps in order of keys).
+Result<std::string> SerializeProto(const google::protobuf::Message& message);
+
+// An input of a NodeDef, taken apart: "name", "name:1", "^name".
+struct InputName {
+  std::string_view node;
+  int index = 0;
+  bool control = false;
+};
+Result<InputName> ParseInputName(std::string_view s);
+
+}  // namespace sluice
+
+#endif  // SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
