@@ -32,8 +32,10 @@ Tensor KernelContext::TakeInput(int i) {
   const InputRef r = refs_[i];
   Tensor& t = tables_[r.table][r.index];
   if (uses_ != nullptr && r.table == InputRef::kIteration && uses_[r.index] == 1 &&
-      t.has_buffer())
+      t.has_buffer()) {
+    ++moved_;
     return std::move(t);
+  }
   return t;
 }
 

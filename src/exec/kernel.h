@@ -129,6 +129,7 @@ class KernelContext {
   const Node* node_ = nullptr;
   // Readers left of each iteration slot; null if nothing may be forwarded.
   const uint32_t* uses_ = nullptr;
+  int moved_ = 0;  // Buffers moved out of iteration slots.
   int num_inputs_ = 0;
   int num_outputs_ = 0;
 };

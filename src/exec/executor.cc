@@ -1,0 +1,395 @@
+#include "exec/executor.h"
+
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "base/parallel.h"
+
+namespace sluice {
+namespace {
+
+// A kernel that took longer than this on average goes to the pool when other
+// nodes are ready: several times what the hand-over costs.
+constexpr uint32_t kOffloadNs = 30'000;
+// How many nodes the driver runs between looks at the clock.
+constexpr uint32_t kClockTicks = 256;
+
+Status PastDeadline() {
+  return DeadlineExceeded("step: expected to end before its deadline");
+}
+
+}  // namespace
+
+// A kernel that runs away from the driver, with what it needs to itself.
+struct Execution::Offloaded {
+  Ready ready;
+  KernelContext ctx;
+  std::vector<Tensor> locals;
+};
+
+Execution::Execution(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)), tokens_(*plan_) {
+  results_.resize(plan_->retvals.size());
+  dead_results_.resize(plan_->retvals.size());
+}
+
+Execution::~Execution() = default;
+
+void Execution::Start(const ExecuteOptions& options) {
+  options_ = options;
+  step_ = options.step;
+  cancellation_ = std::make_shared<Cancellation>();
+  step_.cancellation = cancellation_.get();
+  step_.step_resources = &step_resources_;
+  status_ = OkStatus();
+  ticks_ = 0;
+  if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
+  tokens_.Start();
+}
+
+Status Execution::Run(std::span<const uint32_t> args,
+                      std::span<const Tensor> values) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    driving_ = true;
+    quiet_ = false;
+  }
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] < plan_->args.size() && plan_->args[args[i]] != nullptr)
+      tokens_.Feed(args[i], values[i]);
+  Drive();
+  std::unique_lock<std::mutex> lock(mu_);
+  auto quiet = [this] { return quiet_; };
+  if (!quiet_) {
+    if (options_.deadline && !quiet_cv_.wait_until(lock, *options_.deadline, quiet)) {
+      lock.unlock();
+      Cancel(PastDeadline());
+      lock.lock();
+    }
+    quiet_cv_.wait(lock, quiet);
+  }
+  return status_;
+}
+
+void Execution::Finish() {
+  tokens_.Clear();
+  for (Tensor& t : results_)
+    if (t.valid()) t = Tensor();
+  for (uint8_t& d : dead_results_) d = 0;
+  step_resources_.Clear();
+  mailbox_.clear();
+  cancelled_ = OkStatus();
+  attention_.store(false, std::memory_order_relaxed);
+}
+
+void Execution::Cancel(const Status& why) {
+  std::shared_ptr<Cancellation> cancellation;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (quiet_) return;  // No step runs, or it has just ended.
+    if (cancelled_.ok()) cancelled_ = why;
+    attention_.store(true, std::memory_order_release);
+    cancellation = cancellation_;
+  }
+  // Wakes blocked kernels, whose completions find or become a driver.
+  cancellation->Cancel();
+}
+
+Status Execution::MissingResult(uint32_t index) const {
+  const Output fetched = plan_->retvals[index]->node->input(0);
+  if (dead_results_[index] != 0)
+    return InvalidArgument("fetch: expected a value, got none from '",
+                           fetched.name(),
+                           "', which lies in a branch that was not taken; ",
+                           fetched.node->Describe());
+  const std::string waiting = tokens_.DescribeWaiting(8);
+  return Internal("fetch: expected a value of '", fetched.name(),
+                  "', got none: the step came to rest before it; ",
+                  waiting.empty() ? "no node waits" : waiting);
+}
+
+// ---- The driver -------------------------------------------------------------
+
+// REQUIRES: this thread has the role (driving_). Gives it up before it returns.
+void Execution::Drive() {
+  for (;;) {
+    while (!tokens_.ready().empty()) {
+      if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
+        HandleMail();
+      } else if (options_.deadline && ++ticks_ % kClockTicks == 0 &&
+                 std::chrono::steady_clock::now() > *options_.deadline)
+          [[unlikely]] {
+        Fail(nullptr, PastDeadline());
+      } else if (!Process(PopReady())) {
+        return;
+      }
+    }
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (mailbox_.empty() && cancelled_.ok()) {
+        driving_ = false;
+        if (in_flight_ == 0) {
+          quiet_ = true;
+          quiet_cv_.notify_all();
+        }
+        return;
+      }
+    }
+    HandleMail();
+  }
+}
+
+Ready Execution::PopReady() {
+  std::vector<Ready>& ready = tokens_.ready();
+  if (options_.scheduler_seed != 0) [[unlikely]]
+    std::swap(ready[random_() % ready.size()], ready.back());
+  const Ready r = ready.back();
+  ready.pop_back();
+  return r;
+}
+
+// Runs one node. False if this thread has lost the driver's role meanwhile.
+bool Execution::Process(const Ready& r) {
+  const PlanNode& n = *r.node;
+  const bool dead = Tokens::IsDead(r);
+  if (n.role == OpRole::kCompute) {
+    if (!dead) return RunKernel(r);
+    tokens_.CompleteDead(r);
+    return true;
+  }
+  const Tensor* read = nullptr;
+  if (n.num_reads > 0 && !dead) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    if (Status s = FillReads(r, locals_.data()); !s.ok()) return Fail(&r, s);
+    read = locals_.data();
+  }
+  if (n.role == OpRole::kRetval) {
+    dead_results_[n.aux] = dead;
+    if (!dead) results_[n.aux] = read != nullptr ? *read : tokens_.Input(r, 0);
+    tokens_.Complete(r);
+  } else if (Status s = tokens_.Move(r, read); !s.ok()) {
+    return Fail(&r, s);
+  }
+  if (read != nullptr) locals_[0] = Tensor();
+  return true;
+}
+
+bool Execution::RunKernel(const Ready& r) {
+  const PlanNode& n = *r.node;
+  if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
+    return Done(r, InvokeInline(r));
+  if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
+  if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
+    if (!tokens_.ready().empty()) return Offload(r);
+    if (in_flight_ > 0) return RunUnattended(r);
+  }
+  return Done(r, InvokeInline(r));
+}
+
+// The values behind reference inputs, as they are now.
+Status Execution::FillReads(const Ready& r, Tensor* locals) {
+  for (uint32_t i = 0; i < r.node->num_reads; ++i) {
+    const InputRef ref = plan_->reads[r.node->first_read + i];
+    const Tensor& t = r.iteration->tables[ref.table][ref.index];
+    const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
+                             ? t.data<ResourceHandle>()
+                             : nullptr;
+    auto* variable = handle == nullptr
+                         ? nullptr
+                         : dynamic_cast<Variable*>(handle->resource.get());
+    if (variable == nullptr)
+      return Internal("reference: expected a variable, got ", t.ToString());
+    SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
+  }
+  return OkStatus();
+}
+
+void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
+                      KernelContext* ctx) {
+  const PlanNode& n = *r.node;
+  ctx->refs_ = plan_->inputs.data() + n.first_input;
+  for (int t = 0; t < 3; ++t) ctx->tables_[t] = r.iteration->tables[t];
+  ctx->tables_[InputRef::kLocal] = locals;
+  ctx->outputs_ = Tokens::OutputSlots(r);
+  ctx->state_ = n.state;
+  ctx->step_ = &step_;
+  ctx->node_ = n.node;
+  ctx->uses_ = uses;
+  ctx->moved_ = 0;
+  ctx->num_inputs_ = static_cast<int>(n.num_inputs);
+  ctx->num_outputs_ = static_cast<int>(n.num_outputs);
+}
+
+// Runs the kernel, with a trace event if the step is traced.
+Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
+  const PlanNode& n = *r.node;
+  if (options_.trace == nullptr) [[likely]]
+    return n.run(ctx);
+  TraceEvent e;
+  const int64_t bytes = ThreadAllocatedBytes();
+  e.start_ns = NowNs();
+  Status s = n.run(ctx);
+  e.end_ns = NowNs();
+  e.allocated_bytes = ThreadAllocatedBytes() - bytes;
+  e.node = n.node->name();
+  e.op = n.node->op_name();
+  e.thread = TraceThreadId();
+  e.frame = r.iteration->frame->plan->name;
+  e.iteration = r.iteration->index;
+  for (uint32_t i = 0; i < n.num_outputs; ++i) {
+    const Tensor& t = Tokens::OutputSlots(r)[i];
+    absl::StrAppend(&e.shapes, i > 0 ? " " : "", DTypeName(t.dtype()),
+                    t.shape().ToString());
+  }
+  options_.trace->Add(std::move(e));
+  return s;
+}
+
+Status Execution::InvokeInline(const Ready& r) {
+  const PlanNode& n = *r.node;
+  if (n.num_reads > 0) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    SLUICE_RETURN_IF_ERROR(FillReads(r, locals_.data()));
+  }
+  KernelContext ctx;
+  SetUp(r, locals_.data(), r.iteration->uses.data(), &ctx);
+  Status s;
+  if ((n.flags & PlanNode::kExpensive) == 0) [[likely]] {
+    s = Invoke(r, ctx);
+  } else {
+    // Alone, it may use every core; beside others, one.
+    ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
+    std::atomic<uint32_t>& cost = CostOf(n);
+    const int64_t start = NowNs();
+    s = Invoke(r, ctx);
+    const auto took = static_cast<uint32_t>(
+        std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+    const uint32_t old = cost.load(std::memory_order_relaxed);
+    cost.store(old == 0 ? took : old - old / 4 + took / 4,
+               std::memory_order_relaxed);
+  }
+  r.iteration->held -= ctx.moved_;
+  for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
+  return s;
+}
+
+bool Execution::Done(const Ready& r, const Status& s) {
+  if (!s.ok()) [[unlikely]]
+    return Fail(&r, s);
+  tokens_.Complete(r);
+  return true;
+}
+
+// ---- Away from the driver ---------------------------------------------------
+
+// Counts the node as in flight. Null after an error, which is the step's.
+std::shared_ptr<Execution::Offloaded> Execution::TakeAway(const Ready& r) {
+  auto task = std::make_shared<Offloaded>();
+  task->ready = r;
+  task->locals.resize(r.node->num_reads);
+  if (Status s = FillReads(r, task->locals.data()); !s.ok()) {
+    Fail(&r, s);
+    return nullptr;
+  }
+  // Reader counts change while it runs, so it forwards no buffer.
+  SetUp(r, task->locals.data(), nullptr, &task->ctx);
+  ++in_flight_;
+  return task;
+}
+
+Status Execution::InvokeAway(Offloaded& task) {
+  ScopedIntraOpThreads one(1);
+  Status s = Invoke(task.ready, task.ctx);
+  task.locals.clear();
+  return s;
+}
+
+bool Execution::Offload(const Ready& r) {
+  if (std::shared_ptr<Offloaded> task = TakeAway(r))
+    options_.pool->Schedule(
+        [this, task] { Post(task->ready, InvokeAway(*task)); });
+  return true;
+}
+
+bool Execution::StartAsync(const Ready& r) {
+  if (std::shared_ptr<Offloaded> task = TakeAway(r))
+    r.node->run_async(task->ctx, [this, task](Status s) {
+      task->locals.clear();
+      Post(task->ready, std::move(s));
+    });
+  return true;
+}
+
+// Nothing else is ready, but kernels are in flight: lets whoever completes one
+// drive while this thread runs a long kernel.
+bool Execution::RunUnattended(const Ready& r) {
+  std::shared_ptr<Offloaded> task = TakeAway(r);
+  if (task == nullptr) return true;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!mailbox_.empty()) {  // Mail first: it may make other nodes ready.
+      --in_flight_;
+      tokens_.ready().push_back(r);
+      return true;
+    }
+    driving_ = false;
+  }
+  Status s = InvokeAway(*task);
+  std::lock_guard<std::mutex> lock(mu_);
+  mailbox_.push_back({r, std::move(s)});
+  attention_.store(true, std::memory_order_release);
+  return !std::exchange(driving_, true);
+}
+
+// A kernel that ran elsewhere is done. Called by any thread, the driver's
+// included (an async kernel may finish before it returns). After its lock is
+// gone the step may end at any moment, unless this thread has become the driver.
+void Execution::Post(const Ready& r, Status s) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    mailbox_.push_back({r, std::move(s)});
+    attention_.store(true, std::memory_order_release);
+    if (driving_) return;
+    driving_ = true;
+  }
+  Drive();
+}
+
+// Completions and cancellations that have come since the last look.
+void Execution::HandleMail() {
+  Status why;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    attention_.store(false, std::memory_order_relaxed);
+    opened_.swap(mailbox_);
+    std::swap(why, cancelled_);
+  }
+  if (!why.ok()) Fail(nullptr, why);
+  for (const Completion& c : opened_) {
+    --in_flight_;
+    if (status_.ok()) Done(c.ready, c.status);
+  }
+  opened_.clear();
+}
+
+// The step fails. `r` names the node, unless the cause lies outside.
+bool Execution::Fail(const Ready* r, const Status& s) {
+  if (status_.ok()) {
+    std::string where;
+    if (r != nullptr) {
+      where = absl::StrCat("; ", r->node->node->Describe());
+      if (r->iteration->frame->plan->parent >= 0)
+        absl::StrAppend(&where, ", frame '", r->iteration->frame->plan->name,
+                        "' iteration ", r->iteration->index);
+    } else if (s.code() == StatusCode::kDeadlineExceeded) {
+      const std::string waiting = tokens_.DescribeWaiting(8);
+      if (!waiting.empty()) where = absl::StrCat("; ", waiting);
+    }
+    status_ = Status(s.code(), absl::StrCat(s.message(), where));
+    cancellation_->Cancel();
+  }
+  tokens_.ready().clear();
+  return true;
+}
+
+}  // namespace sluice

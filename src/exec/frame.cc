@@ -1,0 +1,419 @@
+#include "exec/frame.h"
+
+#include "absl/strings/str_join.h"
+
+namespace sluice {
+
+Tokens::Tokens(const Plan& plan) : plan_(plan), pools_(plan.frames.size()) {}
+Tokens::~Tokens() = default;
+
+// ---- Delivering tokens ------------------------------------------------------
+
+// One token arrives along `e`. True if it makes the consumer ready.
+bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
+                      std::vector<uint32_t>& pending,
+                      std::vector<MergeState>& merges) {
+  uint32_t& p = pending[e.dst];
+  if (e.merge_input >= 0) {  // Data into a Merge.
+    MergeState& m = merges[plan_.node(f, e.dst).aux];
+    if (m.chosen >= 0) return false;  // Only the first live one counts.
+    if (dead) {
+      if (m.dead_left == 0 || --m.dead_left > 0) return false;
+      p |= Iteration::kDead;
+    } else {
+      m.chosen = e.merge_input;
+      p &= ~Iteration::kDead;
+    }
+  } else if (dead && e.merge_input != PlanEdge::kMergeControl) {
+    p |= Iteration::kDead;
+  }
+  return (--p & ~Iteration::kDead) == 0;
+}
+
+// The tokens of `from` go to its consumers in `to`. From a Switch, the edges of
+// port `live_port` are live and the others dead; -1: all are as `dead` says.
+void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
+                     int live_port) {
+  const PlanFrame& f = *to->frame->plan;
+  const PlanEdge* e = EdgesOf(from);
+  for (const PlanEdge* end = e + from.num_edges; e != end; ++e) {
+    const bool d = dead || (live_port >= 0 && e->port >= 0 && e->port != live_port);
+    if (Activate(f, *e, d, to->pending, to->merges)) {
+      ++to->active;
+      ready_.push_back({&plan_.node(f, e->dst), to});
+    } else if (e->merge_input >= 0 && !d) {
+      DropSpare(*e, to);
+    }
+  }
+}
+
+// A live token came to a Merge that had its first one already.
+void Tokens::DropSpare(const PlanEdge& e, Iteration* it) {
+  const PlanNode& merge = plan_.node(*it->frame->plan, e.dst);
+  if (it->merges[merge.aux].chosen == e.merge_input) return;
+  const InputRef ref =
+      plan_.inputs[merge.first_input + static_cast<uint32_t>(e.merge_input)];
+  if (ref.table == InputRef::kIteration) ReleaseSlot(it, ref.index);
+}
+
+// Slots [first, first + count) of `it` have been filled.
+void Tokens::Publish(Iteration* it, uint32_t first, uint32_t count) {
+  const std::vector<uint32_t>& uses = it->frame->plan->slot_uses;
+  for (uint32_t s = first; s < first + count; ++s) {
+    Tensor& t = it->slots[s];
+    if (!t.has_buffer()) continue;
+    if (uses[s] == 0) {
+      t = Tensor();
+    } else {
+      it->uses[s] = uses[s];
+      ++it->held;
+    }
+  }
+}
+
+// A live token from `n` to its consumers in `to`.
+void Tokens::Put(const PlanNode& n, Iteration* to, Tensor token) {
+  to->slots[n.first_output] = std::move(token);
+  Publish(to, n.first_output, 1);
+  Deliver(n, to, false, -1);
+}
+
+// One reader of a slot is done.
+void Tokens::ReleaseSlot(Iteration* it, uint32_t slot) {
+  Tensor& t = it->slots[slot];
+  if (t.has_buffer() && --it->uses[slot] == 0) {
+    t = Tensor();
+    --it->held;
+  }
+}
+
+void Tokens::ReleaseInputs(const Ready& r) {
+  const InputRef* ref = plan_.inputs.data() + r.node->first_input;
+  for (const InputRef* end = ref + r.node->num_inputs; ref != end; ++ref)
+    if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
+  ref = plan_.reads.data() + r.node->first_read;
+  for (const InputRef* end = ref + r.node->num_reads; ref != end; ++ref)
+    if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
+}
+
+Tensor Tokens::Take(const Ready& r, uint32_t i) {
+  const InputRef ref = plan_.inputs[r.node->first_input + i];
+  Tensor& t = r.iteration->tables[ref.table][ref.index];
+  if (ref.table != InputRef::kIteration || !t.has_buffer()) return t;
+  if (--r.iteration->uses[ref.index] > 0) return t;
+  --r.iteration->held;
+  return std::move(t);
+}
+
+// A node of `it` is done.
+void Tokens::Finish(Iteration* it) {
+  if (--it->active == 0) Retire(it->frame);
+}
+
+// ---- Nodes ------------------------------------------------------------------
+
+void Tokens::Start() {
+  root_ = NewFrame(plan_.frames[0], nullptr)->oldest;
+  ++root_->active;  // The step itself: the root ends with Clear.
+}
+
+void Tokens::Feed(uint32_t arg, Tensor value) {
+  Put(*plan_.args[arg], root_, std::move(value));
+}
+
+void Tokens::Complete(const Ready& r) {
+  Publish(r.iteration, r.node->first_output, r.node->num_outputs);
+  Deliver(*r.node, r.iteration, false, -1);
+  ReleaseInputs(r);
+  Finish(r.iteration);
+}
+
+void Tokens::CompleteDead(const Ready& r) {
+  Deliver(*r.node, r.iteration, true, -1);
+  ReleaseInputs(r);
+  Finish(r.iteration);
+}
+
+Status Tokens::Move(const Ready& r, const Tensor* read) {
+  const PlanNode& n = *r.node;
+  Iteration* it = r.iteration;
+  const bool dead = IsDead(r);
+  switch (n.role) {
+    case OpRole::kSwitch: {
+      if (dead) break;
+      const Tensor& p = Input(r, 1);
+      if (p.dtype() != DType::kBool || p.num_elements() != 1)
+        return InvalidArgument("predicate: expected a bool scalar, got ",
+                               p.ToString());
+      const int port = p.scalar<bool>() ? 1 : 0;
+      const uint32_t slot = n.first_output + static_cast<uint32_t>(port);
+      it->slots[slot] = read != nullptr ? *read : Take(r, 0);
+      Publish(it, slot, 1);
+      Deliver(n, it, false, port);
+      if (read != nullptr) ReleaseInputs(r);
+      Finish(it);
+      return OkStatus();
+    }
+    case OpRole::kMerge: {
+      if (dead) break;
+      const int chosen = it->merges[n.aux].chosen;
+      it->slots[n.first_output + 1] = Tensor::Scalar<int32_t>(chosen);
+      Put(n, it, Take(r, static_cast<uint32_t>(chosen)));
+      Finish(it);
+      return OkStatus();
+    }
+    case OpRole::kEnter:
+      EnterFrame(r, dead, read);
+      Finish(it);
+      return OkStatus();
+    case OpRole::kExit:
+      SLUICE_RETURN_IF_ERROR(LeaveFrame(r, dead));
+      Finish(it);
+      return OkStatus();
+    case OpRole::kNextIteration:
+      NextIteration(r, dead);
+      Finish(it);
+      return OkStatus();
+    case OpRole::kLoopCond:
+    case OpRole::kIdentity:
+      if (dead) break;
+      Put(n, it, read != nullptr ? *read : Take(r, 0));
+      if (read != nullptr) ReleaseInputs(r);
+      Finish(it);
+      return OkStatus();
+    case OpRole::kConst:
+      if (dead) break;
+      Put(n, it, plan_.constants[n.aux]);
+      Finish(it);
+      return OkStatus();
+    case OpRole::kNoOp:
+      Deliver(n, it, dead && (n.flags & PlanNode::kNeverDead) == 0, -1);
+      Finish(it);
+      return OkStatus();
+    case OpRole::kArg:
+    case OpRole::kRetval:
+    case OpRole::kCompute:
+      return Internal("not a node that moves tokens: ", n.node->Describe());
+  }
+  CompleteDead(r);
+  return OkStatus();
+}
+
+// ---- Frames -----------------------------------------------------------------
+
+Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent) {
+  Pool& pool = PoolOf(&plan);
+  if (pool.frames.empty()) {
+    pool.all_frames.push_back(std::make_unique<Frame>());
+    pool.frames.push_back(pool.all_frames.back().get());
+  }
+  Frame* f = pool.frames.back();
+  pool.frames.pop_back();
+  f->plan = &plan;
+  f->parent = parent;
+  f->enters_left = plan.num_enters;
+  f->next_index = 0;
+  f->seed_pending = plan.initial_pending;
+  f->seed_merges = plan.later_merges;
+  f->seed_ready = plan.sources;
+  f->constants.resize(plan.num_constant_slots);
+  f->exited.assign(plan.exits.size(), 0);
+  ++frames_alive_;
+  NewIteration(f);
+  return f;
+}
+
+// The child frame `index` of an iteration, made by whichever Enter comes first.
+Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
+  Frame*& child = parent->children[index];
+  if (child == nullptr) {
+    const int id = parent->frame->plan->children[index];
+    child = NewFrame(plan_.frames[static_cast<size_t>(id)], parent);
+    ++parent->active;
+  }
+  return child;
+}
+
+void Tokens::EnterFrame(const Ready& r, bool dead, const Tensor* read) {
+  const PlanNode& n = *r.node;
+  Frame* f = ChildOf(r.iteration, n.aux);
+  if ((n.flags & PlanNode::kConstantEnter) != 0) {
+    if (!dead)
+      f->constants[n.first_output] = read != nullptr ? *read : Take(r, 0);
+    // To the iterations that exist, and to what the later ones begin with.
+    for (Iteration* it = f->oldest; it != nullptr; it = it->next)
+      Deliver(n, it, dead, -1);
+    const PlanEdge* e = EdgesOf(n);
+    for (const PlanEdge* end = e + n.num_edges; e != end; ++e)
+      if (Activate(*f->plan, *e, dead, f->seed_pending, f->seed_merges))
+        f->seed_ready.push_back(e->dst);
+  } else if (dead) {
+    // Iteration 0 is there still: it waits for every Enter.
+    Deliver(n, f->oldest, true, -1);
+  } else {
+    Put(n, f->oldest, read != nullptr ? *read : Take(r, 0));
+  }
+  if (dead || read != nullptr) ReleaseInputs(r);
+  if (--f->enters_left == 0) Retire(f);
+}
+
+Status Tokens::LeaveFrame(const Ready& r, bool dead) {
+  if (dead) {
+    ReleaseInputs(r);
+    return OkStatus();
+  }
+  Frame* f = r.iteration->frame;
+  if (f->exited[r.node->aux] != 0)
+    return InvalidArgument("Exit: expected one live token from its frame, got a "
+                           "second in iteration ", r.iteration->index);
+  f->exited[r.node->aux] = 1;
+  Put(*r.node, f->parent, Take(r, 0));
+  return OkStatus();
+}
+
+void Tokens::NextIteration(const Ready& r, bool dead) {
+  if (dead) {
+    ReleaseInputs(r);
+    return;
+  }
+  Frame* f = r.iteration->frame;
+  if (r.iteration->next == nullptr) {
+    if (f->alive >= f->plan->parallel_iterations) {
+      f->waiting.push_back({r.node, Take(r, 0)});
+      return;
+    }
+    NewIteration(f);
+  }
+  Put(*r.node, r.iteration->next, Take(r, 0));
+}
+
+// Appends an iteration to the frame's.
+Iteration* Tokens::NewIteration(Frame* f) {
+  const PlanFrame& plan = *f->plan;
+  Pool& pool = PoolOf(&plan);
+  if (pool.iterations.empty()) {
+    pool.all_iterations.push_back(std::make_unique<Iteration>());
+    Iteration* fresh = pool.all_iterations.back().get();
+    fresh->uses.resize(plan.num_slots);
+    fresh->slots.resize(plan.num_slots);
+    fresh->children.resize(plan.num_children);
+    fresh->tables[InputRef::kIteration] = fresh->slots.data();
+    fresh->tables[InputRef::kPlan] =
+        const_cast<Tensor*>(plan_.constants.data());
+    pool.iterations.push_back(fresh);
+  }
+  Iteration* it = pool.iterations.back();
+  pool.iterations.pop_back();
+  it->frame = f;
+  it->index = f->next_index++;
+  it->next = nullptr;
+  it->pending = f->seed_pending;
+  it->merges = it->index == 0 ? plan.initial_merges : f->seed_merges;
+  it->tables[InputRef::kFrame] = f->constants.data();
+  (f->oldest == nullptr ? f->oldest : f->newest->next) = it;
+  f->newest = it;
+  ++f->alive;
+  ++iterations_alive_;
+  for (uint32_t local : f->seed_ready) {
+    ++it->active;
+    ready_.push_back({&plan_.node(plan, local), it});
+  }
+  return it;
+}
+
+// Ends the iterations that are done, oldest first, then the frame if none is
+// left, then whatever that ends in the parent.
+void Tokens::Retire(Frame* f) {
+  for (;;) {
+    Iteration* it = f->oldest;
+    if (it->active > 0 || f->enters_left > 0) return;
+    if (it->held > 0)  // Tokens whose consumers never had all of theirs.
+      for (Tensor& t : it->slots)
+        if (t.has_buffer()) t = Tensor();
+    it->held = 0;
+    f->oldest = it->next;
+    --f->alive;
+    --iterations_alive_;
+    PoolOf(f->plan).iterations.push_back(it);
+    if (!f->waiting.empty()) {  // There is room for them now.
+      Iteration* to = NewIteration(f);
+      for (Frame::Waiting& w : f->waiting) Put(*w.node, to, std::move(w.token));
+      f->waiting.clear();
+    }
+    if (f->oldest != nullptr) continue;
+    Iteration* parent = EndFrame(f);
+    if (--parent->active > 0) return;
+    f = parent->frame;
+  }
+}
+
+Iteration* Tokens::EndFrame(Frame* f) {
+  Iteration* parent = f->parent;
+  for (const PlanNode* exit : f->plan->exits)
+    if (f->exited[exit->aux] == 0) Deliver(*exit, parent, true, -1);
+  for (Tensor& t : f->constants) t = Tensor();
+  parent->children[f->plan->index_in_parent] = nullptr;
+  PoolOf(f->plan).frames.push_back(f);
+  --frames_alive_;
+  return parent;
+}
+
+void Tokens::Clear() {
+  ready_.clear();
+  if (root_ == nullptr) return;
+  if (iterations_alive_ == 1 && root_->held == 0) {
+    Frame* root = root_->frame;
+    PoolOf(root->plan).iterations.push_back(root_);
+    PoolOf(root->plan).frames.push_back(root);
+    root->oldest = nullptr;
+    root->alive = 0;
+  } else {
+    for (Pool& pool : pools_) {
+      pool.frames.clear();
+      pool.iterations.clear();
+      for (auto& it : pool.all_iterations) {
+        for (Tensor& t : it->slots) t = Tensor();
+        it->children.assign(it->children.size(), nullptr);
+        it->held = 0;
+        pool.iterations.push_back(it.get());
+      }
+      for (auto& f : pool.all_frames) {
+        *f = Frame();
+        pool.frames.push_back(f.get());
+      }
+    }
+  }
+  // The step's own hold on the root.
+  root_->active = 0;
+  root_ = nullptr;
+  frames_alive_ = iterations_alive_ = 0;
+}
+
+std::string Tokens::DescribeWaiting(int most) const {
+  std::string out;
+  if (root_ != nullptr) Describe(*root_->frame, 0, &most, &out);
+  return out;
+}
+
+void Tokens::Describe(const Frame& f, int depth, int* left,
+                      std::string* out) const {
+  for (const Iteration* it = f.oldest; it != nullptr; it = it->next) {
+    if (f.plan->parent >= 0)
+      absl::StrAppend(out, out->empty() ? "" : "; ", "frame '", f.plan->name,
+                      "' iteration ", it->index);
+    for (uint32_t i = 0; i < f.plan->num_nodes && *left > 0; ++i) {
+      const PlanNode& n = plan_.node(*f.plan, i);
+      const uint32_t waits = it->pending[i] & ~Iteration::kDead;
+      // Of interest: nodes that have some of their tokens, not all.
+      if (waits == 0 || waits >= f.plan->initial_pending[i]) continue;
+      --*left;
+      absl::StrAppend(out, out->empty() ? "" : "; ", n.node->Describe(),
+                      " waits for ", waits, " of ", f.plan->initial_pending[i],
+                      " inputs");
+    }
+    for (const Frame* child : it->children)
+      if (child != nullptr) Describe(*child, depth + 1, left, out);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,179 @@
+// Tokens: the evaluation rules of dataflow with frames (EuroSys'18, section
+// 4.1, Figure 5), for one step of one plan.
+//
+// A token is a value or "dead". Every token lives in an iteration of a frame:
+// the pair is its tag. The rules, in the words of the figure:
+//   Switch(p, d)     the live token goes to the output that p selects, a dead
+//                    one to the other.
+//   Merge(d1, d2)    fires on the first live input; dead if all are dead.
+//   Enter(d, frame)  makes d available in iteration 0 of the child frame, or in
+//                    every iteration if it is a loop constant.
+//   Exit(d)          makes d available in the parent; a dead d is held back, and
+//                    reaches the parent only if no live one came (below).
+//   NextIteration(d) makes d available in the next iteration; a dead d stops.
+//   any other op     dead if any input is dead, data or control.
+//
+// An iteration is done when nothing in it is ready or running, no frame within
+// it lives, the iteration before it is done, and (for the first) every Enter has
+// brought its token. A frame is done when its last iteration is done and no
+// NextIteration waits; then each Exit that never fired live sends one dead token
+// to the parent. At most parallel_iterations iterations of a frame exist at
+// once; tokens for one more wait in the frame.
+//
+// No threads and no kernels here: whoever drives takes a node from ready(),
+// does the work, and tells Complete. Tests push tokens and read the ready list.
+#ifndef SLUICE_EXEC_FRAME_H_
+#define SLUICE_EXEC_FRAME_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/plan.h"
+
+namespace sluice {
+
+struct Frame;
+
+// One iteration of one frame: counts and values of its nodes. Owned by Tokens,
+// which recycles it.
+struct Iteration {
+  static constexpr uint32_t kDead = 1u << 31;  // A dead input has come.
+
+  Frame* frame = nullptr;
+  int64_t index = 0;
+  uint32_t active = 0;         // Nodes ready or running, frames alive within.
+  int32_t held = 0;            // Slots that hold a buffer.
+  Iteration* next = nullptr;   // The one after it, if it exists.
+  std::vector<uint32_t> pending;   // By node: tokens it waits for; kDead.
+  std::vector<MergeState> merges;  // By Merge.
+  std::vector<uint32_t> uses;      // By slot: readers left, if it has a buffer.
+  std::vector<Tensor> slots;
+  std::vector<Frame*> children;    // Alive frames, by index_in_parent.
+  Tensor* tables[3] = {};          // By InputRef::Table.
+};
+
+// One dynamic frame: its identity is (parent iteration, static frame).
+struct Frame {
+  const PlanFrame* plan = nullptr;
+  Iteration* parent = nullptr;  // Null for the root.
+  uint32_t enters_left = 0;
+  uint32_t alive = 0;           // Iterations that exist.
+  int64_t next_index = 0;       // Of the next iteration.
+  Iteration* oldest = nullptr;
+  Iteration* newest = nullptr;
+  std::vector<Tensor> constants;
+  // What the next iteration begins with: the initial counts less the loop
+  // constants that have come, and the nodes which those alone make ready.
+  std::vector<uint32_t> seed_pending;
+  std::vector<MergeState> seed_merges;
+  std::vector<uint32_t> seed_ready;
+  struct Waiting {
+    const PlanNode* node;  // The NextIteration.
+    Tensor token;
+  };
+  std::vector<Waiting> waiting;  // For one more iteration than may exist.
+  std::vector<uint8_t> exited;   // By Exit: a live token has left.
+};
+
+// A node whose tokens have all come.
+struct Ready {
+  const PlanNode* node;
+  Iteration* iteration;
+};
+
+// The state of one step. Owned and used by one execution; used by one thread at
+// a time (the driver). The plan outlives it.
+class Tokens {
+ public:
+  explicit Tokens(const Plan& plan);
+  ~Tokens();
+  Tokens(const Tokens&) = delete;
+  Tokens& operator=(const Tokens&) = delete;
+
+  // Makes the root iteration; nodes without inputs become ready.
+  // REQUIRES: Clear() since the last step, or a fresh object.
+  void Start();
+  // Gives a fed edge its token. At most once per step and argument.
+  void Feed(uint32_t arg, Tensor value);
+  // The nodes that may run now. The driver takes from it in any order.
+  std::vector<Ready>& ready() { return ready_; }
+
+  static bool IsDead(const Ready& r) {
+    return (r.iteration->pending[r.node->local] & Iteration::kDead) != 0;
+  }
+  const Tensor& Input(const Ready& r, uint32_t i) const {
+    const InputRef ref = plan_.inputs[r.node->first_input + i];
+    return r.iteration->tables[ref.table][ref.index];
+  }
+  // Where a compute node (any whose consumers are in its own iteration) puts
+  // its outputs.
+  static Tensor* OutputSlots(const Ready& r) {
+    return r.iteration->slots.data() + r.node->first_output;
+  }
+  // A compute node is done; its outputs lie in its slots.
+  void Complete(const Ready& r);
+  // A dead node is passed over: its outputs are dead.
+  void CompleteDead(const Ready& r);
+  // Carries out a node that only moves tokens (every role but kCompute and
+  // kRetval), dead or alive. `read`: the value, where input 0 is read from a
+  // variable; else null.
+  Status Move(const Ready& r, const Tensor* read);
+  // Takes the token of input i, moving it if this is its last reader.
+  Tensor Take(const Ready& r, uint32_t i);
+
+  // Drops everything, in whatever state the step is; then Start may be called.
+  // Cheap if the step ran to its end.
+  void Clear();
+  // Live frames and the nodes in them that wait, and for what; at most `most`
+  // nodes. For messages.
+  std::string DescribeWaiting(int most) const;
+  // Frames and iterations alive, the root's included (for tests).
+  int frames_alive() const { return frames_alive_; }
+  int iterations_alive() const { return iterations_alive_; }
+
+ private:
+  const PlanEdge* EdgesOf(const PlanNode& n) const {
+    return plan_.edges.data() + n.first_edge;
+  }
+  void Deliver(const PlanNode& from, Iteration* to, bool dead, int live_port);
+  bool Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
+                std::vector<uint32_t>& pending, std::vector<MergeState>& merges);
+  void DropSpare(const PlanEdge& e, Iteration* it);
+  void Publish(Iteration* it, uint32_t first, uint32_t count);
+  void Put(const PlanNode& n, Iteration* to, Tensor token);
+  void ReleaseInputs(const Ready& r);
+  void ReleaseSlot(Iteration* it, uint32_t slot);
+  void Finish(Iteration* it);
+
+  Frame* NewFrame(const PlanFrame& plan, Iteration* parent);
+  Frame* ChildOf(Iteration* parent, uint32_t index);
+  void EnterFrame(const Ready& r, bool dead, const Tensor* read);
+  Status LeaveFrame(const Ready& r, bool dead);
+  void NextIteration(const Ready& r, bool dead);
+  Iteration* NewIteration(Frame* f);
+  void Retire(Frame* f);
+  Iteration* EndFrame(Frame* f);
+  void Describe(const Frame& f, int depth, int* left, std::string* out) const;
+
+  struct Pool {  // Recycled frames and iterations of one static frame.
+    std::vector<std::unique_ptr<Frame>> all_frames;
+    std::vector<Frame*> frames;
+    std::vector<std::unique_ptr<Iteration>> all_iterations;
+    std::vector<Iteration*> iterations;
+  };
+  Pool& PoolOf(const PlanFrame* f) {
+    return pools_[static_cast<size_t>(f - plan_.frames.data())];
+  }
+
+  const Plan& plan_;
+  std::vector<Ready> ready_;
+  std::vector<Pool> pools_;
+  Iteration* root_ = nullptr;
+  int frames_alive_ = 0;
+  int iterations_alive_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_FRAME_H_
