@@ -331,6 +331,19 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   return raw;
 }
 
+Node* Graph::CopyNode(const Node& from, std::vector<Output> inputs,
+                      std::vector<Node*> control_inputs) {
+  std::unique_ptr<Node> node(new Node(from));
+  node->graph_ = this;
+  node->id_ = num_nodes();
+  node->inputs_ = std::move(inputs);
+  node->control_inputs_ = std::move(control_inputs);
+  Node* raw = node.get();
+  by_name_.emplace(node->name_, raw);
+  nodes_.push_back(std::move(node));
+  return raw;
+}
+
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {
   if (merge->op().role != OpRole::kMerge || index < 0 ||
       index >= merge->num_inputs() || merge->input(index).node != nullptr)

@@ -153,6 +153,11 @@ class Graph {
 
   // Validates everything, infers attributes and shapes.
   Result<Node*> AddNode(NodeSpec spec);
+  // A copy of a valid node of another graph, with inputs of this one in place
+  // of its own (null: a back edge that follows). Types and shapes are kept, not
+  // inferred again. The name must be free.
+  Node* CopyNode(const Node& from, std::vector<Output> inputs,
+                 std::vector<Node*> control_inputs);
   // Closes a cycle: gives input `index` of `merge`, which was left null, its
   // source. The source must be a NextIteration.
   Status SetBackEdge(Node* merge, int index, Output source);

@@ -1,0 +1,44 @@
+// Passes: graph in, graph out. Each leaves what the graph computes as it is,
+// with state, control edges, frames and random ops; a session can switch all
+// but pruning off.
+#ifndef SLUICE_PASSES_PASSES_H_
+#define SLUICE_PASSES_PASSES_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sluice {
+
+// The part of a graph that one kind of step runs.
+struct StepSignature {
+  std::vector<Output> feeds;
+  std::vector<Output> fetches;
+  std::vector<Node*> targets;
+};
+
+// The nodes that the fetches and targets need when the feeds are given. Fed
+// edges become _Arg nodes (index: position among the feeds), fetches _Retval
+// nodes (index: position among the fetches).
+Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s);
+
+// Computes a node's outputs from constant inputs; an error means "leave it".
+using Evaluator = std::function<Result<std::vector<Tensor>>(
+    const Node&, std::vector<Tensor> inputs)>;
+
+// Nodes whose inputs are all constant become constants, and shapes that are
+// known do too. Left alone: stateful ops, nodes ordered by control edges,
+// control flow and what depends on it (it may be dead, a constant never is),
+// results above 10 MB, and kernels that fail (the step will say so).
+Result<std::unique_ptr<Graph>> FoldConstants(const Graph& graph,
+                                             const Evaluator& evaluate);
+
+// Nodes that compute the same from the same become one. Left alone: stateful
+// ops, references, and the primitives of control flow.
+Result<std::unique_ptr<Graph>> MergeCommonSubexpressions(const Graph& graph);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PASSES_H_

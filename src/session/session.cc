@@ -1,0 +1,457 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "base/thread_pool.h"
+#include "exec/executor.h"
+#include "exec/plan.h"
+#include "passes/passes.h"
+
+namespace sluice {
+namespace {
+
+int Cores() {
+  static const int cores =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return cores;
+}
+
+}  // namespace
+
+// A step signature, compiled. Shared by the cache and callables; thread-safe.
+struct Session::Compiled {
+  // Constant once compiled.
+  std::shared_ptr<const Plan> plan;
+  StepSignature signature;
+  std::vector<uint32_t> args;           // 0, 1, 2, ...
+  std::vector<DType> feed_types;
+  std::vector<PartialShape> feed_shapes;
+
+  std::mutex mu;
+  std::vector<std::unique_ptr<Execution>> idle;  // GUARDED_BY(mu)
+
+  std::unique_ptr<Execution> Acquire() {
+    {
+      std::lock_guard<std::mutex> lock(mu);
+      if (!idle.empty()) {
+        std::unique_ptr<Execution> e = std::move(idle.back());
+        idle.pop_back();
+        return e;
+      }
+    }
+    return std::make_unique<Execution>(plan);
+  }
+  void Release(std::unique_ptr<Execution> e) {
+    std::lock_guard<std::mutex> lock(mu);
+    idle.push_back(std::move(e));
+  }
+
+  Status CheckFeed(size_t i, const Tensor& t) const {
+    if (t.dtype() == feed_types[i] &&
+        (t.rank() == 0 ? feed_shapes[i].rank() <= 0
+                       : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
+      return OkStatus();
+    const Output& o = signature.feeds[i];
+    return InvalidArgument("feed '", o.name(), "': expected ",
+                           DTypeName(feed_types[i]), feed_shapes[i].ToString(),
+                           ", got ", DTypeName(t.dtype()), t.shape().ToString(),
+                           "; ", o.node->Describe());
+  }
+};
+
+// Everything behind a session; callables and partial runs share it.
+struct Session::State {
+  Graph& graph;
+  const SessionOptions options;
+  const std::shared_ptr<ResourceManager> resources;
+  const int intra_op_threads;
+  std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
+  std::atomic<int64_t> next_step_id{1};
+
+  std::mutex mu;
+  std::unordered_map<std::string, std::shared_ptr<Compiled>> plans;  // GUARDED_BY(mu)
+  // Kernels of stateful ops, by node: random streams go on from plan to plan.
+  std::unordered_map<std::string, std::shared_ptr<Kernel>> kernels;  // GUARDED_BY(mu)
+  std::mutex running_mu;
+  std::condition_variable idle_cv;
+  std::set<Execution*> running;  // GUARDED_BY(running_mu)
+  bool closed = false;           // GUARDED_BY(running_mu)
+
+  State(Graph& g, SessionOptions o)
+      : graph(g),
+        options(o),
+        resources(o.resources ? o.resources : std::make_shared<ResourceManager>()),
+        intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads : Cores()) {
+    const int threads = o.inter_op_threads < 0 ? Cores() - 1 : o.inter_op_threads;
+    if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
+  }
+
+  Result<std::shared_ptr<Compiled>> Compile(StepSignature s);
+  Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s);
+  Status MakeKernel(const Node& n, std::shared_ptr<Kernel>* out);
+  Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
+  void End(Execution* e);
+  Result<std::vector<Tensor>> RunStep(Compiled& c, std::span<const Tensor> feeds,
+                                      const RunOptions& run, RunMetadata* metadata);
+};
+
+// ---- Compiling --------------------------------------------------------------
+
+Status Session::State::MakeKernel(const Node& n, std::shared_ptr<Kernel>* out) {
+  if (!n.op().kernel) return Unimplemented("no kernel: ", n.op_name());
+  if (n.op().stateful) {
+    auto it = kernels.find(n.name());
+    if (it != kernels.end()) {
+      *out = it->second;
+      return OkStatus();
+    }
+  }
+  *out = std::make_shared<Kernel>();
+  SLUICE_RETURN_IF_ERROR(n.op().kernel(n, out->get()));
+  if (n.op().stateful) kernels.emplace(n.name(), *out);
+  return OkStatus();
+}
+
+Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(StepSignature s) {
+  auto c = std::make_shared<Compiled>();
+  for (size_t i = 0; i < s.feeds.size(); ++i) {
+    c->args.push_back(static_cast<uint32_t>(i));
+    c->feed_types.push_back(RemoveRef(s.feeds[i].dtype()));
+    c->feed_shapes.push_back(s.feeds[i].shape());
+  }
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, Prune(graph, s));
+  c->signature = std::move(s);
+  if (options.constant_folding) {
+    SLUICE_ASSIGN_OR_RETURN(
+        g, FoldConstants(*g, [](const Node& n, std::vector<Tensor> inputs) {
+          return RunKernel(n, std::move(inputs));
+        }));
+  }
+  if (options.common_subexpressions) {
+    SLUICE_ASSIGN_OR_RETURN(g, MergeCommonSubexpressions(*g));
+  }
+  if (options.constant_folding) {  // What folding left without readers.
+    StepSignature all;
+    for (const auto& n : g->nodes())
+      if (n->op().role == OpRole::kRetval || n->op().role == OpRole::kArg)
+        all.targets.push_back(n.get());
+    for (Node* t : c->signature.targets)
+      if (Node* n = g->FindNode(t->name())) all.targets.push_back(n);
+    SLUICE_ASSIGN_OR_RETURN(g, Prune(*g, all));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      c->plan, Plan::Build(std::move(g), [this](const Node& n, std::shared_ptr<Kernel>* k) {
+        return MakeKernel(n, k);
+      }));
+  return c;
+}
+
+Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
+    const StepSignature& s) {
+  std::string key;
+  auto add = [&key](int64_t v) {
+    key.append(reinterpret_cast<const char*>(&v), sizeof(v));
+  };
+  auto add_output = [&](const Output& o) {
+    add((int64_t{o.node->id()} << 24) + o.index);
+  };
+  for (const Output& o : s.feeds) {
+    if (!o) return InvalidArgument("feeds: expected an output, got none");
+    add_output(o);
+  }
+  add(-1);
+  for (const Output& o : s.fetches) {
+    if (!o) return InvalidArgument("fetches: expected an output, got none");
+    add_output(o);
+  }
+  add(-1);
+  for (const Node* n : s.targets) {
+    if (n == nullptr) return InvalidArgument("targets: expected a node, got none");
+    add(n->id());
+  }
+  {
+    std::lock_guard<std::mutex> lock(mu);
+    if (auto it = plans.find(key); it != plans.end()) return it->second;
+  }
+  for (const auto* list : {&s.feeds, &s.fetches})
+    for (const Output& o : *list)
+      if (o.graph() != &graph)
+        return InvalidArgument("expected an output of the session's graph, got '",
+                               o.name(), "' of another; ", o.node->Describe());
+  std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  std::lock_guard<std::mutex> lock(mu);
+  if (auto it = plans.find(key); it != plans.end()) return it->second;
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s));
+  plans.emplace(std::move(key), c);
+  return c;
+}
+
+// ---- Running ----------------------------------------------------------------
+
+Status Session::State::Begin(Execution* e, const RunOptions& run,
+                             TraceCollector* trace) {
+  ExecuteOptions o;
+  o.step.step_id = next_step_id.fetch_add(1, std::memory_order_relaxed);
+  o.step.resources = resources.get();
+  o.step.log = run.log ? &run.log : nullptr;
+  o.pool = pool.get();
+  o.intra_op_threads = intra_op_threads;
+  o.trace = trace;
+  o.scheduler_seed =
+      options.scheduler_seed == 0
+          ? 0
+          : options.scheduler_seed + static_cast<uint64_t>(o.step.step_id) * 7919;
+  if (run.timeout_ms > 0)
+    o.deadline = std::chrono::steady_clock::now() +
+                 std::chrono::milliseconds(run.timeout_ms);
+  std::lock_guard<std::mutex> lock(running_mu);
+  if (closed)
+    return FailedPrecondition("session: expected an open one, got a closed one");
+  e->Start(o);
+  running.insert(e);
+  return OkStatus();
+}
+
+void Session::State::End(Execution* e) {
+  e->Finish();
+  std::lock_guard<std::mutex> lock(running_mu);
+  running.erase(e);
+  if (running.empty()) idle_cv.notify_all();
+}
+
+Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
+                                                    std::span<const Tensor> feeds,
+                                                    const RunOptions& run,
+                                                    RunMetadata* metadata) {
+  if (feeds.size() != c.args.size())
+    return InvalidArgument("feeds: expected ", c.args.size(), ", got ", feeds.size());
+  for (size_t i = 0; i < feeds.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
+  const bool measured = metadata != nullptr;
+  TraceCollector trace;
+  const int64_t start = measured ? NowNs() : 0;
+  if (measured) Allocator::Cpu()->ResetPeak();
+
+  std::unique_ptr<Execution> e = c.Acquire();
+  SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
+  Status status = e->Run(c.args, feeds);
+  std::vector<Tensor> out;
+  out.reserve(c.plan->retvals.size());
+  for (uint32_t i = 0; status.ok() && i < c.plan->retvals.size(); ++i) {
+    if (!e->result(i).valid()) {
+      status = e->MissingResult(i);
+      break;
+    }
+    out.push_back(std::move(e->result(i)));
+  }
+  End(e.get());
+  c.Release(std::move(e));
+
+  if (measured) {
+    *metadata = RunMetadata();
+    metadata->wall_ns = NowNs() - start;
+    const AllocatorStats stats = Allocator::Cpu()->stats();
+    metadata->peak_bytes = stats.peak_bytes;
+    metadata->live_bytes = stats.live_bytes;
+    metadata->events = trace.Take();
+    for (const TraceEvent& event : metadata->events)
+      metadata->allocated_bytes += event.allocated_bytes;
+  }
+  if (!status.ok()) return status;
+  return out;
+}
+
+Session::Session(Graph& graph, SessionOptions options)
+    : state_(std::make_shared<State>(graph, std::move(options))) {}
+
+Session::~Session() {
+  (void)Close();
+  std::unique_lock<std::mutex> lock(state_->running_mu);
+  state_->idle_cv.wait(lock, [this] { return state_->running.empty(); });
+}
+
+Graph& Session::graph() const { return state_->graph; }
+ResourceManager& Session::resources() const { return *state_->resources; }
+
+Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
+                                         const std::vector<Output>& fetches,
+                                         const std::vector<Node*>& targets,
+                                         const RunOptions& options,
+                                         RunMetadata* metadata) {
+  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  StepSignature s;
+  std::vector<Tensor> values;
+  for (const auto& [o, t] : feeds) {
+    s.feeds.push_back(o);
+    values.push_back(t);
+  }
+  s.fetches = fetches;
+  s.targets = targets;
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, state_->Cached(s));
+  return state_->RunStep(*c, values, options, metadata);
+}
+
+Result<Tensor> Session::Run(const Feeds& feeds, Output fetch) {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                          Run(feeds, std::vector<Output>{fetch}));
+  return std::move(out[0]);
+}
+
+Status Session::RunTargets(const std::vector<Node*>& targets, const Feeds& feeds) {
+  return Run(feeds, std::vector<Output>{}, targets).status();
+}
+
+Result<std::vector<Tensor>> Session::RunByName(
+    const std::vector<std::pair<std::string, Tensor>>& feeds,
+    const std::vector<std::string>& fetches,
+    const std::vector<std::string>& targets, const RunOptions& options,
+    RunMetadata* metadata) {
+  Feeds f;
+  std::vector<Output> outputs;
+  std::vector<Node*> nodes;
+  {
+    std::lock_guard<std::recursive_mutex> lock(state_->graph.mutex());
+    for (const auto& [name, t] : feeds) {
+      SLUICE_ASSIGN_OR_RETURN(const Output o, state_->graph.FindOutput(name));
+      f.emplace_back(o, t);
+    }
+    for (const std::string& name : fetches) {
+      Node* n = state_->graph.FindNode(name);
+      if (n != nullptr && n->num_outputs() == 0) {
+        nodes.push_back(n);
+        continue;
+      }
+      SLUICE_ASSIGN_OR_RETURN(const Output o, state_->graph.FindOutput(name));
+      outputs.push_back(o);
+    }
+    for (const std::string& name : targets) {
+      SLUICE_ASSIGN_OR_RETURN(Node * n, state_->graph.LookupNode(name));
+      nodes.push_back(n);
+    }
+  }
+  return Run(f, outputs, nodes, options, metadata);
+}
+
+Status Session::Close() {
+  std::lock_guard<std::mutex> lock(state_->running_mu);
+  state_->closed = true;
+  for (Execution* e : state_->running)
+    e->Cancel(Cancelled("step: expected an open session, got one that was closed"));
+  return OkStatus();
+}
+
+Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds,
+                                                const std::vector<Output>& fetches,
+                                                const std::vector<Node*>& targets) {
+  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  Callable callable;
+  callable.state_ = state_;
+  SLUICE_ASSIGN_OR_RETURN(callable.compiled_,
+                          state_->Cached({feeds, fetches, targets}));
+  return callable;
+}
+
+Result<std::vector<Tensor>> Session::Callable::Run(std::span<const Tensor> feeds,
+                                                   const RunOptions& options,
+                                                   RunMetadata* metadata) const {
+  return state_->RunStep(*compiled_, feeds, options, metadata);
+}
+
+// ---- Partial runs -----------------------------------------------------------
+
+struct Session::PartialRun::Stage {
+  std::shared_ptr<Compiled> compiled;
+  std::unique_ptr<Execution> execution;
+  RunOptions options;
+  std::vector<uint8_t> fed, fetched;
+  Status failed;
+};
+
+Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
+    const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+    const std::vector<Node*>& targets) {
+  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c,
+                          state_->Cached({feeds, fetches, targets}));
+  std::unique_ptr<PartialRun> run(new PartialRun);
+  run->state_ = state_;
+  run->stage_ = std::make_unique<PartialRun::Stage>();
+  PartialRun::Stage& stage = *run->stage_;
+  stage.execution = c->Acquire();
+  stage.compiled = c;
+  stage.fed.resize(feeds.size());
+  stage.fetched.resize(fetches.size());
+  Status s = state_->Begin(stage.execution.get(), stage.options, nullptr);
+  if (!s.ok()) {
+    stage.execution.reset();
+    return s;
+  }
+  return run;
+}
+
+Session::PartialRun::~PartialRun() {
+  if (stage_ == nullptr || stage_->execution == nullptr) return;
+  state_->End(stage_->execution.get());
+  stage_->compiled->Release(std::move(stage_->execution));
+}
+
+Result<std::vector<Tensor>> Session::PartialRun::Run(
+    const Feeds& feeds, const std::vector<Output>& fetches) {
+  Stage& s = *stage_;
+  SLUICE_RETURN_IF_ERROR(s.failed);
+  const StepSignature& sig = s.compiled->signature;
+  std::vector<uint32_t> args;
+  std::vector<Tensor> values;
+  for (const auto& [o, t] : feeds) {
+    const auto i = static_cast<size_t>(
+        std::find(sig.feeds.begin(), sig.feeds.end(), o) - sig.feeds.begin());
+    if (i == sig.feeds.size())
+      return InvalidArgument("partial run: expected a declared feed, got '",
+                             o.name(), "'");
+    if (s.fed[i] != 0)
+      return InvalidArgument("partial run: expected each edge fed once, got '",
+                             o.name(), "' again");
+    SLUICE_RETURN_IF_ERROR(s.compiled->CheckFeed(i, t));
+    args.push_back(static_cast<uint32_t>(i));
+    values.push_back(t);
+  }
+  std::vector<uint32_t> wanted;
+  for (const Output& o : fetches) {
+    size_t i = 0;
+    while (i < sig.fetches.size() && !(sig.fetches[i] == o && s.fetched[i] == 0)) ++i;
+    if (i == sig.fetches.size())
+      return InvalidArgument("partial run: expected a declared fetch that has not "
+                             "been fetched, got '", o.name(), "'");
+    s.fetched[i] = 1;
+    wanted.push_back(static_cast<uint32_t>(i));
+  }
+  for (uint32_t a : args) s.fed[a] = 1;
+  s.failed = s.execution->Run(args, values);
+  SLUICE_RETURN_IF_ERROR(s.failed);
+  std::vector<Tensor> out;
+  for (uint32_t i : wanted) {
+    if (!s.execution->result(i).valid()) {
+      std::vector<std::string> missing;
+      for (size_t f = 0; f < s.fed.size(); ++f)
+        if (s.fed[f] == 0) missing.push_back("'" + sig.feeds[f].name() + "'");
+      if (missing.empty()) return s.execution->MissingResult(i);
+      std::string names;
+      for (const std::string& m : missing)
+        absl::StrAppend(&names, names.empty() ? "" : ", ", m);
+      return InvalidArgument("partial run: expected '", sig.fetches[i].name(),
+                             "' to depend on what has been fed, got feeds missing "
+                             "among ", names);
+    }
+    out.push_back(s.execution->result(i));
+  }
+  return out;
+}
+
+}  // namespace sluice

@@ -1,0 +1,160 @@
+// Session: runs steps of a graph, and holds its mutable state.
+//
+//   Session session(graph);
+//   auto out = session.Run({{x, Tensor::Vector<float>({1, 2})}}, {y});
+#ifndef SLUICE_SESSION_SESSION_H_
+#define SLUICE_SESSION_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/resources.h"
+#include "exec/trace.h"
+#include "graph/builder.h"
+#include "graph/graph.h"
+
+namespace sluice {
+
+struct SessionOptions {
+  // Threads that run long kernels beside the caller's; -1: one less than the
+  // cores. 0: every kernel runs on the caller's thread.
+  int inter_op_threads = -1;
+  // Threads that one long kernel may use; 0: as many as there are cores.
+  int intra_op_threads = 0;
+  bool constant_folding = true;
+  bool common_subexpressions = true;
+  // Not 0: ready nodes run in a random order drawn from this seed (tests).
+  uint64_t scheduler_seed = 0;
+  // Variables and other state; null: the session's own, which die with it.
+  std::shared_ptr<ResourceManager> resources;
+};
+
+struct RunOptions {
+  int64_t timeout_ms = 0;  // 0: none. A step past it fails: DeadlineExceeded.
+  bool trace = false;      // Fill RunMetadata::events.
+  // Where Print writes; null: standard error.
+  std::function<void(const std::string&)> log = nullptr;
+};
+
+// What a step cost.
+struct RunMetadata {
+  int64_t wall_ns = 0;
+  int64_t peak_bytes = 0;       // Live tensor memory of the device at its most
+                                // during the step (all sessions counted).
+  int64_t live_bytes = 0;       // After the step.
+  int64_t allocated_bytes = 0;  // By kernels of the step (if traced).
+  std::vector<TraceEvent> events;
+  // Events for chrome://tracing or ui.perfetto.dev.
+  std::string ChromeTrace() const { return sluice::ChromeTrace(events); }
+};
+
+using Feeds = std::vector<std::pair<Output, Tensor>>;
+
+// Runs steps of one graph, which it does not own and which must outlive it. All
+// methods may be called by any number of threads at once. A step runs on the
+// caller's thread as far as it is cheap. Plans are cached per signature (which
+// edges are fed and fetched, which nodes are targets). The graph may grow
+// between steps, under its mutex.
+class Session {
+ public:
+  explicit Session(Graph& graph = CurrentGraph(), SessionOptions options = {});
+  ~Session();  // Closes, then waits for running steps.
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Runs one step: the part of the graph that fetches and targets need. Returns
+  // the fetched values in order. Any edge may be fed (a value of its dtype and
+  // of a shape that fits what is known of it), any edge fetched.
+  // Errors: the first one of the step, naming the node and the client's line;
+  // InvalidArgument for feeds and fetches that make no sense, and for a fetch
+  // in a branch that was not taken; whatever the graph's builders recorded.
+  Result<std::vector<Tensor>> Run(const Feeds& feeds,
+                                  const std::vector<Output>& fetches,
+                                  const std::vector<Node*>& targets = {},
+                                  const RunOptions& options = {},
+                                  RunMetadata* metadata = nullptr);
+  Result<std::vector<Tensor>> Run(const std::vector<Output>& fetches) {
+    return Run({}, fetches);
+  }
+  // One fetch.
+  Result<Tensor> Run(const Feeds& feeds, Output fetch);
+  Result<Tensor> Run(Output fetch) { return Run(Feeds{}, fetch); }
+  // Targets only.
+  Status RunTargets(const std::vector<Node*>& targets, const Feeds& feeds = {});
+  // By name: edges "x" or "x:0"; a fetch that names a node without outputs is a
+  // target. NotFound names the nearest. Values of targets are left out.
+  Result<std::vector<Tensor>> RunByName(
+      const std::vector<std::pair<std::string, Tensor>>& feeds,
+      const std::vector<std::string>& fetches,
+      const std::vector<std::string>& targets = {},
+      const RunOptions& options = {}, RunMetadata* metadata = nullptr);
+
+  class Callable;
+  // A step prepared once, for the lowest overhead. Outlived by the session.
+  Result<Callable> MakeCallable(const std::vector<Output>& feeds,
+                                const std::vector<Output>& fetches,
+                                const std::vector<Node*>& targets = {});
+
+  class PartialRun;
+  // A step that is fed in stages. `feeds` and `fetches` are all that any stage
+  // will give and ask for.
+  Result<std::unique_ptr<PartialRun>> StartPartialRun(
+      const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+      const std::vector<Node*>& targets = {});
+
+  // Running steps end with Cancelled, later ones fail: FailedPrecondition.
+  Status Close();
+
+  Graph& graph() const;
+  ResourceManager& resources() const;
+
+ private:
+  friend class Callable;
+  friend class PartialRun;
+  struct State;
+  struct Compiled;
+  std::shared_ptr<State> state_;
+};
+
+// Thread-safe; cheap to copy.
+class Session::Callable {
+ public:
+  // `feeds` in the order given to MakeCallable.
+  Result<std::vector<Tensor>> Run(std::span<const Tensor> feeds,
+                                  const RunOptions& options = {},
+                                  RunMetadata* metadata = nullptr) const;
+  Result<std::vector<Tensor>> Run(std::initializer_list<Tensor> feeds = {}) const {
+    return Run(std::span<const Tensor>(feeds.begin(), feeds.size()));
+  }
+
+ private:
+  friend class Session;
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Compiled> compiled_;
+};
+
+// One step in stages. Not thread-safe. The step's state dies with the object.
+class Session::PartialRun {
+ public:
+  ~PartialRun();
+  // Feeds more edges and runs what can run. InvalidArgument if an edge is not
+  // one of the declared, was fed before, or a fetch was fetched before or cannot
+  // be computed from what has been fed.
+  Result<std::vector<Tensor>> Run(const Feeds& feeds,
+                                  const std::vector<Output>& fetches);
+
+ private:
+  friend class Session;
+  struct Stage;
+  PartialRun() = default;
+  std::shared_ptr<State> state_;
+  std::unique_ptr<Stage> stage_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_SESSION_H_
