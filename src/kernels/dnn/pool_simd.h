@@ -1,0 +1,30 @@
+// Pooling of float and double NHWC images, vectorised over channels.
+#ifndef SLUICE_KERNELS_DNN_POOL_SIMD_H_
+#define SLUICE_KERNELS_DNN_POOL_SIMD_H_
+
+#include "kernels/dnn/pool.h"
+
+namespace sluice::dnn {
+
+// What one thread works on: channels [first, last) of image n.
+struct PoolPart {
+  int64_t n, first, last;
+};
+
+// T: float, double. The gradients set all of their part of d_in.
+template <typename T>
+void MaxPoolPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+                 T* out);
+template <typename T>
+void MaxPoolGradPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+                     const T* d_out, T* d_in);
+template <typename T>
+void AvgPoolPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+                 T* out);
+template <typename T>
+void AvgPoolGradPart(const Pool2dShape& s, const PoolPart& part, const T* d_out,
+                     T* d_in);
+
+}  // namespace sluice::dnn
+
+#endif  // SLUICE_KERNELS_DNN_POOL_SIMD_H_
