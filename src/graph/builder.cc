@@ -1,6 +1,8 @@
 #include "graph/builder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_split.h"
 #include "graph/grad.h"
@@ -52,6 +54,8 @@ NameScope::NameScope(const std::string& name) : saved_(Current().prefix) {
 }
 NameScope::~NameScope() { Current().prefix = saved_; }
 
+const std::string& CurrentNamePrefix() { return Current().prefix; }
+
 DeviceScope::DeviceScope(const std::string& device) : saved_(Current().device) {
   Scopes& s = Current();
   Result<std::string> merged = MergeDevices(device, s.device);
@@ -67,7 +71,9 @@ ControlDependencies::ControlDependencies(std::vector<Node*> nodes)
   for (Node* n : nodes)
     if (n != nullptr) Current().control.push_back(n);
 }
-ControlDependencies::~ControlDependencies() { Current().control.resize(saved_); }
+ControlDependencies::~ControlDependencies() {
+  Current().control.resize(saved_);
+}
 
 NoControlDependencies::NoControlDependencies() {
   saved_.swap(Current().control);
@@ -102,17 +108,17 @@ AtLine::AtLine(SourceLoc loc) : saved_(Current().loc) {
 }
 AtLine::~AtLine() { Current().loc = saved_; }
 
-Node* BuildNode(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
-                const std::string& name, SourceLoc loc) {
+Node* BuildNode(const std::string& op, std::vector<Output> inputs,
+                AttrMap attrs, const std::string& name, SourceLoc loc) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
   for (const Output& o : inputs)
     if (!o) {
       // Where no error was recorded the null is the caller's own mistake.
       if (s.graph->status().ok())
-        s.graph->RecordError(InvalidArgument(
-            "input: expected an output, got none; building ", op,
-            loc.known() ? " at " + loc.ToString() : ""));
+        s.graph->RecordError(
+            InvalidArgument("input: expected an output, got none; building ",
+                            op, loc.known() ? " at " + loc.ToString() : ""));
       return nullptr;
     }
   NodeSpec spec;
@@ -152,34 +158,50 @@ Output BuildError(const Status& status, SourceLoc loc) {
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
   if (s.loc.known()) loc = s.loc;
   s.graph->RecordError(
-      loc.known() ? Status(status.code(), absl::StrCat(status.message(), "; at ",
-                                                       loc.ToString()))
+      loc.known() ? Status(status.code(), absl::StrCat(status.message(),
+                                                       "; at ", loc.ToString()))
                   : status);
   return Output();
 }
 
 Output Constant(Tensor value, const std::string& name, SourceLoc loc) {
   const DType t = value.dtype();
-  return Build("Const", {}, {{"value", std::move(value)}, {"dtype", t}}, name, loc);
+  return Build("Const", {}, {{"value", std::move(value)}, {"dtype", t}}, name,
+               loc);
 }
 
 Result<Tensor> ScalarTensor(DType dtype, double v) {
   switch (dtype) {
-    case DType::kFloat: return Tensor::Scalar(static_cast<float>(v));
-    case DType::kDouble: return Tensor::Scalar(v);
-    case DType::kHalf: return Tensor::Scalar(half(static_cast<float>(v)));
-    case DType::kBfloat16: return Tensor::Scalar(bfloat16(static_cast<float>(v)));
-    case DType::kInt8: return Tensor::Scalar(static_cast<int8_t>(v));
-    case DType::kInt16: return Tensor::Scalar(static_cast<int16_t>(v));
-    case DType::kInt32: return Tensor::Scalar(static_cast<int32_t>(v));
-    case DType::kInt64: return Tensor::Scalar(static_cast<int64_t>(v));
-    case DType::kUint8: return Tensor::Scalar(static_cast<uint8_t>(v));
-    case DType::kUint16: return Tensor::Scalar(static_cast<uint16_t>(v));
-    case DType::kUint32: return Tensor::Scalar(static_cast<uint32_t>(v));
-    case DType::kUint64: return Tensor::Scalar(static_cast<uint64_t>(v));
-    case DType::kBool: return Tensor::Scalar(v != 0);
-    case DType::kComplex64: return Tensor::Scalar(complex64(static_cast<float>(v)));
-    case DType::kComplex128: return Tensor::Scalar(complex128(v));
+    case DType::kFloat:
+      return Tensor::Scalar(static_cast<float>(v));
+    case DType::kDouble:
+      return Tensor::Scalar(v);
+    case DType::kHalf:
+      return Tensor::Scalar(half(static_cast<float>(v)));
+    case DType::kBfloat16:
+      return Tensor::Scalar(bfloat16(static_cast<float>(v)));
+    case DType::kInt8:
+      return Tensor::Scalar(static_cast<int8_t>(v));
+    case DType::kInt16:
+      return Tensor::Scalar(static_cast<int16_t>(v));
+    case DType::kInt32:
+      return Tensor::Scalar(static_cast<int32_t>(v));
+    case DType::kInt64:
+      return Tensor::Scalar(static_cast<int64_t>(v));
+    case DType::kUint8:
+      return Tensor::Scalar(static_cast<uint8_t>(v));
+    case DType::kUint16:
+      return Tensor::Scalar(static_cast<uint16_t>(v));
+    case DType::kUint32:
+      return Tensor::Scalar(static_cast<uint32_t>(v));
+    case DType::kUint64:
+      return Tensor::Scalar(static_cast<uint64_t>(v));
+    case DType::kBool:
+      return Tensor::Scalar(v != 0);
+    case DType::kComplex64:
+      return Tensor::Scalar(complex64(static_cast<float>(v)));
+    case DType::kComplex128:
+      return Tensor::Scalar(complex128(v));
     default:
       return InvalidArgument("constant: expected a numeric type, got ",
                              DTypeName(dtype));
@@ -188,7 +210,8 @@ Result<Tensor> ScalarTensor(DType dtype, double v) {
 
 Output ScalarOf(DType dtype, double v, SourceLoc loc) {
   Result<Tensor> t = ScalarTensor(RemoveRef(dtype), v);
-  return t.ok() ? Constant(*std::move(t), "", loc) : BuildError(t.status(), loc);
+  return t.ok() ? Constant(*std::move(t), "", loc)
+                : BuildError(t.status(), loc);
 }
 
 Output IntVector(const std::vector<int32_t>& v) {
@@ -198,35 +221,79 @@ Output IntVector(std::initializer_list<int32_t> v) {
   return Constant(Tensor::Vector<int32_t>(v), "", {});
 }
 
+namespace {
+
+// Elements of a bare literal: exactly as double, or, beyond 2^53, as int64.
+double ElementAsDouble(const Tensor& t, size_t i) {
+  switch (t.dtype()) {
+    case DType::kFloat:
+      return t.flat<float>()[i];
+    case DType::kDouble:
+      return t.flat<double>()[i];
+    case DType::kBool:
+      return t.flat<bool>()[i] ? 1 : 0;
+    case DType::kInt8:
+      return t.flat<int8_t>()[i];
+    case DType::kInt16:
+      return t.flat<int16_t>()[i];
+    case DType::kInt32:
+      return t.flat<int32_t>()[i];
+    case DType::kInt64:
+      return static_cast<double>(t.flat<int64_t>()[i]);
+    case DType::kUint8:
+      return t.flat<uint8_t>()[i];
+    case DType::kUint16:
+      return t.flat<uint16_t>()[i];
+    case DType::kUint32:
+      return t.flat<uint32_t>()[i];
+    case DType::kUint64:
+      return static_cast<double>(t.flat<uint64_t>()[i]);
+    default:
+      return 0;
+  }
+}
+
+// True if the integer type `t` holds v exactly.
+bool Holds(DType t, double v) {
+  const int bits = static_cast<int>(DTypeSize(t)) * 8;
+  const bool is_signed = t == DType::kInt8 || t == DType::kInt16 ||
+                         t == DType::kInt32 || t == DType::kInt64;
+  const double end = std::ldexp(1.0, is_signed ? bits - 1 : bits);
+  return v >= (is_signed ? -end : 0) && v < end && v == std::floor(v);
+}
+
+// The literal of bare numbers as another type.
+Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
+  // Beyond 2^53 a double would round.
+  if ((want == DType::kInt64 || want == DType::kUint64) &&
+      (literal.dtype() == DType::kInt64 || literal.dtype() == DType::kUint64))
+    return literal.BitcastTo(want);
+  if (!IsPlain(want))
+    return InvalidArgument("constant: expected ", DTypeName(want), ", got ",
+                           literal.ToString());
+  SLUICE_ASSIGN_OR_RETURN(Tensor out, Tensor::Make(want, literal.shape()));
+  const size_t size = DTypeSize(want);
+  for (size_t i = 0; i < static_cast<size_t>(literal.num_elements()); ++i) {
+    const double v = ElementAsDouble(literal, i);
+    if (IsInteger(want) && !Holds(want, v))
+      return InvalidArgument("constant: expected ", DTypeName(want), ", got ",
+                             literal.ToString());
+    SLUICE_ASSIGN_OR_RETURN(const Tensor element, ScalarTensor(want, v));
+    std::memcpy(out.data<char>() + i * size, element.raw(), size);
+  }
+  return out;
+}
+
+}  // namespace
+
 Output Operand::Get(DType want) const {
   if (output || !literal.valid()) return output;
-  if (!weak || want == DType::kInvalid || RemoveRef(want) == literal.dtype())
+  want = RemoveRef(want);
+  if (!weak || want == DType::kInvalid || want == literal.dtype())
     return Constant(literal, "", loc);
-  double v = 0;
-  switch (literal.dtype()) {
-    case DType::kFloat: v = literal.scalar<float>(); break;
-    case DType::kDouble: v = literal.scalar<double>(); break;
-    case DType::kInt32: v = literal.scalar<int32_t>(); break;
-    case DType::kUint32: v = literal.scalar<uint32_t>(); break;
-    case DType::kBool: v = literal.scalar<bool>() ? 1 : 0; break;
-    case DType::kInt64:
-      // Beyond 2^53 a double would round.
-      if (RemoveRef(want) == DType::kUint64)
-        return Constant(literal.BitcastTo(DType::kUint64), "", loc);
-      v = static_cast<double>(literal.scalar<int64_t>());
-      break;
-    case DType::kUint64:
-      if (RemoveRef(want) == DType::kInt64)
-        return Constant(literal.BitcastTo(DType::kInt64), "", loc);
-      v = static_cast<double>(literal.scalar<uint64_t>());
-      break;
-    default: return Constant(literal, "", loc);
-  }
-  if (IsInteger(RemoveRef(want)) && v != static_cast<double>(static_cast<int64_t>(v)))
-    return BuildError(InvalidArgument("constant: expected ", DTypeName(want),
-                                      ", got ", literal.ToString()),
-                      loc);
-  return ScalarOf(want, v, loc);
+  Result<Tensor> converted = ConvertLiteral(literal, want);
+  return converted.ok() ? Constant(*std::move(converted), "", loc)
+                        : BuildError(converted.status(), loc);
 }
 
 Output GradContext::DyOrZeros(int i) {
@@ -240,11 +307,12 @@ Result<std::string> MergeDevices(const std::string& spec,
   static constexpr const char* kParts[] = {"job", "replica", "task", "device"};
   std::string values[4];
   for (const std::string* text : {&spec, &defaults}) {
-    for (absl::string_view part : absl::StrSplit(*text, '/', absl::SkipEmpty())) {
+    for (absl::string_view part :
+         absl::StrSplit(*text, '/', absl::SkipEmpty())) {
       const size_t colon = part.find(':');
       std::string key(part.substr(0, colon));
-      std::string value(colon == absl::string_view::npos ? ""
-                                                         : part.substr(colon + 1));
+      std::string value(
+          colon == absl::string_view::npos ? "" : part.substr(colon + 1));
       int slot = -1;
       for (int i = 0; i < 4; ++i)
         if (key == kParts[i]) slot = i;
@@ -253,8 +321,9 @@ Result<std::string> MergeDevices(const std::string& spec,
         std::transform(upper.begin(), upper.end(), upper.begin(),
                        [](unsigned char c) { return std::toupper(c); });
         if (upper != "CPU" && upper != "GPU")
-          return InvalidArgument("device: expected /job:J/replica:R/task:T/device:TYPE:N, got '",
-                                 *text, "'");
+          return InvalidArgument(
+              "device: expected /job:J/replica:R/task:T/device:TYPE:N, got '",
+              *text, "'");
         slot = 3;
         value = upper + (value.empty() ? "" : ":" + value);
       }
@@ -263,7 +332,8 @@ Result<std::string> MergeDevices(const std::string& spec,
   }
   std::string out;
   for (int i = 0; i < 4; ++i)
-    if (!values[i].empty()) absl::StrAppend(&out, "/", kParts[i], ":", values[i]);
+    if (!values[i].empty())
+      absl::StrAppend(&out, "/", kParts[i], ":", values[i]);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #ifndef SLUICE_GRAPH_BUILDER_H_
 #define SLUICE_GRAPH_BUILDER_H_
 
+#include <concepts>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
@@ -28,6 +29,7 @@ class WithGraph {  // Starts with fresh scopes.
   explicit WithGraph(Graph& g);
   ~WithGraph();
   WithGraph(const WithGraph&) = delete;
+
  private:
   void* saved_;
 };
@@ -37,14 +39,18 @@ class NameScope {  // Names become "outer/name/..."; made unique.
   ~NameScope();
   NameScope(const NameScope&) = delete;
   const std::string& prefix() const { return prefix_; }
+
  private:
   std::string saved_, prefix_;
 };
+// What the names of new nodes begin with: "outer/inner/", or "".
+const std::string& CurrentNamePrefix();
 class DeviceScope {  // Fills in the parts of the device that are not named.
  public:
   explicit DeviceScope(const std::string& device);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
+
  private:
   std::string saved_;
 };
@@ -53,6 +59,7 @@ class ControlDependencies {  // New nodes run after these.
   explicit ControlDependencies(std::vector<Node*> nodes);
   ~ControlDependencies();
   ControlDependencies(const ControlDependencies&) = delete;
+
  private:
   size_t saved_;
 };
@@ -61,6 +68,7 @@ class NoControlDependencies {  // Forgets the outer ones.
   NoControlDependencies();
   ~NoControlDependencies();
   NoControlDependencies(const NoControlDependencies&) = delete;
+
  private:
   std::vector<Node*> saved_;
 };
@@ -69,6 +77,7 @@ class ColocateWith {  // New nodes share this node's device ("loc:@name").
   explicit ColocateWith(Node* node);
   ~ColocateWith();
   ColocateWith(const ColocateWith&) = delete;
+
  private:
   std::vector<std::string> saved_;
 };
@@ -79,6 +88,7 @@ class GradientOverride {
   GradientOverride(const std::string& op, const std::string& name);
   ~GradientOverride();
   GradientOverride(const GradientOverride&) = delete;
+
  private:
   std::map<std::string, std::string> saved_;
 };
@@ -89,6 +99,7 @@ class AtLine {
   explicit AtLine(SourceLoc loc);
   ~AtLine();
   AtLine(const AtLine&) = delete;
+
  private:
   SourceLoc saved_;
 };
@@ -111,13 +122,36 @@ class Operand {
           int line = __builtin_LINE())
       : output(n), loc{file, line} {}
   template <typename T>
-    requires std::is_arithmetic_v<T>
-  Operand(T v, const char* file = __builtin_FILE(),  // NOLINT
-          int line = __builtin_LINE())
-      : literal(Tensor::Scalar<std::conditional_t<
-                    std::is_same_v<T, long long>, int64_t, T>>(v)),
+  requires std::is_arithmetic_v<T> Operand(
+      T v, const char* file = __builtin_FILE(),  // NOLINT
+      int line = __builtin_LINE())
+      : literal(Tensor::Scalar<
+                std::conditional_t<std::is_same_v<T, long long>, int64_t, T>>(
+            v)),
         weak(true),
         loc{file, line} {}
+  // A small vector, such as a shape or axes: Reshape(x, {-1, 784}).
+  Operand(std::initializer_list<int> v,  // NOLINT
+          const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : literal(Tensor::Vector<int>(v)), weak(true), loc{file, line} {}
+  Operand(std::initializer_list<int64_t> v,  // NOLINT
+          const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : literal(Tensor::Vector<int64_t>(v)), weak(true), loc{file, line} {}
+  Operand(std::initializer_list<float> v,  // NOLINT
+          const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : literal(Tensor::Vector<float>(v)), weak(true), loc{file, line} {}
+  Operand(std::initializer_list<double> v,  // NOLINT
+          const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : literal(Tensor::Vector<double>(v)), weak(true), loc{file, line} {}
+  // Whatever can be read as an output (a variable of the client): every use is
+  // a read of its own, so that control dependencies order it.
+  template <typename V>
+  requires requires(const V& v, SourceLoc at) {
+    { v.Read(at) } -> std::same_as<Output>;
+  }
+  Operand(const V& v, const char* file = __builtin_FILE(),  // NOLINT
+          int line = __builtin_LINE())
+      : output(v.Read(SourceLoc{file, line})), loc{file, line} {}
   Operand(Tensor t, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
       : literal(std::move(t)), loc{file, line} {}
@@ -125,13 +159,14 @@ class Operand {
           int line = __builtin_LINE())
       : literal(Tensor::Scalar<std::string>(s)), loc{file, line} {}
 
-  // The output; a literal becomes a Const of type `want` if it is weak (a bare
-  // number) and `want` is not kInvalid.
+  // The output; a literal becomes a Const of type `want` if it is weak (bare
+  // numbers) and `want` is not kInvalid. InvalidArgument is recorded if `want`
+  // cannot hold it: 1.5 as an integer, 300 as uint8.
   Output Get(DType want = DType::kInvalid) const;
 
   Output output;
   Tensor literal;     // Valid exactly if output is null and not missing.
-  bool weak = false;  // A bare number: takes the type of its neighbours.
+  bool weak = false;  // Bare numbers: take the type of their neighbours.
   SourceLoc loc;
 };
 
@@ -153,8 +188,8 @@ Output BuildError(const Status& s, SourceLoc loc = {});
 Output Constant(Tensor value, const std::string& name = "",
                 SourceLoc loc = CallerLoc());
 template <typename T>
-  requires std::is_arithmetic_v<T>
-Output Constant(T v, SourceLoc loc = CallerLoc()) {
+requires std::is_arithmetic_v<T> Output Constant(T v,
+                                                 SourceLoc loc = CallerLoc()) {
   return Constant(Tensor::Scalar<T>(v), "", loc);
 }
 // A scalar constant of the given type. v must be representable.
