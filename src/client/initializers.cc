@@ -1,0 +1,194 @@
+#include "client/initializers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "client/op_builder.h"
+
+namespace sluice {
+namespace {
+
+Output ShapeConstant(const Shape& shape, const char* name, SourceLoc loc) {
+  Tensor t(DType::kInt32, Shape({shape.rank()}));
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) > INT32_MAX) {  // Such a shape needs 64 bits.
+      const auto dims = shape.dims();
+      return Constant(Tensor::Vector<int64_t>(dims), name, loc);
+    }
+    t.flat<int32_t>()[static_cast<size_t>(i)] =
+        static_cast<int32_t>(shape.dim(i));
+  }
+  return Constant(std::move(t), name, loc);
+}
+
+Output Number(DType dtype, double v, const char* name, SourceLoc loc) {
+  Result<Tensor> t = ScalarTensor(dtype, v);
+  return t.ok() ? Constant(*std::move(t), name, loc)
+                : BuildError(t.status(), loc);
+}
+
+Output Random(const char* op, Output shape, const RandomOptions& options,
+              SourceLoc loc) {
+  const auto [seed, seed2] = SeedsFor(options.seed);
+  return Build(op, {shape},
+               {{"dtype", options.dtype}, {"seed", seed}, {"seed2", seed2}}, "",
+               loc);
+}
+
+// value * scale + offset.
+Output Affine(Output value, Output scale, Output offset, SourceLoc loc) {
+  return Build("AddV2", {Build("Mul", {value, scale}, {}, "", loc), offset}, {},
+               "", loc);
+}
+
+Output Normal(const char* op, const char* scope_name, const Shape& shape,
+              double mean, double stddev, const RandomOptions& options,
+              SourceLoc loc) {
+  const NameScope scope(scope_name);
+  const Output dims = ShapeConstant(shape, "shape", loc);
+  const Output offset = Number(options.dtype, mean, "mean", loc);
+  const Output scale = Number(options.dtype, stddev, "stddev", loc);
+  return Affine(Random(op, dims, options, loc), scale, offset, loc);
+}
+
+// What a unit of a layer with weights of this shape sees and is seen by.
+std::pair<double, double> Fans(const Shape& shape) {
+  if (shape.rank() == 0) return {1, 1};
+  if (shape.rank() == 1)
+    return {static_cast<double>(shape.dim(0)),
+            static_cast<double>(shape.dim(0))};
+  double field = 1;
+  for (int i = 0; i + 2 < shape.rank(); ++i)
+    field *= static_cast<double>(shape.dim(i));
+  return {field * static_cast<double>(shape.dim(shape.rank() - 2)),
+          field * static_cast<double>(shape.dim(shape.rank() - 1))};
+}
+
+}  // namespace
+
+void SetRandomSeed(int64_t seed) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  g.seed = seed;
+}
+
+std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed) {
+  // TensorFlow's constants and reductions: the same seeds mean the same there.
+  constexpr int64_t kDefaultGraphSeed = 87654321;
+  const auto reduced = [](int64_t v) {
+    const int64_t r = v % INT32_MAX;
+    return r < 0 ? r + INT32_MAX : r;
+  };
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  std::pair<int64_t, int64_t> seeds = {0, 0};
+  if (g.seed) {
+    seeds = {*g.seed, op_seed ? *op_seed : g.num_nodes()};
+  } else if (op_seed) {
+    seeds = {kDefaultGraphSeed, *op_seed};
+  } else {
+    return seeds;
+  }
+  seeds = {reduced(seeds.first), reduced(seeds.second)};
+  // Two zeros would mean "no seed".
+  if (seeds.first == 0 && seeds.second == 0) seeds.second = INT32_MAX;
+  return seeds;
+}
+
+Output Zeros(const Shape& shape, DType dtype, SourceLoc loc) {
+  const NameScope scope("zeros");
+  return Build("Fill",
+               {ShapeConstant(shape, "shape", loc),
+                Number(dtype, 0, "Const", loc)},
+               {}, "", loc);
+}
+
+Output Ones(const Shape& shape, DType dtype, SourceLoc loc) {
+  const NameScope scope("ones");
+  return Build(
+      "Fill",
+      {ShapeConstant(shape, "shape", loc), Number(dtype, 1, "Const", loc)}, {},
+      "", loc);
+}
+
+Output Filled(const Shape& shape, const Operand& value, SourceLoc loc) {
+  return OpCall("Fill", "", loc)
+      .In(ShapeConstant(shape, "shape", loc))
+      .In(value)
+      .Out();
+}
+
+Output RandomUniform(const Shape& shape, double low, double high,
+                     const RandomOptions& options, SourceLoc loc) {
+  const NameScope scope("random_uniform");
+  const Output dims = ShapeConstant(shape, "shape", loc);
+  if (low == 0 && high == 1 && !IsInteger(options.dtype))
+    return Random("RandomUniform", dims, options, loc);
+  const Output min = Number(options.dtype, low, "min", loc);
+  const Output max = Number(options.dtype, high, "max", loc);
+  if (IsInteger(options.dtype)) {
+    const auto [seed, seed2] = SeedsFor(options.seed);
+    return Build("RandomUniformInt", {dims, min, max},
+                 {{"seed", seed}, {"seed2", seed2}}, "", loc);
+  }
+  const Output drawn = Random("RandomUniform", dims, options, loc);
+  const Output width = Build("Sub", {max, min}, {}, "", loc);
+  return Affine(drawn, width, min, loc);
+}
+
+Output RandomNormal(const Shape& shape, double mean, double stddev,
+                    const RandomOptions& options, SourceLoc loc) {
+  return Normal("RandomStandardNormal", "random_normal", shape, mean, stddev,
+                options, loc);
+}
+
+Output TruncatedNormal(const Shape& shape, double mean, double stddev,
+                       const RandomOptions& options, SourceLoc loc) {
+  return Normal("TruncatedNormal", "truncated_normal", shape, mean, stddev,
+                options, loc);
+}
+
+namespace init {
+
+InitializerFn Zeros() {
+  return [](const Shape& shape, DType dtype) {
+    return sluice::Zeros(shape, dtype);
+  };
+}
+InitializerFn Ones() {
+  return
+      [](const Shape& shape, DType dtype) { return sluice::Ones(shape, dtype); };
+}
+InitializerFn Constant(double value) {
+  return [value](const Shape& shape, DType dtype) {
+    return Filled(shape, ScalarOf(dtype, value));
+  };
+}
+InitializerFn RandomUniform(double low, double high,
+                            std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) {
+    return sluice::RandomUniform(shape, low, high, {dtype, seed});
+  };
+}
+InitializerFn RandomNormal(double mean, double stddev,
+                           std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) {
+    return sluice::RandomNormal(shape, mean, stddev, {dtype, seed});
+  };
+}
+InitializerFn TruncatedNormal(double mean, double stddev,
+                              std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) {
+    return sluice::TruncatedNormal(shape, mean, stddev, {dtype, seed});
+  };
+}
+InitializerFn GlorotUniform(std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) {
+    const auto [in, out] = Fans(shape);
+    const double limit = std::sqrt(6 / std::max(1.0, in + out));
+    return sluice::RandomUniform(shape, -limit, limit, {dtype, seed});
+  };
+}
+
+}  // namespace init
+}  // namespace sluice

@@ -1,0 +1,228 @@
+#include "client/variables.h"
+
+#include <algorithm>
+
+#include "client/op_builder.h"
+
+namespace sluice {
+namespace {
+
+bool MakesVariable(const Node& n) {
+  return n.op_name() == "VarHandleOp" || n.op_name() == "VariableV2" ||
+         n.op_name() == "Variable";
+}
+
+// The node that made a handle or reference that may have been passed on.
+const Node* Origin(Output handle) {
+  const Node* n = handle.node;
+  while (n != nullptr && !MakesVariable(*n)) {
+    switch (n->op().role) {
+      case OpRole::kIdentity:
+      case OpRole::kEnter:
+      case OpRole::kSwitch:
+        n = n->num_inputs() > 0 ? n->input(0).node : nullptr;
+        break;
+      default: return nullptr;
+    }
+  }
+  return n;
+}
+
+// A node's name without the current prefix, to name others after it.
+std::string LocalName(const Node& n) {
+  const std::string& prefix = CurrentNamePrefix();
+  return n.name().rfind(prefix, 0) == 0 ? n.name().substr(prefix.size())
+                                        : n.name();
+}
+
+Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
+  if (!handle) return Output();
+  if (IsRef(handle.dtype())) return Build("Identity", {handle}, {}, name, loc);
+  return Build("ReadVariableOp", {handle}, {{"dtype", VariableType(handle)}},
+               name, loc);
+}
+
+}  // namespace
+
+DType VariableType(Output handle) {
+  if (!handle) return DType::kInvalid;
+  if (IsRef(handle.dtype())) return RemoveRef(handle.dtype());
+  const Node* n = Origin(handle);
+  return n == nullptr ? DType::kInvalid : n->TypeAttr("dtype");
+}
+
+PartialShape VariableShapeOf(Output handle) {
+  if (handle && IsRef(handle.dtype())) return handle.shape();
+  const Node* n = Origin(handle);
+  return n == nullptr ? PartialShape()
+                      : n->AttrOr<PartialShape>("shape", PartialShape());
+}
+
+Var::Var(const Operand& initial, const std::string& name,
+         const VarOptions& options, SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  const bool bare_double =
+      initial.weak && initial.literal.dtype() == DType::kDouble;
+  initial_ = initial.Get(bare_double ? DType::kFloat : DType::kInvalid);
+  if (!initial_) {
+    BuildError(InvalidArgument("variable '", name,
+                               "': expected an initial value, got none"),
+               loc);
+    return;
+  }
+  const DType dtype = RemoveRef(initial_.dtype());
+  const PartialShape shape = initial_.shape();
+  const std::string base = name.empty() ? "Variable" : name;
+  Node* made = nullptr;
+  if (options.reference) {
+    made = BuildNode("VariableV2", {}, {{"dtype", dtype}, {"shape", shape}},
+                     base, loc);
+  } else {
+    // Two graphs of one session may use one name for two variables only if
+    // they mean the same: the shared name is that of the node.
+    const std::string full = g.UniqueName(CurrentNamePrefix() + base);
+    made = BuildNode(
+        "VarHandleOp", {},
+        {{"dtype", dtype}, {"shape", shape}, {"shared_name", full}}, base, loc);
+  }
+  if (made == nullptr) return;
+  const std::string local = LocalName(*made);
+  const Output handle(made);
+  {
+    const NoControlDependencies initialisers_run_alone;
+    const ColocateWith same_device(made);
+    initializer_ =
+        options.reference
+            ? BuildNode("Assign", {handle, initial_},
+                        {{"validate_shape", shape.fully_known()}},
+                        local + "/Assign", loc)
+            : BuildNode("AssignVariableOp", {handle, initial_},
+                        {{"dtype", dtype}}, local + "/Assign", loc);
+    value_ = BuildRead(
+        handle, local + (options.reference ? "/read" : "/Read/ReadVariableOp"),
+        loc);
+  }
+  if (initializer_ == nullptr || !value_) return;
+  handle_ = handle;
+  std::vector<std::string> keys = options.collections;
+  if (keys.empty()) keys.push_back(kGlobalVariables);
+  if (options.trainable) keys.push_back(kTrainableVariables);
+  for (const std::string& key : keys) g.collections()[key].push_back(handle);
+}
+
+Var Var::FromHandle(Output handle) {
+  if (!handle || !MakesVariable(*handle.node)) return Var();
+  const Graph& g = *handle.graph();
+  const std::string& name = handle.node->name();
+  Var v;
+  v.handle_ = handle;
+  v.initializer_ = g.FindNode(name + "/Assign");
+  if (v.initializer_ != nullptr && v.initializer_->num_inputs() == 2)
+    v.initial_ = v.initializer_->input(1);
+  const bool reference = IsRef(handle.dtype());
+  Node* read =
+      g.FindNode(name + (reference ? "/read" : "/Read/ReadVariableOp"));
+  v.value_ = read != nullptr ? Output(read) : BuildRead(handle, "", {});
+  return v;
+}
+
+const std::string& Var::name() const {
+  static const std::string* const kNone = new std::string();
+  return handle_ ? handle_.node->name() : *kNone;
+}
+DType Var::dtype() const { return VariableType(handle_); }
+PartialShape Var::shape() const { return VariableShapeOf(handle_); }
+bool Var::is_reference() const { return handle_ && IsRef(handle_.dtype()); }
+
+Output Var::Read(SourceLoc loc) const { return BuildRead(handle_, "", loc); }
+
+Node* Var::Update(const char* resource_op, const char* reference_op,
+                  const Operand& value, const std::string& name,
+                  SourceLoc loc) const {
+  if (!handle_) return nullptr;
+  const ColocateWith same_device(handle_.node);
+  const Output v = value.Get(dtype());
+  if (is_reference())
+    return BuildNode(reference_op, {handle_, v}, {}, name, loc);
+  return BuildNode(resource_op, {handle_, v}, {{"dtype", dtype()}}, name, loc);
+}
+
+Node* Var::Assign(const Operand& value, SourceLoc loc) const {
+  return Update("AssignVariableOp", "Assign", value, "Assign", loc);
+}
+Node* Var::AssignAdd(const Operand& delta, SourceLoc loc) const {
+  return Update("AssignAddVariableOp", "AssignAdd", delta, "AssignAdd", loc);
+}
+Node* Var::AssignSub(const Operand& delta, SourceLoc loc) const {
+  return Update("AssignSubVariableOp", "AssignSub", delta, "AssignSub", loc);
+}
+
+Output Var::IsInitialized(SourceLoc loc) const {
+  if (!handle_) return Output();
+  return Build(is_reference() ? "IsVariableInitialized" : "VarIsInitializedOp",
+               {handle_}, {}, "", loc);
+}
+
+Var GetVariable(const std::string& name, const Shape& shape,
+                const InitializerFn& initializer, DType dtype,
+                const VarOptions& options, SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  Node* existing = g.FindNode(CurrentNamePrefix() + name);
+  if (existing != nullptr && MakesVariable(*existing)) {
+    Var v = Var::FromHandle(Output(existing));
+    if (v.dtype() == dtype && v.shape() == PartialShape(shape)) return v;
+    BuildError(InvalidArgument("variable '", v.name(), "': expected ",
+                               DTypeName(v.dtype()), v.shape().ToString(),
+                               " as it was made, got ", DTypeName(dtype),
+                               shape.ToString()),
+               loc);
+    return Var();
+  }
+  Output initial;
+  {
+    const AtLine at(loc);
+    initial = initializer(shape, dtype);
+  }
+  return Var(Operand(initial), name, options, loc);
+}
+
+std::vector<Var> VariablesIn(const std::string& collection) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  std::vector<Var> vars;
+  const auto it = g.collections().find(collection);
+  if (it == g.collections().end()) return vars;
+  for (const Output& handle : it->second)
+    vars.push_back(Var::FromHandle(handle));
+  return vars;
+}
+std::vector<Var> GlobalVariables() { return VariablesIn(kGlobalVariables); }
+std::vector<Var> TrainableVariables() {
+  return VariablesIn(kTrainableVariables);
+}
+
+Node* Group(const std::vector<Node*>& nodes, const std::string& name,
+            SourceLoc loc) {
+  const ControlDependencies after(nodes);
+  return BuildNode("NoOp", {}, {}, name, loc);
+}
+
+Node* VariablesInitializer(const std::vector<Var>& vars,
+                           const std::string& name, SourceLoc loc) {
+  std::vector<Node*> nodes;
+  for (const Var& v : vars) nodes.push_back(v.initializer());
+  return Group(nodes, name, loc);
+}
+Node* GlobalVariablesInitializer(SourceLoc loc) {
+  return VariablesInitializer(GlobalVariables(), "init", loc);
+}
+
+Output Placeholder(DType dtype, const PartialShape& shape,
+                   const std::string& name, SourceLoc loc) {
+  return Build("Placeholder", {}, {{"dtype", dtype}, {"shape", shape}}, name,
+               loc);
+}
+
+}  // namespace sluice
