@@ -18,7 +18,7 @@ namespace sluice {
 // What to differentiate with respect to: an output, or a variable (all of its
 // reads).
 struct GradTarget {
-  GradTarget(Output o) : output(o) {}              // NOLINT
+  GradTarget(Output o) : output(o) {}               // NOLINT
   GradTarget(const Var& v) : output(v.handle()) {}  // NOLINT
   Output output;
 };

@@ -97,10 +97,10 @@ std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed) {
 
 Output Zeros(const Shape& shape, DType dtype, SourceLoc loc) {
   const NameScope scope("zeros");
-  return Build("Fill",
-               {ShapeConstant(shape, "shape", loc),
-                Number(dtype, 0, "Const", loc)},
-               {}, "", loc);
+  return Build(
+      "Fill",
+      {ShapeConstant(shape, "shape", loc), Number(dtype, 0, "Const", loc)}, {},
+      "", loc);
 }
 
 Output Ones(const Shape& shape, DType dtype, SourceLoc loc) {
@@ -156,8 +156,9 @@ InitializerFn Zeros() {
   };
 }
 InitializerFn Ones() {
-  return
-      [](const Shape& shape, DType dtype) { return sluice::Ones(shape, dtype); };
+  return [](const Shape& shape, DType dtype) {
+    return sluice::Ones(shape, dtype);
+  };
 }
 InitializerFn Constant(double value) {
   return [value](const Shape& shape, DType dtype) {

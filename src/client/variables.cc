@@ -22,7 +22,8 @@ const Node* Origin(Output handle) {
       case OpRole::kSwitch:
         n = n->num_inputs() > 0 ? n->input(0).node : nullptr;
         break;
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
   return n;
@@ -92,13 +93,12 @@ Var::Var(const Operand& initial, const std::string& name,
   {
     const NoControlDependencies initialisers_run_alone;
     const ColocateWith same_device(made);
-    initializer_ =
-        options.reference
-            ? BuildNode("Assign", {handle, initial_},
-                        {{"validate_shape", shape.fully_known()}},
-                        local + "/Assign", loc)
-            : BuildNode("AssignVariableOp", {handle, initial_},
-                        {{"dtype", dtype}}, local + "/Assign", loc);
+    initializer_ = options.reference
+                       ? BuildNode("Assign", {handle, initial_},
+                                   {{"validate_shape", shape.fully_known()}},
+                                   local + "/Assign", loc)
+                       : BuildNode("AssignVariableOp", {handle, initial_},
+                                   {{"dtype", dtype}}, local + "/Assign", loc);
     value_ = BuildRead(
         handle, local + (options.reference ? "/read" : "/Read/ReadVariableOp"),
         loc);

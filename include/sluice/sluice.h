@@ -1,0 +1,28 @@
+// All of Sluice that a program needs.
+//
+//   #include "sluice/sluice.h"
+//   using namespace sluice;
+//
+//   Output x = Placeholder<float>({-1, 784});
+//   Var w(RandomUniform({784, 10}), "w");
+//   Output y = ops::MatMul(x, w) + 1;
+//
+// A thread builds into its ambient graph (WithGraph); names, devices and
+// control dependencies come from scopes (NameScope, DeviceScope,
+// ControlDependencies). Builders do not return errors: they record the first
+// in the graph, with the line that made it, and Session::Run reports it.
+#ifndef SLUICE_SLUICE_H_
+#define SLUICE_SLUICE_H_
+
+#include "base/status.h"          // Status, Result
+#include "client/gradients.h"     // Grad, Gradients, RegisterGradient
+#include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...
+#include "client/operators.h"     // x + y, x < y
+#include "client/optimizers.h"    // GradientDescentOptimizer, ...
+#include "client/variables.h"     // Var, GetVariable, Placeholder
+#include "graph/builder.h"        // Scopes, Constant
+#include "graph/graph.h"          // Graph, Node, Output
+#include "sluice/ops.h"           // ops::MatMul and all others
+#include "tensor/tensor.h"        // Tensor, Shape, DType
+
+#endif  // SLUICE_SLUICE_H_
