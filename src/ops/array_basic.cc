@@ -1,0 +1,339 @@
+// Values that are given, and values that are passed on.
+#include <optional>
+
+#include "exec/kernel.h"
+#include "graph/builder.h"
+#include "graph/grad.h"
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "ops/array_util.h"
+
+namespace sluice {
+namespace {
+
+// ---- Shapes -----------------------------------------------------------------
+
+Status ConstShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const Tensor value, c.node().Attr<Tensor>("value"));
+  if (value.dtype() != c.node().TypeAttr("dtype"))
+    return InvalidArgument("value: expected ",
+                           DTypeName(c.node().TypeAttr("dtype")), ", got ",
+                           DTypeName(value.dtype()));
+  c.set_output(0, value.shape());
+  return OkStatus();
+}
+
+Status PlaceholderShape(ShapeContext& c) {
+  PartialShape shape = c.node().AttrOr<PartialShape>("shape", PartialShape());
+  // Graphs from before the attribute meant anything wrote [] for "unknown".
+  const int producer = c.node().graph()->producer_version;
+  if (shape.rank() == 0 && producer > 0 && producer <= 21)
+    shape = PartialShape();
+  c.set_output(0, std::move(shape));
+  return OkStatus();
+}
+
+Status PlaceholderV2Shape(ShapeContext& c) {
+  c.set_output(0, c.node().AttrOr<PartialShape>("shape", PartialShape()));
+  return OkStatus();
+}
+
+Status WithDefaultShape(ShapeContext& c) {
+  const PartialShape shape =
+      c.node().AttrOr<PartialShape>("shape", PartialShape());
+  SLUICE_RETURN_IF_ERROR(c.input(0).MergeWith(shape).status());
+  // What is fed may differ from the default wherever `shape` leaves room.
+  c.set_output(0, shape);
+  return OkStatus();
+}
+
+Status EachUnchangedShape(ShapeContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
+  return OkStatus();
+}
+
+Status EnsureShapeShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape s,
+                          c.input(0).MergeWith(c.node().AttrOr<PartialShape>(
+                              "shape", PartialShape())));
+  c.set_output(0, std::move(s));
+  return OkStatus();
+}
+
+// ---- Kernels ----------------------------------------------------------------
+
+Status NotFed(KernelContext& ctx) {
+  const Node& n = ctx.node();
+  const PartialShape& shape = n.output_shape(0);
+  return InvalidArgument(
+      "placeholder '", n.name(), "': expected a fed value of ",
+      DTypeName(n.output_type(0)), shape.rank_known() ? shape.ToString() : "",
+      ", got none");
+}
+
+Status PassAll(KernelContext& ctx) {
+  for (int i = 0; i < ctx.num_inputs(); ++i)
+    ctx.set_output(i, ctx.TakeInput(i));
+  return OkStatus();
+}
+
+Status CopyInput(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor copy, ctx.input(0).Clone());
+  ctx.set_output(0, std::move(copy));
+  return OkStatus();
+}
+
+class EnsureShapeKernel {
+ public:
+  explicit EnsureShapeKernel(const Node& n)
+      : shape_(n.AttrOr<PartialShape>("shape", PartialShape())) {}
+  Status Run(KernelContext& ctx) {
+    if (!shape_.CompatibleWith(ctx.input(0).shape()))
+      return InvalidArgument("shape: expected ", shape_.ToString(), ", got ",
+                             ctx.input(0).shape().ToString());
+    ctx.set_output(0, ctx.TakeInput(0));
+    return OkStatus();
+  }
+
+ private:
+  const PartialShape shape_;
+};
+
+// True if some element is an infinity (of either sign) or a NaN.
+template <typename T>
+void FindBad(const Tensor& t, bool* inf, bool* nan) {
+  for (const T v : t.flat<T>()) {
+    const double d = static_cast<double>(v);
+    if (d - d == 0) continue;  // Finite.
+    (d != d ? *nan : *inf) = true;
+  }
+}
+
+class CheckNumericsKernel {
+ public:
+  explicit CheckNumericsKernel(const Node& n)
+      : message_(n.AttrOr<std::string>("message", "")) {}
+  Status Run(KernelContext& ctx) {
+    const Tensor& in = ctx.input(0);
+    bool inf = false, nan = false;
+    switch (in.dtype()) {
+      case DType::kFloat:
+        FindBad<float>(in, &inf, &nan);
+        break;
+      case DType::kDouble:
+        FindBad<double>(in, &inf, &nan);
+        break;
+      case DType::kHalf:
+        FindBad<half>(in, &inf, &nan);
+        break;
+      default:
+        FindBad<bfloat16>(in, &inf, &nan);
+        break;
+    }
+    if (inf || nan)
+      return InvalidArgument(message_, " : Tensor had ",
+                             inf && nan ? "Inf and NaN"
+                             : inf      ? "Inf"
+                                        : "NaN",
+                             " values");
+    ctx.set_output(0, ctx.TakeInput(0));
+    return OkStatus();
+  }
+
+ private:
+  const std::string message_;
+};
+
+// ---- Gradients --------------------------------------------------------------
+
+Status IdentityGrad(GradContext& g) {
+  g.grads[0] = g.dy[0];
+  return OkStatus();
+}
+
+Status IdentityNGrad(GradContext& g) {
+  for (size_t i = 0; i < g.dy.size(); ++i) g.grads[i] = g.dy[i];
+  return OkStatus();
+}
+
+Status PreventGradientGrad(GradContext& g) {
+  const std::string message = g.op->AttrOr<std::string>("message", "");
+  return InvalidArgument("gradient: expected none to be asked for at '",
+                         g.op->name(), "', which prevents it",
+                         message.empty() ? "" : ": ", message);
+}
+
+Status EnsureShapeGrad(GradContext& g) {
+  g.grads[0] = g.dy[0];
+  return OkStatus();
+}
+
+Status CheckNumericsGrad(GradContext& g) {
+  g.grads[0] = Build("CheckNumerics", {g.dy[0]},
+                     {{"message",
+                       "Not a number (NaN) or infinity (Inf) values detected "
+                       "in gradient. Gradient of " +
+                           g.op->name()}});
+  return OkStatus();
+}
+
+SLUICE_OP(Const)
+    .Output("output: dtype")
+    .Attr("value: tensor")
+    .Attr("dtype: type")
+    .Role(OpRole::kConst)
+    .Shape(ConstShape)
+    .NoGradient("it has no inputs")
+    .Sample({}, {{"value", Tensor::Vector<float>({1, 2, 3})},
+                 {"dtype", DType::kFloat}})
+    .Doc("A value that is part of the graph.")
+    .Family("array");
+
+SLUICE_OP(Placeholder)
+    .Output("output: dtype")
+    .Attr("dtype: type")
+    .Attr("shape: shape = { unknown_rank: true }")
+    .Shape(PlaceholderShape)
+    .Kernel(Cpu(NotFed))
+    .NoGradient("it has no inputs")
+    .Doc("A value that every step that needs it must be fed.")
+    .Family("control_flow");
+
+SLUICE_OP(PlaceholderV2)
+    .Output("output: dtype")
+    .Attr("dtype: type")
+    .Attr("shape: shape")
+    .Shape(PlaceholderV2Shape)
+    .Kernel(Cpu(NotFed))
+    .NoGradient("it has no inputs")
+    .Doc("A value that every step that needs it must be fed.")
+    .Family("control_flow");
+
+SLUICE_OP(PlaceholderWithDefault)
+    .Input("input: dtype")
+    .Output("output: dtype")
+    .Attr("dtype: type")
+    .Attr("shape: shape")
+    .Role(OpRole::kIdentity)
+    .Shape(WithDefaultShape)
+    .Grad(IdentityGrad)
+    .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
+    .Doc("The input, unless a step is fed another value.")
+    .Family("control_flow");
+
+SLUICE_OP(Identity)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .Grad(IdentityGrad)
+    .Sample({{.shape = {2, 3}}})
+    .Doc("The input, unchanged.")
+    .Family("control_flow");
+
+SLUICE_OP(IdentityN)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: list(type) >= 1")
+    .Shape(EachUnchangedShape)
+    .Kernel(Cpu(PassAll))
+    .Grad(IdentityNGrad)
+    .Sample({{.shape = {2, 3}}, {.shape = {}}},
+            {{"T", AttrValue::Types{DType::kFloat, DType::kDouble}}})
+    .Doc("The inputs, unchanged.")
+    .Family("control_flow");
+
+SLUICE_OP(NoOp)
+    .Role(OpRole::kNoOp)
+    .Shape(NoOutputs)
+    .NoGradient("it has no inputs")
+    .Sample({})
+    .Doc("Does nothing: a place for control edges to meet.")
+    .Family("control_flow");
+
+SLUICE_OP(StopGradient)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .NoGradient("that is its purpose")
+    .Sample({{.shape = {2, 3}}})
+    .Doc("The input, through which no gradient flows.")
+    .Family("control_flow");
+
+SLUICE_OP(PreventGradient)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Attr("message: string = ''")
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .Grad(PreventGradientGrad)
+    .Sample({{.shape = {2, 3}}})
+    .Doc("The input; asking for a gradient through it is an error.")
+    .Family("control_flow");
+
+SLUICE_OP(GuaranteeConst)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Stateful()
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .NoGradient("a constant has none")
+    .Sample({{.shape = {2, 3}}})
+    .Doc("The input, promised to be the same in every step.")
+    .Family("control_flow");
+
+SLUICE_OP(Snapshot)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Role(OpRole::kIdentity)
+    .Shape(UnchangedShape)
+    .Grad(IdentityGrad)
+    .Sample({{.shape = {2, 3}}})
+    .Doc("The input, unchanged.")
+    .Family("control_flow");
+
+SLUICE_OP(DeepCopy)
+    .Input("x: T")
+    .Output("y: T")
+    .Attr("T: type")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(Cpu(CopyInput, true))
+    .NoGradient("it is made for values outside of training")
+    .Sample({{.shape = {2, 3}}})
+    .Doc("A copy of the input in a buffer of its own.")
+    .Family("control_flow");
+
+SLUICE_OP(EnsureShape)
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("shape: shape")
+    .Attr("T: type")
+    .Shape(EnsureShapeShape)
+    .Kernel(CpuState<EnsureShapeKernel>())
+    .Grad(EnsureShapeGrad)
+    .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
+    .Doc("The input; a step fails if its shape is not compatible with `shape`.")
+    .Family("control_flow");
+
+SLUICE_OP(CheckNumerics)
+    .Input("tensor: T")
+    .Output("output: T")
+    .Attr("T: {bfloat16, half, float, double}")
+    .Attr("message: string")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(CpuState<CheckNumericsKernel>(true))
+    .Grad(CheckNumericsGrad)
+    .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
+    .Doc("The input; a step fails if it holds an infinity or a NaN.")
+    .Family("control_flow");
+
+}  // namespace
+}  // namespace sluice
