@@ -50,6 +50,58 @@ void ByElement(DType t, F&& f) {
   if (t == DType::kVariant) return f(Tag<Variant>());
 }
 
+// Calls f(Tag<T>()) with the C++ type of a numeric `t` (not quantised, not
+// bool); false if it is another.
+template <typename F>
+bool ByNumber(DType t, F&& f) {
+  switch (t) {
+    case DType::kFloat:
+      f(Tag<float>());
+      return true;
+    case DType::kDouble:
+      f(Tag<double>());
+      return true;
+    case DType::kHalf:
+      f(Tag<half>());
+      return true;
+    case DType::kBfloat16:
+      f(Tag<bfloat16>());
+      return true;
+    case DType::kInt8:
+      f(Tag<int8_t>());
+      return true;
+    case DType::kInt16:
+      f(Tag<int16_t>());
+      return true;
+    case DType::kInt32:
+      f(Tag<int32_t>());
+      return true;
+    case DType::kInt64:
+      f(Tag<int64_t>());
+      return true;
+    case DType::kUint8:
+      f(Tag<uint8_t>());
+      return true;
+    case DType::kUint16:
+      f(Tag<uint16_t>());
+      return true;
+    case DType::kUint32:
+      f(Tag<uint32_t>());
+      return true;
+    case DType::kUint64:
+      f(Tag<uint64_t>());
+      return true;
+    case DType::kComplex64:
+      f(Tag<complex64>());
+      return true;
+    case DType::kComplex128:
+      f(Tag<complex128>());
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Bytes from one element to the next, objects included.
 size_t ElementStride(DType t);
 

@@ -1,0 +1,431 @@
+// Reading elements by index.
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "graph/builder.h"
+#include "graph/op_def.h"
+#include "ops/array_util.h"
+#include "ops/gather.h"
+#include "ops/grad_util.h"
+#include "ops/nd_index.h"
+
+namespace sluice {
+namespace array {
+namespace {
+
+// indices[i] in coordinates, for messages.
+std::string IndexName(const Shape& shape, int64_t flat) {
+  std::string out = "]";
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    out = absl::StrCat(flat % shape[d], out);
+    if (d > 0) out = "," + out;
+    flat /= shape[d];
+  }
+  return "[" + out;
+}
+
+template <typename I>
+Status CheckIndices(const Tensor& indices, int64_t limit) {
+  const I* index = indices.data<I>();
+  const int64_t n = indices.num_elements();
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = index[i];
+    if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(limit))
+      return InvalidArgument("indices", IndexName(indices.shape(), i),
+                             ": expected a value in [0, ", limit, "), got ",
+                             at);
+  }
+  return OkStatus();
+}
+
+// out[b, o, i, :] = params[b, o, index[b, i], :], in elements of type T.
+struct GatherLoop {
+  int64_t batch, outer, limit, inner, indices;
+  DType type;
+
+  template <typename T, typename I>
+  void Run(const void* params, const void* index, void* out) const {
+    const T* const p = static_cast<const T*>(params);
+    const I* const at = static_cast<const I*>(index);
+    T* const to = static_cast<T*>(out);
+    const int64_t rows = batch * outer * indices;
+    ParallelFor(rows, std::max<int64_t>(1, 16384 / inner),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t r = begin; r < end;) {
+                    const int64_t bo = r / indices, i = r % indices;
+                    const int64_t last = std::min(end, r - i + indices);
+                    const T* const from = p + bo * limit * inner;
+                    const I* const ix = at + bo / outer * indices + (i - r);
+                    if (inner == 1) {
+                      for (; r < last; ++r) to[r] = from[ix[r]];
+                    } else {
+                      for (; r < last; ++r)
+                        CopyRun(type, from + ix[r] * inner, to + r * inner,
+                                inner);
+                    }
+                  }
+                });
+  }
+};
+
+}  // namespace
+
+Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
+                          int64_t axis, int64_t batch_dims,
+                          Allocator* allocator) {
+  if (indices.dtype() == DType::kInt16) {  // Rare: not worth more loops.
+    SLUICE_ASSIGN_OR_RETURN(Tensor wide,
+                            Tensor::Make(DType::kInt32, indices.shape()));
+    std::copy_n(indices.data<int16_t>(), indices.num_elements(),
+                wide.data<int32_t>());
+    return GatherRows(params, wide, axis, batch_dims, allocator);
+  }
+  const Shape &ps = params.shape(), &is = indices.shape();
+  if (batch_dims < -is.rank() || batch_dims > is.rank())
+    return InvalidArgument("batch_dims: expected a value in [", -is.rank(),
+                           ", ", is.rank(), "], got ", batch_dims);
+  const int batch =
+      static_cast<int>(batch_dims < 0 ? batch_dims + is.rank() : batch_dims);
+  if (ps.rank() == 0)
+    return InvalidArgument("params: expected rank at least 1, got a scalar");
+  SLUICE_ASSIGN_OR_RETURN(const int d, CanonicalAxis(axis, ps.rank()));
+  if (batch > d)
+    return InvalidArgument("batch_dims: expected at most the axis ", d,
+                           ", got ", batch);
+  for (int i = 0; i < batch; ++i)
+    if (ps[i] != is[i])
+      return InvalidArgument("params and indices: expected equal batch ",
+                             "dimensions, got shapes ", ps.ToString(), " and ",
+                             is.ToString());
+  const bool wide = indices.dtype() == DType::kInt64;
+  SLUICE_RETURN_IF_ERROR(wide ? CheckIndices<int64_t>(indices, ps[d])
+                              : CheckIndices<int32_t>(indices, ps[d]));
+  Dims dims(ps.dims().begin(), ps.dims().begin() + d);
+  dims.insert(dims.end(), is.dims().begin() + batch, is.dims().end());
+  dims.insert(dims.end(), ps.dims().begin() + d + 1, ps.dims().end());
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, MakeShape(dims));
+  SLUICE_ASSIGN_OR_RETURN(Tensor out,
+                          Tensor::Make(params.dtype(), shape, allocator));
+  if (shape.num_elements() == 0) return out;
+  const GatherLoop loop = {Product(ps.dims(), 0, batch),
+                           Product(ps.dims(), batch, d),
+                           ps[d],
+                           Product(ps.dims(), d + 1, ps.rank()),
+                           Product(is.dims(), batch, is.rank()),
+                           params.dtype()};
+  ByElement(params.dtype(), [&]<typename T>(Tag<T>) {
+    if (wide)
+      loop.Run<T, int64_t>(params.raw(), indices.raw(), out.raw());
+    else
+      loop.Run<T, int32_t>(params.raw(), indices.raw(), out.raw());
+  });
+  return out;
+}
+
+Result<PartialShape> GatherShape(const PartialShape& params,
+                                 const PartialShape& indices,
+                                 std::optional<int64_t> axis,
+                                 int64_t batch_dims) {
+  if (params.rank() == 0)
+    return InvalidArgument("params: expected rank at least 1, got a scalar");
+  if (!indices.rank_known()) return PartialShape();
+  const int rank = indices.rank();
+  if (batch_dims < -rank || batch_dims > rank)
+    return InvalidArgument("batch_dims: expected a value in [", -rank, ", ",
+                           rank, "], got ", batch_dims);
+  const int batch =
+      static_cast<int>(batch_dims < 0 ? batch_dims + rank : batch_dims);
+  if (!params.rank_known()) return PartialShape();
+  if (!axis) return PartialShape::OfRank(params.rank() - 1 + rank - batch);
+  SLUICE_ASSIGN_OR_RETURN(const int d, CanonicalAxis(*axis, params.rank()));
+  if (batch > d)
+    return InvalidArgument("batch_dims: expected at most the axis ", d,
+                           ", got ", batch);
+  SLUICE_ASSIGN_OR_RETURN(
+      const PartialShape shared,
+      SubShape(params, 0, batch).MergeWith(SubShape(indices, 0, batch)));
+  return JoinShapes(JoinShapes(shared, SubShape(params, batch, d)),
+                    JoinShapes(SubShape(indices, batch, rank),
+                               SubShape(params, d + 1, params.rank())));
+}
+
+// ---- The pieces of shapes that gradients are built of -----------------------
+
+namespace {
+
+// vector[from:to] (to the end if to < 0).
+Output Part(Output vector, int from, int to = -1) {
+  return Build(
+      "StridedSlice",
+      {vector, IntVector({from}), IntVector({std::max(to, 0)}), IntVector({1})},
+      {{"end_mask", to < 0 ? 1 : 0}});
+}
+
+Output Element(Output vector, int i) {
+  return Build("StridedSlice",
+               {vector, IntVector({i}), IntVector({i + 1}), IntVector({1})},
+               {{"shrink_axis_mask", 1}});
+}
+
+Output AsVector(Output scalar) { return grad::ExpandDims(scalar, 0); }
+
+Output Joined(std::vector<Output> vectors) {
+  const auto n = static_cast<int64_t>(vectors.size());
+  vectors.push_back(Constant(int32_t{0}));
+  return Build("ConcatV2", std::move(vectors), {{"N", n}});
+}
+
+}  // namespace
+
+Gradient GatherSlices(Output dy, Output indices, Output params_shape) {
+  const Output values = grad::ReshapeTo(
+      dy, Joined({AsVector(grad::SizeOf(indices)), Part(params_shape, 1)}));
+  const Output flat = grad::ReshapeTo(indices, IntVector({-1}));
+  return Gradient::Slices(flat, values, params_shape);
+}
+
+namespace {
+
+// Rows taken along a later dimension, or per batch: the rows are scattered back
+// with that dimension first, and then moved to where it was.
+Result<Output> DenseGatherGrad(Output params, Output indices, Output dy,
+                               int64_t axis, int batch) {
+  const PartialShape& ps = params.shape();
+  if (!ps.rank_known() || !indices.shape().rank_known())
+    return Unimplemented(
+        "gradient of a gather along a dimension other than the first: expected "
+        "known ranks, got shapes ",
+        ps.ToString(), " and ", indices.shape().ToString());
+  SLUICE_ASSIGN_OR_RETURN(const int d, CanonicalAxis(axis, ps.rank()));
+  const int rank = ps.rank();
+  if (batch < 0) batch += indices.shape().rank();
+  const Output shape = grad::ShapeOf(params);
+  // One dimension for all indices of a batch: [batch, outer, n, inner].
+  const Output count =
+      Build("Prod", {Part(grad::ShapeOf(indices), batch), IntVector({0})});
+  Output values = grad::ReshapeTo(
+      dy, Joined({Part(shape, 0, d), AsVector(count), Part(shape, d + 1)}));
+  // To [batch, n, outer, inner], and the gradient of params likewise.
+  std::vector<int32_t> order, back(static_cast<size_t>(rank));
+  for (int i = 0; i < batch; ++i) order.push_back(i);
+  order.push_back(d);
+  for (int i = batch; i < rank; ++i)
+    if (i != d) order.push_back(i);
+  for (int i = 0; i < rank; ++i)
+    back[static_cast<size_t>(order[static_cast<size_t>(i)])] = i;
+  values = grad::Transpose(values, order);
+  const Output moved =
+      Build("GatherV2", {shape, IntVector(order), Constant(int32_t{0})});
+  // Batches become one dimension of rows, each row numbered by its batch.
+  const Output batches = Build("Prod", {Part(shape, 0, batch), IntVector({0})});
+  const Output limit = Element(shape, d);
+  Output rows =
+      grad::Cast(grad::ReshapeTo(indices, IntVector({-1})), DType::kInt32);
+  if (batch > 0) {
+    const Output starts = Build(
+        "Range", {Constant(int32_t{0}), grad::Mul(batches, limit), limit});
+    const Output per_batch = Build("Pack", {batches, count}, {{"N", 2}});
+    const Output spread =
+        Build("BroadcastTo", {grad::ExpandDims(starts, 1), per_batch});
+    rows = grad::Add(rows, grad::ReshapeTo(spread, IntVector({-1})));
+  }
+  const Output tail = Part(moved, batch + 1);
+  const Output flat_values = grad::ReshapeTo(
+      values, Joined({AsVector(grad::Mul(batches, count)), tail}));
+  const Output flat =
+      Build("ScatterNd", {grad::ExpandDims(rows, 1), flat_values,
+                          Joined({AsVector(grad::Mul(batches, limit)), tail})});
+  return grad::Transpose(grad::ReshapeTo(flat, moved), back);
+}
+
+// ---- Gather, GatherV2 -------------------------------------------------------
+
+Status GatherKernel(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor out, GatherRows(ctx.input(0), ctx.input(1), 0,
+                                                 0, ctx.step().allocator));
+  ctx.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+struct GatherV2Kernel {
+  explicit GatherV2Kernel(const Node& n)
+      : batch_dims(n.IntAttr("batch_dims")) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_ASSIGN_OR_RETURN(const int64_t axis,
+                            IntScalar(ctx.input(2), "axis"));
+    SLUICE_ASSIGN_OR_RETURN(
+        Tensor out, GatherRows(ctx.input(0), ctx.input(1), axis, batch_dims,
+                               ctx.step().allocator));
+    ctx.set_output(0, std::move(out));
+    return OkStatus();
+  }
+  const int64_t batch_dims;
+};
+
+Status GatherOpShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape out,
+                          GatherShape(c.input(0), c.input(1), 0, 0));
+  c.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+Status GatherV2Shape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(2));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape out,
+                          GatherShape(c.input(0), c.input(1), c.ConstantInt(2),
+                                      c.node().IntAttr("batch_dims")));
+  c.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+Status GatherGrad(GradContext& g) {
+  g.grads[0] = GatherSlices(g.dy[0], g.input(1), grad::ShapeOf(g.input(0)));
+  return OkStatus();
+}
+
+Status GatherV2Grad(GradContext& g) {
+  const Output params = g.input(0), indices = g.input(1);
+  const std::optional<Tensor> axis = ConstantValue(g.input(2));
+  const auto batch = static_cast<int>(g.op->IntAttr("batch_dims"));
+  if (!axis)
+    return Unimplemented("gradient of GatherV2: expected a constant axis, got ",
+                         g.input(2).name());
+  const int64_t a = IntAt(*axis, 0);
+  const bool first =
+      a == 0 || (params.shape().rank_known() && a == -params.shape().rank());
+  if (first && batch == 0) {
+    g.grads[0] = GatherSlices(g.dy[0], indices, grad::ShapeOf(params));
+    return OkStatus();
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Output dense,
+                          DenseGatherGrad(params, indices, g.dy[0], a, batch));
+  g.grads[0] = dense;
+  return OkStatus();
+}
+
+// ---- GatherNd ---------------------------------------------------------------
+
+struct GatherNdKernel {
+  explicit GatherNdKernel(const Node& n)
+      : ignore_bad(n.AttrOr<std::string>("bad_indices_policy", "") ==
+                   "IGNORE") {}
+  Status Run(KernelContext& ctx) {
+    const Tensor &params = ctx.input(0), &indices = ctx.input(1);
+    SLUICE_ASSIGN_OR_RETURN(const NdIndex nd,
+                            NdIndex::Make(params.shape(), indices));
+    Dims dims = DimsOf(indices.shape());
+    dims.pop_back();
+    for (int i = nd.depth(); i < params.rank(); ++i)
+      dims.push_back(params.dim(i));
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape, MakeShape(dims));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, params.dtype(), shape));
+    if (!ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
+    if (shape.num_elements() == 0) return OkStatus();
+    const DType type = params.dtype();
+    const int64_t row = nd.row();
+    void* out = ctx.output(0).raw();
+    ParallelFor(nd.count(), std::max<int64_t>(1, 16384 / row),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    const int64_t at = nd.Offset(i);
+                    void* to = At(type, out, i * row);
+                    if (at < 0)
+                      ZeroRun(type, to, row);
+                    else
+                      CopyRun(type, At(type, params.raw(), at), to, row);
+                  }
+                });
+    return OkStatus();
+  }
+  const bool ignore_bad;
+};
+
+Status GatherNdShape(ShapeContext& c) {
+  const PartialShape& params = c.input(0);
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRankAtLeast(1, 1));
+  if (!indices.rank_known()) return OkStatus();
+  const int64_t depth = indices.dim(indices.rank() - 1);
+  if (depth < 0 || !params.rank_known()) return OkStatus();
+  if (depth > params.rank())
+    return InvalidArgument("indices: expected a last dimension of at most ",
+                           params.rank(), ", the rank of params, got ", depth);
+  c.set_output(
+      0, JoinShapes(SubShape(indices, 0, indices.rank() - 1),
+                    SubShape(params, static_cast<int>(depth), params.rank())));
+  return OkStatus();
+}
+
+Status GatherNdGrad(GradContext& g) {
+  const Output params = g.input(0);
+  Output indices = g.input(1);
+  const PartialShape& s = indices.shape();
+  if (s.rank() == 2 && s.dim(1) == 1) {
+    const Output flat =
+        Build("Squeeze", {indices}, {{"squeeze_dims", AttrValue::Ints{-1}}});
+    g.grads[0] = Gradient::Slices(flat, g.dy[0], grad::ShapeOf(params));
+    return OkStatus();
+  }
+  if (indices.dtype() == DType::kInt16)
+    indices = grad::Cast(indices, DType::kInt32);
+  g.grads[0] = Build(
+      "ScatterNd", {indices, g.dy[0], grad::ShapeOf(params, indices.dtype())});
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+SLUICE_OP(Gather)
+    .Input("params: Tparams")
+    .Input("indices: Tindices")
+    .Output("output: Tparams")
+    .Attr("validate_indices: bool = true")
+    .Attr("Tparams: type")
+    .Attr("Tindices: {int32, int64}")
+    .Shape(GatherOpShape)
+    .Kernel(Cpu(GatherKernel, true))
+    .Grad(GatherGrad)
+    .Sample({{.shape = {4, 3}},
+             {.shape = {2}, .values = {3, 1}, .dtype = DType::kInt32}})
+    .Doc("Rows of the first dimension, by index.")
+    .Family("array");
+
+SLUICE_OP(GatherV2)
+    .Input("params: Tparams")
+    .Input("indices: Tindices")
+    .Input("axis: Taxis")
+    .Output("output: Tparams")
+    .Attr("batch_dims: int = 0")
+    .Attr("Tparams: type")
+    .Attr("Tindices: {int16, int32, int64}")
+    .Attr("Taxis: {int32, int64}")
+    .Shape(GatherV2Shape)
+    .Kernel(CpuState<GatherV2Kernel>(true))
+    .Grad(GatherV2Grad)
+    .Sample({{.shape = {4, 3}},
+             {.shape = {2}, .values = {3, 1}, .dtype = DType::kInt32},
+             {.shape = {}, .values = {0}, .dtype = DType::kInt32}})
+    .Sample({{.shape = {2, 3, 4}},
+             {.shape = {2, 2}, .values = {3, 1, 0, 3}, .dtype = DType::kInt32},
+             {.shape = {}, .values = {2}, .dtype = DType::kInt32}},
+            {{"batch_dims", 1}})
+    .Doc("Slices along one dimension, by index; the first ones may be batches.")
+    .Family("array");
+
+SLUICE_OP(GatherNd)
+    .Input("params: Tparams")
+    .Input("indices: Tindices")
+    .Output("output: Tparams")
+    .Attr("Tparams: type")
+    .Attr("Tindices: {int16, int32, int64}")
+    .Attr("bad_indices_policy: string = ''")
+    .Shape(GatherNdShape)
+    .Kernel(CpuState<GatherNdKernel>(true))
+    .Grad(GatherNdGrad)
+    .Sample({{.shape = {3, 4, 2}},
+             {.shape = {2, 2}, .values = {0, 1, 2, 3}, .dtype = DType::kInt32}})
+    .Doc("Elements or slices at the places that the rows of indices name.")
+    .Family("array");
+
+}  // namespace
+}  // namespace array
+}  // namespace sluice
