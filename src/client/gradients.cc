@@ -106,19 +106,19 @@ class Backprop {
   void FindBetween(size_t nodes) {
     std::vector<char> needed(nodes), reached(nodes);
     std::vector<std::vector<Node*>> consumers(nodes);
-    std::vector<Node*> todo;
-    const auto mark = [&todo](std::vector<char>& set, Node* n) {
+    std::vector<Node*> open;
+    const auto mark = [&open](std::vector<char>& set, Node* n) {
       if (set[Id(n)]) return;
       set[Id(n)] = 1;
-      todo.push_back(n);
+      open.push_back(n);
     };
-    const auto next = [&todo] {
-      Node* n = todo.back();
-      todo.pop_back();
+    const auto next = [&open] {
+      Node* n = open.back();
+      open.pop_back();
       return n;
     };
     for (const Output& y : ys_) mark(needed, y.node);
-    while (!todo.empty()) {
+    while (!open.empty()) {
       Node* n = next();
       for (const Output& in : n->inputs()) {
         mark(needed, in.node);
@@ -126,13 +126,13 @@ class Backprop {
       }
     }
     for (const Output& x : xs_) mark(reached, x.node);
-    while (!todo.empty())
+    while (!open.empty())
       for (Node* consumer : consumers[Id(next())]) mark(reached, consumer);
     between_.assign(nodes, 0);
     pending_.assign(nodes, 0);
     for (const Output& y : ys_)
       if (reached[Id(y.node)]) mark(between_, y.node);
-    while (!todo.empty())
+    while (!open.empty())
       for (const Output& in : next()->inputs())
         if (reached[Id(in.node)]) {
           ++pending_[Id(in.node)];
