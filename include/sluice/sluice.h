@@ -22,6 +22,7 @@
 #include "client/variables.h"     // Var, GetVariable, Placeholder
 #include "graph/builder.h"        // Scopes, Constant
 #include "graph/graph.h"          // Graph, Node, Output
+#include "session/session.h"      // Session
 #include "sluice/ops.h"           // ops::MatMul and all others
 #include "tensor/tensor.h"        // Tensor, Shape, DType
 
