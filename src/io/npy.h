@@ -1,0 +1,45 @@
+// Numpy's .npy files (one array) and .npz archives (several, by name): the way
+// in and out for arrays of other programs. Files are untrusted: whatever they
+// claim, nothing is allocated that their bytes do not back.
+//
+// Types: bool, all integers, half, float, double, complex; byte strings (S) and
+// Unicode (U, made UTF-8) as string, without trailing NULs, which numpy does
+// not keep; two-byte voids (V2), as which numpy stores bfloat16, as bfloat16.
+#ifndef SLUICE_IO_NPY_H_
+#define SLUICE_IO_NPY_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+// Versions 1 to 3, C and Fortran order, either byte order. InvalidArgument for
+// anything malformed, Unimplemented for types that a tensor cannot hold.
+Result<Tensor> ParseNpy(std::string_view bytes);
+// Version 1, C order, little-endian. InvalidArgument for types that numpy does
+// not have (resource, variant, quantised) and strings that end in NUL.
+Result<std::string> SerializeNpy(const Tensor& tensor);
+
+Result<Tensor> ReadNpy(const std::string& path);
+Status WriteNpy(const std::string& path, const Tensor& tensor);
+
+// Members "x.npy" of the archive by name "x". Stored and deflated members are
+// read; zip64, encryption and other compression are Unimplemented.
+Result<std::map<std::string, Tensor>> ParseNpz(std::string_view bytes);
+Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+Result<std::string> SerializeNpz(const NamedTensors& arrays,
+                                 bool compress = true);
+Status WriteNpz(const std::string& path, const NamedTensors& arrays,
+                bool compress = true);
+
+}  // namespace sluice
+
+#endif  // SLUICE_IO_NPY_H_

@@ -1,0 +1,29 @@
+// Zip archives in memory, as far as .npz files use them.
+#ifndef SLUICE_IO_ZIP_H_
+#define SLUICE_IO_ZIP_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace sluice {
+
+using ZipMembers = std::vector<std::pair<std::string, std::string>>;
+
+// Name and contents of every member, in the order of the directory. Checksums
+// are verified. InvalidArgument or DataLoss for archives that are malformed,
+// whatever their sizes claim; Unimplemented for zip64, encrypted members and
+// compression other than deflate; ResourceExhausted if the members take more
+// than `max_bytes`.
+Result<ZipMembers> ReadZip(std::string_view bytes,
+                           int64_t max_bytes = int64_t{4} << 30);
+
+// REQUIRES: names are distinct. ResourceExhausted for what needs zip64.
+Result<std::string> WriteZip(const ZipMembers& members, bool compress);
+
+}  // namespace sluice
+
+#endif  // SLUICE_IO_ZIP_H_
