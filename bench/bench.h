@@ -1,0 +1,45 @@
+// The workloads of `sluice bench`. Each is a function that sets itself up, runs
+// long enough to be measured and gives one number; its name says of what:
+//
+//   SLUICE_BENCH("chain_scalar_add.ns_per_op") {
+//     ...
+//     return seconds / ops * 1e9;
+//   }
+#ifndef SLUICE_BENCH_BENCH_H_
+#define SLUICE_BENCH_BENCH_H_
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace sluice::bench {
+
+struct Bench {
+  std::string name;  // Printed as "sluice.<name>".
+  Result<double> (*fn)();
+};
+
+// In the order of registration; filled by static initialisers.
+inline std::vector<Bench>& Benches() {
+  static auto* benches = new std::vector<Bench>;
+  return *benches;
+}
+
+struct Registrar {
+  Registrar(const char* name, Result<double> (*fn)()) {
+    Benches().push_back({name, fn});
+  }
+};
+
+}  // namespace sluice::bench
+
+#define SLUICE_BENCH(name) SLUICE_BENCH_(name, __COUNTER__)
+#define SLUICE_BENCH_(name, n) SLUICE_BENCH_2_(name, n)
+#define SLUICE_BENCH_2_(name, n)                                            \
+  static ::sluice::Result<double> SluiceBench##n();                         \
+  static const ::sluice::bench::Registrar sluice_bench_##n(name,            \
+                                                           SluiceBench##n); \
+  static ::sluice::Result<double> SluiceBench##n()
+
+#endif  // SLUICE_BENCH_BENCH_H_
