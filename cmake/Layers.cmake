@@ -22,6 +22,10 @@ function(sluice_layer folder)
   add_library(sluice_${folder} OBJECT ${sources})
   target_link_libraries(sluice_${folder} PRIVATE
     sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
+  # Where the fuzzers should find their way; elsewhere it only costs.
+  if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec)$")
+    target_compile_options(sluice_${folder} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   if(TARGET sluice_proto)
     add_dependencies(sluice_${folder} sluice_proto_headers)
     target_include_directories(sluice_${folder} SYSTEM PRIVATE
