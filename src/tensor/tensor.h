@@ -79,19 +79,21 @@ class Tensor {
   static Result<Tensor> Zeros(DType dtype, const Shape& shape);
 
   Tensor(const Tensor& o)
-      : buffer_(o.buffer_), bits_(o.bits_), shape_(o.shape_), dtype_(o.dtype_) {
+      : buffer_(o.buffer_), shape_(o.shape_), dtype_(o.dtype_) {
+    CopyBits(o);
     if (buffer_ != nullptr) buffer_->Ref();
   }
   Tensor(Tensor&& o) noexcept
       : buffer_(std::exchange(o.buffer_, nullptr)),
-        bits_(o.bits_),
         shape_(std::move(o.shape_)),
-        dtype_(std::exchange(o.dtype_, DType::kInvalid)) {}
+        dtype_(std::exchange(o.dtype_, DType::kInvalid)) {
+    CopyBits(o);
+  }
   Tensor& operator=(const Tensor& o) {
     if (o.buffer_ != nullptr) o.buffer_->Ref();
     Release();
     buffer_ = o.buffer_;
-    bits_ = o.bits_;
+    CopyBits(o);
     shape_ = o.shape_;
     dtype_ = o.dtype_;
     return *this;
@@ -100,7 +102,7 @@ class Tensor {
     if (this == &o) return *this;
     Release();
     buffer_ = std::exchange(o.buffer_, nullptr);
-    bits_ = o.bits_;
+    CopyBits(o);
     shape_ = std::move(o.shape_);
     dtype_ = std::exchange(o.dtype_, DType::kInvalid);
     return *this;
@@ -173,6 +175,12 @@ class Tensor {
   std::string Summarize(int max_elements) const;
 
  private:
+  // Elements of any type are written into bits_ through raw(). Copied as an
+  // integer, the compiler would take such a write and the copy for independent
+  // (strict aliasing) and swap them.
+  void CopyBits(const Tensor& o) {
+    std::memcpy(&bits_, &o.bits_, sizeof(bits_));
+  }
   void Release() {
     if (buffer_ != nullptr) buffer_->Unref();
   }
