@@ -9,8 +9,6 @@ namespace sluice::grad {
 
 namespace {
 
-DType ValueType(Output x) { return x ? RemoveRef(x.dtype()) : DType::kInvalid; }
-
 // A constant vector of dimensions.
 Output DimsConstant(const Dims& dims, DType out_type) {
   const Shape shape({static_cast<int64_t>(dims.size())});
@@ -32,37 +30,16 @@ Output CountConstant(int64_t n, DType out_type) {
 
 bool FitsIn(int64_t n, DType t) { return t == DType::kInt64 || n <= INT32_MAX; }
 
-// Which axes of the result a gradient must be summed over to get from the
-// result's shape to that of x; nullopt if that depends on unknown dimensions.
-// An axis along which both are known to be 1, or may be, may be summed or not:
-// it has one element.
-std::optional<std::vector<int32_t>> StaticAxes(const PartialShape& x,
-                                               const PartialShape& other) {
-  if (!x.rank_known() || !other.rank_known()) return std::nullopt;
-  const int rank = std::max(x.rank(), other.rank());
-  std::vector<int32_t> axes;
-  for (int i = 0; i < rank; ++i) {
-    const int xi = i - (rank - x.rank()), oi = i - (rank - other.rank());
-    if (xi < 0) {
-      axes.push_back(i);
-      continue;
-    }
-    const int64_t xd = x.dim(xi);
-    const int64_t od = oi < 0 ? 1 : other.dim(oi);
-    if (xd == 1 && od != 1) axes.push_back(i);
-    if (xd == -1 && od != 1) return std::nullopt;
-  }
-  return axes;
-}
-
 bool KnownEqual(const PartialShape& a, const PartialShape& b) {
   return a.fully_known() && a == b;
 }
 
 }  // namespace
 
+DType TypeOf(Output x) { return x ? RemoveRef(x.dtype()) : DType::kInvalid; }
+
 Output Number(Output like, double v) {
-  return like ? ScalarOf(ValueType(like), v) : Output();
+  return like ? ScalarOf(TypeOf(like), v) : Output();
 }
 
 Output Add(Output a, Output b) { return Build("AddV2", {a, b}); }
@@ -75,10 +52,11 @@ Output Select(Output condition, Output a, Output b) {
   return Build("SelectV2", {condition, a, b});
 }
 Output Conj(Output x) {
-  return x && IsComplex(ValueType(x)) ? Build("Conj", {x}) : x;
+  return x && IsComplex(TypeOf(x)) ? Build("Conj", {x}) : x;
 }
 Output Cast(Output x, DType dtype) {
-  if (!x || ValueType(x) == dtype) return x;
+  dtype = RemoveRef(dtype);
+  if (!x || TypeOf(x) == dtype) return x;
   return Build("Cast", {x}, {{"DstT", dtype}});
 }
 
@@ -136,10 +114,31 @@ Output SumOver(Output x, Output axes, bool keep_dims) {
   return Build("Sum", {x, axes}, {{"keep_dims", keep_dims}});
 }
 
+// An axis along which both are known to be 1, or may be, may be summed or not:
+// it has one element.
+std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
+                                                  const PartialShape& other) {
+  if (!x.rank_known() || !other.rank_known()) return std::nullopt;
+  const int rank = std::max(x.rank(), other.rank());
+  std::vector<int32_t> axes;
+  for (int i = 0; i < rank; ++i) {
+    const int xi = i - (rank - x.rank()), oi = i - (rank - other.rank());
+    if (xi < 0) {
+      axes.push_back(i);
+      continue;
+    }
+    const int64_t xd = x.dim(xi);
+    const int64_t od = oi < 0 ? 1 : other.dim(oi);
+    if (xd == 1 && od != 1) axes.push_back(i);
+    if (xd == -1 && od != 1) return std::nullopt;
+  }
+  return axes;
+}
+
 Output SumToShape(Output dy, Output x, Output other) {
   if (!dy || !x || !other) return Output();
   if (x == other || KnownEqual(dy.shape(), x.shape())) return dy;
-  if (auto axes = StaticAxes(x.shape(), other.shape())) {
+  if (auto axes = BroadcastAxes(x.shape(), other.shape())) {
     if (axes->empty()) return dy;
     const int missing = std::max(other.shape().rank() - x.shape().rank(), 0);
     // All reduced axes are new ones, or all are kept: Sum gives x's shape.

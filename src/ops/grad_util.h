@@ -6,6 +6,7 @@
 #define SLUICE_OPS_GRAD_UTIL_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/builder.h"
@@ -13,6 +14,9 @@
 #include "graph/graph.h"
 
 namespace sluice::grad {
+
+// The type of the value, also where x is a reference; kInvalid for null.
+DType TypeOf(Output x);
 
 // A scalar constant of the (value) type of `like`.
 Output Number(Output like, double v);
@@ -54,6 +58,11 @@ Output SumOver(Output x, Output axes, bool keep_dims = false);
 // is known of the shapes decides while building; only the rest is left to
 // BroadcastGradientArgs at run time.
 Output SumToShape(Output dy, Output x, Output other);
+
+// Which axes of the result SumToShape sums over; nullopt if that depends on
+// unknown dimensions.
+std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
+                                                  const PartialShape& other);
 
 // As above, for a result of the shape of `dy` broadcast from x alone (a
 // BroadcastTo).

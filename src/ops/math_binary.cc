@@ -105,7 +105,7 @@ Status PowGrad(GradContext& c) {
   if (!x) return OkStatus();
   // 0 stands for the real log(x) at x = 0 (where 0^y does not change with y)
   // and below (where it does not exist).
-  const char* mask = IsComplex(x.dtype()) ? "NotEqual" : "Greater";
+  const char* mask = IsComplex(grad::TypeOf(x)) ? "NotEqual" : "Greater";
   const Output has_log = Build(mask, {x, Number(x, 0)});
   const Output safe_x = Select(has_log, x, grad::OnesLike(x));
   const Output log_x =

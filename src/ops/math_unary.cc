@@ -162,15 +162,15 @@ SLUICE_OP(LogicalNot)
 
 Output ComplexOf(Output re, Output im) {
   if (!re || !im) return Output();
-  const DType t =
-      re.dtype() == DType::kDouble ? DType::kComplex128 : DType::kComplex64;
+  const DType t = grad::TypeOf(re) == DType::kDouble ? DType::kComplex128
+                                                     : DType::kComplex64;
   return Build("Complex", {re, im}, {{"Tout", t}});
 }
 
 Output PartOf(const char* op, Output z) {
   if (!z) return z;
   const DType t =
-      z.dtype() == DType::kComplex128 ? DType::kDouble : DType::kFloat;
+      grad::TypeOf(z) == DType::kComplex128 ? DType::kDouble : DType::kFloat;
   return Build(op, {z}, {{"Tout", t}});
 }
 

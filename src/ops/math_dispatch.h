@@ -1,0 +1,41 @@
+// Choosing the instance of a template by the dtype of a node.
+#ifndef SLUICE_OPS_MATH_DISPATCH_H_
+#define SLUICE_OPS_MATH_DISPATCH_H_
+
+#include "exec/kernel.h"
+
+namespace sluice {
+
+// The kernel with state K<T> (see CpuState) for the type in attribute `attr`,
+// one of Ts.
+template <template <typename> class K, typename... Ts>
+KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
+  return [attr, expensive](const Node& n, Kernel* k) -> Status {
+    const DType t = RemoveRef(n.TypeAttr(attr));
+    Status made = NoKernelFor(n, t);
+    ((t == DTypeOf<Ts>() ? (made = CpuState<K<Ts>>(expensive)(n, k), true)
+                         : false) ||
+     ...);
+    return made;
+  };
+}
+
+// Arithmetic on 16-bit floats is done in float: the type to compute in.
+template <typename T>
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<half> {
+  using type = float;
+};
+template <>
+struct Compute<bfloat16> {
+  using type = float;
+};
+template <typename T>
+using ComputeType = typename Compute<T>::type;
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_MATH_DISPATCH_H_

@@ -1,0 +1,308 @@
+// Products of matrices, single and in batches.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "kernels/dnn/matmul.h"
+#include "ops/grad_util.h"
+#include "ops/math_dispatch.h"
+
+namespace sluice {
+namespace {
+
+using dnn::Trans;
+using grad::Conj;
+
+// Multiplications below which a product is over before another thread starts.
+constexpr int64_t kCheapProduct = 16384;
+
+Status Mismatch(const std::string& a, const std::string& b) {
+  return InvalidArgument("matrices: expected inner dimensions that agree, got ",
+                         a, " and ", b);
+}
+
+// True unless the shapes say that few multiplications are needed.
+bool MayBeExpensive(const Node& n) {
+  const PartialShape& out = n.output_shape(0);
+  const PartialShape& a = n.input(0).shape();
+  if (out.num_elements() < 0 || a.num_elements() < 0) return true;
+  const int64_t columns = out.rank() > 0 ? out.dim(out.rank() - 1) : 1;
+  const int64_t work = MultiplyOrNegative(a.num_elements(), columns);
+  return work < 0 || work > kCheapProduct;
+}
+
+// ---- MatMul -----------------------------------------------------------------
+
+Status MatMulShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape a, c.WithRank(0, 2));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape b, c.WithRank(1, 2));
+  const int ta = c.node().BoolAttr("transpose_a") ? 1 : 0;
+  const int tb = c.node().BoolAttr("transpose_b") ? 1 : 0;
+  if (!MergeDim(a.dim(1 - ta), b.dim(tb)).ok())
+    return Mismatch(a.ToString(), b.ToString());
+  c.set_output(0, PartialShape({a.dim(ta), b.dim(1 - tb)}));
+  return OkStatus();
+}
+
+template <typename T>
+class MatMul {
+ public:
+  explicit MatMul(const Node& n)
+      : transpose_a_(n.BoolAttr("transpose_a")),
+        transpose_b_(n.BoolAttr("transpose_b")) {}
+
+  Status Run(KernelContext& ctx) const {
+    const Tensor& a = ctx.input(0);
+    const Tensor& b = ctx.input(1);
+    if (a.rank() != 2 || b.rank() != 2)
+      return InvalidArgument("matrices: expected two of rank 2, got ",
+                             a.shape().ToString(), " and ",
+                             b.shape().ToString());
+    dnn::GemmShape s;
+    s.m = a.dim(transpose_a_ ? 1 : 0);
+    s.k = a.dim(transpose_a_ ? 0 : 1);
+    s.n = b.dim(transpose_b_ ? 0 : 1);
+    if (s.k != b.dim(transpose_b_ ? 1 : 0))
+      return Mismatch(a.shape().ToString(), b.shape().ToString());
+    s.trans_a = transpose_a_ ? Trans::kTranspose : Trans::kNone;
+    s.trans_b = transpose_b_ ? Trans::kTranspose : Trans::kNone;
+    const int64_t dims[] = {s.m, s.n};
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
+    dnn::Gemm<T>(s, a.data<T>(), b.data<T>(), ctx.output(0).data<T>());
+    return OkStatus();
+  }
+
+ private:
+  const bool transpose_a_, transpose_b_;
+};
+
+Status MakeMatMul(const Node& n, Kernel* k) {
+  return CpuStateFor<MatMul, float, double, half, bfloat16, int32_t, int64_t,
+                     uint8_t, uint16_t, uint32_t, uint64_t, complex64,
+                     complex128>("T", MayBeExpensive(n))(n, k);
+}
+
+// The gradients of z = op(a) * op(b), where op is a transposition that also
+// conjugates or not, in terms of products of the same kind.
+using Product = Output (*)(Output a, Output b, bool ta, bool tb);
+
+void ProductGrad(Product multiply, Output a, Output b, Output dz, bool ta,
+                 bool tb, Output* da, Output* db) {
+  *da = ta ? multiply(b, dz, tb, true) : multiply(dz, b, false, !tb);
+  *db = tb ? multiply(dz, a, true, ta) : multiply(a, dz, !ta, false);
+}
+
+Output MultiplyMatrices(Output a, Output b, bool ta, bool tb) {
+  return Build("MatMul", {a, b}, {{"transpose_a", ta}, {"transpose_b", tb}});
+}
+
+Status MatMulGrad(GradContext& c) {
+  Output da, db;
+  ProductGrad(MultiplyMatrices, Conj(c.input(0)), Conj(c.input(1)), c.dy[0],
+              c.op->BoolAttr("transpose_a"), c.op->BoolAttr("transpose_b"), &da,
+              &db);
+  c.grads[0] = da;
+  c.grads[1] = db;
+  return OkStatus();
+}
+
+SLUICE_OP(MatMul)
+    .Input("a: T")
+    .Input("b: T")
+    .Output("product: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr(
+        "T: {bfloat16, half, float, double, int32, int64, uint8, uint16, "
+        "uint32, uint64, complex64, complex128}")
+    .Attr("grad_a: bool = false")
+    .Attr("grad_b: bool = false")
+    .Family("math")
+    .Shape(MatMulShape)
+    .Kernel(MakeMatMul)
+    .Grad(MatMulGrad)
+    .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}})
+    .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
+            {{"transpose_a", true}, {"transpose_b", true}})
+    .Doc("The product of two matrices, each transposed first if asked.");
+
+// ---- Batches ----------------------------------------------------------------
+
+Status BatchMatMulShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape a, c.WithRankAtLeast(0, 2));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape b, c.WithRankAtLeast(1, 2));
+  if (!a.rank_known() || !b.rank_known()) return OkStatus();
+  const bool adj_x = c.node().BoolAttr("adj_x");
+  const bool adj_y = c.node().BoolAttr("adj_y");
+  const int ra = a.rank(), rb = b.rank();
+  if (!MergeDim(a.dim(adj_x ? ra - 2 : ra - 1), b.dim(adj_y ? rb - 1 : rb - 2))
+           .ok())
+    return Mismatch(a.ToString(), b.ToString());
+  const auto batch = [](const PartialShape& s) {
+    return PartialShape(std::span<const int64_t>(
+        s.dims().data(), static_cast<size_t>(s.rank() - 2)));
+  };
+  PartialShape out;
+  if (c.node().op_name() == "BatchMatMul") {
+    SLUICE_ASSIGN_OR_RETURN(out, batch(a).MergeWith(batch(b)));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(out, BroadcastShapes(batch(a), batch(b)));
+  }
+  if (!out.rank_known()) return OkStatus();
+  out.add_dim(a.dim(adj_x ? ra - 1 : ra - 2));
+  out.add_dim(b.dim(adj_y ? rb - 2 : rb - 1));
+  c.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+template <typename T>
+class BatchMatMul {
+ public:
+  explicit BatchMatMul(const Node& n)
+      : adj_x_(n.BoolAttr("adj_x") ? Trans::kAdjoint : Trans::kNone),
+        adj_y_(n.BoolAttr("adj_y") ? Trans::kAdjoint : Trans::kNone),
+        broadcasts_(n.op_name() != "BatchMatMul") {}
+
+  Status Run(KernelContext& ctx) const {
+    const Tensor& x = ctx.input(0);
+    const Tensor& y = ctx.input(1);
+    const std::span<const int64_t> dx = x.shape().dims(), dy = y.shape().dims();
+    if (!broadcasts_ &&
+        (x.rank() != y.rank() || x.rank() < 2 ||
+         !std::equal(dx.begin(), dx.end() - 2, dy.begin(), dy.end() - 2)))
+      return InvalidArgument("matrices: expected equal batch dimensions, got ",
+                             x.shape().ToString(), " and ",
+                             y.shape().ToString());
+    SLUICE_ASSIGN_OR_RETURN(
+        const dnn::BatchMatMulShape s,
+        dnn::BatchMatMulShape::Make(dx.data(), x.rank(), dy.data(), y.rank(),
+                                    adj_x_, adj_y_));
+    Dims dims;
+    for (int i = 0; i < s.rank(); ++i) dims.push_back(s.dim(i));
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                            Shape::Make({dims.data(), dims.size()}));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
+    dnn::BatchMatMul<T>(s, x.data<T>(), y.data<T>(), ctx.output(0).data<T>());
+    return OkStatus();
+  }
+
+ private:
+  const Trans adj_x_, adj_y_;
+  const bool broadcasts_;
+};
+
+Status MakeBatchMatMul(const Node& n, Kernel* k) {
+  return CpuStateFor<BatchMatMul, float, double, half, bfloat16, int16_t,
+                     int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+                     complex64, complex128>("T", MayBeExpensive(n))(n, k);
+}
+
+// Mixed types are multiplied in the type of the result.
+Status MakeBatchMatMulV3(const Node& n, Kernel* k) {
+  if (n.TypeAttr("Ta") != n.TypeAttr("Tout") ||
+      n.TypeAttr("Tb") != n.TypeAttr("Tout"))
+    return NoKernelFor(n, n.TypeAttr("Ta"));
+  return CpuStateFor<BatchMatMul, float, double, half, bfloat16, int16_t,
+                     int32_t, int64_t, complex64, complex128>(
+      "Tout", MayBeExpensive(n))(n, k);
+}
+
+Output MultiplyBatches(Output a, Output b, bool adj_a, bool adj_b) {
+  return Build("BatchMatMulV2", {a, b}, {{"adj_x", adj_a}, {"adj_y", adj_b}});
+}
+
+// `dx`, summed over the batch dimensions along which x was repeated.
+Output SumBatches(Output dx, Output x, Output y) {
+  if (!dx || !x || !y) return Output();
+  const auto batch = [](Output o) {
+    const PartialShape& s = o.shape();
+    if (!s.rank_known() || s.rank() < 2) return PartialShape();
+    return PartialShape(std::span<const int64_t>(
+        s.dims().data(), static_cast<size_t>(s.rank() - 2)));
+  };
+  if (auto axes = grad::BroadcastAxes(batch(x), batch(y))) {
+    if (axes->empty()) return dx;
+    return grad::ReshapeLike(grad::SumAxes(dx, *axes), x);
+  }
+  const auto batch_shape = [](Output o) {
+    return Build("StridedSlice", {grad::ShapeOf(o), IntVector({0}),
+                                  IntVector({-2}), IntVector({1})});
+  };
+  const Output axes =
+      Build("BroadcastGradientArgs", {batch_shape(x), batch_shape(y)});
+  return grad::ReshapeTo(grad::SumOver(dx, axes), grad::ShapeOf(x));
+}
+
+Status BatchMatMulGrad(GradContext& c) {
+  const Output x = c.input(0), y = c.input(1);
+  Output dx, dy;
+  ProductGrad(MultiplyBatches, x, y, c.dy[0], c.op->BoolAttr("adj_x"),
+              c.op->BoolAttr("adj_y"), &dx, &dy);
+  c.grads[0] = SumBatches(dx, x, y);
+  c.grads[1] = SumBatches(dy, y, x);
+  return OkStatus();
+}
+
+OpDefBuilder Batch(const char* name, const char* types) {
+  OpDefBuilder b(name);
+  b.Input("x: T")
+      .Input("y: T")
+      .Output("output: T")
+      .Attr(types)
+      .Attr("adj_x: bool = false")
+      .Attr("adj_y: bool = false")
+      .Attr("grad_x: bool = false")
+      .Attr("grad_y: bool = false")
+      .Family("math")
+      .Shape(BatchMatMulShape)
+      .Kernel(MakeBatchMatMul)
+      .Grad(BatchMatMulGrad)
+      .Sample({{.shape = {2, 2, 3}}, {.shape = {2, 3, 4}}})
+      .Sample({{.shape = {2, 3, 2}}, {.shape = {2, 4, 3}}},
+              {{"adj_x", true}, {"adj_y", true}});
+  return b;
+}
+
+const OpRegistrar kBatches[] = {
+    Batch("BatchMatMul",
+          "T: {bfloat16, half, float, double, int32, int64, complex64, "
+          "complex128}")
+        .Doc("Products of matrices in batches of equal dimensions."),
+    Batch("BatchMatMulV2",
+          "T: {bfloat16, half, float, double, int16, int32, int64, uint8, "
+          "uint16, uint32, uint64, complex64, complex128}")
+        .Sample({{.shape = {3, 1, 2, 3}}, {.shape = {2, 3, 2}}})
+        .Doc("Products of matrices in batches that broadcast."),
+};
+
+SLUICE_OP(BatchMatMulV3)
+    .Input("x: Ta")
+    .Input("y: Tb")
+    .Output("output: Tout")
+    .Attr(
+        "Ta: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, "
+        "complex64, complex128}")
+    .Attr(
+        "Tb: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, "
+        "complex64, complex128}")
+    .Attr(
+        "Tout: {bfloat16, half, float, double, int16, int32, int64, complex64, "
+        "complex128}")
+    .Attr("adj_x: bool = false")
+    .Attr("adj_y: bool = false")
+    .Attr("grad_x: bool = false")
+    .Attr("grad_y: bool = false")
+    .Family("math")
+    .Shape(BatchMatMulShape)
+    .Kernel(MakeBatchMatMulV3)
+    .Grad(BatchMatMulGrad)
+    .Sample({{.shape = {2, 2, 3}, .dtype = DType::kFloat},
+             {.shape = {2, 3, 4}, .dtype = DType::kFloat}},
+            {{"Tout", DType::kFloat}})
+    .Doc("Products of matrices in batches, with the result's type chosen.");
+
+}  // namespace
+}  // namespace sluice
