@@ -1,0 +1,150 @@
+// Sums of many arrays of one shape, and L2Loss.
+#include <vector>
+
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "kernels/simd/reduce.h"
+#include "ops/grad_util.h"
+#include "ops/math_elementwise.h"
+
+namespace sluice {
+namespace {
+
+struct AddNState {
+  simd::BinaryKernel add;
+};
+
+Status RunAddN(KernelContext& ctx) {
+  const simd::BinaryKernel& add = ctx.state<AddNState>().add;
+  const int count = ctx.num_inputs();
+  if (count == 1) {
+    ctx.set_output(0, ctx.TakeInput(0));
+    return OkStatus();
+  }
+  for (int i = 1; i < count; ++i)
+    SLUICE_RETURN_IF_ERROR(RequireEqualShapes(ctx, 0, i));
+  const DType t = ctx.input(0).dtype();
+  const Shape shape = ctx.input(0).shape();
+  const int64_t n = shape.num_elements();
+  const void* first = ctx.input(0).raw();
+  const void* second = ctx.input(1).raw();
+  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, t, shape));
+  void* out = ctx.output(0).raw();
+  add(first, second, out, n);
+  for (int i = 2; i < count; ++i) add(out, ctx.input(i).raw(), out, n);
+  return OkStatus();
+}
+
+Status MakeAddN(const Node& n, Kernel* k) {
+  const DType t = n.TypeAttr("T");
+  auto s = std::make_shared<AddNState>();
+  if (t != DType::kVariant)
+    s->add = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
+  if (!s->add) return NoKernelFor(n, t);
+  k->state = std::move(s);
+  k->run = RunAddN;
+  k->expensive = LooksBig(n);
+  return OkStatus();
+}
+
+Status AddNShape(ShapeContext& c) {
+  PartialShape all = c.input(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(all, all.MergeWith(c.input(i)));
+  }
+  c.set_output(0, std::move(all));
+  return OkStatus();
+}
+
+Status AddNGrad(GradContext& c) {
+  for (Gradient& g : c.grads) g = c.dy[0];
+  return OkStatus();
+}
+
+SLUICE_OP(AddN)
+    .Input("inputs: N * T")
+    .Output("sum: T")
+    .Attr("N: int >= 1")
+    .Attr(
+        "T: {float, double, int32, uint8, int16, int8, complex64, int64, "
+        "qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, "
+        "half, uint32, uint64, variant}")
+    .Family("math")
+    .Commutative()
+    .Shape(AddNShape)
+    .Kernel(MakeAddN)
+    .Grad(AddNGrad)
+    .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}, {.shape = {2, 3}}},
+            {{"N", 3}})
+    .Doc("The elementwise sum of arrays of one shape.");
+
+SLUICE_OP(AccumulateNV2)
+    .Input("inputs: N * T")
+    .Output("sum: T")
+    .Attr("N: int >= 1")
+    .Attr(
+        "T: {float, double, int32, uint8, int16, int8, complex64, int64, "
+        "qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, "
+        "half, uint32, uint64}")
+    .Attr("shape: shape")
+    .Family("math")
+    .Commutative()
+    .Shape(AddNShape)
+    .Kernel(MakeAddN)
+    .Grad(AddNGrad)
+    .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}},
+            {{"N", 2}, {"shape", PartialShape({2, 3})}})
+    .Doc("The elementwise sum of arrays whose shape is declared.");
+
+// ---- L2Loss -----------------------------------------------------------------
+
+template <typename T>
+void Halve(T* x) {
+  *x = T(*x / 2);
+}
+
+Status RunL2Loss(KernelContext& ctx) {
+  const Tensor& t = ctx.input(0);
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, t.dtype(), Shape()));
+  const int64_t dims[] = {t.num_elements()};
+  const bool reduced[] = {true};
+  Tensor& out = ctx.output(0);
+  simd::Reduce(simd::ReduceOp::kSumSquares, t.dtype(), dims, reduced, t.raw(),
+               out.raw());
+  switch (t.dtype()) {
+    case DType::kFloat:
+      Halve(out.data<float>());
+      break;
+    case DType::kDouble:
+      Halve(out.data<double>());
+      break;
+    case DType::kHalf:
+      Halve(out.data<half>());
+      break;
+    case DType::kBfloat16:
+      Halve(out.data<bfloat16>());
+      break;
+    default:
+      return NoKernelFor(ctx.node(), t.dtype());
+  }
+  return OkStatus();
+}
+
+Status L2LossGrad(GradContext& c) {
+  c.grads[0] = grad::Mul(c.input(0), c.dy[0]);
+  return OkStatus();
+}
+
+SLUICE_OP(L2Loss)
+    .Input("t: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Family("math")
+    .Shape(ScalarShape)
+    .Kernel(Cpu(RunL2Loss, /*expensive=*/true))
+    .Grad(L2LossGrad)
+    .Sample({{.shape = {2, 3}}})
+    .Doc("Half the sum of the squares of all elements.");
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,386 @@
+// Two-dimensional convolutions, plain and depthwise, and their gradients.
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "kernels/dnn/conv.h"
+#include "ops/grad_util.h"
+#include "ops/math_dispatch.h"
+#include "ops/nn_window.h"
+
+namespace sluice {
+namespace {
+
+enum class Pass { kForward, kBackwardInput, kBackwardFilter };
+
+// The geometry from the shapes of the image and the filter; -1 where unknown.
+struct Extents {
+  int64_t batch, in_channels, filter_in, out_channels;
+  int64_t in[2], window[2];
+};
+
+Result<Extents> ReadExtents(const WindowAttrs& w, bool depthwise,
+                            const PartialShape& image,
+                            const PartialShape& filter) {
+  Extents e;
+  e.batch = image.dim(0);
+  e.in_channels = image.dim(w.channel());
+  e.in[0] = image.dim(w.height());
+  e.in[1] = image.dim(w.width());
+  e.window[0] = filter.dim(0);
+  e.window[1] = filter.dim(1);
+  e.filter_in = filter.dim(2);
+  e.out_channels = filter.dim(3);
+  if (depthwise) {
+    // [H, W, C, M] is a grouped convolution with one channel a group.
+    if (!MergeDim(e.in_channels, e.filter_in).ok())
+      return InvalidArgument("filter: expected ", e.in_channels,
+                             " channels, as the input has, got ", e.filter_in);
+    e.out_channels = e.filter_in < 0 || e.out_channels < 0
+                         ? -1
+                         : MultiplyOrNegative(e.filter_in, e.out_channels);
+    e.filter_in = 1;
+  } else if (e.in_channels >= 0 && e.filter_in >= 0 &&
+             e.in_channels != e.filter_in &&
+             (e.filter_in == 0 || e.in_channels % e.filter_in != 0)) {
+    return InvalidArgument("filter: expected input channels that divide the ",
+                           e.in_channels, " of the input, got ", e.filter_in);
+  }
+  return e;
+}
+
+bool IsDepthwise(const Node& n) { return n.op_name().starts_with("Depthwise"); }
+
+// ---- Shapes -----------------------------------------------------------------
+
+Status ConvShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape image, c.WithRank(0, 4));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape filter, c.WithRank(1, 4));
+  SLUICE_ASSIGN_OR_RETURN(const Extents e,
+                          ReadExtents(w, IsDepthwise(c.node()), image, filter));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t h,
+                          w.OutputSize(0, e.in[0], e.window[0]));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t wd,
+                          w.OutputSize(1, e.in[1], e.window[1]));
+  c.set_output(0, w.Image(e.batch, h, wd, e.out_channels));
+  return OkStatus();
+}
+
+// The output has the shape that input i holds.
+Status ShapeFromInput(ShapeContext& c, int i) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.InputAsShape(i));
+  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(4)));
+  c.set_output(0, std::move(s));
+  return OkStatus();
+}
+
+Status BackwardInputShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 4).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(2, 4).status());
+  const PartialShape& sizes = c.input(0);
+  if (sizes.rank_known() && sizes.rank() == 1 && sizes.dim(0) == 2) {
+    c.set_output(0, PartialShape::OfRank(4));
+    return OkStatus();
+  }
+  return ShapeFromInput(c, 0);
+}
+
+Status BackwardFilterShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.WithRank(0, 4).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(2, 4).status());
+  return ShapeFromInput(c, 1);
+}
+
+// ---- The kernel -------------------------------------------------------------
+
+template <typename T>
+class Conv2d {
+ public:
+  static Result<std::shared_ptr<Conv2d>> Make(const Node& n) {
+    auto k = std::make_shared<Conv2d>();
+    SLUICE_ASSIGN_OR_RETURN(k->window_, WindowAttrs::Read(n));
+    k->depthwise_ = IsDepthwise(n);
+    const std::string& op = n.op_name();
+    k->pass_ = op.ends_with("BackpropInput")    ? Pass::kBackwardInput
+               : op.ends_with("BackpropFilter") ? Pass::kBackwardFilter
+                                                : Pass::kForward;
+    return k;
+  }
+
+  Status Run(KernelContext& ctx) {
+    switch (pass_) {
+      case Pass::kForward:
+        return Forward(ctx);
+      case Pass::kBackwardInput:
+        return BackwardInput(ctx);
+      case Pass::kBackwardFilter:
+        return BackwardFilter(ctx);
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status Forward(KernelContext& ctx) {
+    const Tensor& in = ctx.input(0);
+    const Tensor& filter = ctx.input(1);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+                            Geometry(in.shape(), filter.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, OutputShape(s));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
+    if (Empty(s, ctx)) return OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
+    return plan->Forward(in.data<T>(), filter.data<T>(),
+                         ctx.output(0).template data<T>());
+  }
+
+  Status BackwardInput(KernelContext& ctx) {
+    const Tensor& filter = ctx.input(1);
+    const Tensor& d_out = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const Shape in,
+                            InputShape(ctx.input(0), filter, d_out));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+                            Geometry(in, filter.shape()));
+    SLUICE_RETURN_IF_ERROR(CheckGradient(s, d_out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
+    if (Empty(s, ctx)) return OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
+    return plan->BackwardData(filter.data<T>(), d_out.data<T>(),
+                              ctx.output(0).template data<T>());
+  }
+
+  Status BackwardFilter(KernelContext& ctx) {
+    const Tensor& in = ctx.input(0);
+    const Tensor& d_out = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const Shape filter,
+                            ReadShape("filter_sizes", ctx.input(1)));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+                            Geometry(in.shape(), filter));
+    SLUICE_RETURN_IF_ERROR(CheckGradient(s, d_out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), filter));
+    if (Empty(s, ctx)) return OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
+    return plan->BackwardFilter(in.data<T>(), d_out.data<T>(),
+                                ctx.output(0).template data<T>());
+  }
+
+  Result<dnn::Conv2dShape> Geometry(const Shape& image,
+                                    const Shape& filter) const {
+    if (image.rank() != 4 || filter.rank() != 4)
+      return InvalidArgument(
+          "convolution: expected an image and a filter of rank 4, got ",
+          image.ToString(), " and ", filter.ToString());
+    SLUICE_ASSIGN_OR_RETURN(const Extents e,
+                            ReadExtents(window_, depthwise_, image, filter));
+    dnn::Conv2dShape s;
+    s.layout = window_.layout;
+    s.batch = e.batch;
+    s.in_channels = e.in_channels;
+    s.filter_in_channels = e.filter_in;
+    s.out_channels = e.out_channels;
+    SLUICE_ASSIGN_OR_RETURN(s.h, window_.Resolve(0, e.in[0], e.window[0]));
+    SLUICE_ASSIGN_OR_RETURN(s.w, window_.Resolve(1, e.in[1], e.window[1]));
+    return s;
+  }
+
+  Result<Shape> OutputShape(const dnn::Conv2dShape& s) const {
+    return window_.Image(s.batch, s.h.out(), s.w.out(), s.out_channels)
+        .ToShape();
+  }
+
+  Status CheckGradient(const dnn::Conv2dShape& s, const Tensor& d_out) const {
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, OutputShape(s));
+    if (d_out.shape() == out) return OkStatus();
+    return InvalidArgument("out_backprop: expected shape ", out.ToString(),
+                           ", that of the convolution, got ",
+                           d_out.shape().ToString());
+  }
+
+  // The shape that a vector of four integers holds.
+  static Result<Shape> ReadShape(const char* what, const Tensor& sizes) {
+    if (sizes.rank() != 1 || sizes.dim(0) != 4)
+      return InvalidArgument(what, ": expected a vector of 4, got shape ",
+                             sizes.shape().ToString());
+    int64_t dims[4];
+    for (int i = 0; i < 4; ++i) dims[i] = sizes.data<int32_t>()[i];
+    return Shape::Make(dims);
+  }
+
+  // Four sizes, or height and width alone.
+  Result<Shape> InputShape(const Tensor& sizes, const Tensor& filter,
+                           const Tensor& d_out) const {
+    if (sizes.rank() != 1 || sizes.dim(0) != 2)
+      return ReadShape("input_sizes", sizes);
+    if (filter.rank() != 4 || d_out.rank() != 4)
+      return InvalidArgument("input_sizes: expected 4 values, got 2");
+    const int32_t* hw = sizes.data<int32_t>();
+    const PartialShape image =
+        window_.Image(d_out.dim(0), hw[0], hw[1], filter.dim(2));
+    return Shape::Make({image.dims().data(), image.dims().size()});
+  }
+
+  // Where nothing is to be multiplied the result is zeros.
+  static bool Empty(const dnn::Conv2dShape& s, KernelContext& ctx) {
+    if (s.in_size() > 0 && s.out_size() > 0 && s.filter_size() > 0)
+      return false;
+    Tensor& out = ctx.output(0);
+    if (out.num_elements() > 0) std::memset(out.raw(), 0, out.bytes());
+    return true;
+  }
+
+  WindowAttrs window_;
+  bool depthwise_;
+  Pass pass_;
+  dnn::Conv2dPlanCache<T> plans_;  // Locks itself.
+};
+
+// ---- Gradients --------------------------------------------------------------
+
+struct ConvFamily {
+  const char *forward, *backward_input, *backward_filter;
+};
+constexpr ConvFamily kPlain = {"Conv2D", "Conv2DBackpropInput",
+                               "Conv2DBackpropFilter"};
+constexpr ConvFamily kDepthwise = {"DepthwiseConv2dNative",
+                                   "DepthwiseConv2dNativeBackpropInput",
+                                   "DepthwiseConv2dNativeBackpropFilter"};
+
+// The attributes that all ops of a family share.
+AttrMap ConvAttrs(const Node& n) {
+  AttrMap attrs;
+  for (const char* name : {"strides", "use_cudnn_on_gpu", "padding",
+                           "explicit_paddings", "data_format", "dilations"})
+    if (const AttrValue* a = n.FindAttr(name)) attrs[name] = *a;
+  return attrs;
+}
+
+template <const ConvFamily& F>
+Status ConvGrad(GradContext& c) {
+  const Output x = c.input(0), w = c.input(1), dy = c.dy[0];
+  const AttrMap attrs = ConvAttrs(*c.op);
+  c.grads[0] = Build(F.backward_input, {grad::ShapeOf(x), w, dy}, attrs);
+  c.grads[1] = Build(F.backward_filter, {x, grad::ShapeOf(w), dy}, attrs);
+  return OkStatus();
+}
+
+template <const ConvFamily& F>
+Status BackwardInputGrad(GradContext& c) {
+  const Output w = c.input(1), d_out = c.input(2), ddx = c.dy[0];
+  const AttrMap attrs = ConvAttrs(*c.op);
+  c.grads[1] = Build(F.backward_filter, {ddx, grad::ShapeOf(w), d_out}, attrs);
+  c.grads[2] = Build(F.forward, {ddx, w}, attrs);
+  return OkStatus();
+}
+
+template <const ConvFamily& F>
+Status BackwardFilterGrad(GradContext& c) {
+  const Output x = c.input(0), d_out = c.input(2), ddw = c.dy[0];
+  const AttrMap attrs = ConvAttrs(*c.op);
+  c.grads[0] = Build(F.backward_input, {grad::ShapeOf(x), ddw, d_out}, attrs);
+  c.grads[2] = Build(F.forward, {x, ddw}, attrs);
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+void AddAttrs(OpDefBuilder& b, const char* types, bool cudnn) {
+  b.Attr(types).Attr("strides: list(int)");
+  if (cudnn) b.Attr("use_cudnn_on_gpu: bool = true");
+  b.Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("dilations: list(int) = [1, 1, 1, 1]")
+      .Family("nn");
+}
+
+const AttrMap& SampleAttrs() {
+  static const AttrMap* attrs = new AttrMap{
+      {"strides", AttrValue::Ints{1, 2, 2, 1}}, {"padding", "SAME"}};
+  return *attrs;
+}
+
+constexpr char kTypes[] = "T: {half, bfloat16, float, double, int32}";
+constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
+
+OpDefBuilder ConvOp(const char* name, const char* types, bool cudnn) {
+  OpDefBuilder b(name);
+  b.Input("input: T").Input("filter: T").Output("output: T");
+  AddAttrs(b, types, cudnn);
+  b.Shape(ConvShape).Kernel(
+      CpuStateFor<Conv2d, float, half, bfloat16, double, int32_t>(
+          "T", /*expensive=*/true));
+  return b;
+}
+
+OpDefBuilder BackwardInputOp(const char* name, const char* types, bool cudnn) {
+  OpDefBuilder b(name);
+  b.Input("input_sizes: int32")
+      .Input("filter: T")
+      .Input("out_backprop: T")
+      .Output("output: T");
+  AddAttrs(b, types, cudnn);
+  b.Shape(BackwardInputShape)
+      .Kernel(CpuStateFor<Conv2d, float, half, bfloat16, double, int32_t>(
+          "T", /*expensive=*/true));
+  return b;
+}
+
+OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
+  OpDefBuilder b(name);
+  b.Input("input: T")
+      .Input("filter_sizes: int32")
+      .Input("out_backprop: T")
+      .Output("output: T");
+  AddAttrs(b, kFloatTypes, cudnn);
+  b.Shape(BackwardFilterShape)
+      .Kernel(CpuStateFor<Conv2d, float, half, bfloat16, double>(
+          "T", /*expensive=*/true));
+  return b;
+}
+
+const OpRegistrar kConvolutions[] = {
+    ConvOp("Conv2D", kTypes, true)
+        .Grad(ConvGrad<kPlain>)
+        .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 3}}},
+                SampleAttrs())
+        .Doc("The convolution of images with a filter."),
+    BackwardInputOp("Conv2DBackpropInput", kTypes, true)
+        .Grad(BackwardInputGrad<kPlain>)
+        .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
+                 {.shape = {3, 3, 2, 3}},
+                 {.shape = {2, 3, 3, 3}}},
+                SampleAttrs())
+        .Doc("The gradient of a convolution with respect to its input."),
+    BackwardFilterOp("Conv2DBackpropFilter", true)
+        .Grad(BackwardFilterGrad<kPlain>)
+        .Sample({{.shape = {2, 5, 5, 2}},
+                 {.shape = {4}, .values = {3, 3, 2, 3}},
+                 {.shape = {2, 3, 3, 3}}},
+                SampleAttrs())
+        .Doc("The gradient of a convolution with respect to its filter."),
+    ConvOp("DepthwiseConv2dNative", kFloatTypes, false)
+        .Grad(ConvGrad<kDepthwise>)
+        .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}},
+                SampleAttrs())
+        .Doc("Convolves each channel with filters of its own."),
+    BackwardInputOp("DepthwiseConv2dNativeBackpropInput", kFloatTypes, false)
+        .Grad(BackwardInputGrad<kDepthwise>)
+        .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
+                 {.shape = {3, 3, 2, 2}},
+                 {.shape = {2, 3, 3, 4}}},
+                SampleAttrs())
+        .Doc("The gradient of a depthwise convolution for its input."),
+    BackwardFilterOp("DepthwiseConv2dNativeBackpropFilter", false)
+        .Grad(BackwardFilterGrad<kDepthwise>)
+        .Sample({{.shape = {2, 5, 5, 2}},
+                 {.shape = {4}, .values = {3, 3, 2, 2}},
+                 {.shape = {2, 3, 3, 4}}},
+                SampleAttrs())
+        .Doc("The gradient of a depthwise convolution for its filter."),
+};
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,530 @@
+// Pooling over windows of images, and its gradients.
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "kernels/dnn/pool.h"
+#include "ops/grad_util.h"
+#include "ops/math_dispatch.h"
+#include "ops/nn_window.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kRealTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
+    "half, uint32, uint64}";
+
+// ---- Shapes -----------------------------------------------------------------
+
+Status PooledShape(ShapeContext& c, const WindowAttrs& w) {
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t h,
+                          w.OutputSize(0, in.dim(w.height()), w.window[0]));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t wd,
+                          w.OutputSize(1, in.dim(w.width()), w.window[1]));
+  c.set_all_outputs(w.Image(in.dim(0), h, wd, in.dim(w.channel())));
+  return OkStatus();
+}
+
+Status PoolShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  return PooledShape(c, w);
+}
+
+std::vector<int64_t> ListOf(const Tensor& t) {
+  return {t.data<int32_t>(), t.data<int32_t>() + t.num_elements()};
+}
+
+Status PoolV2Shape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(WindowAttrs w, WindowAttrs::Read(c.node()));
+  const Tensor* ksize = c.constant(1);
+  const Tensor* strides = c.constant(2);
+  if (ksize == nullptr || strides == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
+    c.set_output(0, w.Image(in.dim(0), -1, -1, in.dim(w.channel())));
+    return OkStatus();
+  }
+  SLUICE_RETURN_IF_ERROR(w.SetPooling(ListOf(*ksize), ListOf(*strides)));
+  return PooledShape(c, w);
+}
+
+// MaxPoolGrad: the shape of the image. MaxPoolGradGrad: of the pooled one.
+Status ImageShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
+  c.set_output(0, in);
+  return OkStatus();
+}
+
+Status GradGradShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.WithRank(1, 4));
+  c.set_output(0, std::move(s));
+  return OkStatus();
+}
+
+Status ShapeFromSizes(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.InputAsShape(0));
+  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(4)));
+  c.set_output(0, std::move(s));
+  return OkStatus();
+}
+
+// ---- Kernels ----------------------------------------------------------------
+
+Result<dnn::Pool2dShape> Geometry(const WindowAttrs& w, const Shape& image) {
+  if (image.rank() != 4)
+    return InvalidArgument("pooling: expected an image of rank 4, got shape ",
+                           image.ToString());
+  dnn::Pool2dShape s;
+  s.layout = w.layout;
+  s.batch = image.dim(0);
+  s.channels = image.dim(w.channel());
+  SLUICE_ASSIGN_OR_RETURN(s.h,
+                          w.Resolve(0, image.dim(w.height()), w.window[0]));
+  SLUICE_ASSIGN_OR_RETURN(s.w, w.Resolve(1, image.dim(w.width()), w.window[1]));
+  SLUICE_RETURN_IF_ERROR(Validate(s));
+  return s;
+}
+
+Result<Shape> PooledShape(const WindowAttrs& w, const dnn::Pool2dShape& s) {
+  return w.Image(s.batch, s.h.out(), s.w.out(), s.channels).ToShape();
+}
+
+Status RequireShape(const char* what, const Tensor& t, const Shape& expected) {
+  if (t.shape() == expected) return OkStatus();
+  return InvalidArgument(what, ": expected shape ", expected.ToString(),
+                         ", got ", t.shape().ToString());
+}
+
+// Zeros where no window covers anything.
+bool Empty(const dnn::Pool2dShape& s, Tensor& out) {
+  if (s.in_size() > 0 && s.out_size() > 0) return false;
+  if (out.num_elements() > 0) std::memset(out.raw(), 0, out.bytes());
+  return true;
+}
+
+// What all pooling kernels keep. Immutable.
+struct PoolBase {
+  template <typename K>
+  static Result<std::shared_ptr<K>> MakeOf(const Node& n) {
+    auto k = std::make_shared<K>();
+    SLUICE_ASSIGN_OR_RETURN(k->window, WindowAttrs::Read(n));
+    k->include_batch = n.BoolAttr("include_batch_in_index");
+    return k;
+  }
+  WindowAttrs window;
+  bool include_batch = false;
+};
+
+template <typename T>
+struct MaxPool : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<MaxPool>(n); }
+  Status Run(KernelContext& ctx) const {
+    WindowAttrs w = window;
+    if (ctx.num_inputs() == 3)
+      SLUICE_RETURN_IF_ERROR(
+          w.SetPooling(ListOf(ctx.input(1)), ListOf(ctx.input(2))));
+    const Tensor& in = ctx.input(0);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s, Geometry(w, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(w, s));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
+    if (!Empty(s, ctx.output(0)))
+      dnn::MaxPool<T>(s, in.data<T>(), ctx.output(0).template data<T>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct MaxPoolGrad : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<MaxPoolGrad>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& in = ctx.input(0);
+    const Tensor& dy = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+                            Geometry(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
+    if (!Empty(s, ctx.output(0)))
+      dnn::MaxPoolGrad<T>(s, in.data<T>(), dy.data<T>(),
+                          ctx.output(0).template data<T>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct MaxPoolGradGrad : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<MaxPoolGradGrad>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& in = ctx.input(0);
+    const Tensor& ddx = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+                            Geometry(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", ddx, in.shape()));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
+    if (!Empty(s, ctx.output(0)))
+      dnn::MaxPoolGradGrad<T>(s, in.data<T>(), ddx.data<T>(),
+                              ctx.output(0).template data<T>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct AvgPool : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<AvgPool>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& in = ctx.input(0);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+                            Geometry(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
+    if (!Empty(s, ctx.output(0)))
+      dnn::AvgPool<T>(s, in.data<T>(), ctx.output(0).template data<T>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct AvgPoolGrad : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<AvgPoolGrad>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& sizes = ctx.input(0);
+    const Tensor& dy = ctx.input(1);
+    if (sizes.rank() != 1 || sizes.dim(0) != 4)
+      return InvalidArgument(
+          "orig_input_shape: expected a vector of 4, got shape ",
+          sizes.shape().ToString());
+    SLUICE_ASSIGN_OR_RETURN(const Shape in, Shape::Make(ListOf(sizes)));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s, Geometry(window, in));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
+    if (!Empty(s, ctx.output(0)))
+      dnn::AvgPoolGrad<T>(s, dy.data<T>(), ctx.output(0).template data<T>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct MaxPoolWithArgmax : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<MaxPoolWithArgmax>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& in = ctx.input(0);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+                            Geometry(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    const DType index = ctx.node().output_type(1);
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index, out));
+    const bool empty = Empty(s, ctx.output(0));
+    if (empty && Empty(s, ctx.output(1))) return OkStatus();
+    T* largest = ctx.output(0).template data<T>();
+    if (index == DType::kInt32)
+      dnn::MaxPoolWithArgmax<T, int32_t>(
+          s, include_batch, in.data<T>(), largest,
+          ctx.output(1).template data<int32_t>());
+    else
+      dnn::MaxPoolWithArgmax<T, int64_t>(
+          s, include_batch, in.data<T>(), largest,
+          ctx.output(1).template data<int64_t>());
+    return OkStatus();
+  }
+};
+
+template <typename T>
+struct MaxPoolGradWithArgmax : PoolBase {
+  static auto Make(const Node& n) { return MakeOf<MaxPoolGradWithArgmax>(n); }
+  Status Run(KernelContext& ctx) const {
+    const Tensor& in = ctx.input(0);
+    const Tensor& dy = ctx.input(1);
+    const Tensor& argmax = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+                            Geometry(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
+    SLUICE_RETURN_IF_ERROR(RequireShape("argmax", argmax, out));
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
+                            Tensor::Zeros(DTypeOf<T>(), in.shape()));
+    T* dx = ctx.output(0).template data<T>();
+    const int64_t images = include_batch ? 1 : s.batch;
+    if (images == 0 || dy.num_elements() == 0) return OkStatus();
+    const int64_t image = in.num_elements() / images;
+    const int64_t per_image = dy.num_elements() / images;
+    const T* from = dy.data<T>();
+    for (int64_t i = 0; i < dy.num_elements(); ++i) {
+      const int64_t at = argmax.dtype() == DType::kInt32
+                             ? argmax.data<int32_t>()[i]
+                             : argmax.data<int64_t>()[i];
+      if (at < 0 || at >= image)
+        return InvalidArgument("argmax: expected an index in [0, ", image,
+                               "), got ", at);
+      T& to = dx[i / per_image * image + at];
+      to = static_cast<T>(static_cast<ComputeType<T>>(to) +
+                          static_cast<ComputeType<T>>(from[i]));
+    }
+    return OkStatus();
+  }
+};
+
+// ---- Gradients --------------------------------------------------------------
+
+AttrMap PoolAttrs(const Node& n) {
+  AttrMap attrs;
+  for (const char* name :
+       {"ksize", "strides", "padding", "explicit_paddings", "data_format"})
+    if (const AttrValue* a = n.FindAttr(name)) attrs[name] = *a;
+  return attrs;
+}
+
+Status MaxPoolGradient(GradContext& c) {
+  c.grads[0] = Build("MaxPoolGrad", {c.input(0), c.output(0), c.dy[0]},
+                     PoolAttrs(*c.op));
+  return OkStatus();
+}
+
+Status MaxPoolV2Gradient(GradContext& c) {
+  const std::optional<Tensor> ksize = ConstantValue(c.input(1));
+  const std::optional<Tensor> strides = ConstantValue(c.input(2));
+  if (!ksize.has_value() || !strides.has_value())
+    return Unimplemented(
+        "gradient of MaxPoolV2: expected a constant ksize and strides");
+  AttrMap attrs = PoolAttrs(*c.op);
+  attrs["ksize"] = ListOf(*ksize);
+  attrs["strides"] = ListOf(*strides);
+  c.grads[0] = Build("MaxPoolGrad", {c.input(0), c.output(0), c.dy[0]}, attrs);
+  return OkStatus();
+}
+
+Status MaxPoolGradGradient(GradContext& c) {
+  AttrMap attrs = PoolAttrs(*c.op);
+  attrs.erase("explicit_paddings");
+  c.grads[0] = grad::ZerosLike(c.input(0));
+  c.grads[1] = grad::ZerosLike(c.input(1));
+  c.grads[2] =
+      Build("MaxPoolGradGrad", {c.input(0), c.input(1), c.dy[0]}, attrs);
+  return OkStatus();
+}
+
+Status MaxPoolGradGradGradient(GradContext& c) {
+  c.grads[0] = grad::ZerosLike(c.input(0));
+  c.grads[1] = grad::ZerosLike(c.input(1));
+  c.grads[2] =
+      Build("MaxPoolGrad", {c.input(0), c.input(1), c.dy[0]}, PoolAttrs(*c.op));
+  return OkStatus();
+}
+
+Status MaxPoolWithArgmaxGradient(GradContext& c) {
+  AttrMap attrs = PoolAttrs(*c.op);
+  attrs["include_batch_in_index"] = c.op->BoolAttr("include_batch_in_index");
+  c.grads[0] = Build("MaxPoolGradWithArgmax",
+                     {c.input(0), c.dy[0], Output(c.op, 1)}, attrs);
+  return OkStatus();
+}
+
+Status AvgPoolGradient(GradContext& c) {
+  c.grads[0] = Build("AvgPoolGrad", {grad::ShapeOf(c.input(0)), c.dy[0]},
+                     PoolAttrs(*c.op));
+  return OkStatus();
+}
+
+Status AvgPoolGradGradient(GradContext& c) {
+  c.grads[1] = Build("AvgPool", {c.dy[0]}, PoolAttrs(*c.op));
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
+constexpr char kExplicitPadding[] = "padding: {'SAME', 'VALID', 'EXPLICIT'}";
+constexpr char kFormats[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
+
+void AddWindow(OpDefBuilder& b) {
+  b.Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Family("nn");
+}
+
+AttrMap SampleAttrs() {
+  return {{"ksize", AttrValue::Ints{1, 2, 2, 1}},
+          {"strides", AttrValue::Ints{1, 2, 2, 1}},
+          {"padding", "SAME"}};
+}
+
+OpDefBuilder MaxPoolOp() {
+  OpDefBuilder b("MaxPool");
+  b.Input("input: T").Output("output: T");
+  AddWindow(b);
+  b.Attr(kExplicitPadding)
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
+      .Attr(
+          "T: {half, bfloat16, float, double, int32, int64, uint8, int16, "
+          "int8, uint16, qint8} = DT_FLOAT")
+      .Shape(PoolShape)
+      .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
+                          int64_t, uint8_t, int16_t, int8_t, uint16_t>(
+          "T", /*expensive=*/true))
+      .Grad(MaxPoolGradient)
+      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Doc("The largest element of each window of images.");
+  return b;
+}
+
+OpDefBuilder MaxPoolV2Op() {
+  OpDefBuilder b("MaxPoolV2");
+  b.Input("input: T")
+      .Input("ksize: int32")
+      .Input("strides: int32")
+      .Output("output: T")
+      .Attr(
+          "T: {half, bfloat16, float, double, int32, int64, uint8, int16, "
+          "int8, uint16, qint8} = DT_FLOAT")
+      .Attr(kPadding)
+      .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
+      .Family("nn")
+      .Shape(PoolV2Shape)
+      .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
+                          int64_t, uint8_t, int16_t, int8_t, uint16_t>(
+          "T", /*expensive=*/true))
+      .Grad(MaxPoolV2Gradient)
+      .Sample({{.shape = {2, 5, 5, 2}},
+               {.shape = {4}, .values = {1, 2, 2, 1}},
+               {.shape = {4}, .values = {1, 2, 2, 1}}},
+              {{"padding", "SAME"}})
+      .Doc("MaxPool with the window given at run time.");
+  return b;
+}
+
+OpDefBuilder MaxPoolGradOp() {
+  OpDefBuilder b("MaxPoolGrad");
+  b.Input("orig_input: T")
+      .Input("orig_output: T")
+      .Input("grad: T")
+      .Output("output: T");
+  AddWindow(b);
+  b.Attr(kExplicitPadding)
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr(kFormats)
+      .Attr(
+          "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, "
+          "uint16, half, uint32, uint64} = DT_FLOAT")
+      .Shape(ImageShape)
+      .Kernel(CpuStateFor<MaxPoolGrad, float, double, half, bfloat16>(
+          "T", /*expensive=*/true))
+      .Grad(MaxPoolGradGradient)
+      .Sample({{.shape = {2, 5, 5, 2}},
+               {.shape = {2, 3, 3, 2}},
+               {.shape = {2, 3, 3, 2}}},
+              SampleAttrs())
+      .Doc("The gradient of MaxPool: to the first largest of each window.");
+  return b;
+}
+
+OpDefBuilder MaxPoolGradGradOp() {
+  OpDefBuilder b("MaxPoolGradGrad");
+  b.Input("orig_input: T")
+      .Input("orig_output: T")
+      .Input("grad: T")
+      .Output("output: T");
+  AddWindow(b);
+  b.Attr(kPadding)
+      .Attr(kFormats)
+      .Attr(kRealTypes)
+      .Shape(GradGradShape)
+      .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16>(
+          "T", /*expensive=*/true))
+      .Grad(MaxPoolGradGradGradient)
+      .Sample({{.shape = {2, 5, 5, 2}},
+               {.shape = {2, 3, 3, 2}},
+               {.shape = {2, 5, 5, 2}}},
+              SampleAttrs())
+      .Doc("The second-order gradient of MaxPool.");
+  return b;
+}
+
+OpDefBuilder AvgPoolOp() {
+  OpDefBuilder b("AvgPool");
+  b.Input("value: T").Output("output: T");
+  AddWindow(b);
+  b.Attr(kPadding)
+      .Attr(kFormats)
+      .Attr("T: {half, bfloat16, float, double}")
+      .Shape(PoolShape)
+      .Kernel(CpuStateFor<AvgPool, float, double, half, bfloat16>(
+          "T", /*expensive=*/true))
+      .Grad(AvgPoolGradient)
+      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Doc("The mean of each window of images, padding not counted.");
+  return b;
+}
+
+OpDefBuilder AvgPoolGradOp() {
+  OpDefBuilder b("AvgPoolGrad");
+  b.Input("orig_input_shape: int32").Input("grad: T").Output("output: T");
+  AddWindow(b);
+  b.Attr(kPadding)
+      .Attr(kFormats)
+      .Attr("T: {half, bfloat16, float, double}")
+      .Shape(ShapeFromSizes)
+      .Kernel(CpuStateFor<AvgPoolGrad, float, double, half, bfloat16>(
+          "T", /*expensive=*/true))
+      .Grad(AvgPoolGradGradient)
+      .Sample({{.shape = {4}, .values = {2, 5, 5, 2}}, {.shape = {2, 3, 3, 2}}},
+              SampleAttrs())
+      .Doc("The gradient of AvgPool.");
+  return b;
+}
+
+OpDefBuilder MaxPoolWithArgmaxOp() {
+  OpDefBuilder b("MaxPoolWithArgmax");
+  b.Input("input: T").Output("output: T").Output("argmax: Targmax");
+  AddWindow(b);
+  b.Attr("Targmax: {int32, int64} = DT_INT64")
+      .Attr(kPadding)
+      .Attr("include_batch_in_index: bool = false")
+      .Attr(kRealTypes)
+      .Shape(PoolShape)
+      .Kernel(CpuStateFor<MaxPoolWithArgmax, float, double, half, bfloat16,
+                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
+          "T", /*expensive=*/true))
+      .Grad(MaxPoolWithArgmaxGradient)
+      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Doc("MaxPool, and where in the image each largest element was.");
+  return b;
+}
+
+OpDefBuilder MaxPoolGradWithArgmaxOp() {
+  OpDefBuilder b("MaxPoolGradWithArgmax");
+  b.Input("input: T")
+      .Input("grad: T")
+      .Input("argmax: Targmax")
+      .Output("output: T");
+  AddWindow(b);
+  b.Attr(kPadding)
+      .Attr("include_batch_in_index: bool = false")
+      .Attr("Targmax: {int32, int64}")
+      .Attr(kRealTypes)
+      .Shape(ImageShape)
+      .Kernel(CpuStateFor<MaxPoolGradWithArgmax, float, double, half, bfloat16,
+                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
+          "T", /*expensive=*/true))
+      .NoGradient("TensorFlow defines none")
+      .Sample({{.shape = {1, 4, 4, 1}},
+               {.shape = {1, 2, 2, 1}},
+               {.shape = {1, 2, 2, 1}, .values = {0, 3, 9, 10}}},
+              SampleAttrs())
+      .Doc("The gradient of MaxPoolWithArgmax.");
+  return b;
+}
+
+const OpRegistrar kPools[] = {MaxPoolOp(),           MaxPoolV2Op(),
+                              MaxPoolGradOp(),       MaxPoolGradGradOp(),
+                              AvgPoolOp(),           AvgPoolGradOp(),
+                              MaxPoolWithArgmaxOp(), MaxPoolGradWithArgmaxOp()};
+
+}  // namespace
+}  // namespace sluice
