@@ -24,7 +24,13 @@ function(sluice_test name)
     sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
     GTest::gmock GTest::gtest GTest::gtest_main)
   # What is tested is optimised; the tests themselves had better compile fast.
-  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${SLUICE_SANITIZE}>,-O0,-O1>)
+  # Strict aliasing stays, since headers of ours are compiled into them too.
+  if(SLUICE_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${name} PRIVATE
+      -O1 -fstrict-aliasing -fschedule-insns2)
+  endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS fast TIMEOUT 600
