@@ -1,0 +1,440 @@
+#include "kernels/simd/move.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace sluice::simd {
+namespace {
+
+// Elements per thread below which starting one costs more than it saves.
+constexpr int64_t kGrain = 32768;
+// Side of the squares in which a transposition goes: as many cache lines of
+// either side stay in the first-level cache.
+constexpr int64_t kSquare = 16;
+
+struct Bytes16 {
+  uint64_t lo, hi;
+};
+
+struct Loop {
+  int64_t dim;
+  int64_t in;   // Stride.
+  int64_t out;  // Stride.
+};
+
+// The loops of a copy, outermost first, merged; rank >= 1.
+struct Nest {
+  int rank = 0;
+  Loop loops[kMaxCopyRank];
+
+  // Drops loops of one, orders by output stride, joins what is contiguous.
+  void Simplify() {
+    int kept = 0;
+    for (int i = 0; i < rank; ++i)
+      if (loops[i].dim != 1) loops[kept++] = loops[i];
+    rank = kept;
+    // Outermost first unless the caller's order is as good: stable.
+    std::stable_sort(loops, loops + rank, [](const Loop& a, const Loop& b) {
+      return std::abs(a.out) > std::abs(b.out);
+    });
+    int merged = 0;
+    for (int i = 0; i < rank; ++i) {
+      Loop& last = loops[std::max(0, merged - 1)];
+      const Loop& next = loops[i];
+      if (merged > 0 && last.in == next.in * next.dim &&
+          last.out == next.out * next.dim) {
+        last = {last.dim * next.dim, next.in, next.out};
+      } else {
+        loops[merged++] = next;
+      }
+    }
+    rank = merged;
+    if (rank == 0) loops[rank++] = {1, 1, 1};
+  }
+
+  // The product of the first `n` dimensions.
+  int64_t Count(int n) const {
+    int64_t count = 1;
+    for (int i = 0; i < n; ++i) count *= loops[i].dim;
+    return count;
+  }
+};
+
+// Calls fn(input offset, output offset) for [begin, end) of the indices over
+// the first `depth` loops.
+template <class F>
+void Walk(const Nest& nest, int depth, int64_t begin, int64_t end, F fn) {
+  int64_t index[kMaxCopyRank] = {};
+  int64_t in = 0;
+  int64_t out = 0;
+  int64_t rest = begin;
+  for (int i = depth - 1; i >= 0; --i) {
+    const Loop& l = nest.loops[i];
+    index[i] = rest % l.dim;
+    rest /= l.dim;
+    in += index[i] * l.in;
+    out += index[i] * l.out;
+  }
+  for (int64_t k = begin; k < end; ++k) {
+    fn(in, out);
+    for (int i = depth - 1; i >= 0; --i) {
+      const Loop& l = nest.loops[i];
+      in += l.in;
+      out += l.out;
+      if (++index[i] < l.dim) break;
+      in -= l.dim * l.in;
+      out -= l.dim * l.out;
+      index[i] = 0;
+    }
+  }
+}
+
+template <class T>
+void CopyLine(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+              int64_t n) {
+  if (in_stride == 1 && out_stride == 1) {
+    if (n >= 16) {
+      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    } else {
+      for (int64_t i = 0; i < n; ++i) out[i] = in[i];
+    }
+  } else if (in_stride == 0 && out_stride == 1) {
+    std::fill_n(out, n, *in);
+  } else if (out_stride == 1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[i * in_stride];
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i * out_stride] = in[i * in_stride];
+  }
+}
+
+// The output advances along `a` (its stride there is 1), the input along `b`.
+template <class T>
+void CopySquares(const T* in, T* out, const Loop& a, const Loop& b) {
+  for (int64_t i = 0; i < b.dim; i += kSquare) {
+    const int64_t rows = std::min(kSquare, b.dim - i);
+    for (int64_t j = 0; j < a.dim; j += kSquare) {
+      const int64_t columns = std::min(kSquare, a.dim - j);
+      const T* from = in + i * b.in + j * a.in;
+      T* to = out + i * b.out + j * a.out;
+      if (rows == kSquare && columns == kSquare) {
+        // Read along the input, then write along the output.
+        T square[kSquare][kSquare];
+        for (int64_t c = 0; c < kSquare; ++c)
+          for (int64_t r = 0; r < kSquare; ++r)
+            square[r][c] = from[c * a.in + r];
+        for (int64_t r = 0; r < kSquare; ++r)
+          std::memcpy(to + r * b.out, square[r], sizeof(square[r]));
+      } else {
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < columns; ++c)
+            to[r * b.out + c] = from[r + c * a.in];
+      }
+    }
+  }
+}
+
+template <class T>
+void Run(Nest nest, const void* pin, void* pout) {
+  const T* in = static_cast<const T*>(pin);
+  T* out = static_cast<T*>(pout);
+  const Loop inner = nest.loops[nest.rank - 1];
+  int partner = -1;
+  if (inner.out == 1 && inner.in != 1 && inner.in != 0) {
+    for (int i = 0; i + 1 < nest.rank; ++i)
+      if (nest.loops[i].in == 1) partner = i;
+  }
+  if (partner >= 0 && inner.dim >= 4 && nest.loops[partner].dim >= 4) {
+    // The partner becomes the second innermost; its squares are the work.
+    const Loop across = nest.loops[partner];
+    std::rotate(nest.loops + partner, nest.loops + partner + 1,
+                nest.loops + nest.rank - 1);
+    const int depth = nest.rank - 2;
+    const int64_t strips = (across.dim + kSquare - 1) / kSquare;
+    const int64_t grain = std::max<int64_t>(1, kGrain / (inner.dim * kSquare));
+    ParallelFor(
+        nest.Count(depth) * strips, grain, [&](int64_t begin, int64_t end) {
+          while (begin < end) {
+            const int64_t outer = begin / strips;
+            const int64_t first = begin % strips;
+            const int64_t count = std::min(strips - first, end - begin);
+            const int64_t row = first * kSquare;
+            const Loop part = {std::min(count * kSquare, across.dim - row), 1,
+                               across.out};
+            Walk(nest, depth, outer, outer + 1, [&](int64_t i, int64_t o) {
+              CopySquares(in + i + row, out + o + row * across.out, inner,
+                          part);
+            });
+            begin += count;
+          }
+        });
+    return;
+  }
+  const int depth = nest.rank - 1;
+  const int64_t lines = nest.Count(depth);
+  if (lines == 1) {
+    ParallelFor(inner.dim, kGrain, [&](int64_t begin, int64_t end) {
+      CopyLine(in + begin * inner.in, inner.in, out + begin * inner.out,
+               inner.out, end - begin);
+    });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kGrain / inner.dim);
+  ParallelFor(lines, grain, [&](int64_t begin, int64_t end) {
+    Walk(nest, depth, begin, end, [&](int64_t i, int64_t o) {
+      CopyLine(in + i, inner.in, out + o, inner.out, inner.dim);
+    });
+  });
+}
+
+bool RunNest(size_t element_size, Nest& nest, const void* in, void* out) {
+  for (int i = 0; i < nest.rank; ++i)
+    if (nest.loops[i].dim == 0) return true;
+  nest.Simplify();
+  switch (element_size) {
+    case 1:
+      Run<uint8_t>(nest, in, out);
+      return true;
+    case 2:
+      Run<uint16_t>(nest, in, out);
+      return true;
+    case 4:
+      Run<uint32_t>(nest, in, out);
+      return true;
+    case 8:
+      Run<uint64_t>(nest, in, out);
+      return true;
+    case 16:
+      Run<Bytes16>(nest, in, out);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Strides of a dense array.
+void DenseStrides(absl::Span<const int64_t> shape, int64_t* strides) {
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+}
+
+// The box within an array as a nest; `at` is the offset of its first corner.
+bool BoxNest(absl::Span<const int64_t> shape, absl::Span<const int64_t> begin,
+             absl::Span<const int64_t> steps, absl::Span<const int64_t> dims,
+             bool box_is_input, Nest* nest, int64_t* at) {
+  if (shape.size() > kMaxCopyRank) return false;
+  int64_t whole[kMaxCopyRank];
+  int64_t dense[kMaxCopyRank];
+  DenseStrides(shape, whole);
+  DenseStrides(dims, dense);
+  *at = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    *at += begin[i] * whole[i];
+    const int64_t box = steps[i] * whole[i];
+    nest->loops[nest->rank++] = box_is_input ? Loop{dims[i], box, dense[i]}
+                                             : Loop{dims[i], dense[i], box};
+  }
+  return true;
+}
+
+template <class T>
+void FillWith(const void* value, void* pout, int64_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof(T));
+  T* out = static_cast<T*>(pout);
+  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    std::fill(out + begin, out + end, v);
+  });
+}
+
+template <class I>
+int64_t Gather(int64_t row_bytes, const I* indices, int64_t n, int64_t in_rows,
+               const void* in, void* out) {
+  std::atomic<int64_t> bad{-1};
+  const int64_t grain =
+      std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(1, row_bytes));
+  ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+    const char* from = static_cast<const char*>(in);
+    char* to = static_cast<char*>(out) + begin * row_bytes;
+    const size_t bytes = static_cast<size_t>(row_bytes);
+    for (int64_t i = begin; i < end; ++i, to += row_bytes) {
+      const int64_t row = static_cast<int64_t>(indices[i]);
+      if (row < 0 || row >= in_rows) {
+        bad.store(i, std::memory_order_relaxed);
+        if (bytes > 0) std::memset(to, 0, bytes);
+      } else if (bytes == 4) {
+        std::memcpy(to, from + row * 4, 4);
+      } else if (bytes > 0) {
+        std::memcpy(to, from + row * row_bytes, bytes);
+      }
+    }
+  });
+  return bad.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool StridedCopy(size_t element_size, absl::Span<const int64_t> dims,
+                 const void* in, absl::Span<const int64_t> in_strides,
+                 void* out, absl::Span<const int64_t> out_strides) {
+  if (dims.size() > kMaxCopyRank) return false;
+  Nest nest;
+  for (size_t i = 0; i < dims.size(); ++i)
+    nest.loops[nest.rank++] = {dims[i], in_strides[i], out_strides[i]};
+  return RunNest(element_size, nest, in, out);
+}
+
+bool Transpose(size_t element_size, absl::Span<const int64_t> shape,
+               absl::Span<const int> perm, const void* in, void* out) {
+  if (shape.size() > kMaxCopyRank || perm.size() != shape.size()) return false;
+  int64_t strides[kMaxCopyRank];
+  DenseStrides(shape, strides);
+  Nest nest;
+  nest.rank = static_cast<int>(shape.size());
+  int64_t out_stride = 1;
+  for (int d = nest.rank - 1; d >= 0; --d) {
+    const size_t p = static_cast<size_t>(perm[static_cast<size_t>(d)]);
+    nest.loops[d] = {shape[p], strides[p], out_stride};
+    out_stride *= shape[p];
+  }
+  return RunNest(element_size, nest, in, out);
+}
+
+bool Slice(size_t element_size, absl::Span<const int64_t> shape,
+           absl::Span<const int64_t> begin, absl::Span<const int64_t> steps,
+           absl::Span<const int64_t> dims, const void* in, void* out) {
+  Nest nest;
+  int64_t at = 0;
+  if (!BoxNest(shape, begin, steps, dims, true, &nest, &at)) return false;
+  const char* from = static_cast<const char*>(in);
+  return RunNest(element_size, nest,
+                 from + at * static_cast<int64_t>(element_size), out);
+}
+
+bool AssignSlice(size_t element_size, absl::Span<const int64_t> shape,
+                 absl::Span<const int64_t> begin,
+                 absl::Span<const int64_t> steps,
+                 absl::Span<const int64_t> dims, const void* in, void* out) {
+  Nest nest;
+  int64_t at = 0;
+  if (!BoxNest(shape, begin, steps, dims, false, &nest, &at)) return false;
+  char* to = static_cast<char*>(out);
+  return RunNest(element_size, nest, in,
+                 to + at * static_cast<int64_t>(element_size));
+}
+
+bool Tile(size_t element_size, absl::Span<const int64_t> shape,
+          absl::Span<const int64_t> multiples, const void* in, void* out) {
+  if (shape.size() * 2 > kMaxCopyRank) return false;
+  int64_t strides[kMaxCopyRank];
+  DenseStrides(shape, strides);
+  Nest nest;
+  nest.rank = static_cast<int>(shape.size()) * 2;
+  int64_t out_stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    nest.loops[2 * i + 1] = {shape[i], strides[i], out_stride};
+    out_stride *= shape[i];
+    nest.loops[2 * i] = {multiples[i], 0, out_stride};
+    out_stride *= multiples[i];
+  }
+  return RunNest(element_size, nest, in, out);
+}
+
+bool Pad(size_t element_size, absl::Span<const int64_t> shape,
+         absl::Span<const int64_t> before, absl::Span<const int64_t> after,
+         const void* value, const void* in, void* out) {
+  if (shape.size() > kMaxCopyRank) return false;
+  int64_t padded[kMaxCopyRank];
+  int64_t ones[kMaxCopyRank];
+  int64_t total = 1;
+  int64_t inside = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    padded[i] = before[i] + shape[i] + after[i];
+    ones[i] = 1;
+    total *= padded[i];
+    inside *= shape[i];
+  }
+  if (total != inside && !Fill(element_size, value, out, total)) return false;
+  const size_t rank = shape.size();
+  return AssignSlice(element_size, absl::MakeConstSpan(padded, rank), before,
+                     absl::MakeConstSpan(ones, rank), shape, in, out);
+}
+
+bool BroadcastTo(size_t element_size, absl::Span<const int64_t> in_shape,
+                 absl::Span<const int64_t> out_shape, const void* in,
+                 void* out) {
+  if (out_shape.size() > kMaxCopyRank || in_shape.size() > out_shape.size())
+    return false;
+  int64_t strides[kMaxCopyRank];
+  DenseStrides(in_shape, strides);
+  const size_t lead = out_shape.size() - in_shape.size();
+  Nest nest;
+  nest.rank = static_cast<int>(out_shape.size());
+  int64_t out_stride = 1;
+  for (size_t i = out_shape.size(); i-- > 0;) {
+    const bool repeated = i < lead || in_shape[i - lead] == 1;
+    nest.loops[i] = {out_shape[i], repeated ? 0 : strides[i - lead],
+                     out_stride};
+    out_stride *= out_shape[i];
+  }
+  return RunNest(element_size, nest, in, out);
+}
+
+bool Fill(size_t element_size, const void* value, void* out, int64_t n) {
+  switch (element_size) {
+    case 1:
+      FillWith<uint8_t>(value, out, n);
+      return true;
+    case 2:
+      FillWith<uint16_t>(value, out, n);
+      return true;
+    case 4:
+      FillWith<uint32_t>(value, out, n);
+      return true;
+    case 8:
+      FillWith<uint64_t>(value, out, n);
+      return true;
+    case 16:
+      FillWith<Bytes16>(value, out, n);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void CopyRows(int64_t rows, int64_t row_bytes, const void* in,
+              int64_t in_stride, void* out, int64_t out_stride) {
+  if (row_bytes == 0) return;
+  const char* from = static_cast<const char*>(in);
+  char* to = static_cast<char*>(out);
+  if (in_stride == row_bytes && out_stride == row_bytes) {
+    ParallelFor(rows * row_bytes, kGrain * 4, [&](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);
+  ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(to + r * out_stride, from + r * in_stride,
+                  static_cast<size_t>(row_bytes));
+  });
+}
+
+int64_t GatherRows(int64_t row_bytes, const int32_t* indices, int64_t n,
+                   int64_t in_rows, const void* in, void* out) {
+  return Gather(row_bytes, indices, n, in_rows, in, out);
+}
+
+int64_t GatherRows(int64_t row_bytes, const int64_t* indices, int64_t n,
+                   int64_t in_rows, const void* in, void* out) {
+  return Gather(row_bytes, indices, n, in_rows, in, out);
+}
+
+}  // namespace sluice::simd
