@@ -1,0 +1,41 @@
+// The `sluice` command: one function per subcommand. Exit codes: 0, 1 for what
+// fails while running, 2 for a mistake on the command line, which is told in
+// one line on standard error.
+#ifndef SLUICE_TOOLS_SLUICE_CLI_H_
+#define SLUICE_TOOLS_SLUICE_CLI_H_
+
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace sluice::cli {
+
+inline constexpr int kRunFailed = 1;
+inline constexpr int kUsage = 2;
+
+// The whole command, main() but for its name.
+int Main(int argc, char** argv);
+
+// Each adds its subcommand; `run` is set to what to do if it is the one chosen.
+void AddRun(CLI::App& app, std::function<int()>* run);
+void AddOps(CLI::App& app, std::function<int()>* run);
+void AddReplay(CLI::App& app, std::function<int()>* run);
+void AddBench(CLI::App& app, std::function<int()>* run);
+
+// Writes "sluice: <message>" to standard error; returns `code`.
+int Fail(int code, const std::string& message);
+inline int Fail(int code, const Status& s) {
+  return Fail(code, std::string(s.message()));
+}
+
+// A GraphDef file as binary, whether it is binary or text (.pbtxt, .txt).
+Result<std::string> ReadGraphDefFile(const std::string& path);
+
+}  // namespace sluice::cli
+
+#endif  // SLUICE_TOOLS_SLUICE_CLI_H_

@@ -1,0 +1,403 @@
+// sluice replay: runs recorded cases and compares.
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "graph/graphdef.h"
+#include "session/session.h"
+#include "tools/sluice/cli.h"
+#include "tools/sluice/replay_case.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<std::string> dirs;
+  std::string filter;
+  int jobs = 1;
+  uint64_t seed = 0;
+  int64_t timeout_ms = 120000;
+  bool quiet = false;
+};
+
+// A scratch folder that goes with it.
+class TempDir {
+ public:
+  TempDir() {
+    std::error_code ignored;
+    std::string path =
+        (fs::temp_directory_path(ignored) / "sluice_replay_XXXXXX").string();
+    if (::mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A value as the edge's type, as Python's client converts what it is fed.
+Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
+  dtype = RemoveRef(dtype);
+  if (t.dtype() == dtype) return t;
+  if (IsQuantized(dtype) && DTypeSize(dtype) == DTypeSize(t.dtype()))
+    return t.BitcastTo(dtype);
+  Graph g;
+  SLUICE_ASSIGN_OR_RETURN(Node * in, g.AddNode({.op = "Placeholder",
+                                                .name = "x",
+                                                .inputs = {},
+                                                .control_inputs = {},
+                                                .attrs = {{"dtype", t.dtype()}},
+                                                .device = "",
+                                                .loc = {},
+                                                .pending_input_types = {}}));
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * cast, g.AddNode({.op = "Cast",
+                              .name = "y",
+                              .inputs = {Output(in)},
+                              .control_inputs = {},
+                              .attrs = {{"SrcT", t.dtype()}, {"DstT", dtype}},
+                              .device = "",
+                              .loc = {},
+                              .pending_input_types = {}}));
+  Session session(g);
+  return session.Run({{Output(in), t}}, Output(cast));
+}
+
+// One case on one of its graphs, step by step.
+class Replayer {
+ public:
+  Replayer(const RecordedCase& c, const Options& options)
+      : case_(c), options_(options) {}
+
+  // What differs; empty if nothing does.
+  std::vector<std::string> Run(const std::string& graph) {
+    const Status s = RunAll(graph);
+    if (!s.ok()) differences_.emplace_back(s.message());
+    return std::move(differences_);
+  }
+
+ private:
+  Status RunAll(const std::string& graph) {
+    if (tmp_.path().empty())
+      return FailedPrecondition("expected a temporary folder, got none");
+    SLUICE_ASSIGN_OR_RETURN(const std::string bytes,
+                            ReadGraphDefFile(case_.dir + "/" + graph));
+    SLUICE_RETURN_IF_ERROR(ImportGraphDef(bytes, graph_));
+    SessionOptions session_options;
+    session_options.scheduler_seed = options_.seed;
+    Session session(graph_, session_options);
+    session_ = &session;
+    for (size_t i = 0; i < case_.steps.size(); ++i) {
+      const CaseStep& step = case_.steps[i];
+      label_ = absl::StrCat("step ", i);
+      switch (step.kind) {
+        case CaseStep::kRun:
+          Check(step.steps[0], RunOne(step.steps[0]));
+          break;
+        case CaseStep::kParallel:
+          RunParallel(step);
+          break;
+        case CaseStep::kPartial:
+          RunPartial(step);
+          break;
+      }
+      // Later steps would only say the same again.
+      if (differences_.size() >= 4) break;
+    }
+    session_ = nullptr;
+    return OkStatus();
+  }
+
+  using Values = Result<std::vector<Tensor>>;
+
+  // What a step asks for, found in the graph.
+  struct Resolved {
+    Feeds feeds;
+    std::vector<Output> fetches;
+    std::vector<Node*> targets;
+  };
+
+  Result<Tensor> FeedTensor(const Output& to, const FeedValue& v) {
+    if (v.kind == FeedValue::kArray) {
+      SLUICE_ASSIGN_OR_RETURN(const Tensor t,
+                              DecodeArray(case_.feeds, v.array));
+      return ConvertTo(to.dtype(), t);
+    }
+    const bool tmp = v.kind == FeedValue::kTmpPath;
+    const fs::path path = fs::path(tmp ? tmp_.path() : case_.dir) / v.path;
+    std::error_code error;
+    if (tmp) fs::create_directories(path.parent_path(), error);
+    if (error)
+      return FailedPrecondition("making '", path.parent_path().string(),
+                                "': ", error.message());
+    return Tensor::Scalar<std::string>(path.string());
+  }
+
+  Status AddNames(const std::vector<std::string>& names, Resolved* r) {
+    for (const std::string& name : names) {
+      if (name.find(':') == std::string::npos) {
+        SLUICE_ASSIGN_OR_RETURN(Node * n, graph_.LookupNode(name));
+        r->targets.push_back(n);
+      } else {
+        SLUICE_ASSIGN_OR_RETURN(const Output o, graph_.FindOutput(name));
+        r->fetches.push_back(o);
+      }
+    }
+    return OkStatus();
+  }
+
+  Result<Resolved> Resolve(const RunStep& step) {
+    Resolved r;
+    for (const auto& [name, value] : step.feeds) {
+      SLUICE_ASSIGN_OR_RETURN(const Output to, graph_.FindOutput(name));
+      SLUICE_ASSIGN_OR_RETURN(Tensor t, FeedTensor(to, value));
+      r.feeds.emplace_back(to, std::move(t));
+    }
+    SLUICE_RETURN_IF_ERROR(AddNames(step.run, &r));
+    return r;
+  }
+
+  Values RunOne(const RunStep& step) {
+    SLUICE_ASSIGN_OR_RETURN(const Resolved r, Resolve(step));
+    RunOptions o;
+    o.timeout_ms = step.timeout_ms > 0 ? step.timeout_ms : options_.timeout_ms;
+    if (options_.quiet) o.log = [](const std::string&) {};
+    return session_->Run(r.feeds, r.fetches, r.targets, o);
+  }
+
+  void RunParallel(const CaseStep& step) {
+    std::vector<Values> results(step.steps.size(), Values(OkResult()));
+    std::vector<std::thread> threads;
+    for (size_t k = 0; k < step.steps.size(); ++k) {
+      threads.emplace_back([&, k] { results[k] = RunOne(step.steps[k]); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    for (std::thread& t : threads) t.join();
+    const std::string label = label_;
+    for (size_t k = 0; k < step.steps.size(); ++k) {
+      label_ = absl::StrCat(label, " (", k, " of those at once)");
+      Check(step.steps[k], results[k]);
+    }
+  }
+
+  void RunPartial(const CaseStep& step) {
+    const Status s = TryPartial(step);
+    if (!s.ok()) Differs(std::string(s.message()));
+  }
+
+  Status TryPartial(const CaseStep& step) {
+    Resolved setup;
+    SLUICE_RETURN_IF_ERROR(AddNames(step.setup_fetches, &setup));
+    std::vector<Output> feeds;
+    for (const std::string& name : step.setup_feeds) {
+      SLUICE_ASSIGN_OR_RETURN(const Output o, graph_.FindOutput(name));
+      feeds.push_back(o);
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Session::PartialRun> partial,
+        session_->StartPartialRun(feeds, setup.fetches, setup.targets));
+    const std::string label = label_;
+    for (size_t k = 0; k < step.steps.size(); ++k) {
+      label_ = absl::StrCat(label, " (stage ", k, ")");
+      const Result<Resolved> r = Resolve(step.steps[k]);
+      Check(step.steps[k],
+            r.ok() ? partial->Run(r->feeds, r->fetches) : Values(r.status()));
+    }
+    return OkStatus();
+  }
+
+  static std::vector<Tensor> OkResult() { return {}; }
+
+  void Differs(const std::string& what) {
+    differences_.push_back(absl::StrCat(label_, ": ", what));
+  }
+
+  void Check(const RunStep& step, const Values& got) {
+    const std::string name = PythonErrorName(got.status().code());
+    if (!got.ok() || !step.error.empty()) {
+      if (step.error != (got.ok() ? "" : name))
+        Differs(absl::StrCat(
+            step.error.empty() ? ""
+                               : absl::StrCat("want ", step.error, ", got "),
+            name, got.ok() ? "" : ": ", std::string(got.status().message())));
+      return;
+    }
+    size_t k = 0;  // Only edges have values.
+    for (size_t i = 0; i < step.run.size(); ++i) {
+      if (step.run[i].find(':') == std::string::npos) continue;
+      const Tensor& value = (*got)[k++];
+      if (step.expect[i].key.empty()) continue;
+      const Result<Tensor> want = DecodeArray(case_.expected, step.expect[i]);
+      const std::string difference =
+          want.ok() ? Difference(step.expect[i], value, *want)
+                    : std::string(want.status().message());
+      if (!difference.empty())
+        Differs(absl::StrCat(step.run[i], ": ", difference));
+    }
+  }
+
+  const RecordedCase& case_;
+  const Options& options_;
+  const TempDir tmp_;
+  Graph graph_;
+  Session* session_ = nullptr;
+  std::string label_;
+  std::vector<std::string> differences_;
+};
+
+// What differs, and whether it must not.
+struct Verdict {
+  std::vector<std::string> differences;
+  bool optional = false;
+  int64_t ms = 0;
+};
+
+Verdict RunCase(const std::string& dir, const Options& options) {
+  const int64_t start = NowNs();
+  Verdict v;
+  const Result<RecordedCase> c = LoadCase(dir);
+  if (!c.ok()) {
+    v.differences.emplace_back(c.status().message());
+    return v;
+  }
+  v.optional = c->optional;
+  for (const std::string& graph : c->graphs) {
+    for (std::string& d : Replayer(*c, options).Run(graph))
+      v.differences.push_back(
+          graph == "graph.pb" ? std::move(d) : absl::StrCat(graph, ": ", d));
+  }
+  for (const std::string& check : c->unsupported)
+    v.differences.push_back(absl::StrCat(
+        check, ": expected a check that this version has, got one it has not"));
+  v.ms = (NowNs() - start) / 1000000;
+  return v;
+}
+
+// A folder is a case, or holds cases.
+Result<std::vector<std::string>> FindCases(const Options& o) {
+  std::vector<std::string> cases;
+  for (const std::string& dir : o.dirs) {
+    std::error_code error;
+    if (fs::exists(fs::path(dir) / "meta.json", error)) {
+      cases.push_back(dir);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(dir, error))
+      if (fs::exists(entry.path() / "meta.json", error))
+        found.push_back(entry.path().string());
+    if (found.empty())
+      return InvalidArgument(
+          "expected a case (a folder with meta.json) or a "
+          "folder of cases, got '",
+          dir, "'");
+    std::sort(found.begin(), found.end());
+    cases.insert(cases.end(), found.begin(), found.end());
+  }
+  return cases;
+}
+
+std::string NameOf(std::string dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  return dir.substr(dir.rfind('/') + 1);
+}
+
+void Print(const std::string& name, const Verdict& v) {
+  if (v.differences.empty()) {
+    std::printf("pass  %s (%lld ms)\n", name.c_str(),
+                static_cast<long long>(v.ms));
+  } else {
+    std::string line = v.differences[0];
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    std::printf(
+        "FAIL  %s%s: %s%s\n", name.c_str(), v.optional ? " (optional)" : "",
+        line.c_str(),
+        v.differences.size() > 1
+            ? absl::StrCat(" (and ", v.differences.size() - 1, " more)").c_str()
+            : "");
+  }
+  std::fflush(stdout);
+}
+
+int Replay(const Options& o) {
+  Result<std::vector<std::string>> all = FindCases(o);
+  if (!all.ok()) return Fail(kUsage, all.status());
+  std::vector<std::string> dirs;
+  try {
+    const std::regex filter(o.filter);
+    for (const std::string& dir : *all)
+      if (std::regex_search(NameOf(dir), filter)) dirs.push_back(dir);
+  } catch (const std::regex_error&) {
+    return Fail(kUsage, absl::StrCat("--filter: expected a regular expression, "
+                                     "got '",
+                                     o.filter, "'"));
+  }
+  if (dirs.empty())
+    return Fail(kUsage, absl::StrCat("--filter: expected to match a case, got "
+                                     "none for '",
+                                     o.filter, "'"));
+  std::vector<std::unique_ptr<Verdict>> verdicts(dirs.size());
+  std::atomic<size_t> next{0};
+  size_t printed = 0;
+  std::mutex mu;  // Guards verdicts and printed.
+  auto work = [&] {
+    for (size_t i; (i = next++) < dirs.size();) {
+      auto v = std::make_unique<Verdict>(RunCase(dirs[i], o));
+      std::lock_guard<std::mutex> lock(mu);
+      verdicts[i] = std::move(v);
+      for (; printed < dirs.size() && verdicts[printed]; ++printed)
+        Print(NameOf(dirs[printed]), *verdicts[printed]);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < o.jobs; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+  const auto passed =
+      std::count_if(verdicts.begin(), verdicts.end(),
+                    [](const auto& v) { return v->differences.empty(); });
+  std::printf("%zu of %zu cases pass\n", static_cast<size_t>(passed),
+              dirs.size());
+  return static_cast<size_t>(passed) == dirs.size() ? 0 : kRunFailed;
+}
+
+}  // namespace
+
+void AddReplay(CLI::App& app, std::function<int()>* run) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand(
+      "replay", "Run recorded cases and compare with what was recorded");
+  sub->add_option("DIR", o->dirs, "Case, or folder of cases")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  sub->add_option("--filter", o->filter,
+                  "Only cases whose name matches this regular expression");
+  sub->add_option("--jobs", o->jobs, "Cases at once")
+      ->check(CLI::Range(1, 256));
+  sub->add_option("--seed", o->seed,
+                  "Run ready nodes in a random order drawn from this (not 0)");
+  sub->add_option("--timeout-ms", o->timeout_ms,
+                  "Limit of a step that has none of its own")
+      ->check(CLI::PositiveNumber);
+  sub->add_flag("--quiet", o->quiet, "Leave out what the graphs print");
+  sub->callback([o, run] { *run = [o] { return Replay(*o); }; });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,151 @@
+// sluice run: one step of a graph in a file.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "graph/graphdef.h"
+#include "io/file.h"
+#include "io/npy.h"
+#include "session/session.h"
+#include "tools/sluice/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+struct Options {
+  std::string graph;
+  std::vector<std::string> feeds, fetches, targets, init;
+  std::string out, trace;
+  int64_t timeout_ms = 0;
+  uint64_t seed = 0;
+};
+
+// What the command line asks for, found in the graph.
+struct Step {
+  Feeds feeds;
+  std::vector<Output> fetches;
+  std::vector<Node*> targets, init;
+};
+
+Result<std::vector<Node*>> FindNodes(const Graph& g,
+                                     const std::vector<std::string>& names) {
+  std::vector<Node*> nodes;
+  for (const std::string& name : names) {
+    SLUICE_ASSIGN_OR_RETURN(Node * n, g.LookupNode(name));
+    nodes.push_back(n);
+  }
+  return nodes;
+}
+
+Result<Step> FindStep(const Graph& g, const Options& o) {
+  Step step;
+  for (const std::string& feed : o.feeds) {
+    const size_t equals = feed.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return InvalidArgument("--feed: expected NAME=FILE.npy, got '", feed,
+                             "'");
+    SLUICE_ASSIGN_OR_RETURN(const Output to,
+                            g.FindOutput(feed.substr(0, equals)));
+    SLUICE_ASSIGN_OR_RETURN(Tensor value, ReadNpy(feed.substr(equals + 1)));
+    step.feeds.emplace_back(to, std::move(value));
+  }
+  for (const std::string& name : o.fetches) {
+    SLUICE_ASSIGN_OR_RETURN(const Output from, g.FindOutput(name));
+    step.fetches.push_back(from);
+  }
+  SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets));
+  SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init));
+  return step;
+}
+
+// "layer1/weights:0" -> "layer1_weights_0.npy".
+std::string FileName(std::string name) {
+  for (char& c : name)
+    if (c == '/' || c == ':' || c == '\\') c = '_';
+  return name + ".npy";
+}
+
+Status Deliver(const Options& o, const std::vector<Tensor>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (o.out.empty()) {
+      std::printf("%s: %s\n", o.fetches[i].c_str(),
+                  values[i].ToString(100).c_str());
+      continue;
+    }
+    const std::string path = o.out + "/" + FileName(o.fetches[i]);
+    SLUICE_RETURN_IF_ERROR(WriteNpy(path, values[i]));
+    std::printf("%s: %s\n", o.fetches[i].c_str(), path.c_str());
+  }
+  return OkStatus();
+}
+
+int Run(const Options& o) {
+  const Result<std::string> bytes = ReadGraphDefFile(o.graph);
+  if (!bytes.ok()) return Fail(kRunFailed, bytes.status());
+  Graph g;
+  if (const Status s = ImportGraphDef(*bytes, g); !s.ok())
+    return Fail(kRunFailed, Annotate(s, o.graph));
+  const Result<Step> step = FindStep(g, o);
+  if (!step.ok()) return Fail(kUsage, step.status());
+  SessionOptions session_options;
+  session_options.scheduler_seed = o.seed;
+  Session session(g, session_options);
+  RunOptions options;
+  options.timeout_ms = o.timeout_ms;
+  if (!step->init.empty()) {
+    const Status s = session.Run({}, {}, step->init, options).status();
+    if (!s.ok()) return Fail(kRunFailed, Annotate(s, "--init"));
+  }
+  options.trace = !o.trace.empty();
+  RunMetadata metadata;
+  const Result<std::vector<Tensor>> values = session.Run(
+      step->feeds, step->fetches, step->targets, options, &metadata);
+  if (!values.ok()) return Fail(kRunFailed, values.status());
+  Status s = Deliver(o, *values);
+  if (s.ok() && options.trace) s = WriteFile(o.trace, metadata.ChromeTrace());
+  return s.ok() ? 0 : Fail(kRunFailed, s);
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, std::function<int()>* run) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("run", "Run one step of a graph");
+  sub->footer(
+      "Example: sluice run model.pb --init init --feed x=x.npy --fetch y");
+  sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
+      ->required()
+      ->check(CLI::ExistingFile);
+  sub->add_option("--feed", o->feeds, "NAME=FILE.npy: the value of an edge")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--fetch", o->fetches, "Edge to compute: NAME or NAME:INDEX")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--target", o->targets, "Operation to run")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--init", o->init,
+                  "Operation to run in a step before (initialisers)")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--out", o->out,
+                  "Write fetched values to DIR/NAME.npy instead of printing")
+      ->check(CLI::ExistingDirectory);
+  sub->add_option("--trace", o->trace,
+                  "Write a timeline of the step (chrome://tracing, Perfetto)");
+  sub->add_option("--timeout-ms", o->timeout_ms, "Give up after this long")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--seed", o->seed, "Run ready nodes in a random order");
+  sub->callback([o, run] {
+    *run = [o] {
+      if (o->fetches.empty() && o->targets.empty())
+        return Fail(kUsage, "run: expected --fetch or --target, got neither");
+      return Run(*o);
+    };
+  });
+}
+
+}  // namespace sluice::cli
