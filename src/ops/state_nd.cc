@@ -1,0 +1,326 @@
+// Updates of slices that are named by several leading coordinates: ScatterNd*
+// by reference, ResourceScatterNd* by handle, and the one on a plain tensor.
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_join.h"
+#include "graph/builder.h"
+#include "graph/grad.h"
+#include "graph/op_def.h"
+#include "kernels/simd/binary.h"
+#include "ops/state_util.h"
+
+namespace sluice {
+namespace {
+
+using state::ForwardReference;
+using state::VariableInput;
+
+constexpr const char* kNoGradient =
+    "changes a variable; gradients flow through its values";
+
+// One kernel of the family. Immutable: shared by all steps.
+struct ScatterNd {
+  simd::BinaryKernel combine;  // False: the slice is replaced.
+  bool logical_or = false;     // Of bool, which has no sum.
+  bool ignore_bad = false;     // Indices out of range are passed over.
+  DType dtype;
+
+  void Slice(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
+             int64_t n) const;
+};
+
+template <typename T>
+void CopyElements(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
+                  int64_t n) {
+  std::copy_n(from.data<T>() + from_at, n, to.data<T>() + at);
+}
+
+void ScatterNd::Slice(Tensor& to, int64_t at, const Tensor& from,
+                      int64_t from_at, int64_t n) const {
+  const size_t size = DTypeSize(dtype);
+  if (size == 0) {
+    if (dtype == DType::kString) {
+      CopyElements<std::string>(to, at, from, from_at, n);
+    } else if (dtype == DType::kResource) {
+      CopyElements<ResourceHandle>(to, at, from, from_at, n);
+    } else {
+      CopyElements<Variant>(to, at, from, from_at, n);
+    }
+    return;
+  }
+  char* target = static_cast<char*>(to.raw()) + static_cast<size_t>(at) * size;
+  const char* source = static_cast<const char*>(from.raw()) +
+                       static_cast<size_t>(from_at) * size;
+  if (combine) {
+    combine.fn(simd::Operands::kVectorVector, target, source, target, n);
+  } else if (logical_or) {
+    for (int64_t i = 0; i < n; ++i) target[i] |= source[i];
+  } else {
+    std::memcpy(target, source, static_cast<size_t>(n) * size);
+  }
+}
+
+// How indices [.., k] and updates address a tensor.
+struct Plan {
+  int64_t slices = 0;      // Rows of the indices.
+  int depth = 0;           // k: how many leading coordinates a row names.
+  int64_t slice_size = 1;  // Elements of one slice.
+};
+
+Result<Plan> MakePlan(const Shape& target, const Shape& indices,
+                      const Shape& updates) {
+  if (target.rank() == 0)
+    return InvalidArgument("target: expected rank at least 1, got a scalar");
+  if (indices.rank() == 0 || updates.rank() == 0)
+    return InvalidArgument(
+        "indices and updates: expected rank at least 1, got shapes ",
+        indices.ToString(), " and ", updates.ToString());
+  Plan plan;
+  const int64_t depth = indices.dim(indices.rank() - 1);
+  if (depth > target.rank())
+    return InvalidArgument("indices: expected a last dimension of at most ",
+                           target.rank(), ", the rank of the target, got ",
+                           depth);
+  plan.depth = static_cast<int>(depth);
+  Dims expected(indices.dims().begin(), indices.dims().end() - 1);
+  plan.slices = 1;
+  for (int64_t d : expected) plan.slices *= d;
+  for (int i = plan.depth; i < target.rank(); ++i) {
+    expected.push_back(target.dim(i));
+    plan.slice_size *= target.dim(i);
+  }
+  if (!std::equal(expected.begin(), expected.end(), updates.dims().begin(),
+                  updates.dims().end()))
+    return InvalidArgument(
+        "updates: expected shape ",
+        PartialShape({expected.data(), expected.size()}).ToString(), ", got ",
+        updates.ToString());
+  return plan;
+}
+
+// For each row of the indices, the element where its slice begins; -1 where it
+// is out of range and that is to be ignored.
+Result<std::vector<int64_t>> Offsets(const Plan& plan, const Shape& target,
+                                     const Tensor& indices, bool ignore_bad) {
+  const std::vector<int64_t> at = state::ToInt64s(indices);
+  const auto depth = static_cast<size_t>(plan.depth);
+  std::vector<int64_t> out(static_cast<size_t>(plan.slices));
+  for (size_t row = 0; row < out.size(); ++row) {
+    int64_t offset = 0;
+    bool good = true;
+    for (size_t k = 0; k < depth; ++k) {
+      const int64_t size = target.dim(static_cast<int>(k));
+      const int64_t i = at[row * depth + k];
+      good = good && i >= 0 && i < size;
+      if (good) offset = offset * size + i;
+    }
+    if (!good && !ignore_bad) {
+      Dims rows(indices.shape().dims().begin(),
+                indices.shape().dims().end() - 1);
+      return InvalidArgument(
+          "indices",
+          state::Position(Shape({rows.data(), rows.size()}),
+                          static_cast<int64_t>(row)),
+          " = [",
+          absl::StrJoin(at.begin() + static_cast<int64_t>(row * depth),
+                        at.begin() + static_cast<int64_t>((row + 1) * depth),
+                        ", "),
+          "] does not index into shape ", target.ToString());
+    }
+    out[row] = good ? offset * plan.slice_size : -1;
+  }
+  return out;
+}
+
+Status Apply(const ScatterNd& scatter, Tensor& target, const Tensor& indices,
+             const Tensor& updates) {
+  SLUICE_ASSIGN_OR_RETURN(
+      const Plan plan,
+      MakePlan(target.shape(), indices.shape(), updates.shape()));
+  // All offsets before the first write: an error leaves the target as it was.
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> offsets,
+      Offsets(plan, target.shape(), indices, scatter.ignore_bad));
+  for (size_t i = 0; i < offsets.size(); ++i)
+    if (offsets[i] >= 0 && plan.slice_size > 0)
+      scatter.Slice(target, offsets[i], updates,
+                    static_cast<int64_t>(i) * plan.slice_size, plan.slice_size);
+  return OkStatus();
+}
+
+Status RunScatterNd(KernelContext& ctx) {
+  const auto& scatter = ctx.state<ScatterNd>();
+  SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, scatter.dtype));
+  const Tensor& indices = ctx.input(1);
+  const Tensor& updates = ctx.input(2);
+  SLUICE_RETURN_IF_ERROR(v->Update(
+      [&](Tensor& t) { return Apply(scatter, t, indices, updates); }));
+  ForwardReference(ctx);
+  return OkStatus();
+}
+
+// On a tensor: in its own buffer if this kernel is the last to read it.
+Status RunNonAliasingAdd(KernelContext& ctx) {
+  const auto& scatter = ctx.state<ScatterNd>();
+  Tensor target;
+  if (ctx.CanForward(0)) {
+    target = ctx.TakeInput(0);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(target, ctx.input(0).Clone());
+  }
+  SLUICE_RETURN_IF_ERROR(Apply(scatter, target, ctx.input(1), ctx.input(2)));
+  ctx.set_output(0, std::move(target));
+  return OkStatus();
+}
+
+Status MakeScatterNd(const Node& n, Kernel* k,
+                     std::optional<simd::BinaryOp> op) {
+  auto scatter = std::make_shared<ScatterNd>();
+  scatter->dtype = RemoveRef(n.input_type(2));
+  const auto policy = n.AttrOr<std::string>("bad_indices_policy", "");
+  if (policy != "" && policy != "DEFAULT" && policy != "ERROR" &&
+      policy != "IGNORE")
+    return InvalidArgument(
+        "bad_indices_policy: expected '', DEFAULT, ERROR or IGNORE, got '",
+        policy, "'");
+  scatter->ignore_bad = policy == "IGNORE";
+  if (op.has_value()) {
+    scatter->combine = simd::GetBinary(*op, scatter->dtype);
+    scatter->logical_or =
+        *op == simd::BinaryOp::kAdd && scatter->dtype == DType::kBool;
+    if (!scatter->combine && !scatter->logical_or)
+      return NoKernelFor(n, scatter->dtype);
+  }
+  k->state = std::move(scatter);
+  k->run = RunScatterNd;
+  k->expensive = true;
+  return OkStatus();
+}
+
+Status MakeScatterNdUpdate(const Node& n, Kernel* k) {
+  return MakeScatterNd(n, k, std::nullopt);
+}
+template <simd::BinaryOp op>
+Status MakeScatterNdOp(const Node& n, Kernel* k) {
+  return MakeScatterNd(n, k, op);
+}
+Status MakeNonAliasingAdd(const Node& n, Kernel* k) {
+  SLUICE_RETURN_IF_ERROR(MakeScatterNd(n, k, simd::BinaryOp::kAdd));
+  k->run = RunNonAliasingAdd;
+  return OkStatus();
+}
+
+Status ScatterNdShape(ShapeContext& c) {
+  const PartialShape target = IsRef(c.node().input_type(0)) ||
+                                      c.node().input_type(0) != DType::kResource
+                                  ? c.input(0)
+                                  : c.ResourceShape(0);
+  if (target.rank() == 0)
+    return InvalidArgument("target: expected rank at least 1, got a scalar");
+  SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(1, 1).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(2, 1).status());
+  const PartialShape& indices = c.input(1);
+  const int64_t depth =
+      indices.rank_known() ? indices.dim(indices.rank() - 1) : -1;
+  if (target.rank_known() && depth > target.rank())
+    return InvalidArgument("indices: expected a last dimension of at most ",
+                           target.rank(), ", the rank of the target, got ",
+                           depth);
+  if (target.rank_known() && depth >= 0) {
+    PartialShape expected = PartialShape::Scalar();
+    for (int i = 0; i + 1 < indices.rank(); ++i)
+      expected.add_dim(indices.dim(i));
+    for (int i = static_cast<int>(depth); i < target.rank(); ++i)
+      expected.add_dim(target.dim(i));
+    if (!c.input(2).CompatibleWith(expected))
+      return InvalidArgument("updates: expected shape ", expected.ToString(),
+                             ", got ", c.input(2).ToString());
+  }
+  if (c.num_outputs() > 0) c.set_output(0, target);
+  return OkStatus();
+}
+
+Status NonAliasingAddGrad(GradContext& c) {
+  c.grads[0] = c.dy[0];
+  c.grads[2] = Build("GatherNd", {c.dy[0], c.input(1)});
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+#define SLUICE_SCATTER_ND(Name, types, locking, maker, doc) \
+  SLUICE_OP(Name)                                           \
+      .Input("ref: Ref(T)")                                 \
+      .Input("indices: Tindices")                           \
+      .Input("updates: T")                                  \
+      .Output("output_ref: Ref(T)")                         \
+      .Attr("T: " types)                                    \
+      .Attr("Tindices: {int32, int64}")                     \
+      .Attr("use_locking: bool = " locking)                 \
+      .Attr("bad_indices_policy: string = ''")              \
+      .Family("state")                                      \
+      .Shape(ScatterNdShape)                                \
+      .Kernel(maker)                                        \
+      .NoGradient(kNoGradient)                              \
+      .Doc(doc ", and returns its reference.")
+
+#define SLUICE_RESOURCE_SCATTER_ND(Name, maker, doc) \
+  SLUICE_OP(Name)                                    \
+      .Input("ref: resource")                        \
+      .Input("indices: Tindices")                    \
+      .Input("updates: T")                           \
+      .Attr("T: type")                               \
+      .Attr("Tindices: {int32, int64}")              \
+      .Attr("use_locking: bool = true")              \
+      .Attr("bad_indices_policy: string = ''")       \
+      .Stateful()                                    \
+      .Family("state")                               \
+      .Shape(ScatterNdShape)                         \
+      .Kernel(maker)                                 \
+      .NoGradient(kNoGradient)                       \
+      .Doc(doc ".")
+
+SLUICE_SCATTER_ND(ScatterNdUpdate, "type", "true", MakeScatterNdUpdate,
+                  "Replaces slices of a variable");
+SLUICE_SCATTER_ND(ScatterNdAdd, "numbertype", "false",
+                  MakeScatterNdOp<simd::BinaryOp::kAdd>,
+                  "Adds to slices of a variable");
+SLUICE_SCATTER_ND(ScatterNdSub, "numbertype", "false",
+                  MakeScatterNdOp<simd::BinaryOp::kSub>,
+                  "Subtracts from slices of a variable");
+
+SLUICE_RESOURCE_SCATTER_ND(ResourceScatterNdUpdate, MakeScatterNdUpdate,
+                           "Replaces slices of a variable");
+SLUICE_RESOURCE_SCATTER_ND(ResourceScatterNdAdd,
+                           MakeScatterNdOp<simd::BinaryOp::kAdd>,
+                           "Adds to slices of a variable");
+SLUICE_RESOURCE_SCATTER_ND(ResourceScatterNdSub,
+                           MakeScatterNdOp<simd::BinaryOp::kSub>,
+                           "Subtracts from slices of a variable");
+
+SLUICE_OP(ScatterNdNonAliasingAdd)
+    .Input("input: T")
+    .Input("indices: Tindices")
+    .Input("updates: T")
+    .Output("output: T")
+    .Attr(
+        "T: {float, double, int32, uint8, int16, int8, complex64, int64, "
+        "qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, "
+        "half, uint32, uint64, bool}")
+    .Attr("Tindices: {int32, int64}")
+    .Attr("bad_indices_policy: string = ''")
+    .Family("state")
+    .Shape(ScatterNdShape)
+    .Kernel(MakeNonAliasingAdd)
+    .Grad(NonAliasingAddGrad)
+    .Sample({{.shape = {4, 3}},
+             {.shape = {2, 1}, .values = {3, 0}, .dtype = DType::kInt32},
+             {.shape = {2, 3}}})
+    .Sample({{.shape = {4, 3}},
+             {.shape = {2, 2}, .values = {3, 0, 3, 0}, .dtype = DType::kInt64},
+             {.shape = {2}}})
+    .Doc("A tensor with updates added to some of its slices.");
+
+}  // namespace
+}  // namespace sluice
