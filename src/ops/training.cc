@@ -1,0 +1,44 @@
+// Optimisers whose state is a moving average or a sum, for dense gradients and
+// for gradients of some rows.
+#include "ops/training_kernel.h"
+
+namespace sluice::training {
+namespace {
+
+[[maybe_unused]] const bool declared = Declare({
+    {"ApplyGradientDescent", "var", "alpha delta", "",
+     ComplexTraining<GradientDescent>(), "var -= alpha * delta."},
+    {"ApplyMomentum", "var accum", "lr grad momentum", "use_nesterov",
+     ComplexTraining<Momentum>(),
+     "accum = accum * momentum + grad; var -= lr * accum, or one step ahead of "
+     "it with use_nesterov."},
+    {"SparseApplyMomentum", "var accum", "lr grad indices momentum",
+     "use_nesterov", RealTraining<Momentum>(),
+     "ApplyMomentum on the rows that indices name."},
+    {"ApplyAdagrad", "var accum", "lr grad", "update_slots",
+     ComplexTraining<Adagrad>(),
+     "accum += grad^2; var -= lr * grad / sqrt(accum)."},
+    {"SparseApplyAdagrad", "var accum", "lr grad indices", "update_slots",
+     RealTraining<Adagrad>(), "ApplyAdagrad on the rows that indices name."},
+    {"ApplyAdagradV2", "var accum", "lr epsilon grad", "update_slots",
+     ComplexTraining<AdagradV2>(),
+     "accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)."},
+    {"SparseApplyAdagradV2", "var accum", "lr epsilon grad indices",
+     "update_slots", RealTraining<AdagradV2>(),
+     "ApplyAdagradV2 on the rows that indices name."},
+    {"ApplyRMSProp", "var ms mom", "lr rho momentum epsilon grad", "",
+     ComplexTraining<RmsProp>(),
+     "ms = rho * ms + (1 - rho) * grad^2; mom = momentum * mom + lr * grad / "
+     "sqrt(ms + epsilon); var -= mom."},
+    {"SparseApplyRMSProp", "var ms mom", "lr rho momentum epsilon grad indices",
+     "", RealTraining<RmsProp>(),
+     "ApplyRMSProp on the rows that indices name."},
+    {"ApplyAdam", "var m v",
+     "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov",
+     ComplexTraining<Adam>(),
+     "Moving averages m of grad and v of grad^2; var -= lr_t * m / (sqrt(v) + "
+     "epsilon)."},
+});
+
+}  // namespace
+}  // namespace sluice::training
