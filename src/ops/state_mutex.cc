@@ -1,0 +1,183 @@
+// Critical sections inside a graph: a step waits for a mutex without holding a
+// thread.
+#include <atomic>
+#include <list>
+
+#include "graph/op_def.h"
+#include "ops/state_util.h"
+
+namespace sluice {
+namespace {
+
+using state::CachedHandle;
+using state::ResourceName;
+
+// Held by one MutexLock at a time; the others wait in the order they came.
+// Thread-safe; calls nobody while it holds its own lock.
+class Mutex : public Resource {
+ public:
+  // Told that the mutex is his, once.
+  using Granted = std::function<void()>;
+
+  std::string TypeName() const override { return "Mutex"; }
+
+  // Takes the mutex if it is free (true), else waits in the queue.
+  bool AcquireOrWait(Granted granted) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!held_) {
+      held_ = true;
+      return true;
+    }
+    waiting_.push_back(std::move(granted));
+    return false;
+  }
+  // Hands the mutex to the first in the queue.
+  void Release() {
+    std::list<Granted> next;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (waiting_.empty()) {
+        held_ = false;
+        return;
+      }
+      next.splice(next.begin(), waiting_, waiting_.begin());
+    }
+    next.front()();
+  }
+
+ private:
+  std::mutex mu_;
+  bool held_ = false;           // GUARDED_BY(mu_)
+  std::list<Granted> waiting_;  // GUARDED_BY(mu_)
+};
+
+// What MutexLock gives out: the mutex is held until it is consumed, or until
+// nobody has it any more.
+class Lock : public Variant::Value {
+ public:
+  explicit Lock(std::shared_ptr<Mutex> mutex) : mutex_(std::move(mutex)) {}
+  ~Lock() override { Consume(); }
+  std::string TypeName() const override { return "MutexLock"; }
+  // False if it was consumed before.
+  bool Consume() const {
+    if (consumed_.exchange(true)) return false;
+    mutex_->Release();
+    return true;
+  }
+
+ private:
+  const std::shared_ptr<Mutex> mutex_;
+  mutable std::atomic<bool> consumed_{false};
+};
+
+class MutexKernel {
+ public:
+  explicit MutexKernel(const Node& n) : name_(n) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_ASSIGN_OR_RETURN(
+        ctx.output(0),
+        handle_.Get(
+            ctx, name_,
+            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
+              return m->LookupOrCreate<Mutex>(name_.container, name_.name, [] {
+                return std::make_shared<Mutex>();
+              });
+            }));
+    return OkStatus();
+  }
+
+ private:
+  const ResourceName name_;
+  CachedHandle handle_;
+};
+
+// One MutexLock that waits. It is granted the mutex or cancelled, whichever
+// comes first; shared by the two callbacks. A waiter that was cancelled stays
+// in the queue, and passes the mutex on when its turn comes.
+struct Wait {
+  std::atomic<bool> decided{false};
+  DoneFn done;
+  KernelContext* ctx = nullptr;  // Valid until done is called.
+  std::shared_ptr<Mutex> mutex;
+  int64_t callback = -1;  // Of the step's cancellation.
+
+  void Grant() {
+    auto lock = std::make_shared<const Lock>(mutex);
+    if (decided.exchange(true)) return;  // `lock` lets go of the mutex.
+    ctx->step().cancellation->Deregister(callback);
+    ctx->set_output(0, Tensor::Scalar<Variant>(Variant(std::move(lock))));
+    done(OkStatus());
+  }
+  void Cancel() {
+    if (decided.exchange(true)) return;
+    done(Cancelled("the step was cancelled while it waited for a mutex"));
+  }
+};
+
+void RunMutexLock(KernelContext& ctx, DoneFn done) {
+  Result<std::shared_ptr<Mutex>> mutex = ctx.resource<Mutex>(0);
+  if (!mutex.ok()) return done(mutex.status());
+  Cancellation* cancellation = ctx.step().cancellation;
+  auto wait = std::make_shared<Wait>();
+  wait->done = std::move(done);
+  wait->ctx = &ctx;
+  wait->mutex = *std::move(mutex);
+  wait->callback = cancellation->Register([weak = std::weak_ptr<Wait>(wait)] {
+    if (std::shared_ptr<Wait> w = weak.lock()) w->Cancel();
+  });
+  if (wait->callback < 0) return wait->Cancel();
+  if (wait->mutex->AcquireOrWait([wait] { wait->Grant(); })) wait->Grant();
+}
+
+Status RunConsumeMutexLock(KernelContext& ctx) {
+  const Tensor t = ctx.TakeInput(0);
+  const Lock* lock =
+      t.num_elements() == 1 ? t.scalar<Variant>().get<Lock>() : nullptr;
+  if (lock == nullptr)
+    return InvalidArgument("mutex_lock: expected what a MutexLock gave, got ",
+                           t.ToString());
+  if (!lock->Consume())
+    return FailedPrecondition(
+        "mutex_lock: expected a lock that is held, got one that was consumed");
+  return OkStatus();
+}
+
+constexpr const char* kNoGradient = "carries no numbers";
+
+SLUICE_OP(MutexV2)
+    .Output("resource: resource")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Stateful()
+    .Family("state")
+    .Shape(ScalarShape)
+    .Kernel(CpuState<MutexKernel>())
+    .NoGradient(kNoGradient)
+    .Doc("A handle to a mutex.");
+
+SLUICE_OP(MutexLock)
+    .Input("mutex: resource")
+    .Output("mutex_lock: variant")
+    .Stateful()
+    .Family("state")
+    .Shape(ScalarShape)
+    .Kernel([](const Node&, Kernel* k) {
+      k->run_async = RunMutexLock;
+      return OkStatus();
+    })
+    .NoGradient(kNoGradient)
+    .Doc(
+        "Waits for a mutex, and holds it until its output is consumed or "
+        "gone.");
+
+SLUICE_OP(ConsumeMutexLock)
+    .Input("mutex_lock: variant")
+    .Stateful()
+    .Family("state")
+    .Shape(NoOutputs)
+    .Kernel(Cpu(RunConsumeMutexLock))
+    .NoGradient(kNoGradient)
+    .Doc("Lets go of the mutex that a MutexLock holds.");
+
+}  // namespace
+}  // namespace sluice
