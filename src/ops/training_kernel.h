@@ -54,6 +54,11 @@ using ComputeType =
     std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
                        float, T>;
 
+// What there are vectorised loops for.
+template <typename T>
+inline constexpr bool kIsReal =
+    !std::is_same_v<T, complex64> && !std::is_same_v<T, complex128>;
+
 // Updates n elements: of variables x[k] from `at` on, by the gradient g.
 template <typename T, typename R>
 void UpdateRange(const R& rule, const std::array<T*, kMaxVariables>& x,
@@ -67,6 +72,21 @@ void UpdateRange(const R& rule, const std::array<T*, kMaxVariables>& x,
     for (int k = 0; k < R::kVariables; ++k)
       x[static_cast<size_t>(k)][at + i] = static_cast<T>(e[k]);
   }
+}
+
+// The same on as many threads as there are, vectorised where the rule can.
+template <typename T, typename R>
+void Update(const R& rule, const std::array<T*, kMaxVariables>& x, int64_t at,
+            const T* g, int64_t n) {
+  if constexpr (kIsReal<T> &&
+                requires(void** v) { rule.Fused(DTypeOf<T>(), v, g, n); }) {
+    void* arrays[R::kVariables];
+    for (size_t k = 0; k < R::kVariables; ++k) arrays[k] = x[k] + at;
+    if (rule.Fused(DTypeOf<T>(), arrays, g, n)) return;
+  }
+  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    UpdateRange(rule, x, at + begin, g + begin, end - begin);
+  });
 }
 
 template <template <typename> class Rule>
@@ -113,10 +133,7 @@ struct Training {
             values[static_cast<size_t>(k)]->template data<T>();
       const T* g = grad.data<T>();
       if (layout.indices < 0) {
-        ParallelFor(shape.num_elements(), kGrain,
-                    [&](int64_t begin, int64_t end) {
-                      UpdateRange(rule, x, begin, g + begin, end - begin);
-                    });
+        Update(rule, x, 0, g, shape.num_elements());
         return OkStatus();
       }
       // In the order of the indices: a row named twice is updated twice.
@@ -126,7 +143,7 @@ struct Training {
       if (shape.num_elements() == 0) return OkStatus();
       const int64_t n = shape.num_elements() / shape.dim(0);
       for (size_t i = 0; i < rows.size(); ++i)
-        UpdateRange(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
+        Update(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
       return OkStatus();
     }
   };

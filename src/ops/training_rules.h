@@ -4,13 +4,16 @@
 //
 // A rule is made once per step from its scalars (in the order of the op's
 // inputs) and is then applied to every element. x[0] is the variable, x[1..]
-// are its slots, g is the gradient.
+// are its slots, g is the gradient. Where there is a vectorised loop, Fused
+// runs it over n elements; false where there is none for the type.
 #ifndef SLUICE_OPS_TRAINING_RULES_H_
 #define SLUICE_OPS_TRAINING_RULES_H_
 
 #include <cmath>
 #include <complex>
 #include <cstdint>
+
+#include "kernels/simd/update.h"
 
 namespace sluice::training {
 
@@ -39,6 +42,9 @@ struct GradientDescent {
   static constexpr int kVariables = 1, kScalars = 1;
   GradientDescent(const Scalars<T>& s, const Options&) : alpha(s[0]) {}
   void operator()(T* x, T g) const { x[0] -= g * alpha; }
+  bool Fused(DType t, void* const* x, const void* g, int64_t n) const {
+    return simd::Axpy(t, -alpha, g, x[0], n);
+  }
   T alpha;
 };
 
@@ -55,6 +61,9 @@ struct Momentum {
       x[0] -= x[1] * lr;
     }
   }
+  bool Fused(DType t, void* const* x, const void* g, int64_t n) const {
+    return simd::MomentumUpdate(t, lr, momentum, nesterov, g, x[1], x[0], n);
+  }
   T lr, momentum;
   bool nesterov;
 };
@@ -69,6 +78,9 @@ struct Adagrad {
     if (update_slots) x[1] += g * g;
     x[0] -= g * lr * (T(1) / sqrt(x[1]));
   }
+  bool Fused(DType t, void* const* x, const void* g, int64_t n) const {
+    return simd::AdagradUpdate(t, lr, 0, update_slots, g, x[1], x[0], n);
+  }
   T lr;
   bool update_slots;
 };
@@ -82,6 +94,9 @@ struct AdagradV2 {
     using std::sqrt;
     if (update_slots) x[1] += g * g;
     x[0] -= g * lr / (sqrt(x[1]) + epsilon);
+  }
+  bool Fused(DType t, void* const* x, const void* g, int64_t n) const {
+    return simd::AdagradUpdate(t, lr, epsilon, update_slots, g, x[1], x[0], n);
   }
   T lr, epsilon;
   bool update_slots;
@@ -148,6 +163,10 @@ struct Adam {
     x[2] += (g * g - x[2]) * (T(1) - beta2);
     const T m = nesterov ? g * (T(1) - beta1) + beta1 * x[1] : x[1];
     x[0] -= m * alpha / (sqrt(x[2]) + epsilon);
+  }
+  bool Fused(DType t, void* const* x, const void* g, int64_t n) const {
+    return simd::AdamUpdate(t, alpha, beta1, beta2, epsilon, nesterov, g, x[1],
+                            x[2], x[0], n);
   }
   static T Root(T x) {
     using std::sqrt;
