@@ -1,13 +1,14 @@
 // Updates of slices that are named by several leading coordinates: ScatterNd*
 // by reference, ResourceScatterNd* by handle, and the one on a plain tensor.
-#include <cstring>
+#include <algorithm>
 #include <optional>
 
-#include "absl/strings/str_join.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "kernels/simd/binary.h"
+#include "ops/array_util.h"
+#include "ops/nd_index.h"
 #include "ops/state_util.h"
 
 namespace sluice {
@@ -26,126 +27,45 @@ struct ScatterNd {
   bool ignore_bad = false;     // Indices out of range are passed over.
   DType dtype;
 
-  void Slice(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
-             int64_t n) const;
-};
-
-template <typename T>
-void CopyElements(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
-                  int64_t n) {
-  std::copy_n(from.data<T>() + from_at, n, to.data<T>() + at);
-}
-
-void ScatterNd::Slice(Tensor& to, int64_t at, const Tensor& from,
-                      int64_t from_at, int64_t n) const {
-  const size_t size = DTypeSize(dtype);
-  if (size == 0) {
-    if (dtype == DType::kString) {
-      CopyElements<std::string>(to, at, from, from_at, n);
-    } else if (dtype == DType::kResource) {
-      CopyElements<ResourceHandle>(to, at, from, from_at, n);
+  // Combines n elements of `from` into `to`.
+  void Slice(const void* from, void* to, int64_t n) const {
+    if (combine) {
+      combine.fn(simd::Operands::kVectorVector, to, from, to, n);
+    } else if (logical_or) {
+      for (int64_t i = 0; i < n; ++i)
+        static_cast<char*>(to)[i] |= static_cast<const char*>(from)[i];
     } else {
-      CopyElements<Variant>(to, at, from, from_at, n);
+      array::CopyRun(dtype, from, to, n);
     }
-    return;
   }
-  char* target = static_cast<char*>(to.raw()) + static_cast<size_t>(at) * size;
-  const char* source = static_cast<const char*>(from.raw()) +
-                       static_cast<size_t>(from_at) * size;
-  if (combine) {
-    combine.fn(simd::Operands::kVectorVector, target, source, target, n);
-  } else if (logical_or) {
-    for (int64_t i = 0; i < n; ++i) target[i] |= source[i];
-  } else {
-    std::memcpy(target, source, static_cast<size_t>(n) * size);
-  }
-}
-
-// How indices [.., k] and updates address a tensor.
-struct Plan {
-  int64_t slices = 0;      // Rows of the indices.
-  int depth = 0;           // k: how many leading coordinates a row names.
-  int64_t slice_size = 1;  // Elements of one slice.
 };
-
-Result<Plan> MakePlan(const Shape& target, const Shape& indices,
-                      const Shape& updates) {
-  if (target.rank() == 0)
-    return InvalidArgument("target: expected rank at least 1, got a scalar");
-  if (indices.rank() == 0 || updates.rank() == 0)
-    return InvalidArgument(
-        "indices and updates: expected rank at least 1, got shapes ",
-        indices.ToString(), " and ", updates.ToString());
-  Plan plan;
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  if (depth > target.rank())
-    return InvalidArgument("indices: expected a last dimension of at most ",
-                           target.rank(), ", the rank of the target, got ",
-                           depth);
-  plan.depth = static_cast<int>(depth);
-  Dims expected(indices.dims().begin(), indices.dims().end() - 1);
-  plan.slices = 1;
-  for (int64_t d : expected) plan.slices *= d;
-  for (int i = plan.depth; i < target.rank(); ++i) {
-    expected.push_back(target.dim(i));
-    plan.slice_size *= target.dim(i);
-  }
-  if (!std::equal(expected.begin(), expected.end(), updates.dims().begin(),
-                  updates.dims().end()))
-    return InvalidArgument(
-        "updates: expected shape ",
-        PartialShape({expected.data(), expected.size()}).ToString(), ", got ",
-        updates.ToString());
-  return plan;
-}
-
-// For each row of the indices, the element where its slice begins; -1 where it
-// is out of range and that is to be ignored.
-Result<std::vector<int64_t>> Offsets(const Plan& plan, const Shape& target,
-                                     const Tensor& indices, bool ignore_bad) {
-  const std::vector<int64_t> at = state::ToInt64s(indices);
-  const auto depth = static_cast<size_t>(plan.depth);
-  std::vector<int64_t> out(static_cast<size_t>(plan.slices));
-  for (size_t row = 0; row < out.size(); ++row) {
-    int64_t offset = 0;
-    bool good = true;
-    for (size_t k = 0; k < depth; ++k) {
-      const int64_t size = target.dim(static_cast<int>(k));
-      const int64_t i = at[row * depth + k];
-      good = good && i >= 0 && i < size;
-      if (good) offset = offset * size + i;
-    }
-    if (!good && !ignore_bad) {
-      Dims rows(indices.shape().dims().begin(),
-                indices.shape().dims().end() - 1);
-      return InvalidArgument(
-          "indices",
-          state::Position(Shape({rows.data(), rows.size()}),
-                          static_cast<int64_t>(row)),
-          " = [",
-          absl::StrJoin(at.begin() + static_cast<int64_t>(row * depth),
-                        at.begin() + static_cast<int64_t>((row + 1) * depth),
-                        ", "),
-          "] does not index into shape ", target.ToString());
-    }
-    out[row] = good ? offset * plan.slice_size : -1;
-  }
-  return out;
-}
 
 Status Apply(const ScatterNd& scatter, Tensor& target, const Tensor& indices,
              const Tensor& updates) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const Plan plan,
-      MakePlan(target.shape(), indices.shape(), updates.shape()));
-  // All offsets before the first write: an error leaves the target as it was.
-  SLUICE_ASSIGN_OR_RETURN(
-      const std::vector<int64_t> offsets,
-      Offsets(plan, target.shape(), indices, scatter.ignore_bad));
-  for (size_t i = 0; i < offsets.size(); ++i)
-    if (offsets[i] >= 0 && plan.slice_size > 0)
-      scatter.Slice(target, offsets[i], updates,
-                    static_cast<int64_t>(i) * plan.slice_size, plan.slice_size);
+  if (target.rank() == 0)
+    return InvalidArgument("target: expected rank at least 1, got a scalar");
+  SLUICE_ASSIGN_OR_RETURN(const array::NdIndex nd,
+                          array::NdIndex::Make(target.shape(), indices));
+  Dims expected(indices.shape().dims().begin(),
+                indices.shape().dims().end() - 1);
+  expected.insert(expected.end(), target.shape().dims().begin() + nd.depth(),
+                  target.shape().dims().end());
+  if (!std::equal(expected.begin(), expected.end(),
+                  updates.shape().dims().begin(), updates.shape().dims().end()))
+    return InvalidArgument("updates: expected shape ",
+                           PartialShape(array::SpanOf(expected)).ToString(),
+                           ", got ", updates.shape().ToString());
+  // Without elements the number of rows says nothing about the work.
+  if (nd.depth() == 0 && nd.row() == 0) return OkStatus();
+  // All of them before the first write: an error leaves the target as it was.
+  if (!scatter.ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
+  if (nd.row() == 0) return OkStatus();
+  for (int64_t i = 0; i < nd.count(); ++i) {
+    const int64_t at = nd.Offset(i);
+    if (at >= 0)
+      scatter.Slice(array::At(scatter.dtype, updates.raw(), i * nd.row()),
+                    array::At(scatter.dtype, target.raw(), at), nd.row());
+  }
   return OkStatus();
 }
 

@@ -1,10 +1,11 @@
 // Updates of some rows of a variable: Scatter* by reference, ResourceScatter*
 // by handle.
-#include <cstring>
+#include <algorithm>
 #include <optional>
 
 #include "graph/op_def.h"
 #include "kernels/simd/binary.h"
+#include "ops/array_util.h"
 #include "ops/state_util.h"
 
 namespace sluice {
@@ -20,52 +21,22 @@ constexpr const char* kNoGradient =
 struct Scatter {
   simd::BinaryKernel combine;  // False: the row is replaced.
   DType dtype;
-  size_t element_size;  // 0 for objects.
 
-  // Writes `n` elements of `from` (or one, again and again) to element `at`.
-  // False for an integer division by zero.
-  bool Row(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
-           int64_t n, bool from_scalar) const;
-};
-
-template <typename T>
-void CopyObjects(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
-                 int64_t n, bool from_scalar) {
-  const T* source = from.data<T>() + (from_scalar ? 0 : from_at);
-  T* target = to.data<T>() + at;
-  for (int64_t i = 0; i < n; ++i) target[i] = source[from_scalar ? 0 : i];
-}
-
-bool Scatter::Row(Tensor& to, int64_t at, const Tensor& from, int64_t from_at,
-                  int64_t n, bool from_scalar) const {
-  if (element_size == 0) {
-    if (dtype == DType::kString) {
-      CopyObjects<std::string>(to, at, from, from_at, n, from_scalar);
-    } else if (dtype == DType::kResource) {
-      CopyObjects<ResourceHandle>(to, at, from, from_at, n, from_scalar);
+  // Combines n elements of `from` (or one, again and again) into `to`. False
+  // for an integer division by zero.
+  bool Row(const void* from, bool scalar, void* to, int64_t n) const {
+    if (combine)
+      return combine.fn(scalar ? simd::Operands::kVectorScalar
+                               : simd::Operands::kVectorVector,
+                        to, from, to, n);
+    if (scalar) {
+      array::FillRun(dtype, from, to, n);
     } else {
-      CopyObjects<Variant>(to, at, from, from_at, n, from_scalar);
+      array::CopyRun(dtype, from, to, n);
     }
     return true;
   }
-  char* target =
-      static_cast<char*>(to.raw()) + static_cast<size_t>(at) * element_size;
-  const char* source =
-      static_cast<const char*>(from.raw()) +
-      (from_scalar ? 0 : static_cast<size_t>(from_at) * element_size);
-  if (combine)
-    return combine.fn(from_scalar ? simd::Operands::kVectorScalar
-                                  : simd::Operands::kVectorVector,
-                      target, source, target, n);
-  if (!from_scalar) {
-    std::memcpy(target, source, static_cast<size_t>(n) * element_size);
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(target + static_cast<size_t>(i) * element_size, source,
-                  element_size);
-  }
-  return true;
-}
+};
 
 // What updates must look like: the shape of the indices, then that of a row.
 Status CheckUpdates(const Shape& variable, const Shape& indices,
@@ -104,8 +75,10 @@ Status RunScatter(KernelContext& ctx) {
     const bool scalar = updates.rank() == 0;
     bool divided = true;
     for (size_t i = 0; i < rows.size(); ++i)
-      divided &= scatter.Row(t, rows[i] * n, updates,
-                             static_cast<int64_t>(i) * n, n, scalar);
+      divided &= scatter.Row(
+          array::At(scatter.dtype, updates.raw(),
+                    scalar ? 0 : static_cast<int64_t>(i) * n),
+          scalar, array::At(scatter.dtype, t.raw(), rows[i] * n), n);
     if (!divided)
       return InvalidArgument("updates: expected divisors other than 0, got 0");
     return OkStatus();
@@ -118,7 +91,6 @@ Status MakeScatter(const Node& n, Kernel* k, std::optional<simd::BinaryOp> op) {
   const DType dtype = RemoveRef(n.input_type(2));
   auto scatter = std::make_shared<Scatter>();
   scatter->dtype = dtype;
-  scatter->element_size = DTypeSize(dtype);
   if (op.has_value()) {
     scatter->combine = simd::GetBinary(*op, dtype);
     if (!scatter->combine) return NoKernelFor(n, dtype);
