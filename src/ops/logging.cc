@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "absl/strings/strip.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "exec/kernel.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
@@ -15,16 +16,22 @@ namespace {
 
 // ---- Text of tensors --------------------------------------------------------
 
+// The first n elements, separated by blanks.
+std::string Elements(const Tensor& t, int64_t n) {
+  if (t.dtype() != DType::kString)
+    return (t.rank() == 0 ? t : t.Rows(0, n)).Summarize(-1);
+  return absl::StrJoin(
+      t.flat<std::string>().subspan(0, n), " ",
+      [](std::string* out, const std::string& s) { *out += absl::CEscape(s); });
+}
+
 // Appends up to *left elements; nested in brackets by all dimensions but the
 // last, whose elements are separated by blanks.
 void AppendNested(const Tensor& t, int64_t* left, bool inner,
                   std::string* out) {
   if (t.rank() <= 1) {
     const int64_t n = std::min(*left, t.num_elements());
-    if (n > 0 || t.rank() == 0) {
-      const Tensor shown = t.rank() == 0 ? t : t.Rows(0, n);
-      *out += shown.Summarize(-1);
-    }
+    if (n > 0) *out += Elements(t, n);
     *left -= n;
     if (inner && n < t.num_elements()) *out += "...";
     return;
