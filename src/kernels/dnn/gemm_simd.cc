@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/dnn/target.h"
+#include "kernels/simd/target.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dnn/gemm_simd.cc"
