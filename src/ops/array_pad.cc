@@ -270,7 +270,7 @@ class MirrorPadGradKernel {
     ForRows(sources, 0, dy.num_elements() / n, [&](int64_t at, int64_t r) {
       for (int64_t i = 0; i < n; ++i) {
         T& sum = to[at + last[static_cast<size_t>(i)]];
-        sum = T(sum + from[r * n + i]);
+        sum = array::WrapAdd(sum, from[r * n + i]);
       }
     });
   }

@@ -19,21 +19,16 @@ using array::Tag;
 
 enum class Combine { kUpdate, kAdd, kSub, kMin, kMax };
 
-// a op b, integers wrapping.
 template <Combine kOp, typename T>
-T Apply(T a, const T& b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(Apply<kOp, float>(a, b));
-  } else if constexpr (kOp == Combine::kMin) {
+T Apply(const T& a, const T& b) {
+  if constexpr (kOp == Combine::kMin)
     return b < a ? b : a;
-  } else if constexpr (kOp == Combine::kMax) {
+  else if constexpr (kOp == Combine::kMax)
     return a < b ? b : a;
-  } else if constexpr (std::is_integral_v<T>) {
-    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-    return static_cast<T>(kOp == Combine::kAdd ? x + y : x - y);
-  } else {
-    return kOp == Combine::kAdd ? a + b : a - b;
-  }
+  else if constexpr (kOp == Combine::kAdd)
+    return array::WrapAdd(a, b);
+  else
+    return array::WrapSub(a, b);
 }
 
 // The rows of `updates` combined into `out`, in order.
