@@ -81,6 +81,10 @@ std::optional<Tensor> ConstantValue(const Output& o);
 // An output read as a shape, see ShapeContext::InputAsShape.
 Result<PartialShape> ConstantAsShape(const Output& o);
 
+// The declared shape of the variable that a handle points to, followed through
+// whatever passes handles on.
+PartialShape VariableShape(const Output& handle);
+
 }  // namespace sluice
 
 #endif  // SLUICE_GRAPH_SHAPE_CONTEXT_H_

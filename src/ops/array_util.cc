@@ -188,6 +188,31 @@ void CopyStrided(DType t, std::span<const int64_t> dims, const void* src,
   });
 }
 
+void JoinBlocks(DType type, std::span<const Piece> pieces, int64_t outer,
+                void* out) {
+  int64_t row = 0;
+  for (const Piece& p : pieces) row += p.block;
+  if (row == 0) return;
+  ParallelFor(outer, std::max<int64_t>(1, 32768 / row),
+              [&](int64_t begin, int64_t end) {
+                int64_t offset = 0;
+                for (const Piece& p : pieces) {
+                  // Piece by piece: one source streams at a time.
+                  if (p.block == 1 && IsPlain(type) && end - begin > 1) {
+                    const int64_t dims[] = {end - begin}, from[] = {1},
+                                  to[] = {row};
+                    CopyStrided(type, dims, At(type, p.data, begin), from,
+                                At(type, out, begin * row + offset), to);
+                  } else {
+                    for (int64_t o = begin; o < end; ++o)
+                      CopyRun(type, At(type, p.data, o * p.block),
+                              At(type, out, o * row + offset), p.block);
+                  }
+                  offset += p.block;
+                }
+              });
+}
+
 Dims DenseStrides(std::span<const int64_t> dims) {
   Dims out(dims.size());
   int64_t stride = 1;

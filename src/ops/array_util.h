@@ -147,6 +147,16 @@ void CopyStrided(DType t, std::span<const int64_t> dims, const void* src,
                  std::span<const int64_t> src_strides, void* dst,
                  std::span<const int64_t> dst_strides);
 
+// One tensor of a join: `block` elements at a time, contiguous.
+struct Piece {
+  const void* data;
+  int64_t block;
+};
+
+// Writes a block of each piece, one after the other, `outer` times.
+void JoinBlocks(DType t, std::span<const Piece> pieces, int64_t outer,
+                void* out);
+
 // Strides of a dense tensor, in elements.
 Dims DenseStrides(std::span<const int64_t> dims);
 
