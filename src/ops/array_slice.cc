@@ -114,10 +114,24 @@ Status SliceShape(ShapeContext& c) {
 Status SliceGrad(GradContext& g) {
   const Output x = g.input(0), begin = g.input(1);
   const DType index = begin.dtype();
-  const Output left = grad::Sub(
-      grad::Sub(grad::ShapeOf(x, index), grad::ShapeOf(g.output(0), index)),
-      begin);
-  const Output paddings = Build("Pack", {begin, left}, {{"N", 2}, {"axis", 1}});
+  const std::optional<Tensor> known = ConstantValue(begin);
+  const PartialShape in = x.shape(), out = g.output(0).shape();
+  Output paddings;
+  if (known && in.fully_known() && out.fully_known()) {
+    std::vector<int64_t> amounts;
+    for (int i = 0; i < in.rank(); ++i) {
+      amounts.push_back(IntAt(*known, i));
+      amounts.push_back(in.dim(i) - out.dim(i) - amounts.back());
+    }
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, array::IntTensor(index, amounts));
+    SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(Shape({in.rank(), 2})));
+    paddings = Constant(std::move(t));
+  } else {
+    const Output left = grad::Sub(
+        grad::Sub(grad::ShapeOf(x, index), grad::ShapeOf(g.output(0), index)),
+        begin);
+    paddings = Build("Pack", {begin, left}, {{"N", 2}, {"axis", 1}});
+  }
   g.grads[0] = Build("Pad", {g.dy[0], paddings});
   return OkStatus();
 }
