@@ -4,131 +4,32 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "kernels/simd/move.h"
 
 namespace sluice::array {
 namespace {
 
-constexpr int kMostDims = 24;
-// Elements that one thread should have to move.
-constexpr int64_t kGrain = 32768;
-
-// A strided copy with its loops put in order: no dimension of size 1, adjacent
-// ones that are one run merged.
-struct Loops {
-  int rank = 0;
-  int64_t dims[kMostDims], from[kMostDims], to[kMostDims];
-
-  void MoveBeforeLast(int k) {
-    const int last = rank - 1;
-    std::rotate(dims + k, dims + k + 1, dims + last);
-    std::rotate(from + k, from + k + 1, from + last);
-    std::rotate(to + k, to + k + 1, to + last);
-  }
-};
-
-Loops Simplify(std::span<const int64_t> dims, std::span<const int64_t> from,
-               std::span<const int64_t> to) {
-  Loops l;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == 1) continue;
-    const int last = l.rank - 1;
-    if (last >= 0 && l.from[last] == from[i] * dims[i] &&
-        l.to[last] == to[i] * dims[i]) {
-      l.dims[last] *= dims[i];
-      l.from[last] = from[i];
-      l.to[last] = to[i];
-      continue;
-    }
-    l.dims[l.rank] = dims[i];
-    l.from[l.rank] = from[i];
-    l.to[l.rank] = to[i];
-    ++l.rank;
-  }
-  return l;
+absl::Span<const int64_t> Span(std::span<const int64_t> s) {
+  return absl::MakeConstSpan(s.data(), s.size());
 }
 
+// Objects, one after the other: the innermost dimension changes fastest.
 template <typename T>
-void CopyRow(const T* src, int64_t from, T* dst, int64_t to, int64_t n) {
-  if (from == 1 && to == 1) {
-    if constexpr (std::is_trivially_copyable_v<T>)
-      std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
-    else
-      std::copy_n(src, n, dst);
-  } else if (to == 1) {
-    for (int64_t i = 0; i < n; ++i) dst[i] = src[i * from];
-  } else {
-    for (int64_t i = 0; i < n; ++i) dst[i * to] = src[i * from];
-  }
-}
-
-// Rows of dst are columns of src: in square tiles, so that both stay in cache.
-template <typename T>
-void CopyTransposed(const T* src, int64_t src_inner, T* dst, int64_t dst_outer,
-                    int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = 16;
-  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    const int64_t r1 = std::min(rows, r0 + kTile);
-    for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      const int64_t c1 = std::min(columns, c0 + kTile);
-      for (int64_t r = r0; r < r1; ++r)
-        for (int64_t c = c0; c < c1; ++c)
-          dst[r * dst_outer + c] = src[r + c * src_inner];
-    }
-  }
-}
-
-template <typename T>
-void RunLoops(Loops l, const T* src, T* dst) {
-  if (l.rank == 0) {
+void CopyObjects(std::span<const int64_t> dims, const T* src,
+                 std::span<const int64_t> src_strides, T* dst,
+                 std::span<const int64_t> dst_strides) {
+  Dims at(dims.size(), 0);
+  for (;;) {
     *dst = *src;
-    return;
-  }
-  const int last = l.rank - 1;
-  bool tiled = false;
-  if (l.to[last] == 1 && l.from[last] != 1 && l.from[last] != 0) {
-    for (int k = 0; k < last && !tiled; ++k) {
-      if (l.from[k] != 1) continue;
-      l.MoveBeforeLast(k);
-      tiled = true;
+    size_t d = dims.size();
+    for (;; at[d] = 0) {
+      if (d-- == 0) return;
+      src += src_strides[d];
+      dst += dst_strides[d];
+      if (++at[d] < dims[d]) break;
+      src -= src_strides[d] * dims[d];
+      dst -= dst_strides[d] * dims[d];
     }
-  }
-  const int outer_rank = tiled ? l.rank - 2 : l.rank - 1;
-  int64_t outer = 1;
-  for (int i = 0; i < outer_rank; ++i) outer *= l.dims[i];
-  const int64_t n = l.dims[last];
-  const auto copy = [&](int64_t begin, int64_t end) {
-    int64_t at[kMostDims];
-    int64_t s = 0, d = 0, rest = begin;
-    for (int i = outer_rank - 1; i >= 0; --i) {
-      at[i] = rest % l.dims[i];
-      rest /= l.dims[i];
-      s += at[i] * l.from[i];
-      d += at[i] * l.to[i];
-    }
-    for (int64_t o = begin; o < end; ++o) {
-      if (tiled)
-        CopyTransposed(src + s, l.from[last], dst + d, l.to[last - 1],
-                       l.dims[last - 1], n);
-      else
-        CopyRow(src + s, l.from[last], dst + d, l.to[last], n);
-      for (int i = outer_rank - 1; i >= 0; --i) {
-        s += l.from[i];
-        d += l.to[i];
-        if (++at[i] < l.dims[i]) break;
-        s -= l.from[i] * l.dims[i];
-        d -= l.to[i] * l.dims[i];
-        at[i] = 0;
-      }
-    }
-  };
-  const int64_t inner = tiled ? n * l.dims[last - 1] : n;
-  if (outer == 1 && !tiled) {  // One long row: split that.
-    ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-      CopyRow(src + begin * l.from[0], l.from[0], dst + begin * l.to[0],
-              l.to[0], end - begin);
-    });
-  } else {
-    ParallelFor(outer, std::max<int64_t>(1, kGrain / inner), copy);
   }
 }
 
@@ -160,9 +61,12 @@ void CopyRun(DType t, const void* src, void* dst, int64_t n) {
 }
 
 void FillRun(DType t, const void* value, void* dst, int64_t n) {
+  if (IsPlain(t)) {
+    simd::Fill(DTypeSize(t), value, dst, n);
+    return;
+  }
   ByElement(t, [&]<typename T>(Tag<T>) {
-    const T v = *static_cast<const T*>(value);
-    std::fill_n(static_cast<T*>(dst), n, v);
+    std::fill_n(static_cast<T*>(dst), n, *static_cast<const T*>(value));
   });
 }
 
@@ -182,9 +86,15 @@ void CopyStrided(DType t, std::span<const int64_t> dims, const void* src,
                  std::span<const int64_t> dst_strides) {
   for (int64_t d : dims)
     if (d == 0) return;
-  const Loops loops = Simplify(dims, src_strides, dst_strides);
+  if (IsPlain(t)) {
+    simd::StridedCopy(DTypeSize(t), Span(dims), src, Span(src_strides), dst,
+                      Span(dst_strides));
+    return;
+  }
   ByElement(t, [&]<typename T>(Tag<T>) {
-    RunLoops(loops, static_cast<const T*>(src), static_cast<T*>(dst));
+    if constexpr (!std::is_trivially_copyable_v<T>)
+      CopyObjects(dims, static_cast<const T*>(src), src_strides,
+                  static_cast<T*>(dst), dst_strides);
   });
 }
 

@@ -140,7 +140,7 @@ void FillRun(DType t, const void* value, void* dst, int64_t n);
 void ZeroRun(DType t, void* dst, int64_t n);
 
 // For every index i below dims: dst[i . dst_strides] = src[i . src_strides].
-// Strides count elements and may be zero (of src) or negative. At most 24
+// Strides count elements and may be zero (of src) or negative. At most 16
 // dimensions. What is written must not overlap itself or what is read. Uses the
 // kernel's threads where it pays.
 void CopyStrided(DType t, std::span<const int64_t> dims, const void* src,
