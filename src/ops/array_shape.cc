@@ -71,33 +71,40 @@ Status ReshapeKernel(KernelContext& ctx) {
   const int rank = static_cast<int>(sizes.num_elements());
   const int64_t elements = ctx.input(0).num_elements();
   int missing = -1;
-  int64_t known = 1;
+  int64_t known = 1;  // Product of the sizes that are not 0.
+  bool empty = false;
   for (int i = 0; i < rank; ++i) {
     dims[i] = IntAt(sizes, i);
     if (dims[i] == -1) {
       if (missing >= 0)
-        return InvalidArgument("shape: expected at most one -1, got ",
-                               sizes.Summarize(-1));
+        return InvalidArgument("shape: expected at most one -1, got [",
+                               sizes.Summarize(-1), "]");
       missing = i;
-      dims[i] = 1;
     } else if (dims[i] < 0) {
-      return InvalidArgument("shape: expected dimensions >= -1, got ",
-                             sizes.Summarize(-1));
+      return InvalidArgument("shape: expected dimensions >= -1, got [",
+                             sizes.Summarize(-1), "]");
+    } else if (dims[i] == 0) {
+      empty = true;
     } else {
       known = MultiplyOrNegative(known, dims[i]);
       if (known < 0)
-        return InvalidArgument("shape: expected fewer than 2^63 elements, got ",
-                               sizes.Summarize(-1));
+        return InvalidArgument(
+            "shape: expected fewer than 2^63 elements, got [",
+            sizes.Summarize(-1), "]");
     }
   }
   if (missing >= 0) {
-    if (known == 0)
-      return InvalidArgument(
-          "shape: expected no 0 beside a -1 (its size cannot be told), got ",
-          sizes.Summarize(-1));
-    dims[missing] = elements / known;
+    // Beside a 0, the -1 is told from the input's sizes other than 0.
+    int64_t source = elements;
+    if (empty) {
+      source = 1;
+      for (int64_t d : ctx.input(0).shape().dims())
+        if (d > 0) source *= d;
+    }
+    dims[missing] = source / known;
     known *= dims[missing];
   }
+  if (empty) known = 0;
   if (known != elements)
     return InvalidArgument("shape: expected one of ", elements,
                            " elements, as the input of shape ",

@@ -1,13 +1,21 @@
-// Running one op in tests, with its shape function checked along the way.
+// Running one op in tests, with its shape function checked along the way, and
+// the cases that TensorFlow computed.
 #ifndef SLUICE_OPS_ARRAY_TEST_UTIL_H_
 #define SLUICE_OPS_ARRAY_TEST_UTIL_H_
 
+#include <cmath>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
 #include "exec/kernel.h"
 #include "graph/builder.h"
+#include "gtest/gtest.h"
+#include "ops/array_util.h"
 
 namespace sluice {
 
@@ -53,6 +61,113 @@ inline Result<std::vector<Tensor>> RunOp(const std::string& op,
     }
   }
   return out;
+}
+
+// One case of tests/cases/array_ops.txt, which TensorFlow computed.
+struct RecordedCase {
+  int line = 0;
+  std::string op;
+  AttrMap attrs;
+  std::vector<Tensor> inputs, outputs;
+  bool error = false;
+};
+
+inline double ParseNumber(const std::string& s) {
+  if (s == "nan") return std::nan("");
+  return std::stod(s);
+}
+
+inline Tensor ParseTensor(std::istream& in) {
+  std::string type, dims_text;
+  in >> type >> dims_text;
+  const DType dtype = ParseDType(type).value_or(DType::kInvalid);
+  EXPECT_NE(dtype, DType::kInvalid) << type;
+  Dims dims;
+  for (absl::string_view d : absl::StrSplit(
+           absl::string_view(dims_text).substr(1, dims_text.size() - 2), ',',
+           absl::SkipEmpty()))
+    dims.push_back(std::stoll(std::string(d)));
+  Tensor t(dtype, *array::MakeShape(dims));
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    std::string v;
+    in >> v;
+    if (dtype == DType::kString) {
+      t.data<std::string>()[i] = absl::HexStringToBytes(v.substr(1));
+    } else if (dtype == DType::kBool) {
+      t.data<bool>()[i] = v == "1";
+    } else if (IsComplex(dtype)) {
+      std::string imaginary;
+      in >> imaginary;
+      if (dtype == DType::kComplex64)
+        t.data<complex64>()[i] =
+            complex64(static_cast<float>(ParseNumber(v)),
+                      static_cast<float>(ParseNumber(imaginary)));
+      else
+        t.data<complex128>()[i] =
+            complex128(ParseNumber(v), ParseNumber(imaginary));
+    } else {
+      array::ByNumber(dtype, [&]<typename T>(array::Tag<T>) {
+        if constexpr (std::is_integral_v<T>)
+          t.data<T>()[i] = static_cast<T>(std::stoll(v));
+        else if constexpr (std::is_same_v<T, double>)
+          t.data<T>()[i] = ParseNumber(v);
+        else if constexpr (!std::is_same_v<T, complex64> &&
+                           !std::is_same_v<T, complex128>)
+          t.data<T>()[i] = T(static_cast<float>(ParseNumber(v)));
+      });
+    }
+  }
+  return t;
+}
+
+inline AttrValue ParseAttr(const std::string& text) {
+  const std::string rest = text.substr(1);
+  switch (text[0]) {
+    case 'b':
+      return AttrValue(rest == "1");
+    case 'i':
+      return AttrValue(static_cast<int64_t>(std::stoll(rest)));
+    case 's':
+      return AttrValue(rest);
+    case 't':
+      return AttrValue(*ParseDType(rest));
+    default:
+      break;
+  }
+  AttrValue::Ints list;
+  for (absl::string_view v : absl::StrSplit(rest, ',', absl::SkipEmpty()))
+    list.push_back(std::stoll(std::string(v)));
+  return AttrValue(list);
+}
+
+inline std::vector<RecordedCase> ReadCases() {
+  std::vector<RecordedCase> cases;
+  std::ifstream file("tests/cases/array_ops.txt");
+  std::string text;
+  for (int line = 1; std::getline(file, text); ++line) {
+    std::istringstream in(text);
+    std::string word;
+    in >> word;
+    if (word == "case") {
+      RecordedCase c;
+      c.line = line;
+      in >> c.op;
+      while (in >> word) {
+        const size_t equals = word.find('=');
+        std::string name = word.substr(0, equals);
+        if (c.op == "Squeeze" && name == "axis") name = "squeeze_dims";
+        c.attrs[name] = ParseAttr(word.substr(equals + 1));
+      }
+      cases.push_back(std::move(c));
+    } else if (word == "in") {
+      cases.back().inputs.push_back(ParseTensor(in));
+    } else if (word == "out") {
+      cases.back().outputs.push_back(ParseTensor(in));
+    } else {
+      cases.back().error = true;
+    }
+  }
+  return cases;
 }
 
 }  // namespace sluice

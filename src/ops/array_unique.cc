@@ -75,6 +75,15 @@ void WithKeys(const Tensor& t, int64_t width, F&& f) {
   }
 }
 
+// Never put in a map, which wants keys to equal themselves.
+template <typename K>
+bool IsNan(const K& k) {
+  if constexpr (std::is_floating_point_v<K>)
+    return k != k;
+  else
+    return false;
+}
+
 Status CheckHashable(const Node& n) {
   const DType t = n.TypeAttr("T");
   if (IsComplex(t) || IsQuantized(t) || t == DType::kResource ||
@@ -151,14 +160,16 @@ class UniqueKernel {
       WithKeys(x, width, [&](auto key) {
         absl::flat_hash_map<decltype(key(0)), int64_t> seen;
         for (int64_t i = 0; i < n; ++i) {
-          const auto added =
-              seen.try_emplace(key(i), static_cast<int64_t>(first.size()));
-          if (added.second) {
+          const auto next = static_cast<int64_t>(first.size());
+          const auto k = key(i);
+          const int64_t at =
+              IsNan(k) ? next : seen.try_emplace(k, next).first->second;
+          if (at == next) {
             first.push_back(i);
             counts.push_back(0);
           }
-          place[static_cast<size_t>(i)] = added.first->second;
-          ++counts[static_cast<size_t>(added.first->second)];
+          place[static_cast<size_t>(i)] = at;
+          ++counts[static_cast<size_t>(at)];
         }
       });
     }
@@ -231,11 +242,12 @@ class ListDiffKernel {
     std::vector<int64_t> left;
     WithKeys(y, 1, [&](auto key_y) {
       absl::flat_hash_map<decltype(key_y(0)), bool> in_y;
-      for (int64_t i = 0; i < y.num_elements(); ++i) in_y[key_y(i)] = true;
+      for (int64_t i = 0; i < y.num_elements(); ++i)
+        if (!IsNan(key_y(i))) in_y[key_y(i)] = true;
       WithKeys(x, 1, [&](auto key_x) {
         if constexpr (std::is_same_v<decltype(key_x(0)), decltype(key_y(0))>)
           for (int64_t i = 0; i < x.num_elements(); ++i)
-            if (!in_y.contains(key_x(i))) left.push_back(i);
+            if (IsNan(key_x(i)) || !in_y.contains(key_x(i))) left.push_back(i);
       });
     });
     const DType type = x.dtype();

@@ -35,6 +35,7 @@ def text(v):
 
 
 def tensor(word, t):
+    """One line of the record."""
     a = t.numpy() if hasattr(t, "numpy") else np.asarray(t)
     if isinstance(a, (bytes, str)):
         a = np.asarray(a, dtype=object)
@@ -43,7 +44,7 @@ def tensor(word, t):
     else:
         name = NAMES.get(a.dtype.name, a.dtype.name)
     shape = "[" + ",".join(map(str, a.shape)) + "]"
-    print(word, name, shape, *[text(v) for v in a.ravel()])
+    return " ".join([word, name, shape] + [text(v) for v in a.ravel()])
 
 
 def attr(v):
@@ -71,6 +72,8 @@ def case(op, inputs, **attrs):
             value = tf.constant(value)
             tensors.append(value)
         kwargs[name] = value
+    # Before the op runs: some write into their input.
+    inputs_text = [tensor("in", t) for t in tensors]
     try:
         out = getattr(tf.raw_ops, op)(
             **kwargs, **{k: v for k, v in attrs.items() if k != "N"})
@@ -79,15 +82,14 @@ def case(op, inputs, **attrs):
     except tf.errors.OpError:
         out = None
     print("case", op, *[k + "=" + attr(v) for k, v in attrs.items()])
-    for t in tensors:
-        tensor("in", t)
+    print(*inputs_text, sep="\n")
     if out is None:
         print("error")
         return
     if not isinstance(out, (list, tuple)):
         out = [out]
     for t in out:
-        tensor("out", t)
+        print(tensor("out", t))
 
 
 def x(*shape, dtype=np.float32):
