@@ -428,6 +428,10 @@ case("UnravelIndex", [("indices", i32(5, 2, 0)), ("dims", i32(2, 3))])
 case("UnravelIndex", [("indices", s32(5)), ("dims", i32(2, 3))])
 case("UnravelIndex", [("indices", i32(6, 2)), ("dims", i32(2, 3))])
 
+for op in ("LowerBound", "UpperBound"):
+    case(op, [("sorted_inputs", np.array([[1, 3, 3, 5], [2, 2, 4, 9]], np.float32)),
+              ("values", np.array([[0, 3, 9], [2, 3, 10]], np.float32))])
+
 # ---- Partitions
 for dtype in (np.float32, object):
     case("DynamicPartition", [("data", x(4, 2, dtype=dtype)),
