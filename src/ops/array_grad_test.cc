@@ -3,6 +3,7 @@
 // nothing known.
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "client/gradients.h"
 #include "gtest/gtest.h"
@@ -109,12 +110,24 @@ void CheckCase(const RecordedCase& c, bool known, int* checked) {
   }
 }
 
+// A row that two indices of a stitch name is overwritten, yet as in TensorFlow
+// both sources get its gradient.
+bool NamesARowTwice(const RecordedCase& c) {
+  std::set<int64_t> seen;
+  for (const Tensor& t : c.inputs)
+    if (t.dtype() == DType::kInt32)
+      for (int32_t i : t.flat<int32_t>())
+        if (!seen.insert(i).second) return true;
+  return false;
+}
+
 TEST(ArrayGradients, AreTheSlopesOfWhatIsComputed) {
   int checked = 0;
   for (const RecordedCase& c : ReadCases()) {
     const OpDef* op = OpRegistry::Global()->Find(c.op);
     ASSERT_NE(op, nullptr) << c.op;
     if (c.error || op->grad == nullptr) continue;
+    if (c.op == "DynamicStitch" && NamesARowTwice(c)) continue;
     for (bool known : {true, false}) CheckCase(c, known, &checked);
   }
   EXPECT_GT(checked, 2000);
