@@ -41,6 +41,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 target_link_options(sluice_flags INTERFACE -Wl,--as-needed)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  # Calls within the library bind to the library: they can be inlined, and cost
+  # no jump through the linkage table.
+  target_compile_options(sluice_flags INTERFACE -fno-semantic-interposition)
+  target_link_options(sluice_flags INTERFACE -Wl,-Bsymbolic-functions)
+endif()
 if(SLUICE_WERROR)
   target_compile_options(sluice_flags INTERFACE -Werror)
 endif()

@@ -139,8 +139,8 @@ void Execution::Drive() {
   }
 }
 
-Ready Execution::PopReady() {
-  std::vector<Ready>& ready = tokens_.ready();
+inline Ready Execution::PopReady() {
+  ReadyList& ready = tokens_.ready();
   if (options_.scheduler_seed != 0) [[unlikely]]
     std::swap(ready[random_() % ready.size()], ready.back());
   const Ready r = ready.back();
@@ -204,7 +204,7 @@ Status Execution::FillReads(const Ready& r, Tensor* locals) {
   return OkStatus();
 }
 
-void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
+inline void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
                       KernelContext* ctx) {
   const PlanNode& n = *r.node;
   ctx->refs_ = plan_->inputs.data() + n.first_input;
@@ -220,11 +220,12 @@ void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
   ctx->num_outputs_ = static_cast<int>(n.num_outputs);
 }
 
-// Runs the kernel, with a trace event if the step is traced.
-Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
+inline Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
+  return options_.trace == nullptr ? r.node->run(ctx) : InvokeTraced(r, ctx);
+}
+
+Status Execution::InvokeTraced(const Ready& r, KernelContext& ctx) {
   const PlanNode& n = *r.node;
-  if (options_.trace == nullptr) [[likely]]
-    return n.run(ctx);
   TraceEvent e;
   const int64_t bytes = ThreadAllocatedBytes();
   e.start_ns = NowNs();

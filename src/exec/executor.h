@@ -91,6 +91,7 @@ class Execution {
   Status FillReads(const Ready& r, Tensor* locals);
   void SetUp(const Ready& r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
   Status Invoke(const Ready& r, KernelContext& ctx);
+  Status InvokeTraced(const Ready& r, KernelContext& ctx);
   Status InvokeInline(const Ready& r);
   std::shared_ptr<Offloaded> TakeAway(const Ready& r);
   Status InvokeAway(Offloaded& task);

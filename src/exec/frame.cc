@@ -10,11 +10,10 @@ Tokens::~Tokens() = default;
 // ---- Delivering tokens ------------------------------------------------------
 
 // One token arrives along `e`. True if it makes the consumer ready.
-bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
-                      std::vector<uint32_t>& pending,
-                      std::vector<MergeState>& merges) {
+inline bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
+                             uint32_t* pending, MergeState* merges) {
   uint32_t& p = pending[e.dst];
-  if (e.merge_input >= 0) {  // Data into a Merge.
+  if (e.merge_input >= 0) [[unlikely]] {  // Data into a Merge.
     MergeState& m = merges[plan_.node(f, e.dst).aux];
     if (m.chosen >= 0) return false;  // Only the first live one counts.
     if (dead) {
@@ -35,16 +34,30 @@ bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
 void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
                      int live_port) {
   const PlanFrame& f = *to->frame->plan;
+  const PlanNode* nodes = plan_.nodes.data() + f.first_node;
+  uint32_t* pending = to->pending.data();
   const PlanEdge* e = EdgesOf(from);
-  for (const PlanEdge* end = e + from.num_edges; e != end; ++e) {
-    const bool d = dead || (live_port >= 0 && e->port >= 0 && e->port != live_port);
-    if (Activate(f, *e, d, to->pending, to->merges)) {
-      ++to->active;
-      ready_.push_back({&plan_.node(f, e->dst), to});
-    } else if (e->merge_input >= 0 && !d) {
-      DropSpare(*e, to);
+  const PlanEdge* const end = e + from.num_edges;
+  Ready* const first = ready_.Room(from.num_edges);
+  Ready* ready = first;
+  if (!dead && live_port < 0 && (from.flags & PlanNode::kFeedsMerge) == 0) {
+    // Nearly always: live tokens to plain nodes.
+    for (; e != end; ++e)
+      if ((--pending[e->dst] & ~Iteration::kDead) == 0)
+        *ready++ = {nodes + e->dst, to};
+  } else {
+    for (; e != end; ++e) {
+      const bool d =
+          dead || (live_port >= 0 && e->port >= 0 && e->port != live_port);
+      if (Activate(f, *e, d, pending, to->merges.data()))
+        *ready++ = {nodes + e->dst, to};
+      else if (e->merge_input >= 0 && !d)
+        DropSpare(*e, to);
     }
   }
+  const auto count = static_cast<uint32_t>(ready - first);
+  ready_.Added(count);
+  to->active += count;
 }
 
 // A live token came to a Merge that had its first one already.
@@ -56,30 +69,28 @@ void Tokens::DropSpare(const PlanEdge& e, Iteration* it) {
   if (ref.table == InputRef::kIteration) ReleaseSlot(it, ref.index);
 }
 
-// Slots [first, first + count) of `it` have been filled.
-void Tokens::Publish(Iteration* it, uint32_t first, uint32_t count) {
-  const std::vector<uint32_t>& uses = it->frame->plan->slot_uses;
-  for (uint32_t s = first; s < first + count; ++s) {
-    Tensor& t = it->slots[s];
-    if (!t.has_buffer()) continue;
-    if (uses[s] == 0) {
-      t = Tensor();
-    } else {
-      it->uses[s] = uses[s];
-      ++it->held;
-    }
+// A slot of `it` has been filled. Values without a buffer need no care.
+inline void Tokens::Publish(Iteration* it, uint32_t slot) {
+  Tensor& t = it->slots[slot];
+  if (!t.has_buffer()) [[likely]]
+    return;
+  const uint32_t uses = it->frame->plan->slot_uses[slot];
+  if (uses == 0) {
+    t = Tensor();
+  } else {
+    it->uses[slot] = uses;
+    ++it->held;
   }
 }
 
-// A live token from `n` to its consumers in `to`.
-void Tokens::Put(const PlanNode& n, Iteration* to, Tensor token) {
-  to->slots[n.first_output] = std::move(token);
-  Publish(to, n.first_output, 1);
+// The one output of `n` lies in its slot in `to`.
+inline void Tokens::Sent(const PlanNode& n, Iteration* to) {
+  Publish(to, n.first_output);
   Deliver(n, to, false, -1);
 }
 
 // One reader of a slot is done.
-void Tokens::ReleaseSlot(Iteration* it, uint32_t slot) {
+inline void Tokens::ReleaseSlot(Iteration* it, uint32_t slot) {
   Tensor& t = it->slots[slot];
   if (t.has_buffer() && --it->uses[slot] == 0) {
     t = Tensor();
@@ -87,7 +98,8 @@ void Tokens::ReleaseSlot(Iteration* it, uint32_t slot) {
   }
 }
 
-void Tokens::ReleaseInputs(const Ready& r) {
+inline void Tokens::ReleaseInputs(const Ready& r) {
+  if (r.iteration->held == 0) return;
   const InputRef* ref = plan_.inputs.data() + r.node->first_input;
   for (const InputRef* end = ref + r.node->num_inputs; ref != end; ++ref)
     if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
@@ -96,17 +108,28 @@ void Tokens::ReleaseInputs(const Ready& r) {
     if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
 }
 
-Tensor Tokens::Take(const Ready& r, uint32_t i) {
-  const InputRef ref = plan_.inputs[r.node->first_input + i];
-  Tensor& t = r.iteration->tables[ref.table][ref.index];
-  if (ref.table != InputRef::kIteration || !t.has_buffer()) return t;
-  if (--r.iteration->uses[ref.index] > 0) return t;
-  --r.iteration->held;
-  return std::move(t);
+// The token of an input goes to another slot: moved by its last reader. `read`
+// stands for it where it was read from a variable.
+inline void Tokens::Forward(const Ready& r, uint32_t input, const Tensor* read,
+                            Tensor* to) {
+  if (read != nullptr) [[unlikely]] {
+    *to = *read;
+    ReleaseInputs(r);
+    return;
+  }
+  const InputRef ref = plan_.inputs[r.node->first_input + input];
+  Tensor& from = r.iteration->tables[ref.table][ref.index];
+  if (ref.table == InputRef::kIteration && from.has_buffer() &&
+      --r.iteration->uses[ref.index] == 0) {
+    --r.iteration->held;
+    *to = std::move(from);
+  } else {
+    *to = from;
+  }
 }
 
 // A node of `it` is done.
-void Tokens::Finish(Iteration* it) {
+inline void Tokens::Finish(Iteration* it) {
   if (--it->active == 0) Retire(it->frame);
 }
 
@@ -118,11 +141,15 @@ void Tokens::Start() {
 }
 
 void Tokens::Feed(uint32_t arg, Tensor value) {
-  Put(*plan_.args[arg], root_, std::move(value));
+  const PlanNode& n = *plan_.args[arg];
+  Slot(n, root_) = std::move(value);
+  Sent(n, root_);
 }
 
 void Tokens::Complete(const Ready& r) {
-  Publish(r.iteration, r.node->first_output, r.node->num_outputs);
+  const uint32_t first = r.node->first_output;
+  for (uint32_t s = first; s < first + r.node->num_outputs; ++s)
+    Publish(r.iteration, s);
   Deliver(*r.node, r.iteration, false, -1);
   ReleaseInputs(r);
   Finish(r.iteration);
@@ -147,10 +174,9 @@ Status Tokens::Move(const Ready& r, const Tensor* read) {
                                p.ToString());
       const int port = p.scalar<bool>() ? 1 : 0;
       const uint32_t slot = n.first_output + static_cast<uint32_t>(port);
-      it->slots[slot] = read != nullptr ? *read : Take(r, 0);
-      Publish(it, slot, 1);
+      Forward(r, 0, read, &it->slots[slot]);
+      Publish(it, slot);
       Deliver(n, it, false, port);
-      if (read != nullptr) ReleaseInputs(r);
       Finish(it);
       return OkStatus();
     }
@@ -158,7 +184,8 @@ Status Tokens::Move(const Ready& r, const Tensor* read) {
       if (dead) break;
       const int chosen = it->merges[n.aux].chosen;
       it->slots[n.first_output + 1] = Tensor::Scalar<int32_t>(chosen);
-      Put(n, it, Take(r, static_cast<uint32_t>(chosen)));
+      Forward(r, static_cast<uint32_t>(chosen), nullptr, &Slot(n, it));
+      Sent(n, it);
       Finish(it);
       return OkStatus();
     }
@@ -177,13 +204,14 @@ Status Tokens::Move(const Ready& r, const Tensor* read) {
     case OpRole::kLoopCond:
     case OpRole::kIdentity:
       if (dead) break;
-      Put(n, it, read != nullptr ? *read : Take(r, 0));
-      if (read != nullptr) ReleaseInputs(r);
+      Forward(r, 0, read, &Slot(n, it));
+      Sent(n, it);
       Finish(it);
       return OkStatus();
     case OpRole::kConst:
       if (dead) break;
-      Put(n, it, plan_.constants[n.aux]);
+      Slot(n, it) = plan_.constants[n.aux];
+      Sent(n, it);
       Finish(it);
       return OkStatus();
     case OpRole::kNoOp:
@@ -238,22 +266,23 @@ void Tokens::EnterFrame(const Ready& r, bool dead, const Tensor* read) {
   const PlanNode& n = *r.node;
   Frame* f = ChildOf(r.iteration, n.aux);
   if ((n.flags & PlanNode::kConstantEnter) != 0) {
-    if (!dead)
-      f->constants[n.first_output] = read != nullptr ? *read : Take(r, 0);
+    if (!dead) Forward(r, 0, read, &f->constants[n.first_output]);
     // To the iterations that exist, and to what the later ones begin with.
     for (Iteration* it = f->oldest; it != nullptr; it = it->next)
       Deliver(n, it, dead, -1);
     const PlanEdge* e = EdgesOf(n);
     for (const PlanEdge* end = e + n.num_edges; e != end; ++e)
-      if (Activate(*f->plan, *e, dead, f->seed_pending, f->seed_merges))
+      if (Activate(*f->plan, *e, dead, f->seed_pending.data(),
+                   f->seed_merges.data()))
         f->seed_ready.push_back(e->dst);
   } else if (dead) {
     // Iteration 0 is there still: it waits for every Enter.
     Deliver(n, f->oldest, true, -1);
   } else {
-    Put(n, f->oldest, read != nullptr ? *read : Take(r, 0));
+    Forward(r, 0, read, &Slot(n, f->oldest));
+    Sent(n, f->oldest);
   }
-  if (dead || read != nullptr) ReleaseInputs(r);
+  if (dead) ReleaseInputs(r);
   if (--f->enters_left == 0) Retire(f);
 }
 
@@ -267,7 +296,8 @@ Status Tokens::LeaveFrame(const Ready& r, bool dead) {
     return InvalidArgument("Exit: expected one live token from its frame, got a "
                            "second in iteration ", r.iteration->index);
   f->exited[r.node->aux] = 1;
-  Put(*r.node, f->parent, Take(r, 0));
+  Forward(r, 0, nullptr, &Slot(*r.node, f->parent));
+  Sent(*r.node, f->parent);
   return OkStatus();
 }
 
@@ -279,12 +309,14 @@ void Tokens::NextIteration(const Ready& r, bool dead) {
   Frame* f = r.iteration->frame;
   if (r.iteration->next == nullptr) {
     if (f->alive >= f->plan->parallel_iterations) {
-      f->waiting.push_back({r.node, Take(r, 0)});
+      f->waiting.push_back({r.node, Tensor()});
+      Forward(r, 0, nullptr, &f->waiting.back().token);
       return;
     }
     NewIteration(f);
   }
-  Put(*r.node, r.iteration->next, Take(r, 0));
+  Forward(r, 0, nullptr, &Slot(*r.node, r.iteration->next));
+  Sent(*r.node, r.iteration->next);
 }
 
 // Appends an iteration to the frame's.
@@ -337,7 +369,10 @@ void Tokens::Retire(Frame* f) {
     PoolOf(f->plan).iterations.push_back(it);
     if (!f->waiting.empty()) {  // There is room for them now.
       Iteration* to = NewIteration(f);
-      for (Frame::Waiting& w : f->waiting) Put(*w.node, to, std::move(w.token));
+      for (Frame::Waiting& w : f->waiting) {
+        Slot(*w.node, to) = std::move(w.token);
+        Sent(*w.node, to);
+      }
       f->waiting.clear();
     }
     if (f->oldest != nullptr) continue;

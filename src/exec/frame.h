@@ -78,8 +78,34 @@ struct Frame {
 
 // A node whose tokens have all come.
 struct Ready {
-  const PlanNode* node;
-  Iteration* iteration;
+  const PlanNode* node = nullptr;
+  Iteration* iteration = nullptr;
+};
+
+// The nodes that may run now, newest last.
+class ReadyList {
+ public:
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  Ready& operator[](size_t i) { return items_[i]; }
+  Ready& back() { return items_[size_ - 1]; }
+  void pop_back() { --size_; }
+  void push_back(const Ready& r) {
+    *Room(1) = r;
+    ++size_;
+  }
+  void clear() { size_ = 0; }
+  // Where the next `n` go; Added says how many there really were.
+  Ready* Room(size_t n) {
+    if (size_ + n > items_.size()) [[unlikely]]
+      items_.resize(2 * (size_ + n));
+    return items_.data() + size_;
+  }
+  void Added(size_t n) { size_ += n; }
+
+ private:
+  std::vector<Ready> items_;
+  size_t size_ = 0;
 };
 
 // The state of one step. Owned and used by one execution; used by one thread at
@@ -97,7 +123,7 @@ class Tokens {
   // Gives a fed edge its token. At most once per step and argument.
   void Feed(uint32_t arg, Tensor value);
   // The nodes that may run now. The driver takes from it in any order.
-  std::vector<Ready>& ready() { return ready_; }
+  ReadyList& ready() { return ready_; }
 
   static bool IsDead(const Ready& r) {
     return (r.iteration->pending[r.node->local] & Iteration::kDead) != 0;
@@ -119,9 +145,6 @@ class Tokens {
   // kRetval), dead or alive. `read`: the value, where input 0 is read from a
   // variable; else null.
   Status Move(const Ready& r, const Tensor* read);
-  // Takes the token of input i, moving it if this is its last reader.
-  Tensor Take(const Ready& r, uint32_t i);
-
   // Drops everything, in whatever state the step is; then Start may be called.
   // Cheap if the step ran to its end.
   void Clear();
@@ -138,10 +161,14 @@ class Tokens {
   }
   void Deliver(const PlanNode& from, Iteration* to, bool dead, int live_port);
   bool Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
-                std::vector<uint32_t>& pending, std::vector<MergeState>& merges);
+                uint32_t* pending, MergeState* merges);
   void DropSpare(const PlanEdge& e, Iteration* it);
-  void Publish(Iteration* it, uint32_t first, uint32_t count);
-  void Put(const PlanNode& n, Iteration* to, Tensor token);
+  void Publish(Iteration* it, uint32_t slot);
+  void Sent(const PlanNode& n, Iteration* to);
+  Tensor& Slot(const PlanNode& n, Iteration* it) {
+    return it->slots[n.first_output];
+  }
+  void Forward(const Ready& r, uint32_t input, const Tensor* read, Tensor* to);
   void ReleaseInputs(const Ready& r);
   void ReleaseSlot(Iteration* it, uint32_t slot);
   void Finish(Iteration* it);
@@ -167,7 +194,7 @@ class Tokens {
   }
 
   const Plan& plan_;
-  std::vector<Ready> ready_;
+  ReadyList ready_;
   std::vector<Pool> pools_;
   Iteration* root_ = nullptr;
   int frames_alive_ = 0;

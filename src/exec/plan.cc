@@ -21,6 +21,7 @@ class PlanBuilder {
     plan_->frames.emplace_back();
     for (Node* n : order_) SLUICE_RETURN_IF_ERROR(AssignFrame(*n));
     SLUICE_RETURN_IF_ERROR(CheckBackEdges());
+    DecideWhatRuns();
     NumberNodes();
     NumberSlots();
     SLUICE_RETURN_IF_ERROR(ConnectInputs());
@@ -34,12 +35,43 @@ class PlanBuilder {
   struct Info {
     int frame = 0;           // Where the node runs.
     int output_frame = 0;    // Where its consumers run.
-    bool constant = false;   // A Const in the plan's table: does not run.
-    uint32_t plan_index = 0;
+    bool runs = true;
+    uint32_t plan_index = 0; // Of a node that runs.
+    uint32_t constant = 0;   // Slot of a Const in the plan's table.
   };
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
   PlanFrame& frame(int f) { return plan_->frames[static_cast<size_t>(f)]; }
   PlanNode& plan_node(const Node* n) { return plan_->nodes[info(n).plan_index]; }
+
+  static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
+
+  // A node that only hands its input on: its consumers may as well read the
+  // input themselves.
+  static bool IsAlias(const Node& n) {
+    return (n.op().role == OpRole::kIdentity ||
+            n.op().role == OpRole::kLoopCond) &&
+           n.control_inputs().empty() && n.num_inputs() == 1 &&
+           IsRef(n.input(0).dtype()) == IsRef(n.output_type(0));
+  }
+
+  // The output that is read where `o` is asked for.
+  static Output Resolve(Output o) {
+    while (IsAlias(*o.node)) o = o.node->input(0);
+    return o;
+  }
+
+  // Calls fn(node, port) for each running node that a consumer of `n`, by a
+  // control edge or as the value of a constant, has to wait for.
+  template <typename Fn>
+  void ForEachWait(const Node* n, const Fn& fn) {
+    Output o(const_cast<Node*>(n), -1);
+    if (IsAlias(*n)) o = Resolve(n->input(0));
+    if (info(o.node).runs) {
+      fn(o.node, o.node->op().role == OpRole::kSwitch ? o.index : -1);
+    } else {
+      for (const Node* c : o.node->control_inputs()) ForEachWait(c, fn);
+    }
+  }
 
   static bool IsConstantEnter(const Node& n) {
     return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
@@ -49,7 +81,9 @@ class PlanBuilder {
     int f = 0;
     const Node* first = nullptr;
     auto meet = [&](const Node* from) {
-      if (from == nullptr || info(from).constant) return OkStatus();
+      // A constant without control inputs is nowhere in particular.
+      if (from == nullptr || (IsConst(*from) && from->control_inputs().empty()))
+        return OkStatus();
       // A back edge's source is assigned later; CheckBackEdges looks at it.
       if (from->op().role == OpRole::kNextIteration &&
           n.op().role == OpRole::kMerge)
@@ -71,9 +105,6 @@ class PlanBuilder {
     Info& out = info(&n);
     out.frame = out.output_frame = f;
     switch (n.op().role) {
-      case OpRole::kConst:
-        out.constant = n.control_inputs().empty();
-        break;
       case OpRole::kEnter: {
         SLUICE_ASSIGN_OR_RETURN(out.output_frame, ChildFrame(n, f));
         break;
@@ -96,8 +127,6 @@ class PlanBuilder {
     return OkStatus();
   }
 
-  // Inputs of a node that come from constants of the plan have no frame; a node
-  // with only such inputs runs in the root.
   Result<int> ChildFrame(const Node& enter, int parent) {
     SLUICE_ASSIGN_OR_RETURN(const std::string name,
                             enter.Attr<std::string>("frame_name"));
@@ -146,10 +175,24 @@ class PlanBuilder {
     return OkStatus();
   }
 
+  // Aliases do not run, nor do constants: their readers wait for what the
+  // constant waits for. But a Merge needs a token to tell its inputs apart, so a
+  // constant that it reads, in one branch of a conditional, does run.
+  void DecideWhatRuns() {
+    for (Node* n : order_) info(n).runs = !IsConst(*n) && !IsAlias(*n);
+    for (const Node* n : order_)
+      if (n->op().role == OpRole::kMerge)
+        for (const Output& in : n->inputs()) {
+          const Output from = Resolve(in);
+          if (IsConst(*from.node) && !from.node->control_inputs().empty())
+            info(from.node).runs = true;
+        }
+  }
+
   void NumberNodes() {
     std::vector<std::vector<Node*>> by_frame(plan_->frames.size());
     for (Node* n : order_)
-      if (!info(n).constant)
+      if (info(n).runs)
         by_frame[static_cast<size_t>(info(n).frame)].push_back(n);
     for (size_t f = 0; f < by_frame.size(); ++f) {
       PlanFrame& pf = plan_->frames[f];
@@ -183,31 +226,27 @@ class PlanBuilder {
 
   void NumberSlots() {
     for (Node* n : order_) {
-      const auto outputs = static_cast<uint32_t>(n->num_outputs());
-      if (info(n).constant) {
-        constant_slots_[n] = static_cast<uint32_t>(plan_->constants.size());
+      if (IsConst(*n)) {
+        info(n).constant = static_cast<uint32_t>(plan_->constants.size());
         plan_->constants.push_back(n->AttrOr<Tensor>("value", Tensor()));
-        continue;
       }
+      if (!info(n).runs) continue;
       PlanNode& p = plan_node(n);
       PlanFrame& target = frame(info(n).output_frame);
       uint32_t& next = (p.flags & PlanNode::kConstantEnter) != 0
                            ? target.num_constant_slots
                            : target.num_slots;
       p.first_output = next;
-      p.num_outputs = outputs;
-      next += outputs;
-      if (p.role == OpRole::kConst) {  // Ordered by control edges: runs.
-        p.aux = static_cast<uint32_t>(plan_->constants.size());
-        plan_->constants.push_back(n->AttrOr<Tensor>("value", Tensor()));
-      }
+      p.num_outputs = static_cast<uint32_t>(n->num_outputs());
+      next += p.num_outputs;
+      if (IsConst(*n)) p.aux = info(n).constant;
     }
     for (PlanFrame& f : plan_->frames) f.slot_uses.resize(f.num_slots, 0);
   }
 
-  InputRef RefTo(const Output& o) {
-    if (info(o.node).constant)
-      return {InputRef::kPlan, constant_slots_.at(o.node)};
+  InputRef RefTo(const Output& asked) {
+    const Output o = Resolve(asked);
+    if (!info(o.node).runs) return {InputRef::kPlan, info(o.node).constant};
     const PlanNode& p = plan_node(o.node);
     const uint32_t slot = p.first_output + static_cast<uint32_t>(o.index);
     return {(p.flags & PlanNode::kConstantEnter) != 0 ? InputRef::kFrame
@@ -251,23 +290,46 @@ class PlanBuilder {
 
   void ConnectEdges() {
     std::vector<std::vector<PlanEdge>> out(plan_->nodes.size());
+    incoming_.resize(plan_->nodes.size());
     for (const PlanNode& p : plan_->nodes) {
+      const bool merge = p.role == OpRole::kMerge;
+      const auto to = static_cast<size_t>(&p - plan_->nodes.data());
+      // What this node waits for already, as (node, port).
+      std::vector<std::pair<const Node*, int>> have;
+      auto connect = [&](const Node* from, int port, int merge_input) {
+        out[info(from).plan_index].push_back({p.local, port, merge_input});
+        ++incoming_[to];
+        have.emplace_back(from, port);
+      };
+      auto wait = [&](const Node* from, int port) {
+        for (const auto& [node, p2] : have)
+          if (node == from && (p2 == port || port < 0)) return;
+        connect(from, port, merge ? PlanEdge::kMergeControl : -1);
+      };
       for (int i = 0; i < p.node->num_inputs(); ++i) {
-        const Output& in = p.node->input(i);
-        if (info(in.node).constant) continue;
-        out[info(in.node).plan_index].push_back(
-            {p.local, in.node->op().role == OpRole::kSwitch ? in.index : -1,
-             p.role == OpRole::kMerge ? i : -1});
+        const Output in = Resolve(p.node->input(i));
+        if (info(in.node).runs)
+          connect(in.node, in.node->op().role == OpRole::kSwitch ? in.index : -1,
+                  merge ? i : -1);
       }
-      for (const Node* c : p.node->control_inputs())
-        if (!info(c).constant)
-          out[info(c).plan_index].push_back(
-              {p.local, -1,
-               p.role == OpRole::kMerge ? PlanEdge::kMergeControl : -1});
+      // A Merge fires on one of its inputs: the others it does not wait for.
+      if (merge) {
+        have.clear();
+        incoming_[to] = 0;
+      } else {
+        for (const Output& o : p.node->inputs()) {
+          const Node* in = Resolve(o).node;
+          if (!info(in).runs)
+            for (const Node* c : in->control_inputs()) ForEachWait(c, wait);
+        }
+      }
+      for (const Node* c : p.node->control_inputs()) ForEachWait(c, wait);
     }
     for (size_t i = 0; i < out.size(); ++i) {
       plan_->nodes[i].first_edge = static_cast<uint32_t>(plan_->edges.size());
       plan_->nodes[i].num_edges = static_cast<uint32_t>(out[i].size());
+      for (const PlanEdge& e : out[i])
+        if (e.merge_input != -1) plan_->nodes[i].flags |= PlanNode::kFeedsMerge;
       plan_->edges.insert(plan_->edges.end(), out[i].begin(), out[i].end());
     }
   }
@@ -277,33 +339,21 @@ class PlanBuilder {
     for (const PlanNode& p : plan_->nodes) {
       const Node& n = *p.node;
       PlanFrame& f = frame(info(&n).frame);
-      uint32_t pending = 0;
-      for (const Node* c : n.control_inputs())
-        if (!info(c).constant) ++pending;
+      uint32_t pending = incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
       if (p.role == OpRole::kMerge) {
         // Ready after its control inputs and either one live data input or all
         // the dead ones that can come in this iteration: in the first those
         // from outside, later those of NextIteration.
-        ++pending;
         uint32_t back = 0;
-        bool always_live = false;
-        for (const Output& in : n.inputs()) {
-          if (in.node->op().role == OpRole::kNextIteration) ++back;
-          if (info(in.node).constant) always_live = true;
+        int32_t constant = -1;  // A constant is a token that came long ago.
+        for (int32_t i = 0; i < n.num_inputs(); ++i) {
+          if (n.input(i).node->op().role == OpRole::kNextIteration) ++back;
+          if (!info(Resolve(n.input(i)).node).runs) constant = i;
         }
         const auto all = static_cast<uint32_t>(n.num_inputs());
-        f.initial_merges[p.aux].dead_left = all - back;
-        f.later_merges[p.aux].dead_left = back > 0 ? back : all;
-        if (always_live) {  // A constant is a token that came long ago.
-          int32_t chosen = 0;
-          while (!info(n.input(chosen).node).constant) ++chosen;
-          f.initial_merges[p.aux].chosen = chosen;
-          f.later_merges[p.aux].chosen = chosen;
-          --pending;
-        }
-      } else {
-        for (const Output& in : n.inputs())
-          if (!info(in.node).constant) ++pending;
+        f.initial_merges[p.aux] = {constant, all - back};
+        f.later_merges[p.aux] = {constant, back > 0 ? back : all};
+        if (constant < 0) ++pending;
       }
       f.initial_pending[p.local] = pending;
       if (pending == 0 && p.role != OpRole::kArg) f.sources.push_back(p.local);
@@ -337,7 +387,7 @@ class PlanBuilder {
   std::vector<Node*> order_;
   std::vector<Info> info_;
   std::map<std::pair<int, std::string>, int> frame_ids_;
-  std::map<const Node*, uint32_t> constant_slots_;
+  std::vector<uint32_t> incoming_;  // Tokens that each node waits for.
 };
 
 Result<std::shared_ptr<const Plan>> Plan::Build(

@@ -8,8 +8,9 @@
 //   - NextIteration: the following iteration; Exit: the parent's iteration;
 //   - Enter: iteration 0 of the child frame, or, if is_constant, the child
 //     frame itself, where every iteration reads it;
-//   - Const without inputs: the plan, where every step reads it.
-// A consumer names a slot by InputRef (exec/kernel.h).
+//   - Const: the plan, where every step reads it.
+// A consumer names a slot by InputRef (exec/kernel.h). Identity, LoopCond and
+// their like have no slot and do not run: consumers read their input's.
 #ifndef SLUICE_EXEC_PLAN_H_
 #define SLUICE_EXEC_PLAN_H_
 
@@ -42,6 +43,7 @@ struct PlanNode {
     kAsync = 2,          // Kernel::run_async.
     kConstantEnter = 4,  // Enter with is_constant.
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
+    kFeedsMerge = 16,    // A Merge is among its consumers.
   };
 
   union {

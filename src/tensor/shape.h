@@ -77,18 +77,24 @@ class Shape {
 
  private:
   static constexpr size_t kInline = 4;
+  // Scalars copy nothing; up to four dimensions are one copy of fixed size.
   void CopyDims(const Shape& o) {
-    if (rank_ > kInline) heap_ = new int64_t[kMaxRank];
-    std::memcpy(rank_ > kInline ? heap_ : inline_, o.dims().data(),
-                rank_ * sizeof(int64_t));
+    if (rank_ == 0) return;
+    if (rank_ <= kInline) {
+      std::memcpy(inline_, o.inline_, sizeof(inline_));
+    } else {
+      heap_ = new int64_t[kMaxRank];
+      std::memcpy(heap_, o.heap_, rank_ * sizeof(int64_t));
+    }
   }
   void StealDims(Shape& o) {
-    if (rank_ > kInline) {
+    if (rank_ == 0) return;
+    if (rank_ <= kInline) {
+      std::memcpy(inline_, o.inline_, sizeof(inline_));
+    } else {
       heap_ = o.heap_;
       o.rank_ = 0;
       o.num_elements_ = 1;
-    } else {
-      std::memcpy(inline_, o.inline_, rank_ * sizeof(int64_t));
     }
   }
 
