@@ -5,6 +5,9 @@
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
 
+// Part of what runs for every node: one piece of code, in readable parts.
+#define SLUICE_HOT [[gnu::always_inline]] inline
+
 namespace sluice {
 namespace {
 
@@ -108,7 +111,152 @@ Status Execution::MissingResult(uint32_t index) const {
                   waiting.empty() ? "no node waits" : waiting);
 }
 
+// ---- Running kernels --------------------------------------------------------
+
+// The values behind reference inputs, as they are now.
+Status Execution::FillReads(const Ready& r, Tensor* locals) {
+  for (uint32_t i = 0; i < r.node->num_reads; ++i) {
+    const InputRef ref = plan_->reads[r.node->first_read + i];
+    const Tensor& t = r.iteration->tables[ref.table][ref.index];
+    const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
+                             ? t.data<ResourceHandle>()
+                             : nullptr;
+    auto* variable = handle == nullptr
+                         ? nullptr
+                         : dynamic_cast<Variable*>(handle->resource.get());
+    if (variable == nullptr)
+      return Internal("reference: expected a variable, got ", t.ToString());
+    SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
+  }
+  return OkStatus();
+}
+
+SLUICE_HOT void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
+                      KernelContext* ctx) {
+  const PlanNode& n = *r.node;
+  ctx->refs_ = plan_->inputs.data() + n.first_input;
+  for (int t = 0; t < 3; ++t) ctx->tables_[t] = r.iteration->tables[t];
+  ctx->tables_[InputRef::kLocal] = locals;
+  ctx->outputs_ = Tokens::OutputSlots(r);
+  ctx->state_ = n.state;
+  ctx->step_ = &step_;
+  ctx->node_ = n.node;
+  ctx->uses_ = uses;
+  ctx->moved_ = 0;
+  ctx->num_inputs_ = static_cast<int>(n.num_inputs);
+  ctx->num_outputs_ = static_cast<int>(n.num_outputs);
+}
+
+SLUICE_HOT Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
+  return options_.trace == nullptr ? r.node->run(ctx) : InvokeTraced(r, ctx);
+}
+
+Status Execution::InvokeTraced(const Ready& r, KernelContext& ctx) {
+  const PlanNode& n = *r.node;
+  TraceEvent e;
+  const int64_t bytes = ThreadAllocatedBytes();
+  e.start_ns = NowNs();
+  Status s = n.run(ctx);
+  e.end_ns = NowNs();
+  e.allocated_bytes = ThreadAllocatedBytes() - bytes;
+  e.node = n.node->name();
+  e.op = n.node->op_name();
+  e.thread = TraceThreadId();
+  e.frame = r.iteration->frame->plan->name;
+  e.iteration = r.iteration->index;
+  for (uint32_t i = 0; i < n.num_outputs; ++i) {
+    const Tensor& t = Tokens::OutputSlots(r)[i];
+    absl::StrAppend(&e.shapes, i > 0 ? " " : "", DTypeName(t.dtype()),
+                    t.shape().ToString());
+  }
+  options_.trace->Add(std::move(e));
+  return s;
+}
+
+SLUICE_HOT Status Execution::InvokeInline(const Ready& r) {
+  const PlanNode& n = *r.node;
+  if (n.num_reads > 0) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    SLUICE_RETURN_IF_ERROR(FillReads(r, locals_.data()));
+  }
+  KernelContext ctx;
+  SetUp(r, locals_.data(), r.iteration->uses.data(), &ctx);
+  Status s = (n.flags & PlanNode::kExpensive) == 0 ? Invoke(r, ctx)
+                                                   : InvokeMeasured(r, ctx);
+  r.iteration->held -= ctx.moved_;
+  for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
+  return s;
+}
+
+Status Execution::InvokeMeasured(const Ready& r, KernelContext& ctx) {
+  // Alone, it may use every core; beside others, one.
+  ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
+  const int64_t start = NowNs();
+  Status s = Invoke(r, ctx);
+  const auto took = static_cast<uint32_t>(
+      std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+  std::atomic<uint32_t>& cost = CostOf(*r.node);
+  const uint32_t old = cost.load(std::memory_order_relaxed);
+  cost.store(old == 0 ? took : old - old / 4 + took / 4,
+             std::memory_order_relaxed);
+  return s;
+}
+
+SLUICE_HOT bool Execution::Done(const Ready& r, const Status& s) {
+  if (!s.ok()) [[unlikely]]
+    return Fail(&r, s);
+  tokens_.Complete(r);
+  return true;
+}
+
+SLUICE_HOT bool Execution::RunKernel(const Ready& r) {
+  const PlanNode& n = *r.node;
+  if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
+    return Done(r, InvokeInline(r));
+  if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
+  if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
+    if (!tokens_.ready().empty()) return Offload(r);
+    if (in_flight_ > 0) return RunUnattended(r);
+  }
+  return Done(r, InvokeInline(r));
+}
+
+// Runs one node. False if this thread has lost the driver's role meanwhile.
+SLUICE_HOT bool Execution::Process(const Ready& r) {
+  const PlanNode& n = *r.node;
+  const bool dead = Tokens::IsDead(r);
+  if (n.role == OpRole::kCompute) {
+    if (!dead) return RunKernel(r);
+    tokens_.CompleteDead(r);
+    return true;
+  }
+  const Tensor* read = nullptr;
+  if (n.num_reads > 0 && !dead) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    if (Status s = FillReads(r, locals_.data()); !s.ok()) return Fail(&r, s);
+    read = locals_.data();
+  }
+  if (n.role == OpRole::kRetval) {
+    dead_results_[n.aux] = dead;
+    if (!dead) results_[n.aux] = read != nullptr ? *read : tokens_.Input(r, 0);
+    tokens_.Complete(r);
+  } else if (Status s = tokens_.Move(r, read); !s.ok()) {
+    return Fail(&r, s);
+  }
+  if (read != nullptr) locals_[0] = Tensor();
+  return true;
+}
+
 // ---- The driver -------------------------------------------------------------
+
+SLUICE_HOT Ready Execution::PopReady() {
+  ReadyList& ready = tokens_.ready();
+  if (options_.scheduler_seed != 0) [[unlikely]]
+    std::swap(ready[random_() % ready.size()], ready.back());
+  const Ready r = ready.back();
+  ready.pop_back();
+  return r;
+}
 
 // REQUIRES: this thread has the role (driving_). Gives it up before it returns.
 void Execution::Drive() {
@@ -137,148 +285,6 @@ void Execution::Drive() {
     }
     HandleMail();
   }
-}
-
-inline Ready Execution::PopReady() {
-  ReadyList& ready = tokens_.ready();
-  if (options_.scheduler_seed != 0) [[unlikely]]
-    std::swap(ready[random_() % ready.size()], ready.back());
-  const Ready r = ready.back();
-  ready.pop_back();
-  return r;
-}
-
-// Runs one node. False if this thread has lost the driver's role meanwhile.
-bool Execution::Process(const Ready& r) {
-  const PlanNode& n = *r.node;
-  const bool dead = Tokens::IsDead(r);
-  if (n.role == OpRole::kCompute) {
-    if (!dead) return RunKernel(r);
-    tokens_.CompleteDead(r);
-    return true;
-  }
-  const Tensor* read = nullptr;
-  if (n.num_reads > 0 && !dead) {
-    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
-    if (Status s = FillReads(r, locals_.data()); !s.ok()) return Fail(&r, s);
-    read = locals_.data();
-  }
-  if (n.role == OpRole::kRetval) {
-    dead_results_[n.aux] = dead;
-    if (!dead) results_[n.aux] = read != nullptr ? *read : tokens_.Input(r, 0);
-    tokens_.Complete(r);
-  } else if (Status s = tokens_.Move(r, read); !s.ok()) {
-    return Fail(&r, s);
-  }
-  if (read != nullptr) locals_[0] = Tensor();
-  return true;
-}
-
-bool Execution::RunKernel(const Ready& r) {
-  const PlanNode& n = *r.node;
-  if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
-    return Done(r, InvokeInline(r));
-  if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
-  if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
-    if (!tokens_.ready().empty()) return Offload(r);
-    if (in_flight_ > 0) return RunUnattended(r);
-  }
-  return Done(r, InvokeInline(r));
-}
-
-// The values behind reference inputs, as they are now.
-Status Execution::FillReads(const Ready& r, Tensor* locals) {
-  for (uint32_t i = 0; i < r.node->num_reads; ++i) {
-    const InputRef ref = plan_->reads[r.node->first_read + i];
-    const Tensor& t = r.iteration->tables[ref.table][ref.index];
-    const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
-                             ? t.data<ResourceHandle>()
-                             : nullptr;
-    auto* variable = handle == nullptr
-                         ? nullptr
-                         : dynamic_cast<Variable*>(handle->resource.get());
-    if (variable == nullptr)
-      return Internal("reference: expected a variable, got ", t.ToString());
-    SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
-  }
-  return OkStatus();
-}
-
-inline void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
-                      KernelContext* ctx) {
-  const PlanNode& n = *r.node;
-  ctx->refs_ = plan_->inputs.data() + n.first_input;
-  for (int t = 0; t < 3; ++t) ctx->tables_[t] = r.iteration->tables[t];
-  ctx->tables_[InputRef::kLocal] = locals;
-  ctx->outputs_ = Tokens::OutputSlots(r);
-  ctx->state_ = n.state;
-  ctx->step_ = &step_;
-  ctx->node_ = n.node;
-  ctx->uses_ = uses;
-  ctx->moved_ = 0;
-  ctx->num_inputs_ = static_cast<int>(n.num_inputs);
-  ctx->num_outputs_ = static_cast<int>(n.num_outputs);
-}
-
-inline Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
-  return options_.trace == nullptr ? r.node->run(ctx) : InvokeTraced(r, ctx);
-}
-
-Status Execution::InvokeTraced(const Ready& r, KernelContext& ctx) {
-  const PlanNode& n = *r.node;
-  TraceEvent e;
-  const int64_t bytes = ThreadAllocatedBytes();
-  e.start_ns = NowNs();
-  Status s = n.run(ctx);
-  e.end_ns = NowNs();
-  e.allocated_bytes = ThreadAllocatedBytes() - bytes;
-  e.node = n.node->name();
-  e.op = n.node->op_name();
-  e.thread = TraceThreadId();
-  e.frame = r.iteration->frame->plan->name;
-  e.iteration = r.iteration->index;
-  for (uint32_t i = 0; i < n.num_outputs; ++i) {
-    const Tensor& t = Tokens::OutputSlots(r)[i];
-    absl::StrAppend(&e.shapes, i > 0 ? " " : "", DTypeName(t.dtype()),
-                    t.shape().ToString());
-  }
-  options_.trace->Add(std::move(e));
-  return s;
-}
-
-Status Execution::InvokeInline(const Ready& r) {
-  const PlanNode& n = *r.node;
-  if (n.num_reads > 0) {
-    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
-    SLUICE_RETURN_IF_ERROR(FillReads(r, locals_.data()));
-  }
-  KernelContext ctx;
-  SetUp(r, locals_.data(), r.iteration->uses.data(), &ctx);
-  Status s;
-  if ((n.flags & PlanNode::kExpensive) == 0) [[likely]] {
-    s = Invoke(r, ctx);
-  } else {
-    // Alone, it may use every core; beside others, one.
-    ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
-    std::atomic<uint32_t>& cost = CostOf(n);
-    const int64_t start = NowNs();
-    s = Invoke(r, ctx);
-    const auto took = static_cast<uint32_t>(
-        std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
-    const uint32_t old = cost.load(std::memory_order_relaxed);
-    cost.store(old == 0 ? took : old - old / 4 + took / 4,
-               std::memory_order_relaxed);
-  }
-  r.iteration->held -= ctx.moved_;
-  for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
-  return s;
-}
-
-bool Execution::Done(const Ready& r, const Status& s) {
-  if (!s.ok()) [[unlikely]]
-    return Fail(&r, s);
-  tokens_.Complete(r);
-  return true;
 }
 
 // ---- Away from the driver ---------------------------------------------------

@@ -92,6 +92,7 @@ class Execution {
   void SetUp(const Ready& r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
   Status Invoke(const Ready& r, KernelContext& ctx);
   Status InvokeTraced(const Ready& r, KernelContext& ctx);
+  Status InvokeMeasured(const Ready& r, KernelContext& ctx);
   Status InvokeInline(const Ready& r);
   std::shared_ptr<Offloaded> TakeAway(const Ready& r);
   Status InvokeAway(Offloaded& task);

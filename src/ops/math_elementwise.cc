@@ -168,7 +168,7 @@ Status RunHot(KernelContext& ctx) {
   const Tensor& a = ctx.input(0);
   const Tensor& b = ctx.input(1);
   if ((a.rank() | b.rank()) == 0) [[likely]] {
-    ctx.output(0) = Tensor::Scalar(F::Of(a.scalar<T>(), b.scalar<T>()));
+    ctx.output(0).SetScalar(F::Of(a.scalar<T>(), b.scalar<T>()));
     return OkStatus();
   }
   return RunBinary(ctx);

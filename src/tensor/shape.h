@@ -57,6 +57,12 @@ class Shape {
     if (rank_ > kInline) delete[] heap_;
   }
 
+  void MakeScalar() {
+    if (rank_ > kInline) delete[] heap_;
+    num_elements_ = 1;
+    rank_ = 0;
+  }
+
   // InvalidArgument if a dimension is negative, the rank is above 8 or the
   // number of elements overflows an int64.
   static Result<Shape> Make(std::span<const int64_t> dims);

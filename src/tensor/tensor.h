@@ -51,6 +51,16 @@ class Tensor {
       return t;
     }
   }
+  // Becomes a scalar, in place: what kernels of scalars do to their outputs.
+  template <typename T>
+    requires(std::is_trivially_copyable_v<T> && sizeof(T) <= 8)
+  void SetScalar(T value) {
+    Release();
+    buffer_ = nullptr;
+    std::memcpy(&bits_, &value, sizeof(T));
+    shape_.MakeScalar();
+    dtype_ = DTypeOf<T>();
+  }
   // Vector([1,2,3]) of shape [3]; Of(shape, values) of any shape.
   // REQUIRES: the shape has as many elements as there are values.
   template <typename T>
