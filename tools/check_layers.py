@@ -42,7 +42,7 @@ THIRD_PARTY = {
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],
     "omp.h": ["src/base/parallel.cc", "src/kernels/dnn/threads.h"],
-    "zlib.h": ["src/io/"],
+    "zlib.h": ["src/io/", "tools/sluice/"],
     "CLI/": ["tools/", "bench/"],
 }
 
