@@ -17,11 +17,13 @@
 #include "base/status.h"          // Status, Result
 #include "client/gradients.h"     // Grad, Gradients, RegisterGradient
 #include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...
+#include "client/loops.h"         // OpenMerge, CloseMerge
 #include "client/operators.h"     // x + y, x < y
 #include "client/optimizers.h"    // GradientDescentOptimizer, ...
 #include "client/variables.h"     // Var, GetVariable, Placeholder
 #include "graph/builder.h"        // Scopes, Constant
 #include "graph/graph.h"          // Graph, Node, Output
+#include "graph/graphdef.h"       // ImportGraphDef, ExportGraphDef
 #include "session/session.h"      // Session
 #include "sluice/ops.h"           // ops::MatMul and all others
 #include "tensor/tensor.h"        // Tensor, Shape, DType
