@@ -1,0 +1,429 @@
+#include <cmath>
+#include <random>
+
+#include "client/client_test_util.h"
+#include "graph/shape_context.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class GradientsTest : public ClientTest {
+ protected:
+  // The one gradient, which must exist.
+  Gradient One(Output y, const GradTarget& x, const GradientOptions& o = {}) {
+    Result<std::vector<Gradient>> g = Gradients({y}, {x}, o);
+    EXPECT_TRUE(g.ok()) << g.status();
+    return g.ok() ? (*g)[0] : Gradient();
+  }
+  std::string Error(Output y, const GradTarget& x,
+                    const GradientOptions& o = {}) {
+    const Status s = Gradients({y}, {x}, o).status();
+    EXPECT_FALSE(s.ok());
+    return std::string(s.message());
+  }
+};
+
+TEST_F(GradientsTest, OfAPolynomial) {
+  const Output x = Placeholder<float>();
+  const Output y = x * x * x + 2 * x;
+  const Feeds feeds = {{x, Tensor::Scalar(3.0f)}};
+  const Output dy = Grad(y, x);
+  EXPECT_THAT(Values<float>(dy, feeds), ElementsAre(29));
+  const Output ddy = Grad(dy, x);
+  EXPECT_THAT(Values<float>(ddy, feeds), ElementsAre(18));
+  EXPECT_THAT(Values<float>(Grad(ddy, x), feeds), ElementsAre(6));
+}
+
+TEST_F(GradientsTest, SumOverSeveralYsAndPaths) {
+  const Output x = Constant(Tensor::Vector<float>({1, 2}));
+  const Output z = x * 3;
+  const std::vector<Output> g =
+      Grad({z + x, z, x}, std::vector<GradTarget>{x, z});
+  EXPECT_THAT(Values<float>(g[0]), ElementsAre(8, 8));  // 3+1, 3, 1.
+  EXPECT_THAT(Values<float>(g[1]), ElementsAre(2, 2));
+}
+
+TEST_F(GradientsTest, StartFromInitialGradients) {
+  const Output x = Constant(Tensor::Vector<float>({1, 2}));
+  const Output seed = Constant(Tensor::Vector<float>({10, 100}));
+  EXPECT_THAT(Values<float>(Grad(x * x, x, {.grad_ys = {seed}})),
+              ElementsAre(20, 400));
+  const Output wrong = Constant(Tensor::Vector<float>({1, 2, 3}));
+  EXPECT_THAT(Error(x * x, x, {.grad_ys = {wrong}}),
+              HasSubstr("expected shape [2]"));
+  EXPECT_THAT(Error(x * x, x, {.grad_ys = {Constant(1)}}),
+              HasSubstr("expected float as"));
+  EXPECT_THAT(Error(x, x, {.grad_ys = {seed, seed}}),
+              HasSubstr("grad_ys: expected at most 1"));
+}
+
+TEST_F(GradientsTest, StopWhereTold) {
+  const Output x = Constant(2.0f);
+  const Output h = x * x;
+  const Output y = h * x;
+  EXPECT_THAT(Values<float>(Grad(y, x)), ElementsAre(12));
+  EXPECT_THAT(Values<float>(Grad(y, x, {.stop_gradients = {h}})),
+              ElementsAre(4));
+  EXPECT_THAT(Values<float>(Grad(ops::StopGradient(h) * x, x)), ElementsAre(4));
+}
+
+TEST_F(GradientsTest, UnconnectedAreNoneOrZero) {
+  const Output x = Constant(Tensor::Vector<float>({1, 2}));
+  const Output other = Constant(Tensor::Vector<float>({5}));
+  const Var v(Ones({2, 2}), "v");
+  Initialize();
+  const Output y = x * 2;
+  EXPECT_FALSE(One(y, other));
+  EXPECT_FALSE(Grad(y, other));
+  const GradientOptions zero = {.unconnected = Unconnected::kZero};
+  EXPECT_THAT(Values<float>(Grad(y, other, zero)), ElementsAre(0));
+  EXPECT_THAT(Values<float>(Grad(y, v, zero)), ElementsAre(0, 0, 0, 0));
+}
+
+TEST_F(GradientsTest, XsMayDependOnEachOther) {
+  const Output x = Constant(3.0f);
+  const Output h = x * x;
+  const std::vector<Output> g = Grad({h * 2}, std::vector<GradTarget>{x, h});
+  EXPECT_THAT(Values<float>(g[0]), ElementsAre(12));
+  EXPECT_THAT(Values<float>(g[1]), ElementsAre(2));
+  EXPECT_THAT(Values<float>(Grad(x, x)), ElementsAre(1));
+}
+
+TEST_F(GradientsTest, DoNotFlowThroughIntegers) {
+  const Output x = Constant(3.0f);
+  const Output y =
+      ops::Cast(ops::Cast(x, DType::kInt32) * 2, DType::kFloat) + x;
+  EXPECT_THAT(Values<float>(Grad(y, x)), ElementsAre(1));
+  EXPECT_FALSE(Grad(ops::Cast(ops::Cast(x, DType::kInt32), DType::kFloat), x));
+  const Output text = Constant(Tensor::Scalar<std::string>("a"));
+  EXPECT_THAT(Error(text, text), HasSubstr("real type"));
+}
+
+TEST_F(GradientsTest, OfVariablesCoverAllTheirReads) {
+  for (bool reference : {false, true}) {
+    const Var v(2.0, "v", {.reference = reference});
+    RunNode(v.initializer());
+    const Output y = v * v + Output(v) * 5;
+    EXPECT_THAT(Values<float>(Grad(y, v)), ElementsAre(9));
+  }
+}
+
+TEST_F(GradientsTest, AreNamedAfterTheirOps) {
+  const Output x = Constant(2.0f);
+  const Output y = ops::Tanh(x, {.name = "deep"});
+  EXPECT_EQ(Grad(y, x).node->name().rfind("gradients/deep_grad/", 0), 0u);
+  EXPECT_EQ(Grad(y, x, {.name = "again"}).node->name().rfind("again/", 0), 0u);
+}
+
+TEST_F(GradientsTest, ShareDevicesWhereAsked) {
+  const Output x = Constant(2.0f);
+  const Output y = ops::Tanh(x, {.name = "deep"});
+  const auto* groups = [&](Output g) {
+    const AttrValue* a = g.node->FindAttr("_class");
+    return a == nullptr ? nullptr : a->get<AttrValue::Strings>();
+  }(Grad(y, x, {.colocate = true}));
+  ASSERT_NE(groups, nullptr);
+  EXPECT_THAT(*groups, ElementsAre("loc:@deep"));
+  EXPECT_EQ(Grad(y, x).node->FindAttr("_class"), nullptr);
+}
+
+TEST_F(GradientsTest, GatedOnesAreEqual) {
+  const Output x = Constant(2.0f), z = Constant(5.0f);
+  const std::vector<Output> g =
+      Grad({x * z}, std::vector<GradTarget>{x, z}, {.gate_ops = true});
+  EXPECT_THAT(Values<float>(g[0]), ElementsAre(5));
+  EXPECT_EQ(g[0].node->control_inputs().size(), 2u);
+}
+
+// ---- Errors -----------------------------------------------------------------
+
+TEST_F(GradientsTest, AMissingOneNamesTheOpTheLineAndThePath) {
+  const Output x = Placeholder<float>({2}, "x");
+  const Output a = ops::Tanh(x, {.name = "a"});
+  Node* bad = BuildNode("NoSuchGradientOp", {a}, {}, "bad", CallerLoc());
+  const int line = __LINE__ - 1;
+  ASSERT_NE(bad, nullptr) << graph_.status();
+  const std::string error = Error(ops::Tanh(Output(bad), {.name = "top"}), x);
+  EXPECT_THAT(error, HasSubstr("'bad' (NoSuchGradientOp)"));
+  EXPECT_THAT(error, HasSubstr(Here(line, __FILE__)));
+  EXPECT_THAT(error, HasSubstr("top <- bad <- a <- x"));
+}
+
+TEST_F(GradientsTest, ControlFlowOnThePathIsNamed) {
+  const Output x = Placeholder<float>({}, "x");
+  const auto [no, yes] = ops::Switch(x, Placeholder<bool>());
+  const Output y = ops::Merge({no * 2, yes}).output;
+  const Status s = Gradients({y}, {x}).status();
+  EXPECT_EQ(s.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(s.message()), HasSubstr("(Merge)"));
+}
+
+TEST_F(GradientsTest, NullAndForeignArgumentsAreErrors) {
+  const Output x = Constant(1.0f);
+  EXPECT_THAT(Error(Output(), x), HasSubstr("ys[0]: expected an output"));
+  EXPECT_THAT(Error(x, Output()), HasSubstr("xs[0]: expected an output"));
+  Graph other;
+  Output foreign;
+  {
+    const WithGraph there(other);
+    foreign = Constant(1.0f);
+  }
+  EXPECT_THAT(Error(x, foreign), HasSubstr("of another"));
+}
+
+TEST_F(GradientsTest, ErrorsOfGradientFunctionsNameTheNode) {
+  ASSERT_TRUE(RegisterGradient("GradientsTest.Wrong", [](GradContext& c) {
+                c.grads[0] = Constant(Tensor::Vector<float>({1, 2, 3}));
+                return OkStatus();
+              }).ok());
+  const Output x = Constant(Tensor::Vector<float>({1, 2}));
+  Output y;
+  {
+    const GradientOverride use("Tanh", "GradientsTest.Wrong");
+    y = ops::Tanh(x, {.name = "odd"});
+  }
+  const std::string error = Error(y, x);
+  EXPECT_THAT(error, HasSubstr("'odd' (Tanh)"));
+  EXPECT_THAT(error, HasSubstr("[3]"));
+}
+
+// ---- The user's own ---------------------------------------------------------
+
+TEST_F(GradientsTest, TheUsersOwnReplaceThoseOfTheScope) {
+  ASSERT_TRUE(RegisterGradient("GradientsTest.Half", [](GradContext& c) {
+                c.grads[0] = c.dy[0] * 0.5f;
+                return OkStatus();
+              }).ok());
+  const Output x = Constant(2.0f);
+  Output y;
+  {
+    const GradientOverride use("Identity", "GradientsTest.Half");
+    y = ops::Identity(x);
+  }
+  EXPECT_THAT(Values<float>(Grad(y + ops::Identity(x), x)), ElementsAre(1.5f));
+}
+
+TEST_F(GradientsTest, NamesAreRegisteredOnce) {
+  const UserGradient none = [](GradContext&) { return OkStatus(); };
+  EXPECT_EQ(RegisterGradient("Tanh", none).code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(RegisterGradient("GradientsTest.Once", none).ok());
+  EXPECT_EQ(RegisterGradient("GradientsTest.Once", none).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_FALSE(RegisterGradient("GradientsTest.Null", nullptr).ok());
+}
+
+// ---- Sparse -----------------------------------------------------------------
+
+class SparseGradientsTest : public GradientsTest {
+ protected:
+  SparseGradientsTest()
+      : table_(Constant(
+                   Tensor::Of<float>(Shape({4, 2}), {1, 2, 3, 4, 5, 6, 7, 8})),
+               "table") {
+    Initialize();
+  }
+  Output Rows(std::initializer_list<int32_t> rows) {
+    return ops::GatherV2(table_, Constant(Tensor::Vector<int32_t>(rows)), 0);
+  }
+  Var table_;
+};
+
+TEST_F(SparseGradientsTest, StaySparseThroughReads) {
+  const Gradient g = One(Rows({3, 0, 3}) * 2, table_);
+  ASSERT_TRUE(g.is_sparse());
+  EXPECT_THAT(Values<int32_t>(g.indices), ElementsAre(3, 0, 3));
+  EXPECT_THAT(Values<float>(g.values), Each(2));
+  EXPECT_THAT(Values<float>(Densify(g, table_.handle())),
+              ElementsAre(2, 2, 0, 0, 0, 0, 4, 4));
+}
+
+TEST_F(SparseGradientsTest, SeveralAreJoined) {
+  const Gradient g = One(
+      ops::Sum(Rows({1}), {0, 1}) + ops::Sum(Rows({1, 2}) * 3, {0, 1}), table_);
+  ASSERT_TRUE(g.is_sparse());
+  EXPECT_THAT(Values<float>(Densify(g, table_.handle())),
+              ElementsAre(0, 0, 4, 4, 3, 3, 0, 0));
+}
+
+TEST_F(SparseGradientsTest, AreAddedToDenseOnes) {
+  const Gradient g = One(
+      ops::Sum(Rows({0}), {0, 1}) + ops::Sum(table_ * 1.0f, {0, 1}), table_);
+  EXPECT_FALSE(g.is_sparse());
+  EXPECT_THAT(Values<float>(g.dense), ElementsAre(2, 2, 1, 1, 1, 1, 1, 1));
+}
+
+TEST_F(SparseGradientsTest, BecomeDenseWhereAnOpNeedsIt) {
+  const Output scaled = ops::Tanh(table_);
+  const Output y =
+      ops::GatherV2(scaled, Constant(Tensor::Vector<int32_t>({1, 1})), 0);
+  const Gradient g = One(y, table_);
+  EXPECT_FALSE(g.is_sparse());
+  const std::vector<float> d = Values<float>(g.dense);
+  EXPECT_FLOAT_EQ(d[2], 2 * (1 - std::tanh(3.0f) * std::tanh(3.0f)));
+  EXPECT_EQ(d[0], 0);
+}
+
+TEST_F(SparseGradientsTest, WithoutAShapeCannotBeDense) {
+  const Gradient g =
+      Gradient::Slices(Constant(Tensor::Vector<int32_t>({0})),
+                       Constant(Tensor::Vector<float>({1})), Output());
+  EXPECT_FALSE(Densify(g));
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("sparse gradient"));
+}
+
+// ---- Against finite differences ---------------------------------------------
+
+// A random acyclic graph of doubles; every tensor is [2,3].
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint32_t seed) : random_(seed) {
+    for (int i = 0; i < 3; ++i) {
+      xs.push_back(Placeholder<double>({2, 3}));
+      pool_.push_back(xs.back());
+    }
+    const int ops = 5 + Below(15);
+    for (int i = 0; i < ops; ++i) pool_.push_back(Next());
+    std::vector<Output> terms = {pool_.back()};
+    for (const Output& x : pool_)
+      if (Below(3) == 0) terms.push_back(x);
+    y = ops::Sum(ops::AddN(terms), {0, 1});
+  }
+  int Below(int n) {
+    return static_cast<int>(random_() % static_cast<uint32_t>(n));
+  }
+  double Value() { return std::uniform_real_distribution<>(-1, 1)(random_); }
+
+  std::vector<Output> xs;
+  Output y;
+
+ private:
+  Output Any() {
+    return pool_[static_cast<size_t>(Below(static_cast<int>(pool_.size())))];
+  }
+  Output Next() {
+    const Output a = Any(), b = Any();
+    switch (Below(14)) {
+      case 0:
+        return a + b;
+      case 1:
+        return a - b * 0.5;
+      case 2:
+        return ops::Tanh(a * b);
+      case 3:
+        return ops::Sigmoid(a);
+      case 4:
+        return ops::Tanh(
+            ops::MatMul(ops::MatMul(a, b, {.transpose_b = true}), Any()));
+      case 5:
+        return a + ops::Mean(b, 0, {.keep_dims = true});
+      case 6:
+        return ops::Tanh(ops::Reshape(ops::Reshape(a, {3, 2}), {2, 3}));
+      case 7:
+        return ops::Slice(ops::ConcatV2({a, b}, 0), {1, 0}, {2, 3});
+      case 8:
+        return ops::Maximum(a, b);
+      case 9:
+        return a / (2 + ops::Square(b));
+      case 10:
+        return ops::Sqrt(1 + ops::Square(a));
+      case 11:
+        return ops::Transpose(ops::Transpose(ops::Sin(a), {1, 0}), {1, 0});
+      case 12:
+        return ops::SelectV2(a < b, a, -b);
+      default:
+        return -a * 0.7;
+    }
+  }
+  std::mt19937 random_;
+  std::vector<Output> pool_;
+};
+
+// Central differences of the scalar y by every element of every x.
+void ExpectDerivatives(Session& session, Output y,
+                       const std::vector<Output>& xs,
+                       const std::vector<Output>& gradients,
+                       std::vector<Tensor> at) {
+  const Result<Session::Callable> value = session.MakeCallable(xs, {y});
+  ASSERT_TRUE(value.ok()) << value.status();
+  const Result<Session::Callable> slope = session.MakeCallable(xs, gradients);
+  ASSERT_TRUE(slope.ok()) << slope.status();
+  const Result<std::vector<Tensor>> got = slope->Run(at);
+  ASSERT_TRUE(got.ok()) << got.status();
+  constexpr double kStep = 1e-5;
+  for (size_t x = 0; x < xs.size(); ++x) {
+    for (size_t i = 0; i < 6; ++i) {
+      double y_at[2];
+      for (int side : {0, 1}) {
+        std::vector<Tensor> moved = at;
+        moved[x] = *at[x].Clone();
+        moved[x].flat<double>()[i] += side == 0 ? -kStep : kStep;
+        const auto result = value->Run(moved);
+        ASSERT_TRUE(result.ok()) << result.status();
+        y_at[side] = (*result)[0].scalar<double>();
+      }
+      const double expected = (y_at[1] - y_at[0]) / (2 * kStep);
+      EXPECT_NEAR((*got)[x].flat<double>()[i], expected,
+                  1e-5 * (1 + std::abs(expected)))
+          << "x " << x << " element " << i;
+    }
+  }
+}
+
+TEST(RandomGraphGradientsTest, AgreeWithFiniteDifferences) {
+  const char* given = std::getenv("SLUICE_TEST_SEED");
+  const uint32_t first = given != nullptr ? std::stoul(given) : 1;
+  for (uint32_t seed = first; seed < first + 25; ++seed) {
+    SCOPED_TRACE("SLUICE_TEST_SEED=" + std::to_string(seed));
+    Graph graph;
+    const WithGraph use(graph);
+    Session session(graph);
+    RandomGraph g(seed);
+    std::vector<Tensor> at;
+    for (size_t i = 0; i < g.xs.size(); ++i) {
+      at.push_back(Tensor(DType::kDouble, Shape({2, 3})));
+      for (double& v : at.back().flat<double>()) v = g.Value();
+    }
+    const GradientOptions zero = {.unconnected = Unconnected::kZero};
+    const std::vector<GradTarget> xs(g.xs.begin(), g.xs.end());
+    const std::vector<Output> dy = Grad({g.y}, xs, zero);
+    ASSERT_TRUE(graph.status().ok()) << graph.status();
+    ExpectDerivatives(session, g.y, g.xs, dy, at);
+    // Of the gradients, weighted so that no symmetry hides a mistake.
+    const Output weights = Constant(
+        Tensor::Of<double>(Shape({2, 3}), {0.3, -0.5, 0.9, 0.1, 0.7, -1.1}));
+    std::vector<Output> terms;
+    for (const Output& d : dy) terms.push_back(ops::Sum(d * weights, {0, 1}));
+    const Output z = ops::AddN(terms);
+    const std::vector<Output> dz = Grad({z}, xs, zero);
+    ASSERT_TRUE(graph.status().ok()) << graph.status();
+    ExpectDerivatives(session, z, g.xs, dz, at);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST_F(GradientsTest, TenThousandNodesAreNoMatter) {
+  const Output x = Placeholder<float>();
+  Output y = x;
+  for (int i = 0; i < 10000; ++i) y = y + x;
+  const Output g = Grad(y, x);
+  ASSERT_TRUE(g) << graph_.status();
+  EXPECT_THAT(Values<float>(g, {{x, Tensor::Scalar(1.0f)}}),
+              ElementsAre(10001));
+}
+
+}  // namespace
+}  // namespace sluice
+
+// An op that has no gradient, and does not say that it has none by nature.
+SLUICE_OP(NoSuchGradientOp)
+    .Input("x: T")
+    .Output("y: T")
+    .Attr("T: type")
+    .Shape(sluice::UnchangedShape)
+    .Doc("Test only.");

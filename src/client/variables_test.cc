@@ -1,0 +1,131 @@
+#include "client/client_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using VarTest = ClientTest;
+using InitializersTest = ClientTest;
+
+TEST_F(VarTest, StartsAsItsInitialValueAndIsUpdated) {
+  for (bool reference : {false, true}) {
+    const Var v(Constant(Tensor::Vector<float>({1, 2})), "v",
+                {.reference = reference});
+    ASSERT_TRUE(v) << graph_.status();
+    EXPECT_EQ(v.dtype(), DType::kFloat);
+    EXPECT_EQ(v.shape(), (PartialShape{2}));
+    EXPECT_EQ(v.is_reference(), reference);
+    EXPECT_THAT(Values<bool>(v.IsInitialized()), ElementsAre(false));
+    RunNode(v.initializer());
+    EXPECT_THAT(Values<bool>(v.IsInitialized()), ElementsAre(true));
+    EXPECT_THAT(Values<float>(v), ElementsAre(1, 2));
+    RunNode(v.AssignAdd(1));
+    RunNode(v.AssignSub(Constant(Tensor::Vector<float>({0, 5}))));
+    EXPECT_THAT(Values<float>(v * 2), ElementsAre(4, -4));
+    RunNode(v.Assign(Tensor::Vector<float>({7, 8})));
+    EXPECT_THAT(Values<float>(v.value()), ElementsAre(7, 8));
+  }
+}
+
+TEST_F(VarTest, ReadingBeforeInitialisationNamesIt) {
+  const Var v(0.0, "lonely");
+  const Status s = session_.Run(v).status();
+  EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(s.message()), HasSubstr("lonely"));
+}
+
+TEST_F(VarTest, NamesFollowScopesAndAreUnique) {
+  const NameScope scope("layer");
+  EXPECT_EQ(Var(1, "w").name(), "layer/w");
+  EXPECT_EQ(Var(1, "w").name(), "layer/w_1");
+  EXPECT_EQ(Var(1).name(), "layer/Variable");
+  const Var w = Var::FromHandle(*graph_.FindOutput("layer/w"));
+  EXPECT_EQ(w.initializer()->name(), "layer/w/Assign");
+  EXPECT_EQ(w.value().node->name(), "layer/w/Read/ReadVariableOp");
+}
+
+TEST_F(VarTest, CollectionsKeepOrder) {
+  const Var a(1, "a"), b(2, "b", {.trainable = false});
+  const Var c(3, "c", {.trainable = false, .collections = {kLocalVariables}});
+  EXPECT_THAT(GlobalVariables(), ElementsAre(a, b));
+  EXPECT_THAT(TrainableVariables(), ElementsAre(a));
+  EXPECT_THAT(VariablesIn(kLocalVariables), ElementsAre(c));
+  EXPECT_TRUE(VariablesIn("none such").empty());
+}
+
+TEST_F(VarTest, GetVariableFindsItAgain) {
+  const Var a = GetVariable("w", {2, 3}, init::Ones());
+  const Var b = GetVariable("w", {2, 3}, init::Zeros());
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(GlobalVariables().size(), 1u);
+  Initialize();
+  EXPECT_THAT(Values<float>(b), Each(1));
+  EXPECT_FALSE(GetVariable("w", {3, 2}));
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("expected float[2,3] as it was made, got float[3,2]"));
+}
+
+TEST_F(VarTest, WithoutAnInitialValueItIsNullAndHarmless) {
+  const Var v{Output()};
+  EXPECT_FALSE(v);
+  EXPECT_FALSE(v.Read());
+  EXPECT_EQ(v.Assign(1), nullptr);
+  EXPECT_EQ(v.name(), "");
+  EXPECT_FALSE(graph_.status().ok());
+}
+
+TEST_F(InitializersTest, FillShapes) {
+  EXPECT_THAT(Values<float>(Zeros({2, 2})), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(Values<int32_t>(Ones({3}, DType::kInt32)), ElementsAre(1, 1, 1));
+  EXPECT_THAT(Values<double>(init::Constant(0.5)(Shape{2}, DType::kDouble)),
+              ElementsAre(0.5, 0.5));
+  EXPECT_EQ(Eval(Zeros({0, 4})).num_elements(), 0);
+  EXPECT_THAT(Values<float>(Ones({})), ElementsAre(1));
+}
+
+TEST_F(InitializersTest, RandomValuesKeepTheirRange) {
+  SetRandomSeed(7);
+  for (float v : Values<float>(RandomUniform({1000}, -2, 3))) {
+    EXPECT_GE(v, -2);
+    EXPECT_LT(v, 3);
+  }
+  for (float v : Values<float>(TruncatedNormal({1000}, 1, 0.5))) {
+    EXPECT_GE(v, 0);
+    EXPECT_LE(v, 2);
+  }
+  const float limit = std::sqrt(6.0f / (30 + 70));
+  for (float v :
+       Values<float>(init::GlorotUniform()(Shape{30, 70}, DType::kFloat)))
+    EXPECT_LE(std::abs(v), limit);
+  for (int32_t v :
+       Values<int32_t>(RandomUniform({100}, 3, 9, {.dtype = DType::kInt32}))) {
+    EXPECT_GE(v, 3);
+    EXPECT_LT(v, 9);
+  }
+}
+
+TEST_F(InitializersTest, SeedsFollowTensorFlow) {
+  EXPECT_EQ(SeedsFor({}), std::make_pair(int64_t{0}, int64_t{0}));
+  EXPECT_EQ(SeedsFor(5), std::make_pair(int64_t{87654321}, int64_t{5}));
+  SetRandomSeed(11);
+  EXPECT_EQ(SeedsFor(5), std::make_pair(int64_t{11}, int64_t{5}));
+  Constant(1);
+  EXPECT_EQ(SeedsFor({}), std::make_pair(int64_t{11}, int64_t{1}));
+  SetRandomSeed(0);
+  EXPECT_EQ(SeedsFor(0), std::make_pair(int64_t{0}, int64_t{INT32_MAX}));
+}
+
+TEST_F(InitializersTest, EqualSeedsGiveEqualNumbers) {
+  const Output a = RandomNormal({10}, 0, 1, {.seed = 3});
+  const Output b = RandomNormal({10}, 0, 1, {.seed = 3});
+  const Output c = RandomNormal({10}, 0, 1, {.seed = 4});
+  const std::vector<float> first = Values<float>(a);
+  EXPECT_EQ(first, Values<float>(b));
+  EXPECT_NE(first, Values<float>(c));
+}
+
+}  // namespace
+}  // namespace sluice
