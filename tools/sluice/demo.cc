@@ -1,0 +1,139 @@
+#include "tools/sluice/demo.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "tools/sluice/demo_data.h"
+#include "tools/sluice/demo_page.h"
+#include "tools/sluice/demo_train.h"
+
+namespace sluice {
+namespace {
+
+using demo::ImageData;
+using demo::Training;
+
+struct Options {
+  int classifier_epochs = 8;
+  int convnet_epochs = 4;
+  int epochs = 0;  // Of both, if given.
+  std::string out = "sluice-demo";
+  std::string data = demo::kFashionMnistDir;
+  uint64_t seed = 1;
+  bool synthetic = false;
+};
+
+struct Goal {
+  const char* title;
+  const char* file;
+  demo::Model (*build)();
+  int epochs;
+  double accuracy;
+};
+
+Status Write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? OkStatus() : Unavailable("cannot write ", path.string());
+}
+
+Result<ImageData> Load(const Options& options) {
+  if (options.synthetic) return demo::MakeImages(options.seed);
+  Result<ImageData> data = demo::LoadFashionMnist(options.data);
+  if (data.status().code() == StatusCode::kNotFound)
+    return NotFound(data.status().message(),
+                    "\n  install the Debian package dataset-fashion-mnist, "
+                    "name its folder with --data,\n  or run on made images: "
+                    "sluice demo --synthetic");
+  return data;
+}
+
+Status Run(const Options& options) {
+  SLUICE_ASSIGN_OR_RETURN(const ImageData data, Load(options));
+  const std::filesystem::path out(options.out);
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error)
+    return Unavailable("cannot make the folder ", options.out, ": ",
+                       error.message());
+  std::printf("%s: %lld images to learn from, %lld to be tested on\n",
+              data.name.c_str(), static_cast<long long>(data.train.count()),
+              static_cast<long long>(data.test.count()));
+  const Goal goals[] = {
+      {"Classifier of Figure 1 (784-100-10)", "trace-classifier.json",
+       demo::BuildClassifier,
+       options.epochs > 0 ? options.epochs : options.classifier_epochs, 0.87},
+      {"Small convolutional network", "trace-convnet.json", demo::BuildConvNet,
+       options.epochs > 0 ? options.epochs : options.convnet_epochs, 0.90},
+  };
+  std::vector<Training> trainings;
+  for (const Goal& goal : goals) {
+    demo::TrainOptions how;
+    how.title = goal.title;
+    how.epochs = goal.epochs;
+    how.seed = options.seed;
+    how.terminal = isatty(STDOUT_FILENO) != 0;
+    SLUICE_ASSIGN_OR_RETURN(Training t, demo::Train(goal.build, data, how));
+    SLUICE_RETURN_IF_ERROR(Write(out / goal.file, t.trace));
+    std::printf(
+        "  %.2f%% of the test images are right; %.0f images/s, "
+        "%.0f us per step, %.1f s of training\n",
+        100 * t.final_accuracy, t.images_per_second, t.step_us, t.seconds);
+    trainings.push_back(std::move(t));
+  }
+  SLUICE_RETURN_IF_ERROR(
+      Write(out / "index.html", demo::MakePage(data, trainings)));
+  std::printf("page:   %s\n", (out / "index.html").c_str());
+  for (const Goal& goal : goals)
+    std::printf("trace:  %s (open in ui.perfetto.dev)\n",
+                (out / goal.file).c_str());
+  // Fewer epochs, or other images, promise nothing.
+  if (options.epochs > 0 || options.synthetic) return OkStatus();
+  for (size_t i = 0; i < trainings.size(); ++i)
+    if (trainings[i].final_accuracy < goals[i].accuracy)
+      return Internal(goals[i].title, ": expected a test accuracy of ",
+                      100 * goals[i].accuracy, "%, got ",
+                      100 * trainings[i].final_accuracy, "%");
+  return OkStatus();
+}
+
+}  // namespace
+
+int DemoMain(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Trains the classifier of Figure 1 of the OSDI'16 paper, then a small "
+      "convolutional network, on Fashion-MNIST.",
+      "sluice demo");
+  app.add_option("--epochs", options.epochs,
+                 "Epochs of both networks (by default 8 and 4)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--out", options.out, "Folder for the page and the traces")
+      ->capture_default_str();
+  app.add_option("--seed", options.seed,
+                 "Of the start values and the order of the images")
+      ->capture_default_str();
+  app.add_option("--data", options.data, "Folder of the four idx files")
+      ->capture_default_str();
+  app.add_flag("--synthetic", options.synthetic,
+               "Made images instead of Fashion-MNIST");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // --help is an "error" of code 0; every mistake is ours of code 2.
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  const Status s = Run(options);
+  if (s.ok()) return 0;
+  std::fprintf(stderr, "sluice demo: %s\n", std::string(s.message()).c_str());
+  return 1;
+}
+
+}  // namespace sluice

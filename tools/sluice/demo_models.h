@@ -1,0 +1,29 @@
+// The two networks of the demo, written as a user of the library writes them.
+#ifndef SLUICE_TOOLS_SLUICE_DEMO_MODELS_H_
+#define SLUICE_TOOLS_SLUICE_DEMO_MODELS_H_
+
+#include "sluice/sluice.h"
+
+namespace sluice::demo {
+
+// A network in its graph: what to feed, fetch and run.
+struct Model {
+  Output images;         // float [batch, 784], from 0 to 1.
+  Output labels;         // int32 [batch].
+  Output loss;           // Mean over the batch.
+  Output accuracy;       // The part of the batch that it gets right.
+  Output probabilities;  // float [batch, 10].
+  Node* train = nullptr;
+  Node* initialize = nullptr;
+};
+
+// Figure 1 of the OSDI'16 paper: 784-100-10, ReLU, softmax cross-entropy,
+// Adagrad.
+Model BuildClassifier();
+
+// Two convolutions with pooling, then two dense layers.
+Model BuildConvNet();
+
+}  // namespace sluice::demo
+
+#endif  // SLUICE_TOOLS_SLUICE_DEMO_MODELS_H_

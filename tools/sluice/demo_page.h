@@ -1,0 +1,22 @@
+// The page that shows how the demo went: one HTML file, nothing beside it.
+#ifndef SLUICE_TOOLS_SLUICE_DEMO_PAGE_H_
+#define SLUICE_TOOLS_SLUICE_DEMO_PAGE_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/sluice/demo_train.h"
+
+namespace sluice::demo {
+
+// Learning curves, figures, and test images with what each network took them
+// for.
+std::string MakePage(const ImageData& data,
+                     const std::vector<Training>& trainings);
+
+// A grey image as a PNG file.
+std::string EncodePng(const uint8_t* pixels, int width, int height);
+
+}  // namespace sluice::demo
+
+#endif  // SLUICE_TOOLS_SLUICE_DEMO_PAGE_H_
