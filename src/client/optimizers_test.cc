@@ -121,8 +121,7 @@ TEST_F(OptimizerTest, GradientsMayBeChangedBetween) {
 }
 
 TEST_F(OptimizerTest, GatesDoNotChangeTheResult) {
-  for (GradientGate gate :
-       {GradientGate::kNone, GradientGate::kOp, GradientGate::kGraph}) {
+  for (GradientGate gate : {GradientGate::kOp, GradientGate::kGraph}) {
     const Var v(2.0, "v"), w(3.0, "w");
     Node* train = GradientDescentOptimizer(0.1).Minimize(
         v * w, {.variables = {v, w}, .gate = gate});

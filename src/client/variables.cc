@@ -80,12 +80,10 @@ Var::Var(const Operand& initial, const std::string& name,
     made = BuildNode("VariableV2", {}, {{"dtype", dtype}, {"shape", shape}},
                      base, loc);
   } else {
-    // Two graphs of one session may use one name for two variables only if
-    // they mean the same: the shared name is that of the node.
-    const std::string full = g.UniqueName(CurrentNamePrefix() + base);
-    made = BuildNode(
-        "VarHandleOp", {},
-        {{"dtype", dtype}, {"shape", shape}, {"shared_name", full}}, base, loc);
+    made = BuildNode("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}},
+                     base, loc);
+    // Two nodes of one shared name would be one variable.
+    if (made != nullptr) g.SetAttr(made, "shared_name", made->name());
   }
   if (made == nullptr) return;
   const std::string local = LocalName(*made);

@@ -22,7 +22,7 @@ TEST_F(VarTest, StartsAsItsInitialValueAndIsUpdated) {
     RunNode(v.initializer());
     EXPECT_THAT(Values<bool>(v.IsInitialized()), ElementsAre(true));
     EXPECT_THAT(Values<float>(v), ElementsAre(1, 2));
-    RunNode(v.AssignAdd(1));
+    RunNode(v.AssignAdd(Constant(Tensor::Vector<float>({1, 1}))));
     RunNode(v.AssignSub(Constant(Tensor::Vector<float>({0, 5}))));
     EXPECT_THAT(Values<float>(v * 2), ElementsAre(4, -4));
     RunNode(v.Assign(Tensor::Vector<float>({7, 8})));
