@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Makes the seeds of graphdef_fuzz from the recorded cases and by hand.
+
+  tests/fuzz/seeds.py
+"""
+
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+LOOP = """T
+node { name: "exit" op: "Exit" input: "switch" attr { key: "T" value { type: DT_INT32 } } }
+node { name: "next" op: "NextIteration" input: "switch:1" attr { key: "T" value { type: DT_INT32 } } }
+node { name: "switch" op: "Switch" input: "merge" input: "cond" attr { key: "T" value { type: DT_INT32 } } }
+node { name: "cond" op: "LoopCond" input: "less" }
+node { name: "less" op: "Less" input: "merge" input: "merge:1" attr { key: "T" value { type: DT_INT32 } } }
+node { name: "merge" op: "Merge" input: "enter" input: "next" attr { key: "N" value { i: 2 } } attr { key: "T" value { type: DT_INT32 } } }
+node { name: "enter" op: "Enter" input: "start" attr { key: "T" value { type: DT_INT32 } } attr { key: "frame_name" value { s: "loop" } } }
+node { name: "start" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: 3 } } } }
+"""
+
+FUNCTION = """T
+node { name: "x" op: "Placeholder" device: "/cpu:0" attr { key: "dtype" value { type: DT_STRING } } attr { key: "shape" value { shape { dim { size: -1 } dim { size: 3 } } } } }
+node { name: "y" op: "Identity" input: "x:0" input: "^x" attr { key: "T" value { type: DT_STRING } } attr { key: "_class" value { list { s: "loc:@x" } } } attr { key: "_f" value { func { name: "f" attr { key: "k" value { list { shape { unknown_rank: true } } } } } } } }
+library { function { signature { name: "f" input_arg { name: "a" type: DT_FLOAT } } ret { key: "r" value: "a" } } gradient { function_name: "f" gradient_func: "g" } }
+versions { producer: 21 min_consumer: 12 }
+"""
+
+TENSORS = {  # As TensorFlow writes them.
+    "float_content": "0801120412020803220c0000803f000020c000004040",
+    "half_values": "0813120812020801120208016a0380fc02",
+    "strings": "0807120412020803420261624200420200ff",
+    "complex": "080812004a080000803f000000c0",
+    "repeated": "0803120812020802120208033a020708",
+    "unsigned": "081712008a010affffffffffffffffff01",
+}
+
+SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
+
+
+def main():
+    out = HERE / "graphdef_fuzz"
+    out.mkdir(exist_ok=True)
+    (out / "loop").write_text(LOOP)
+    (out / "function").write_text(FUNCTION)
+    for name, wire in TENSORS.items():
+        (out / f"tensor_{name}").write_bytes(b"P" + bytes.fromhex(wire))
+    for case in SMALL_CASES:
+        graph = (HERE.parent / "cases" / case / "graph.pb").read_bytes()
+        (out / f"case_{case}").write_bytes(b"B" + graph)
+
+
+if __name__ == "__main__":
+    main()
