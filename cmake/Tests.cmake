@@ -83,6 +83,14 @@ if(tool_tests AND TARGET sluice_tool)
   target_link_libraries(tool_test PRIVATE sluice_tool)
 endif()
 
+# Recorded cases, each with what TensorFlow answered.
+if(TARGET sluice)
+  add_test(NAME replay_cases
+    COMMAND sluice replay --quiet ${CMAKE_SOURCE_DIR}/tests/cases)
+  set_tests_properties(replay_cases PROPERTIES LABELS fast TIMEOUT 600
+    ENVIRONMENT "${test_environment}")
+endif()
+
 # The installed package, from outside.
 set(package_flags)
 if(SLUICE_SANITIZE)

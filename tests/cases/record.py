@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Records the project's own cases with TensorFlow.
+
+  tests/cases/record.py [CASE...]     all cases, or those named
+
+The folders it writes are kept in the repository, so that nobody needs
+TensorFlow to run them: sluice replay tests/cases
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from recorder import Recorder, np, save, tf
+
+CASES = {}
+
+
+def case(tags):
+    def register(build):
+        CASES[build.__name__] = (build, tags)
+        return build
+    return register
+
+
+def weighted(c, y):
+    """A scalar that depends on every element of y in its own way."""
+    shape = y.shape.as_list()
+    weights = np.linspace(-1.3, 1.7, int(np.prod(shape))).reshape(shape)
+    return tf.reduce_sum(y * tf.constant(weights, y.dtype))
+
+
+@case("control_deps variable")
+def control_order(c):
+    x = c.input("x", np.array([2.0, 3.0], np.float32))
+    v = tf.Variable([1.0, 1.0], name="v", use_resource=False)
+    before = tf.add(v, 0.0, name="before")
+    with tf.control_dependencies([before]):
+        add = tf.assign_add(v, x)
+    with tf.control_dependencies([add]):
+        scale = tf.assign(v, v.read_value() * 10.0)
+    with tf.control_dependencies([scale]):
+        after = tf.identity(v.read_value(), name="after")
+    group = tf.group(scale, name="group")
+    c.init()
+    c.step([after])
+    c.step([group])
+    c.step([before, after], {x: [0.5, -0.5]})
+    c.step([v.read_value()], default=False)
+
+
+@case("conv grad")
+def conv_strided(c):
+    x = c.input("x", c.values(2, 7, 6, 3))
+    w = c.input("w", c.values(3, 2, 3, 4))
+    d = c.input("d", c.values(3, 3, 3, 2))
+    fetches = []
+    for y, filters in (
+            (tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME"), w),
+            (tf.nn.conv2d(x, w, [1, 1, 2, 1], "VALID"), w),
+            (tf.nn.conv2d(x, d, 1, "SAME"), d),
+            (tf.nn.conv2d(x, w, 1, [[0, 0], [2, 1], [0, 2], [0, 0]]), w)):
+        fetches += [y] + tf.gradients(weighted(c, y), [x, filters])
+    one = tf.nn.conv2d(x, c.values(1, 1, 3, 5), 1, "SAME")
+    # TensorFlow has no CPU kernel for the gradient of a dilated one.
+    dilated = tf.nn.conv2d(x, d, 1, "SAME", dilations=[1, 2, 2, 1])
+    c.step(fetches + [dilated, one] + tf.gradients(weighted(c, one), x))
+
+
+@case("conv pool")
+def pools(c):
+    x = c.input("x", c.values(2, 5, 7, 2))
+    fetches = []
+    for pool in (tf.nn.max_pool2d, tf.nn.avg_pool2d):
+        for size, stride, padding in ((2, 2, "VALID"), (3, 2, "SAME"),
+                                      ([1, 3], [2, 1], "VALID")):
+            y = pool(x, size, stride, padding)
+            fetches += [y] + tf.gradients(weighted(c, y), x)
+    c.step(fetches)
+
+
+def unary_case(c, dtype):
+    x = c.input("x", np.concatenate([
+        c.values(9, low=-2.5, high=2.5),
+        np.array([0.0, -0.0, 1.0, -1.0, 30.0, -30.0])]).astype(dtype))
+    p = c.input("p", c.values(7, low=0.05, high=0.95).astype(dtype))
+    fetches = []
+    for f in (tf.abs, tf.exp, tf.expm1, tf.negative, tf.sigmoid, tf.sin, tf.cos,
+              tf.tanh, tf.sign, tf.square, tf.nn.softplus, tf.nn.relu,
+              tf.nn.elu, tf.math.erf, tf.sinh, tf.atan, tf.asinh):
+        y = f(x)
+        fetches += [y] + tf.gradients(weighted(c, y), x)
+    for f in (tf.log, tf.log1p, tf.sqrt, tf.rsqrt, tf.reciprocal, tf.tan,
+              tf.acos, tf.asin, tf.atanh):
+        y = f(p)
+        (g,) = tf.gradients(weighted(c, y), p)
+        fetches += [y, g] + tf.gradients(weighted(c, g), p)
+    c.step(fetches + [f(x) for f in (tf.floor, tf.ceil, tf.round)])
+
+
+@case("math grad")
+def unary_float(c):
+    unary_case(c, np.float32)
+
+
+@case("math grad")
+def unary_double(c):
+    unary_case(c, np.float64)
+
+
+@case("math broadcast grad")
+def binary_broadcast(c):
+    a = c.input("a", c.values(2, 1, 3, low=0.3, high=2.0), [None, 1, 3])
+    b = c.input("b", c.values(4, 1, low=0.3, high=2.0), [4, None])
+    fetches = []
+    for f in (tf.add, tf.subtract, tf.multiply, tf.divide, tf.maximum,
+              tf.minimum, tf.pow, tf.squared_difference, tf.floormod):
+        y = f(a, b)
+        y.set_shape([2, 4, 3])
+        fetches += [y] + tf.gradients(weighted(c, y), [a, b])
+    fetches += [tf.less(a, b), tf.equal(a, a), tf.greater_equal(a, b)]
+    c.step(fetches)
+    c.step(fetches[:3], {b: c.values(4, 3, low=0.3, high=2.0)})
+
+
+@case("random grad")
+def dropout_fed(c):
+    x = c.input("x", c.values(4, 6))
+    keep = c.input("keep", np.float32(0.7))
+    mask = tf.random_uniform([4, 6], name="mask")
+    y = x / keep * tf.floor(keep + mask)
+    (g,) = tf.gradients(weighted(c, y), x)
+    drawn = tf.random_normal([3, 2], name="drawn")
+    c.step([y, g, tf.shape(drawn)], {mask: c.values(4, 6, low=0, high=1)})
+    c.step([y, g], {mask: c.values(4, 6, low=0, high=1), keep: 1.0})
+    c.step([tf.reduce_all(mask < 1.0), tf.reduce_all(mask >= 0.0)])
+
+
+@case("grad")
+def odd_gradients(c):
+    x = c.input("x", c.values(3, 2))
+    z = c.input("z", c.values(2))
+    parts = tf.unstack(x, axis=1)
+    y = tf.stack([parts[0] * parts[0], tf.stop_gradient(parts[1]) * parts[0]])
+    unused = tf.gradients(y, [x, z], unconnected_gradients="zero")
+    seeded = tf.gradients([y, x * z], [x, z],
+                          [tf.fill([2, 3], 2.0), tf.ones_like(x) * 0.5])
+    stopped = tf.gradients(x * z + x, [x], stop_gradients=[z])
+    twice = tf.gradients(tf.gradients(tf.exp(x) * z, z)[0] * z, [x, z])
+    summed = tf.gradients([tf.reduce_sum(x)] * 3, x)
+    clipped = tf.gradients(tf.clip_by_value(x, -0.4, 0.4), x)
+    c.step([y] + unused + seeded + stopped + twice + summed + clipped)
+
+
+@case("graph devices")
+def colocation(c):
+    x = c.input("x", c.values(2, 3))
+    with tf.device("/cpu:0"):
+        a = tf.tanh(x, name="a")
+    with tf.colocate_with(a):
+        b = tf.square(a, name="b")
+    with tf.name_scope("outer"), tf.name_scope("inner"):
+        d = tf.identity(b + x, name="d")
+    d.op._set_attr("_note", tf.AttrValue(s=b"kept"))
+    grads = tf.gradients(d, x, colocate_gradients_with_ops=True)
+    c.step([b, d] + grads)
+
+
+@case("half grad")
+def half_types(c):
+    fetches = []
+    for dtype in (tf.float16, tf.bfloat16):
+        x = tf.cast(c.input(f"x_{dtype.name}", c.values(3, 4)), dtype)
+        w = tf.cast(c.input(f"w_{dtype.name}", c.values(4, 2)), dtype)
+        y = tf.tanh(tf.matmul(x, w)) * 2 - tf.reduce_max(x)
+        g = tf.gradients(tf.reduce_sum(y * y), [x, w])
+        fetches += [y, tf.cast(y, tf.float32), tf.cast(y > 0, tf.int32),
+                    tf.reduce_sum(x, 1), tf.nn.relu(x), tf.exp(x),
+                    tf.concat([x, x], 0), tf.transpose(w)] + g
+    fetches.append(tf.cast(c.input("raw", np.array([0.1, 65504.0, -1e-7, 3e5],
+                                                   np.float32)), tf.float16))
+    c.step(fetches)
+
+
+@case("stress grad")
+def many_ops(c):
+    x = c.input("x", c.values(3))
+    nodes = [x]
+    for i in range(90):
+        a, b = nodes[-1], nodes[(i * 7) % len(nodes)]
+        nodes.append([tf.tanh(a + b), a * 0.9 - b * 0.1, tf.add_n([a, b, x]) / 3,
+                      tf.sin(a) * b][i % 4])
+    y = tf.reduce_sum(nodes[-1])
+    c.step([nodes[-1], y] + tf.gradients(y, x))
+
+
+@case("feed fetch")
+def feed_any_edge(c):
+    x = c.input("x", np.float32(3.0))
+    default = tf.placeholder_with_default(tf.constant([1.0, 2.0]), [None],
+                                          name="default")
+    a = tf.multiply(x, 2.0, name="a")
+    b = tf.add(a, default, name="b")
+    left, right = tf.split(tf.range(6, dtype=tf.int32) * 2, 2, name="halves")
+    c.step([a, b, x, left, right])
+    c.step([b], {a: 10.0}, default=False)
+    c.step([b, b, default], {default: [5.0]})
+    c.step([b, right], {right: [7, 8, 9], b: [1.5, 2.5]}, default=False)
+    c.step([b], default=False, error="InvalidArgumentError")
+
+
+@case("partial_run")
+def stages(c):
+    a = tf.placeholder(tf.float32, [2], name="a")
+    b = tf.placeholder(tf.float32, [2], name="b")
+    d = tf.placeholder(tf.float32, [], name="d")
+    first = a * 2.0
+    second = first + b
+    third = tf.reduce_sum(second) * d
+    c.partial([first, second, third], [a, b, d],
+              ([first], {a: np.array([1, 2], np.float32)}),
+              ([second], {b: np.array([10, 20], np.float32)}),
+              ([third], {d: np.float32(0.5)}))
+    c.partial([second, third], [a, b, d],
+              ([second], {a: np.array([0, 1], np.float32),
+                          b: np.array([3, 4], np.float32)}),
+              ([third], {d: np.float32(-1)}))
+
+
+@case("embedding sparse train")
+def sparse_train(c):
+    words, size, batch = 12, 5, 4
+    center = c.input("center", c.indices(words, batch))
+    context = c.input("context", c.indices(words, batch, 1, dtype=np.int64))
+    noise = c.input("noise", c.indices(words, 3, dtype=np.int64))
+    table = tf.Variable(c.values(words, size), name="table", use_resource=False)
+    out = tf.Variable(c.values(words, size), name="out", use_resource=False)
+    bias = tf.Variable(tf.zeros([words]), name="bias", use_resource=False)
+    h = tf.gather(table, center)
+    good = tf.reduce_sum(h * tf.gather(out, context[:, 0]), 1)
+    bad = tf.matmul(h, tf.gather(out, noise), transpose_b=True)
+    bad += tf.gather(bias, noise)
+    loss = tf.reduce_mean(
+        tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.ones_like(good), logits=good)
+        + tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.zeros_like(bad), logits=bad), 1))
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+    c.init()
+    for _ in range(3):
+        c.step([train], {center: c.indices(words, batch),
+                         noise: c.indices(words, 3, dtype=np.int64)})
+    c.step([loss, table, out, bias])
+
+
+@case("train")
+def adagrad_train(c):
+    x = c.input("x", c.values(6, 4))
+    labels = c.input("labels", np.eye(3, dtype=np.float32)[c.indices(3, 6)])
+    w1 = tf.Variable(c.values(4, 8) * 0.5, name="w1", use_resource=False)
+    b1 = tf.Variable(tf.zeros([8]), name="b1", use_resource=False)
+    w2 = tf.Variable(c.values(8, 3) * 0.5, name="w2", use_resource=False)
+    logits = tf.matmul(tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w1), b1)), w2)
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(
+        labels=labels, logits=logits))
+    right = tf.equal(tf.argmax(logits, 1), tf.argmax(labels, 1))
+    train = tf.train.AdagradOptimizer(0.2).minimize(loss)
+    c.init()
+    for _ in range(4):
+        c.step([train])
+    c.step([loss, w1, b1, w2, tf.reduce_mean(tf.cast(right, tf.float32))])
+
+
+@case("array grad")
+def slices(c):
+    x = c.input("x", c.values(4, 5, 3), [None, 5, 3])
+    n = c.input("n", np.int32(2))
+    fetches = []
+    for y in (x[1:3, ::2], x[:, -1], x[..., tf.newaxis, 1:], x[::-1, 3:0:-2],
+              tf.slice(x, [0, 1, 0], [2, -1, 2]),
+              tf.reverse(x, [1]), tf.pad(x, [[1, 0], [0, 2], [1, 1]]),
+              tf.gather(x, [3, 0, 3]), tf.concat([x, x * 2.0], 2),
+              tf.tile(x, [1, 2, 1]), tf.transpose(x, [2, 0, 1]),
+              tf.expand_dims(x[0], 1), tf.squeeze(x[1:2], [0])):
+        fetches += [y] + tf.gradients(tf.reduce_sum(y * y), x)
+    fetches += [x[n], x[:n, n:], tf.shape(x), tf.shape(x[n:]), tf.size(x),
+                tf.where(x[0] > 0), tf.stack([x[0], x[1]], 1),
+                tf.one_hot([0, 2, -1], 3), tf.reshape(x, [-1, 3])]
+    c.step(fetches)
+    c.step(fetches[:4], {x: c.values(3, 5, 3)})
+    c.step([x[n]], {n: 9}, error="InvalidArgumentError")
+
+
+@case("reduce grad")
+def reductions(c):
+    x = c.input("x", c.values(3, 4, 2))
+    e = c.input("e", np.zeros([0, 3], np.float32))
+    fetches = []
+    for f in (tf.reduce_sum, tf.reduce_mean, tf.reduce_max, tf.reduce_min,
+              tf.reduce_prod):
+        for axis, keep in ((None, False), ([1], True), ([0, -1], False)):
+            y = f(x, axis, keep)
+            fetches += [y] + tf.gradients(tf.reduce_sum(y * y), x)
+        fetches.append(f(e, 0))
+    fetches += [tf.argmax(x, 1), tf.argmin(x, 0, output_type=tf.int32),
+                tf.reduce_any(x > 0.9, 1), tf.reduce_all(x < 0.9),
+                tf.nn.softmax(x), tf.nn.log_softmax(x),
+                tf.nn.softmax_cross_entropy_with_logits(
+                    labels=tf.nn.softmax(x[0]), logits=x[1]),
+                tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels=[1, 0, 1, 1], logits=x[2])]
+    c.step(fetches)
+
+
+@case("variable ref")
+def variable_reference(c):
+    x = c.input("x", np.array([1, 2, 3], np.int32))
+    v = tf.Variable([0, 0, 0], name="v", use_resource=False)
+    late = tf.Variable(tf.zeros([2]), name="late", use_resource=False)
+    ready = tf.is_variable_initialized(late)
+    c.step([v], default=False, error="FailedPreconditionError")
+    c.step([v.initializer], default=False)
+    c.step([ready, tf.is_variable_initialized(v)], default=False)
+    c.step([tf.assign_add(v, x)])
+    c.step([tf.assign_sub(v, x * 3)])
+    c.step([tf.assign(v, [7, 8], validate_shape=False)], default=False)
+    c.step([tf.shape_n([v._ref()])[0], v], default=False)
+    c.step([late], default=False, error="FailedPreconditionError")
+
+
+@case("variable resource")
+def variable_handle(c):
+    x = c.input("x", c.values(2, 3))
+    v = tf.get_variable("v", initializer=tf.ones([4, 3]), use_resource=True)
+    rows = tf.constant([3, 1])
+    read = v.read_value()
+    c.step([read], error="FailedPreconditionError")
+    c.step([tf.is_variable_initialized(v)])
+    c.init()
+    c.step([tf.is_variable_initialized(v), read, v[1:3]])
+    c.step([v.assign_add(tf.ones([4, 3]) * 2.0).op, ])
+    c.step([v.scatter_update(tf.IndexedSlices(x, rows)).op])
+    c.step([v.scatter_add(tf.IndexedSlices(x, [0, 0])).op])
+    c.step([read, tf.gather(v, [0, 3, 0])])
+    c.step([v.scatter_sub(tf.IndexedSlices(x, [1, 9])).op],
+           error="InvalidArgumentError")
+    (g,) = tf.gradients(tf.reduce_sum(tf.gather(v, [2, 2, 0]) ** 2), v)
+    c.step([g])
+
+
+@case("variable scatter")
+def variable_scatters(c):
+    i = c.input("i", np.array([2, 0, 2], np.int32))
+    u = c.input("u", c.values(3, 2, low=0.5, high=2))
+    v = tf.Variable(c.values(4, 2), name="v", use_resource=False)
+    c.init()
+    for f in (tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div,
+              tf.scatter_max, tf.scatter_min):
+        c.step([f(v, i, u)])
+    c.step([tf.scatter_update(v, [1, 3], u[:2])])
+    c.step([tf.scatter_nd_update(v, [[0, 1], [3, 0]], u[0])])
+    c.step([tf.scatter_nd_add(v, [[1], [1]], u[1:])])
+    c.step([v], default=False)
+    # Last, since TensorFlow leaves what came before the bad index.
+    c.step([tf.scatter_add(v, i, u)], {i: [0, 4, 1]},
+           error="InvalidArgumentError")
+
+
+@case("integer bool string")
+def other_types(c):
+    a = c.input("a", np.array([7, -7, 100, -128], np.int8))
+    b = c.input("b", np.array([2, 3, 100, -1], np.int8))
+    s = c.input("s", np.array(["ab", "", "xyz\u00e9"], object))
+    k = c.input("k", np.array([2**40, -5, 17], np.int64))
+    u = c.input("u", np.array([0, 1, 2**32 - 1], np.uint32))
+    z = c.input("z", (c.values(3) + 1j * c.values(3)).astype(np.complex64))
+    flags = tf.constant([True, False, True])
+    c.step([a + b, a * b, a // b, tf.floormod(a, b), tf.truncatediv(a, b),
+            tf.abs(a), tf.minimum(a, b), tf.cast(a, tf.uint8),
+            tf.cast(k, tf.float32), tf.cast(k, tf.int32), tf.cast(flags, tf.half),
+            tf.logical_and(flags, k > 0), tf.logical_not(flags),
+            s, tf.identity(s), tf.equal(s, "ab"), tf.concat([s, s[:1]], 0),
+            tf.where(flags, k, -k), u + u, u // tf.constant([1, 2, 3], tf.uint32),
+            z * tf.conj(z), tf.abs(z), tf.exp(z)])
+    c.step([a // b], {b: np.array([1, 0, 1, 1], np.int8)},
+           error="InvalidArgumentError")
+
+
+def main(names):
+    here = os.path.dirname(os.path.abspath(__file__))
+    unknown = [n for n in names if n not in CASES]
+    if unknown:
+        sys.exit(f"record.py: expected cases among {', '.join(CASES)}; "
+                 f"got {', '.join(unknown)}")
+    for name in names or CASES:
+        build, tags = CASES[name]
+        recorder = Recorder(name, tags)
+        graph = tf.Graph()
+        with graph.as_default():
+            build(recorder)
+        nodes, steps = save(recorder, graph, os.path.join(here, name))
+        print(f"{name}: {nodes} nodes, {steps} steps")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
