@@ -1,0 +1,243 @@
+#include "tools/sluice/cli.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/file.h"
+#include "io/npy.h"
+#include "tools/sluice/replay_case.h"
+
+namespace sluice::cli {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome Sluice(std::vector<std::string> args) {
+  args.insert(args.begin(), "sluice");
+  std::vector<char*> argv;
+  for (std::string& a : args) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = Main(static_cast<int>(args.size()), argv.data());
+  std::fflush(stdout);
+  std::string out = ::testing::internal::GetCapturedStdout();
+  return {code, out, ::testing::internal::GetCapturedStderr()};
+}
+
+// A folder of its own for each test.
+class Command : public ::testing::Test {
+ protected:
+  Command() { std::filesystem::create_directories(dir_); }
+  ~Command() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+  std::string Write(const std::string& name, const std::string& bytes) {
+    const std::string path = dir_ + "/" + name;
+    EXPECT_TRUE(WriteFile(path, bytes).ok());
+    return path;
+  }
+  void ExpectMistake(const std::vector<std::string>& args,
+                     const std::string& part) {
+    const Outcome o = Sluice(args);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_EQ(o.out, "");
+    EXPECT_THAT(o.err, StartsWith("sluice: "));
+    EXPECT_THAT(o.err, HasSubstr(part));
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  }
+  const std::string dir_ =
+      ::testing::TempDir() + "sluice_cli_" + std::to_string(getpid()) + "_" +
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+// y = -x for a vector of floats.
+constexpr char kNegate[] = R"(
+node { name: "x" op: "Placeholder"
+       attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "scope/y" op: "Neg" input: "x"
+       attr { key: "T" value { type: DT_FLOAT } } })";
+
+TEST_F(Command, RunPrintsWhatIsFetched) {
+  const std::string graph = Write("g.pbtxt", kNegate);
+  ASSERT_TRUE(WriteNpy(dir_ + "/x.npy", Tensor::Vector<float>({1, -2})).ok());
+  const Outcome o = Sluice(
+      {"run", graph, "--feed", "x=" + dir_ + "/x.npy", "--fetch", "scope/y:0"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, "scope/y:0: float[2] -1 2\n");
+}
+
+TEST_F(Command, RunWritesFilesAndATrace) {
+  const std::string graph = Write("g.pbtxt", kNegate);
+  ASSERT_TRUE(WriteNpy(dir_ + "/x.npy", Tensor::Vector<float>({3})).ok());
+  const Outcome o =
+      Sluice({"run", graph, "--feed", "x=" + dir_ + "/x.npy", "--fetch",
+              "scope/y", "--out", dir_, "--trace", dir_ + "/trace.json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const Result<Tensor> y = ReadNpy(dir_ + "/scope_y.npy");
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_TRUE(y->Identical(Tensor::Vector<float>({-3})));
+  const Result<std::string> trace = ReadFile(dir_ + "/trace.json");
+  ASSERT_TRUE(trace.ok());
+  EXPECT_THAT(*trace, HasSubstr("scope/y"));
+}
+
+TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
+  const std::string graph = Write("g.pbtxt", kNegate);
+  ExpectMistake({}, "subcommand is required");
+  ExpectMistake({"rnu"}, "did you mean 'run'?");
+  ExpectMistake({"run"}, "GRAPH is required");
+  ExpectMistake({"run", "no/such/graph.pb"}, "no/such/graph.pb");
+  ExpectMistake({"run", graph}, "--fetch or --target");
+  ExpectMistake({"run", graph, "--fetch", "scope/z"}, "nearest: scope/y");
+  ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x"}, "NAME=FILE.npy");
+  ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x=none.npy"},
+                "none.npy");
+  ExpectMistake({"run", graph, "--what"}, "--what");
+  ExpectMistake({"ops", "MatMull"}, "nearest: MatMul");
+  ExpectMistake({"replay", dir_}, "expected a case");
+  ExpectMistake({"bench", "--list", "--filter", "("}, "regular expression");
+}
+
+TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
+  const std::string graph = Write("g.pb", "these bytes are no graph");
+  const Outcome bad = Sluice({"run", graph, "--fetch", "x"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("GraphDef: expected"));
+  const Outcome unfed =
+      Sluice({"run", Write("g.pbtxt", kNegate), "--fetch", "scope/y"});
+  EXPECT_EQ(unfed.code, 1);
+  EXPECT_THAT(unfed.err, HasSubstr("'x'"));
+}
+
+TEST_F(Command, OpsListsDescribesAndNames) {
+  const Outcome names = Sluice({"ops", "--names"});
+  EXPECT_EQ(names.code, 0);
+  EXPECT_THAT(names.out, HasSubstr("\nNeg\n"));
+  const Outcome one = Sluice({"ops", "Neg"});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.out, HasSubstr("input     x: T"));
+  EXPECT_THAT(one.out, HasSubstr("gradient  yes"));
+  const Outcome all = Sluice({"ops"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_THAT(all.out, EndsWith(" ops\n"));
+}
+
+TEST_F(Command, HelpAndVersionAreNoMistakes) {
+  for (const char* sub : {"run", "ops", "replay", "bench"}) {
+    const Outcome o = Sluice({sub, "--help"});
+    EXPECT_EQ(o.code, 0);
+    EXPECT_THAT(o.out, HasSubstr("Usage"));
+  }
+  EXPECT_THAT(Sluice({"--version"}).out, StartsWith("sluice 0."));
+}
+
+// A case that runs kNegate on [1, 2] and expects `want`.
+std::string MakeCase(const std::string& dir, const std::vector<float>& want,
+                     const std::string& error = "") {
+  std::filesystem::create_directories(dir);
+  const std::string desc =
+      R"({"key": "a", "dtype": "float32", "shape": [2], "rtol": 1e-3,
+          "atol": 0})";
+  EXPECT_TRUE(
+      WriteFile(dir + "/meta.json",
+                R"({"name": "c", "steps": [{"run": ["scope/y:0"],
+        "feeds": {"x:0": )" +
+                    desc + "}, \"expect\": [" + desc + "]" +
+                    (error.empty() ? "" : ", \"error\": \"" + error + "\"") +
+                    "}]}")
+          .ok());
+  EXPECT_TRUE(
+      WriteNpz(dir + "/feeds.npz", {{"a", Tensor::Vector<float>({1, 2})}})
+          .ok());
+  EXPECT_TRUE(
+      WriteNpz(dir + "/expected.npz", {{"a", Tensor::Vector<float>(want)}})
+          .ok());
+  const Result<std::string> graph =
+      WriteFile(dir + "/graph.pbtxt", kNegate).ok()
+          ? ReadGraphDefFile(dir + "/graph.pbtxt")
+          : Result<std::string>(Internal(""));
+  EXPECT_TRUE(graph.ok() && WriteFile(dir + "/graph.pb", *graph).ok());
+  return dir;
+}
+
+TEST_F(Command, ReplayTellsPassesFromDifferences) {
+  MakeCase(dir_ + "/good", {-1, -2.001f});
+  MakeCase(dir_ + "/off", {-1, -2.5f});
+  MakeCase(dir_ + "/quiet", {-1, -2}, "InvalidArgumentError");
+  const Outcome o = Sluice({"replay", dir_, "--jobs", "2", "--seed", "3"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.out, HasSubstr("pass  good"));
+  EXPECT_THAT(o.out, HasSubstr("FAIL  off: step 0: scope/y:0: differs by up to "
+                               "0.5, 200 times the tolerance"));
+  EXPECT_THAT(o.out,
+              HasSubstr("FAIL  quiet: step 0: want InvalidArgumentError, got "
+                        "no error"));
+  EXPECT_THAT(o.out, EndsWith("1 of 3 cases pass\n"));
+  EXPECT_EQ(Sluice({"replay", dir_, "--filter", "^good$"}).code, 0);
+}
+
+TEST_F(Command, ReplayOfDamagedCasesFailsThem) {
+  const std::string dir = MakeCase(dir_ + "/c", {-1, -2});
+  for (const char* meta :
+       {"", "{", "[]", R"({"steps": [{}]})", R"({"steps": [{"run": 3}]})",
+        R"({"steps": [{"run": ["x:0"], "feeds": {}, "expect": []}]})"}) {
+    ASSERT_TRUE(WriteFile(dir + "/meta.json", meta).ok());
+    const Outcome o = Sluice({"replay", dir});
+    EXPECT_EQ(o.code, 1) << meta;
+    EXPECT_THAT(o.out, HasSubstr("meta.json")) << meta;
+  }
+}
+
+ArrayDesc Close(double rtol, double atol, const Tensor& t) {
+  ArrayDesc d;
+  d.key = "k";
+  d.dtype = t.dtype();
+  d.shape = t.shape();
+  d.exact = false;
+  d.rtol = rtol;
+  d.atol = atol;
+  return d;
+}
+
+TEST(ReplayTolerance, IsRelativeToTheLargestWhereValuesAreSmall) {
+  const Tensor want = Tensor::Vector<float>({100, 0});
+  const ArrayDesc d = Close(1e-3, 0, want);
+  EXPECT_EQ(Difference(d, Tensor::Vector<float>({100.09f, 0.009f}), want), "");
+  EXPECT_NE(Difference(d, Tensor::Vector<float>({100, 0.011f}), want), "");
+  EXPECT_NE(Difference(d, Tensor::Vector<float>({100.2f, 0}), want), "");
+}
+
+TEST(ReplayTolerance, NonFiniteValuesMustBeAtTheSamePlaces) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor want = Tensor::Vector<float>({inf, nan, 1});
+  const ArrayDesc d = Close(1e-3, 1e-3, want);
+  EXPECT_EQ(Difference(d, want, want), "");
+  EXPECT_NE(Difference(d, Tensor::Vector<float>({-inf, nan, 1}), want), "");
+  EXPECT_NE(Difference(d, Tensor::Vector<float>({inf, 1, 1}), want), "");
+  EXPECT_NE(Difference(d, Tensor::Vector<float>({inf, nan, nan}), want), "");
+}
+
+TEST(ReplayTolerance, ShapesAndTypesMustBeEqual) {
+  const Tensor want = Tensor::Vector<float>({1, 2});
+  const ArrayDesc d = Close(1, 1, want);
+  EXPECT_THAT(Difference(d, Tensor::Of<float>(Shape({2, 1}), {1, 2}), want),
+              HasSubstr("shape [2,1], want [2]"));
+  EXPECT_THAT(Difference(d, Tensor::Vector<double>({1, 2}), want),
+              HasSubstr("dtype double, want float"));
+}
+
+}  // namespace
+}  // namespace sluice::cli
