@@ -9,6 +9,9 @@
 namespace sluice {
 namespace {
 
+// Of one argument of a node.
+constexpr int64_t kMaxOutputs = 1 << 16;
+
 bool ValidName(std::string_view name) {
   if (name.empty()) return false;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -298,6 +301,10 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   for (const ArgDef& arg : op->outputs) {
     Result<int64_t> n = ArgCount(arg, attrs);
     if (!n.ok()) return fail(n.status());
+    // Unlike inputs, outputs are backed by nothing but the attribute.
+    if (*n > kMaxOutputs)
+      return fail(InvalidArgument("outputs: expected at most ", kMaxOutputs,
+                                  ", got ", *n));
     for (int64_t k = 0; k < *n; ++k)
       node->output_types_.push_back(ArgType(arg, attrs, k));
   }

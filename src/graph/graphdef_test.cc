@@ -37,6 +37,11 @@ SLUICE_OP(TestPair)
     .Attr("T: type")
     .NoGradient("a test's")
     .Doc("Two outputs.");
+SLUICE_OP(TestSplit)
+    .Output("parts: n * float")
+    .Attr("n: int >= 1")
+    .NoGradient("a test's")
+    .Doc("Any number of outputs.");
 SLUICE_OP(TestVariable)
     .Output("ref: Ref(dtype)")
     .Attr("dtype: type")
@@ -308,6 +313,13 @@ TEST(ImportGraphDef, NodeErrorsNameTheNode) {
       "node { name: 'v' op: 'TestVariable' attr { key: 'l' value { list { i: 1 "
       "f: 2 } } } }",
       bad, "elements of one kind");
+}
+
+TEST(ImportGraphDef, ClaimedOutputsAreLimited) {
+  ExpectImportError(
+      "node { name: 's' op: 'TestSplit' attr { key: 'n' value { i: 9999999 } } "
+      "}",
+      StatusCode::kInvalidArgument, "got 9999999; node 's' (TestSplit)");
 }
 
 TEST(ImportGraphDef, CyclesWithoutNextIterationAreErrors) {
