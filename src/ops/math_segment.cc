@@ -1,140 +1,428 @@
-// Sums of rows by segment. Sparse gradients become dense through it.
-#include <algorithm>
+// Reductions of the rows of an array by the segment they belong to.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
 #include <type_traits>
+#include <vector>
 
-#include "exec/kernel.h"
-#include "graph/builder.h"
-#include "graph/grad.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
+#include "ops/math_dispatch.h"
 
 namespace sluice {
 namespace {
 
-int64_t IntAt(const Tensor& t, int64_t i) {
-  return t.dtype() == DType::kInt32 ? t.data<int32_t>()[i]
-                                    : t.data<int64_t>()[i];
-}
+using grad::Mul;
+using grad::Select;
 
-// [num_segments] and what data has beyond the dimensions of the ids.
-Result<Shape> OutputShape(const Tensor& data, const Tensor& ids,
-                          const Tensor& count) {
-  const auto prefix = ids.shape().dims();
-  if (data.rank() < ids.rank() ||
-      !std::equal(prefix.begin(), prefix.end(), data.shape().dims().begin()))
-    return InvalidArgument(
-        "data: expected a shape that begins with that of segment_ids, ",
-        ids.shape().ToString(), ", got ", data.shape().ToString());
-  if (count.rank() != 0)
-    return InvalidArgument("num_segments: expected a scalar, got shape ",
-                           count.shape().ToString());
-  const int64_t n = IntAt(count, 0);
-  if (n < 0)
-    return InvalidArgument("num_segments: expected at least 0, got ", n);
-  Dims dims = {n};
-  for (int i = ids.rank(); i < data.rank(); ++i) dims.push_back(data.dim(i));
-  return Shape::Make({dims.data(), dims.size()});
-}
+constexpr char kNumberTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
+    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
+    "uint32, uint64}";
+constexpr char kRealTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
+    "half, uint32, uint64}";
 
-// Integers wrap; half and bfloat16 are rounded after each addition.
-template <typename T>
-T Add(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(
-        static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
-  } else {
-    return static_cast<T>(a + b);
-  }
-}
+enum class SegmentOp { kSum, kMean, kProd, kMax, kMin };
 
 template <typename T>
-struct UnsortedSegmentSumKernel {
-  static Status Run(KernelContext& ctx) {
-    const Tensor data = ctx.input(0), ids = ctx.input(1);
-    SLUICE_ASSIGN_OR_RETURN(const Shape shape,
-                            OutputShape(data, ids, ctx.input(2)));
-    const int64_t segments = shape.dim(0);
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
-    T* out = ctx.output(0).template data<T>();
-    std::fill(out, out + shape.num_elements(), T());
-    const int64_t rows = ids.num_elements();
-    const int64_t width = rows == 0 ? 0 : data.num_elements() / rows;
-    const T* row = data.data<T>();
-    for (int64_t i = 0; i < rows; ++i, row += width) {
-      const int64_t id = IntAt(ids, i);
-      if (id < 0) continue;  // Such rows are dropped.
-      if (id >= segments)
-        return InvalidArgument("segment_ids: expected ids below ", segments,
-                               ", got ", id);
-      T* to = out + id * width;
-      for (int64_t k = 0; k < width; ++k) to[k] = Add(to[k], row[k]);
-    }
-    return OkStatus();
-  }
+struct Limits {
+  static T Lowest() { return std::numeric_limits<T>::lowest(); }
+  static T Highest() { return std::numeric_limits<T>::max(); }
+};
+template <>
+struct Limits<half> {
+  static half Lowest() { return half(-65504.0f); }
+  static half Highest() { return half(65504.0f); }
+};
+template <>
+struct Limits<bfloat16> {
+  static bfloat16 Lowest() { return bfloat16(-3.3895314e38f); }
+  static bfloat16 Highest() { return bfloat16(3.3895314e38f); }
 };
 
-Status UnsortedSegmentShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(2));
-  const PartialShape &data = c.input(0), &ids = c.input(1);
-  if (!data.rank_known() || !ids.rank_known()) return OkStatus();
-  if (data.rank() < ids.rank())
-    return InvalidArgument(
-        "data: expected a shape that begins with that of segment_ids, ",
-        ids.ToString(), ", got ", data.ToString());
-  PartialShape out = PartialShape::Scalar();
-  const std::optional<int64_t> n = c.ConstantInt(2);
-  if (n && *n < 0)
-    return InvalidArgument("num_segments: expected at least 0, got ", *n);
-  out.add_dim(n.value_or(-1));
-  for (int i = 0; i < data.rank(); ++i) {
-    if (i < ids.rank())
-      SLUICE_RETURN_IF_ERROR(MergeDim(data.dim(i), ids.dim(i)).status());
+// Integers wrap around, which is only defined for unsigned ones.
+template <typename T>
+auto Wrapping(T x) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<uint64_t>(x);
+  else
+    return x;
+}
+
+// acc[i] = op(acc[i], row[i]), rounding to T each time.
+template <SegmentOp op, typename T>
+void Combine(T* acc, const T* row, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (op == SegmentOp::kSum || op == SegmentOp::kMean)
+      acc[i] = T(Wrapping(acc[i]) + Wrapping(row[i]));
+    else if constexpr (op == SegmentOp::kProd)
+      acc[i] = T(Wrapping(acc[i]) * Wrapping(row[i]));
+    else if constexpr (op == SegmentOp::kMax)
+      acc[i] = acc[i] < row[i] ? row[i] : acc[i];
     else
-      out.add_dim(data.dim(i));
+      acc[i] = row[i] < acc[i] ? row[i] : acc[i];
   }
-  c.set_output(0, out);
+}
+
+int64_t IdAt(const Tensor& ids, int64_t i) {
+  switch (ids.dtype()) {
+    case DType::kInt16:
+      return ids.data<int16_t>()[i];
+    case DType::kInt32:
+      return ids.data<int32_t>()[i];
+    default:
+      return ids.data<int64_t>()[i];
+  }
+}
+
+template <typename T>
+void FillWith(T value, T* out, int64_t n) {
+  std::fill(out, out + n, value);
+}
+
+// ---- Sorted ids: SegmentSum and its kin -------------------------------------
+
+template <SegmentOp op, typename T>
+Status RunSorted(KernelContext& ctx) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  if (data.rank() < 1 || ids.rank() != 1 || ids.dim(0) != data.dim(0))
+    return InvalidArgument(
+        "segment_ids: expected a vector with one id for each row of data, got ",
+        ids.shape().ToString(), " for ", data.shape().ToString());
+  const int64_t rows = data.dim(0);
+  const int64_t segments = rows > 0 ? IdAt(ids, rows - 1) + 1 : 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t id = IdAt(ids, i), before = i > 0 ? IdAt(ids, i - 1) : 0;
+    if (id < 0 || id < before)
+      return InvalidArgument(
+          "segment_ids: expected ids >= 0 that are not decreasing, got ", id,
+          " after ", before);
+  }
+  Dims dims(data.shape().dims().begin(), data.shape().dims().end());
+  dims[0] = segments;
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                          Shape::Make({dims.data(), dims.size()}));
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
+  const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
+  const T* in = data.data<T>();
+  T* out = ctx.output(0).data<T>();
+  using C = ComputeType<T>;
+  std::vector<C> acc(static_cast<size_t>(width)), row(acc.size());
+  int64_t next = 0;  // Segments below are done.
+  for (int64_t i = 0; i < rows;) {
+    const int64_t id = IdAt(ids, i);
+    FillWith(T(op == SegmentOp::kProd ? 1 : 0), out + next * width,
+             (id - next) * width);
+    std::copy(in + i * width, in + (i + 1) * width, acc.begin());
+    int64_t end = i + 1;
+    for (; end < rows && IdAt(ids, end) == id; ++end) {
+      std::copy(in + end * width, in + (end + 1) * width, row.begin());
+      Combine<op, C>(acc.data(), row.data(), width);
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      C& a = acc[static_cast<size_t>(j)];
+      if constexpr (op == SegmentOp::kMean) a = C(a / static_cast<C>(end - i));
+      out[id * width + j] = T(a);
+    }
+    next = id + 1;
+    i = end;
+  }
   return OkStatus();
 }
 
-// Each row gets the gradient of its segment; dropped ones get zero.
-Status UnsortedSegmentSumGrad(GradContext& c) {
-  const Output ids = c.input(1);
-  const Output zero = ScalarOf(ids.dtype(), 0);
-  const Output rows = Build("GatherV2", {c.dy[0], Build("Maximum", {ids, zero}),
-                                         ScalarOf(DType::kInt32, 0)});
-  Output kept = Build("GreaterEqual", {ids, zero});
-  if (!rows || !kept) return OkStatus();  // The graph has the error.
-  // A mask of as many dimensions as the rows.
-  const Output extra = Build("Sub", {grad::RankOf(rows), grad::RankOf(ids)});
-  const Output ones =
-      Build("Fill", {grad::ExpandDims(extra, 0), ScalarOf(DType::kInt32, 1)});
-  const Output shape =
-      Build("ConcatV2", {grad::ShapeOf(ids), ones, ScalarOf(DType::kInt32, 0)});
-  kept = grad::ReshapeTo(kept, shape);
-  c.grads[0] = grad::Select(kept, rows, grad::ZerosLike(rows));
+template <SegmentOp op, typename... Ts>
+KernelMaker MakeSorted() {
+  return [](const Node& n, Kernel* k) {
+    const DType t = n.TypeAttr("T");
+    k->expensive = true;
+    const bool found =
+        ((t == DTypeOf<Ts>() ? (k->run = RunSorted<op, Ts>, true) : false) ||
+         ...);
+    return found ? OkStatus() : NoKernelFor(n, t);
+  };
+}
+
+Status SortedShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(PartialShape data, c.WithRankAtLeast(0, 1));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape ids, c.WithRank(1, 1));
+  if (!data.rank_known()) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(MergeDim(data.dim(0), ids.dim(0)).status());
+  data.set_dim(0, -1);
+  c.set_output(0, std::move(data));
   return OkStatus();
 }
 
-SLUICE_OP(UnsortedSegmentSum)
-    .Family("math")
-    .Input("data: T")
-    .Input("segment_ids: Tindices")
-    .Input("num_segments: Tnumsegments")
-    .Output("output: T")
-    .Attr("T: numbertype")
-    .Attr("Tindices: {int32, int64}")
-    .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-    .Shape(UnsortedSegmentShape)
-    .Kernel(CpuFor<UnsortedSegmentSumKernel, float, double, half, bfloat16,
-                   int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-                   uint32_t, uint64_t, complex64, complex128>("T"))
-    .Grad(UnsortedSegmentSumGrad)
-    .Sample({{.shape = {4, 2}},
-             {.shape = {4}, .values = {2, 0, -1, 2}},
-             {.shape = {}, .values = {3}}})
-    .Doc("Sums the rows of each segment; rows of negative ids are dropped.");
+// ---- Any ids: UnsortedSegmentSum and its kin --------------------------------
+
+// True if the dimensions of ids are the first ones of data.
+bool IsPrefix(const Shape& ids, const Shape& data) {
+  if (ids.rank() > data.rank()) return false;
+  for (int d = 0; d < ids.rank(); ++d)
+    if (ids.dim(d) != data.dim(d)) return false;
+  return true;
+}
+
+template <SegmentOp op, typename T>
+Status RunUnsorted(KernelContext& ctx) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  const Tensor& count = ctx.input(2);
+  if (count.num_elements() != 1)
+    return InvalidArgument("num_segments: expected a scalar, got shape ",
+                           count.shape().ToString());
+  const int64_t segments = IdAt(count, 0);
+  if (segments < 0)
+    return InvalidArgument("num_segments: expected a value >= 0, got ",
+                           segments);
+  if (!IsPrefix(ids.shape(), data.shape()))
+    return InvalidArgument(
+        "segment_ids: expected a shape that data's begins with, got ",
+        ids.shape().ToString(), " for ", data.shape().ToString());
+  Dims dims = {segments};
+  for (int d = ids.rank(); d < data.rank(); ++d) dims.push_back(data.dim(d));
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                          Shape::Make({dims.data(), dims.size()}));
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
+  T* out = ctx.output(0).data<T>();
+  T start = T(op == SegmentOp::kProd ? 1 : 0);
+  if constexpr (op == SegmentOp::kMax) start = Limits<T>::Lowest();
+  if constexpr (op == SegmentOp::kMin) start = Limits<T>::Highest();
+  FillWith(start, out, shape.num_elements());
+  const int64_t rows = ids.num_elements();
+  const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
+  const T* in = data.data<T>();
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t id = IdAt(ids, i);
+    if (id < 0) continue;
+    if (id >= segments)
+      return InvalidArgument("segment_ids: expected ids below ", segments,
+                             ", got ", id, " at position ", i);
+    Combine<op, T>(out + id * width, in + i * width, width);
+  }
+  return OkStatus();
+}
+
+template <SegmentOp op, typename... Ts>
+KernelMaker MakeUnsorted() {
+  return [](const Node& n, Kernel* k) {
+    const DType t = n.TypeAttr("T");
+    k->expensive = true;
+    const bool found =
+        ((t == DTypeOf<Ts>() ? (k->run = RunUnsorted<op, Ts>, true) : false) ||
+         ...);
+    return found ? OkStatus() : NoKernelFor(n, t);
+  };
+}
+
+Status UnsortedShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(2));
+  const PartialShape& data = c.input(0);
+  const PartialShape& ids = c.input(1);
+  if (!data.rank_known() || !ids.rank_known()) return OkStatus();
+  if (ids.rank() > data.rank())
+    return InvalidArgument("segment_ids: expected rank ", data.rank(),
+                           " at most, got ", ids.rank());
+  for (int d = 0; d < ids.rank(); ++d)
+    SLUICE_RETURN_IF_ERROR(MergeDim(data.dim(d), ids.dim(d)).status());
+  PartialShape out({c.ConstantInt(2).value_or(-1)});
+  if (out.dim(0) < -1 || (c.ConstantInt(2).has_value() && out.dim(0) < 0))
+    return InvalidArgument("num_segments: expected a value >= 0, got ",
+                           out.dim(0));
+  for (int d = ids.rank(); d < data.rank(); ++d) out.add_dim(data.dim(d));
+  c.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+// ---- Gradients --------------------------------------------------------------
+
+Output Gather(Output params, Output indices) {
+  return Build("GatherV2", {params, indices, Constant(int32_t{0})});
+}
+
+// Segments as their ops see them: rows of a result, taken back to the rows of
+// the data; where the id is negative there is no such row.
+class Rows {
+ public:
+  explicit Rows(const GradContext& c) : data_(c.input(0)), ids_(c.input(1)) {
+    if (c.op->num_inputs() == 3) count_ = c.input(2);
+    if (!count_ || !ids_ || !data_) return;
+    clipped_ = Build("Maximum", {ids_, grad::Number(ids_, 0)});
+    valid_ = Build("GreaterEqual", {ids_, grad::Number(ids_, 0)});
+    const PartialShape &d = data_.shape(), &i = ids_.shape();
+    if (d.rank_known() && i.rank_known()) {
+      for (int r = i.rank(); r < d.rank(); ++r)
+        valid_ = grad::ExpandDims(valid_, -1);
+    } else {
+      const Output inner =
+          Build("StridedSlice",
+                {grad::ShapeOf(data_),
+                 grad::ReshapeTo(grad::RankOf(ids_), IntVector({1})),
+                 IntVector({0}), IntVector({1})},
+                {{"end_mask", 1}});
+      valid_ = grad::ReshapeTo(
+          valid_, Build("ConcatV2", {grad::ShapeOf(ids_), grad::OnesLike(inner),
+                                     Constant(int32_t{0})}));
+    }
+  }
+
+  // Row i of the result is row ids[i] of `result`, zeros if that is negative.
+  Output Back(Output result) const {
+    if (!count_) return Gather(result, ids_);
+    const Output rows = Gather(result, clipped_);
+    return Select(valid_, rows, grad::ZerosLike(rows));
+  }
+  // The op `kind` ("Sum", "Prod") over the segments.
+  Output Reduce(const char* kind, Output rows) const {
+    const std::string op = std::string("Segment") + kind;
+    return count_ ? Build("Unsorted" + op, {rows, ids_, count_})
+                  : Build(op, {rows, ids_});
+  }
+  // `mask`, false where the id is negative.
+  Output Valid(Output mask) const {
+    return count_ ? Build("LogicalAnd", {mask, valid_}) : mask;
+  }
+
+ private:
+  Output data_, ids_, count_, clipped_, valid_;
+};
+
+Status SumGrad(GradContext& c) {
+  c.grads[0] = Rows(c).Back(c.dy[0]);
+  return OkStatus();
+}
+
+Status MeanGrad(GradContext& c) {
+  const Output data = c.input(0), dy = c.dy[0];
+  if (!data || !dy) return OkStatus();
+  const Rows rows(c);
+  Output ones = grad::OnesLike(data);
+  if (data.shape().rank_known()) {  // One column is enough to count.
+    std::vector<int32_t> column(static_cast<size_t>(data.shape().rank()), 1);
+    column[0] = -1;
+    ones = grad::ReshapeTo(
+        grad::Cast(grad::OnesLike(c.input(1)), grad::TypeOf(dy)),
+        IntVector(column));
+  }
+  c.grads[0] = rows.Back(grad::Div(dy, rows.Reduce("Sum", ones)));
+  return OkStatus();
+}
+
+// Rows that tie share the gradient.
+Status ExtremeGrad(GradContext& c) {
+  const Output dy = c.dy[0];
+  if (!dy) return OkStatus();
+  const Rows rows(c);
+  const Output chosen =
+      rows.Valid(Build("Equal", {c.input(0), rows.Back(c.output(0))}));
+  const Output count = rows.Reduce("Sum", grad::Cast(chosen, grad::TypeOf(dy)));
+  const Output shares = rows.Back(grad::Div(dy, count));
+  c.grads[0] = Select(chosen, shares, grad::ZerosLike(shares));
+  return OkStatus();
+}
+
+// The product of the others: by division where no element is zero, and without
+// the zero where one is; with two or more zeros all are zero.
+Status ProdGrad(GradContext& c) {
+  const Output data = c.input(0);
+  if (!data || !c.dy[0]) return OkStatus();
+  const Rows rows(c);
+  const Output is_zero = Build("Equal", {data, grad::Number(data, 0)});
+  const Output zeros = rows.Reduce("Sum", grad::Cast(is_zero, DType::kInt32));
+  const Output dy = Select(Build("Greater", {zeros, Constant(int32_t{1})}),
+                           grad::ZerosLike(c.dy[0]), c.dy[0]);
+  const Output nonzero = Select(is_zero, grad::OnesLike(data), data);
+  const Output others = rows.Back(rows.Reduce("Prod", nonzero));
+  const Output quotient = grad::Div(rows.Back(c.output(0)), nonzero);
+  c.grads[0] = Mul(rows.Back(dy), Select(is_zero, others, quotient));
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+OpDefBuilder Sorted(const char* name, const char* types, KernelMaker kernel,
+                    GradFn gradient, const char* doc) {
+  OpDefBuilder b(name);
+  b.Input("data: T")
+      .Input("segment_ids: Tindices")
+      .Output("output: T")
+      .Attr(types)
+      .Attr("Tindices: {int32, int64}")
+      .Family("math")
+      .Shape(SortedShape)
+      .Kernel(std::move(kernel))
+      .Grad(gradient)
+      .Sample({{.shape = {4, 2}, .low = 0.5, .high = 2},
+               {.shape = {4}, .values = {0, 0, 1, 3}}})
+      .Doc(doc);
+  return b;
+}
+
+OpDefBuilder Unsorted(const char* name, const char* types,
+                      const char* index_types, KernelMaker kernel,
+                      GradFn gradient, const char* doc) {
+  OpDefBuilder b(name);
+  b.Input("data: T")
+      .Input("segment_ids: Tindices")
+      .Input("num_segments: Tnumsegments")
+      .Output("output: T")
+      .Attr(types)
+      .Attr(index_types)
+      .Attr("Tnumsegments: {int32, int64} = DT_INT32")
+      .Family("math")
+      .Shape(UnsortedShape)
+      .Kernel(std::move(kernel))
+      .Grad(gradient)
+      .Sample({{.shape = {4, 2}, .low = 0.5, .high = 2},
+               {.shape = {4}, .values = {2, 0, -1, 2}},
+               {.values = {3}}})
+      .Doc(doc);
+  return b;
+}
+
+#define SLUICE_REAL_TYPES                                                    \
+  float, double, half, bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, \
+      uint16_t, uint32_t, uint64_t
+#define SLUICE_NUMBER_TYPES SLUICE_REAL_TYPES, complex64, complex128
+
+const OpRegistrar kSorted[] = {
+    Sorted("SegmentSum", kNumberTypes,
+           MakeSorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SumGrad,
+           "Adds up the rows of each segment; ids are sorted."),
+    Sorted("SegmentMean", kNumberTypes,
+           MakeSorted<SegmentOp::kMean, SLUICE_NUMBER_TYPES>(), MeanGrad,
+           "The mean of the rows of each segment; ids are sorted."),
+    Sorted("SegmentProd", kNumberTypes,
+           MakeSorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(), ProdGrad,
+           "The product of the rows of each segment; ids are sorted."),
+    Sorted("SegmentMax", kRealTypes,
+           MakeSorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), ExtremeGrad,
+           "The greatest of the rows of each segment; ids are sorted."),
+    Sorted("SegmentMin", kRealTypes,
+           MakeSorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), ExtremeGrad,
+           "The least of the rows of each segment; ids are sorted."),
+};
+
+constexpr char kIds[] = "Tindices: {int32, int64}";
+
+const OpRegistrar kUnsorted[] = {
+    Unsorted("UnsortedSegmentSum", kNumberTypes,
+             "Tindices: {int16, int32, int64}",
+             MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SumGrad,
+             "Adds up the rows of each segment; negative ids are left out."),
+    Unsorted("UnsortedSegmentProd", kNumberTypes, kIds,
+             MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(), ProdGrad,
+             "The product of the rows of each segment, 1 for none."),
+    Unsorted("UnsortedSegmentMax", kRealTypes, kIds,
+             MakeUnsorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), ExtremeGrad,
+             "The greatest of the rows of each segment; the lowest for none."),
+    Unsorted("UnsortedSegmentMin", kRealTypes, kIds,
+             MakeUnsorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), ExtremeGrad,
+             "The least of the rows of each segment; the highest for none."),
+};
 
 }  // namespace
 }  // namespace sluice
