@@ -268,7 +268,7 @@ Status BatchNormShape(ShapeContext& c) {
   }
   c.set_output(0, x);
   for (int i = 1; i <= 4; ++i) c.set_output(i, channels);
-  if (c.num_outputs() == 6) c.set_output(5, PartialShape::Scalar());
+  if (c.num_outputs() == 6) c.set_output(5, PartialShape({0}));
   return OkStatus();
 }
 
@@ -402,7 +402,7 @@ OpDefBuilder BackwardOp(const Version& v) {
       {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat},
       {.shape = {3}, .dtype = DType::kFloat},
       {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat}};
-  if (v.reserve) sample.push_back({.values = {0}, .dtype = DType::kFloat});
+  if (v.reserve) sample.push_back({.shape = {0}, .dtype = DType::kFloat});
   b.Attr("epsilon: float = 0.0001")
       .Attr(v.formats)
       .Attr("is_training: bool = true")
