@@ -74,22 +74,21 @@ SLUICE_OP(Bucketize)
             {{"boundaries", AttrValue::Floats{0, 10}}})
     .Doc("The number of boundaries that are not above each element.");
 
-// ---- Bincount ---------------------------------------------------------------
+// ---- DenseBincount ----------------------------------------------------------
 
 // Adds 1, or the weight, to the bin of each value; values beyond the last bin
-// are left out. Of a matrix, DenseBincount counts each row by itself.
+// are left out. Of a matrix each row is counted by itself.
 template <typename T>
-class Bincount {
+class DenseBincount {
  public:
-  explicit Bincount(const Node& n)
-      : binary_(n.BoolAttr("binary_output")),
-        by_row_(n.op_name() == "DenseBincount") {}
+  explicit DenseBincount(const Node& n)
+      : binary_(n.BoolAttr("binary_output")) {}
 
   Status Run(KernelContext& ctx) const {
     const Tensor& values = ctx.input(0);
     const Tensor& weights = ctx.input(2);
     SLUICE_ASSIGN_OR_RETURN(const int64_t size, Scalar(ctx, 1, "size"));
-    if (by_row_ && (values.rank() < 1 || values.rank() > 2))
+    if (values.rank() < 1 || values.rank() > 2)
       return InvalidArgument("input: expected rank 1 or 2, got shape ",
                              values.shape().ToString());
     const bool weighted = weights.num_elements() > 0;
@@ -97,7 +96,7 @@ class Bincount {
       return InvalidArgument("weights: expected none or one for each of ",
                              values.num_elements(), " values, got ",
                              weights.num_elements());
-    const bool rows = by_row_ && values.rank() == 2;
+    const bool rows = values.rank() == 2;
     const int64_t row_count = rows ? values.dim(0) : 1;
     const int64_t columns = rows ? values.dim(1) : values.num_elements();
     Dims dims = {size};
@@ -121,7 +120,7 @@ class Bincount {
   }
 
  private:
-  const bool binary_, by_row_;
+  const bool binary_;
 };
 
 Status BincountShape(ShapeContext& c) {
@@ -129,30 +128,14 @@ Status BincountShape(ShapeContext& c) {
   const int64_t size = c.ConstantInt(1).value_or(-1);
   if (c.ConstantInt(1).has_value() && size < 0)
     return InvalidArgument("size: expected a value >= 0, got ", size);
-  const bool by_row = c.node().op_name() == "DenseBincount";
   const PartialShape& x = c.input(0);
-  if (by_row && !x.rank_known()) return OkStatus();
-  if (by_row && x.rank() == 2)
+  if (!x.rank_known()) return OkStatus();
+  if (x.rank() == 2)
     c.set_output(0, PartialShape({x.dim(0), size}));
   else
     c.set_output(0, PartialShape({size}));
   return OkStatus();
 }
-
-SLUICE_OP(Bincount)
-    .Input("arr: int32")
-    .Input("size: int32")
-    .Input("weights: T")
-    .Output("bins: T")
-    .Attr("T: {int32, int64, float, double}")
-    .Family("math")
-    .Shape(BincountShape)
-    .Kernel(CpuStateFor<Bincount, int32_t, int64_t, float, double>("T"))
-    .NoGradient(kCounts)
-    .Sample({{.shape = {5}, .values = {0, 2, 2, 1, 7}},
-             {.values = {4}},
-             {.shape = {5}, .dtype = DType::kFloat}})
-    .Doc("How often each value occurs, or the sum of its weights.");
 
 SLUICE_OP(DenseBincount)
     .Input("input: Tidx")
@@ -164,12 +147,13 @@ SLUICE_OP(DenseBincount)
     .Attr("binary_output: bool = false")
     .Family("math")
     .Shape(BincountShape)
-    .Kernel(CpuStateFor<Bincount, int32_t, int64_t, float, double>("T"))
+    .Kernel(CpuStateFor<DenseBincount, int32_t, int64_t, float, double>("T"))
     .NoGradient(kCounts)
     .Sample({{.shape = {2, 3}, .values = {0, 2, 2, 1, 7, 1}},
              {.values = {4}},
              {.shape = {0}, .dtype = DType::kFloat}})
-    .Doc("Bincount of a vector, or of each row of a matrix.");
+    .Doc(
+        "How often each value occurs in a vector, or in each row of a matrix.");
 
 // ---- HistogramFixedWidth ----------------------------------------------------
 
