@@ -94,6 +94,17 @@ TEST(Random, EqualSeedsGiveTensorFlowsShuffle) {
       ::testing::UnorderedElementsAre("a", "b", "c", "d"));
 }
 
+TEST(Random, EqualSeedsGiveTensorFlowsClasses) {
+  const Tensor logits =
+      Tensor::Of<float>(Shape({2, 3}), {0, 1, 2, 2, 0, -1e30f});
+  const Tensor seven = Tensor::Scalar<int32_t>(7);
+  EXPECT_THAT(Values<int64_t>(RunOp("Multinomial", {logits, seven}, Seeds())),
+              ElementsAre(1, 2, 2, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Values<int64_t>(RunOp("StatelessMultinomial",
+                                    {logits, seven, Longs({3, 4})})),
+              ElementsAre(2, 2, 1, 2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0));
+}
+
 TEST(Random, StatelessOpsGiveTensorFlowsNumbers) {
   const Tensor seed = Longs({3, 4});
   EXPECT_THAT(Values<float>(RunOp("StatelessRandomUniform", {Ints({3}), seed})),
