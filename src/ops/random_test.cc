@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "exec/kernel.h"
 #include "graph/builder.h"
 
@@ -103,6 +106,35 @@ TEST(Random, EqualSeedsGiveTensorFlowsClasses) {
   EXPECT_THAT(Values<int64_t>(RunOp("StatelessMultinomial",
                                     {logits, seven, Longs({3, 4})})),
               ElementsAre(2, 2, 1, 2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
+  const Result<std::vector<Tensor>> r = RunOp(
+      "RandomGamma", {Ints({4}), Tensor::Vector<float>({.5f, 1, 3})}, Seeds());
+  const std::vector<float> want = {
+      0x1.fa29b2p-5f, 0x1.57e0e4p+0f, 0x1.fda698p+1f, 0x1.17623ap-2f,
+      0x1.c0094ap-3f, 0x1.e50304p-1f, 0x1.26b71p-6f,  0x1.6c216ep-1f,
+      0x1.c214c2p-1f, 0x1.6f2ecp-3f,  0x1.e68b74p-4f, 0x1.876cp+2f};
+  EXPECT_THAT(Values<float>(r), ElementsAreArray(want));
+}
+
+TEST(Random, EqualSeedsGiveTensorFlowsPoissons) {
+  EXPECT_THAT(
+      Values<int64_t>(RunOp(
+          "RandomPoissonV2",
+          {Ints({4}), Tensor::Vector<float>({.5f, 4, 30, 100})}, Seeds())),
+      ElementsAre(0, 6, 22, 102, 0, 5, 30, 93, 0, 3, 29, 105, 1, 1, 36, 102));
+}
+
+TEST(Random, PoissonsOfRatesThatAreNoNumbersEnd) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> v = Values<float>(
+      RunOp("RandomPoissonV2",
+            {Ints({1}), Tensor::Vector<float>({NAN, inf, -inf, -1})},
+            Seeds({{"dtype", DType::kFloat}})));
+  ASSERT_EQ(v.size(), 4u);
+  EXPECT_TRUE(std::isnan(v[0]));
+  EXPECT_EQ(v[1], inf);
 }
 
 TEST(Random, StatelessOpsGiveTensorFlowsNumbers) {
