@@ -1,5 +1,7 @@
 // Gamma and Poisson numbers. Each output owns 256 blocks of the stream, of
 // which it takes as many as it needs, so that it does not depend on the others.
+#include <math.h>
+
 #include <cmath>
 #include <limits>
 
@@ -67,11 +69,10 @@ double DrawGamma(double alpha, Philox gen) {
 // ---- Poisson ----------------------------------------------------------------
 
 // Knuth's product of uniforms: for small rates.
-template <typename C>
-C DrawSmallPoisson(C rate, Drawn<UniformReal<C>>& uniform) {
-  const C end = std::exp(-rate);
-  C product = 1;
-  for (C k = 0;; k += 1) {
+double DrawSmallPoisson(double rate, Drawn<UniformReal<double>>& uniform) {
+  const double end = std::exp(-rate);
+  double product = 1;
+  for (double k = 0;; k += 1) {
     product *= uniform();
     if (product <= end) return k;
   }
@@ -79,30 +80,31 @@ C DrawSmallPoisson(C rate, Drawn<UniformReal<C>>& uniform) {
 
 // Hoermann, "The transformed rejection method for generating Poisson random
 // variables" (PTRS): for rates of at least 10.
-template <typename C>
-C DrawLargePoisson(C rate, Drawn<UniformReal<C>>& uniform) {
-  const C log_rate = std::log(rate);
-  const C b = C(0.931) + C(2.53) * std::sqrt(rate);
-  const C a = C(-0.059) + C(0.02483) * b;
-  const C inverse_alpha = C(1.1239) + C(1.1328) / (b - C(3.4));
+double DrawLargePoisson(double rate, Drawn<UniformReal<double>>& uniform) {
+  const double log_rate = std::log(rate);
+  const double b = 0.931 + 2.53 * std::sqrt(rate);
+  const double a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
   while (true) {
-    const C u = uniform() - C(0.5);
-    const C v = uniform();
-    const C shifted = C(0.5) - std::abs(u);
-    const C k = std::floor((C(2) * a / shifted + b) * u + rate + C(0.43));
-    if (shifted >= C(0.07) && v <= C(0.9277) - C(3.6224) / (b - C(2))) return k;
-    if (k < 0 || (shifted < C(0.013) && v > shifted)) continue;
-    const C s = std::log(v * inverse_alpha / (a / (shifted * shifted) + b));
-    if (s <= -rate + k * log_rate - std::lgamma(k + 1)) return k;
+    const double u = uniform() - 0.5;
+    const double v = uniform();
+    const double shifted = 0.5 - std::abs(u);
+    const double k = std::floor((2.0 * a / shifted + b) * u + rate + 0.43);
+    if (shifted >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2.0)) return k;
+    if (k < 0 || (shifted < 0.013 && v > shifted)) continue;
+    const double s =
+        std::log(v * inverse_alpha / (a / (shifted * shifted) + b));
+    int sign;  // std::lgamma would write to a global.
+    if (s <= -rate + k * log_rate - ::lgamma_r(k + 1, &sign)) return k;
   }
 }
 
-template <typename C>
-C DrawPoisson(C rate, Philox gen) {
-  if (std::isnan(rate) || std::isinf(rate)) return rate > 0 ? rate : C(NAN);
-  Drawn<UniformReal<C>> uniform(&gen);
-  return rate < C(10) ? DrawSmallPoisson(rate, uniform)
-                      : DrawLargePoisson(rate, uniform);
+double DrawPoisson(double rate, Philox gen) {
+  if (std::isnan(rate) || std::isinf(rate))
+    return rate > 0 ? rate : std::numeric_limits<double>::quiet_NaN();
+  Drawn<UniformReal<double>> uniform(&gen);
+  return rate < 10.0 ? DrawSmallPoisson(rate, uniform)
+                     : DrawLargePoisson(rate, uniform);
 }
 
 // ---- Kernels ----------------------------------------------------------------
@@ -165,19 +167,13 @@ Status MakeGamma(const Node& n, Kernel* k) {
   return CpuFor<GammaKernel, half, float, double>("T", true)(n, k);
 }
 
-// Floats narrower than 32 bits are computed as float, integers as double.
-template <typename R>
-using RateType =
-    std::conditional_t<std::is_same_v<R, float> || std::is_same_v<R, half>,
-                       float, double>;
-
 template <typename Out>
 struct PoissonTo {
   template <typename R>
   struct For {
     static Status Run(KernelContext& ctx) {
       return RunSamples<R, Out>(ctx, [](R rate, const Philox& gen) {
-        return DrawPoisson(static_cast<RateType<R>>(rate), gen);
+        return DrawPoisson(static_cast<double>(rate), gen);
       });
     }
   };

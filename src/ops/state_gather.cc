@@ -124,19 +124,21 @@ Status ResourceGatherNdGrad(GradContext& g) {
   return OkStatus();
 }
 
-// ---- ResourceStridedSliceAssign ---------------------------------------------
+// ---- StridedSliceAssign -----------------------------------------------------
 
 // State: the masks.
 Status RunStridedSliceAssign(KernelContext& ctx) {
   const Tensor& value = ctx.input(4);
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, value.dtype()));
-  return v->Update([&](Tensor& t) -> Status {
+  SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
     SLUICE_ASSIGN_OR_RETURN(
         const array::SliceSpec spec,
         array::MakeSliceSpec(t.shape(), &ctx.input(1), &ctx.input(2),
                              ctx.input(3), ctx.state<array::SliceMasks>()));
     return array::WriteSlice(spec, value, &t);
-  });
+  }));
+  state::ForwardReference(ctx);
+  return OkStatus();
 }
 
 Status MakeStridedSliceAssign(const Node& n, Kernel* k) {
@@ -149,6 +151,7 @@ Status MakeStridedSliceAssign(const Node& n, Kernel* k) {
 Status StridedSliceAssignShape(ShapeContext& c) {
   for (int i = 1; i <= 3; ++i)
     SLUICE_RETURN_IF_ERROR(c.WithRank(i, 1).status());
+  if (c.num_outputs() > 0) c.set_output(0, c.input(0));
   return OkStatus();
 }
 
@@ -183,6 +186,28 @@ SLUICE_OP(ResourceGatherNd)
     .Doc(
         "Elements or slices of a variable at the places that the rows of "
         "indices name.");
+
+SLUICE_OP(StridedSliceAssign)
+    .Input("ref: Ref(T)")
+    .Input("begin: Index")
+    .Input("end: Index")
+    .Input("strides: Index")
+    .Input("value: T")
+    .Output("output_ref: Ref(T)")
+    .Attr("T: type")
+    .Attr("Index: {int32, int64}")
+    .Attr("begin_mask: int = 0")
+    .Attr("end_mask: int = 0")
+    .Attr("ellipsis_mask: int = 0")
+    .Attr("new_axis_mask: int = 0")
+    .Attr("shrink_axis_mask: int = 0")
+    .Family("array")
+    .Shape(StridedSliceAssignShape)
+    .Kernel(MakeStridedSliceAssign)
+    .NoGradient("changes a variable; gradients flow through its values")
+    .Doc(
+        "Writes a value, which may broadcast, to a strided slice of a "
+        "variable, and returns its reference.");
 
 SLUICE_OP(ResourceStridedSliceAssign)
     .Input("ref: resource")

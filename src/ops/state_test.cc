@@ -287,6 +287,18 @@ TEST_P(State, ScattersToSlicesByCoordinates) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_P(State, AStridedSliceIsWritten) {
+  const Var v = MakeVar("v", {5});
+  Node* write = BuildNode(
+      GetParam() ? "ResourceStridedSliceAssign" : "StridedSliceAssign",
+      {v.handle, Constant(Idx({0})), Constant(Idx({5})), Constant(Idx({2})),
+       Constant(Vec({-1, -2, -3}))});
+  Session s;
+  Do(s, v.Assign(Constant(Vec({1, 2, 3, 4, 5}))));
+  Do(s, write);
+  EXPECT_THAT(Get(s, v), ElementsAre(-1, 2, -2, 4, -3));
+}
+
 TEST_P(State, CountsUpToItsLimit) {
   const Var v = MakeVar("v", {}, DType::kInt32);
   Session s;
@@ -362,19 +374,6 @@ TEST_F(Resources, GatherTakesRows) {
   EXPECT_THAT(s.Run(places)->ToVector<float>(), ElementsAre(6, 1));
   EXPECT_THAT(std::string(s.Run(bad).status().message()),
               HasSubstr("indices[1]"));
-}
-
-TEST_F(Resources, AStridedSliceIsWritten) {
-  const Var v(true, "v", DType::kFloat, PartialShape({5}));
-  Node* init = v.Assign(Constant(Vec({1, 2, 3, 4, 5})));
-  Node* write = BuildNode("ResourceStridedSliceAssign",
-                          {v.handle, Constant(Idx({0})), Constant(Idx({5})),
-                           Constant(Idx({2})), Constant(Vec({-1, -2, -3}))});
-  Session s;
-  ASSERT_TRUE(s.RunTargets({init}).ok());
-  ASSERT_TRUE(s.RunTargets({write}).ok());
-  EXPECT_THAT(s.Run(v.Read())->ToVector<float>(),
-              ElementsAre(-1, 2, -2, 4, -3));
 }
 
 TEST_F(Resources, TheShapeOfAVariableIsItsValues) {
