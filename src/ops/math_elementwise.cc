@@ -240,6 +240,7 @@ Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
   s->kernel = simd::GetBinary(op, t);
   if (!s->kernel) return NoKernelFor(n, t);
   s->out = n.output_type(0);
+  if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
   s->failure = FailureOf(op);
   k->state = std::move(s);
   k->expensive = LooksBig(n);
