@@ -8,7 +8,6 @@
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
 #include "ops/grad_util.h"
-#include "ops/state_util.h"
 #include "ops/strided_slice.h"
 
 namespace sluice {
@@ -319,27 +318,6 @@ Status UnchangedOfInput0(ShapeContext& c) {
   return OkStatus();
 }
 
-// ---- StridedSliceAssign -----------------------------------------------------
-
-struct SliceAssignKernel {
-  explicit SliceAssignKernel(const Node& n) : masks(n) {}
-  Status Run(KernelContext& ctx) {
-    const Tensor& value = ctx.input(4);
-    SLUICE_ASSIGN_OR_RETURN(Variable * v,
-                            state::VariableInput(ctx, 0, value.dtype()));
-    SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
-      SLUICE_ASSIGN_OR_RETURN(
-          const SliceSpec spec,
-          array::MakeSliceSpec(t.shape(), &ctx.input(1), &ctx.input(2),
-                               ctx.input(3), masks));
-      return array::WriteSlice(spec, value, &t);
-    }));
-    state::ForwardReference(ctx);
-    return OkStatus();
-  }
-  const SliceMasks masks;
-};
-
 // ---- Declarations -----------------------------------------------------------
 
 SLUICE_OP(Slice)
@@ -437,26 +415,6 @@ SLUICE_OP(TensorStridedSliceUpdate)
              {.shape = {1}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {3}}})
     .Doc("The input with the elements of a slice replaced by `value`.")
-    .Family("array");
-
-SLUICE_OP(StridedSliceAssign)
-    .Input("ref: Ref(T)")
-    .Input("begin: Index")
-    .Input("end: Index")
-    .Input("strides: Index")
-    .Input("value: T")
-    .Output("output_ref: Ref(T)")
-    .Attr("T: type")
-    .Attr("Index: {int32, int64}")
-    .Attr("begin_mask: int = 0")
-    .Attr("end_mask: int = 0")
-    .Attr("ellipsis_mask: int = 0")
-    .Attr("new_axis_mask: int = 0")
-    .Attr("shrink_axis_mask: int = 0")
-    .Shape(UnchangedOfInput0)
-    .Kernel(CpuState<SliceAssignKernel>(true))
-    .NoGradient("changes a variable; gradients flow through its values")
-    .Doc("Writes a value, which may broadcast, to a slice of a variable.")
     .Family("array");
 
 }  // namespace
