@@ -156,4 +156,9 @@ Output SumToShapeOf(Output dy, Output x) {
   return SumToShape(dy, x, dy);
 }
 
+Status Undefined(GradContext& c) {
+  return Unimplemented("gradient: expected an op that has one, got ",
+                       c.op->op_name());
+}
+
 }  // namespace sluice::grad

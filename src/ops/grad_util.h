@@ -68,6 +68,10 @@ std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
 // BroadcastTo).
 Output SumToShapeOf(Output dy, Output x);
 
+// The gradient function of an op that depends on its inputs smoothly but has no
+// gradient: an error, where none at all would pass for zero.
+Status Undefined(GradContext& c);
+
 }  // namespace sluice::grad
 
 #endif  // SLUICE_OPS_GRAD_UTIL_H_

@@ -98,6 +98,11 @@ Status FloorModGrad(GradContext& c) {
   return Reduced(c, dz, Mul(dz, Neg(Build("FloorDiv", {x, y}))));
 }
 
+Status TruncateModGrad(GradContext& c) {
+  const Output x = c.input(0), y = c.input(1), dz = c.dy[0];
+  return Reduced(c, dz, Mul(dz, Neg(Build("TruncateDiv", {x, y}))));
+}
+
 Status PowGrad(GradContext& c) {
   const Output x = Conj(c.input(0)), y = Conj(c.input(1));
   const Output z = Conj(c.output(0)), dz = c.dy[0];
@@ -283,11 +288,11 @@ const OpRegistrar kRemainders[] = {
         .Doc("x - floor(x / y) * y: the remainder with the sign of y."),
     Binary("TruncateMod", "T: {int32, int64, bfloat16, half, float, double}",
            BinaryOp::kTruncateMod, 0.5, 3)
-        .NoGradient("TensorFlow defines none")
+        .Grad(TruncateModGrad)
         .Doc("x - trunc(x / y) * y: the remainder with the sign of x."),
     Binary("Mod", "T: {int32, int64, half, half, bfloat16, float, double}",
            BinaryOp::kTruncateMod, 0.5, 3)
-        .NoGradient("TensorFlow defines none")
+        .Grad(TruncateModGrad)
         .Doc("The remainder with the sign of x, as of C's fmod."),
 };
 

@@ -186,7 +186,7 @@ OpDefBuilder Declare(const char* name, const char* types, KernelMaker kernel,
       .Grad(gradient)
       .Sample({{.shape = {2, 3}, .low = 0.5, .high = 2}, {.values = {1}}})
       .Sample({{.shape = {2, 3}, .low = 0.5, .high = 2}, {.values = {0}}},
-              {{"exclusive", true}, {"reverse", true}})
+              {{"reverse", true}})
       .Doc(doc);
   return b;
 }

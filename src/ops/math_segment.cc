@@ -377,7 +377,7 @@ OpDefBuilder Unsorted(const char* name, const char* types,
       .Kernel(std::move(kernel))
       .Grad(gradient)
       .Sample({{.shape = {4, 2}, .low = 0.5, .high = 2},
-               {.shape = {4}, .values = {2, 0, -1, 2}},
+               {.shape = {4}, .values = {2, 0, -1, 1}},
                {.values = {3}}})
       .Doc(doc);
   return b;

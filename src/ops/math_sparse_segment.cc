@@ -248,6 +248,15 @@ Status SparseSegmentGradient(GradContext& c) {
   return OkStatus();
 }
 
+// Linear in dy: the gradient of SparseSegmentMeanGrad is SparseSegmentMean.
+Status BackwardGradient(GradContext& c) {
+  std::string op = c.op->op_name();
+  op = op.substr(0, op.size() - std::string("Grad").size());
+  c.grads[0] = Build(op + "WithNumSegments",
+                     {c.dy[0], c.input(1), c.input(2), FirstDim(c.input(0))});
+  return OkStatus();
+}
+
 // ---- Declarations -----------------------------------------------------------
 
 constexpr char kFloats[] = "T: {bfloat16, half, float, double}";
@@ -292,12 +301,15 @@ OpDefBuilder Backward(const char* name, bool compact, const char* doc) {
       .Shape(BackwardShape)
       .Kernel(CpuStateFor<SparseSegmentGrad, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
-      .NoGradient("TensorFlow defines none")
       .Sample({{.shape = {2, 2}},
                {.shape = {5}, .values = {3, 0, 1, 0, 2}},
                {.shape = {5}, .values = {0, 0, 1, 1, 1}},
                {.values = {4}}})
       .Doc(doc);
+  if (compact)
+    b.NoGradient("its rows come with indices: not differentiated again");
+  else
+    b.Grad(BackwardGradient);
   return b;
 }
 

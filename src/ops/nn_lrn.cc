@@ -177,7 +177,7 @@ SLUICE_OP(LRNGrad)
     .Shape(ImageShape)
     .Kernel(CpuStateFor<LrnGrad, float, half, bfloat16>("T",
                                                         /*expensive=*/true))
-    .NoGradient("TensorFlow defines none")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {1, 2, 2, 4}},
              {.shape = {1, 2, 2, 4}},
              {.shape = {1, 2, 2, 4}}},

@@ -180,8 +180,7 @@ Status RunBatchNorm(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(SetVector(ctx, 3, mean));
   SLUICE_RETURN_IF_ERROR(SetVector(ctx, 4, variance));
   if (ctx.num_outputs() == 6) {
-    SLUICE_ASSIGN_OR_RETURN(ctx.output(5),
-                            Tensor::Zeros(ctx.node().output_type(5), Shape()));
+    SLUICE_RETURN_IF_ERROR(SetVector(ctx, 5, {}));
   }
   return OkStatus();
 }
@@ -409,7 +408,7 @@ OpDefBuilder BackwardOp(const Version& v) {
       .Family("nn")
       .Shape(BatchNormGradShape)
       .Kernel(MakeNorm(RunBatchNormGrad))
-      .NoGradient("second-order gradients of batch normalisation: not yet")
+      .Grad(grad::Undefined)
       .Sample(sample)
       .Doc("The gradient of FusedBatchNorm.");
   return b;

@@ -230,7 +230,8 @@ SLUICE_OP(SoftmaxCrossEntropyWithLogits)
     .Shape(CrossEntropyShape)
     .Kernel(Cpu(RunCrossEntropy, /*expensive=*/true))
     .Grad(CrossEntropyGrad)
-    .Sample({{.shape = {2, 3}}, {.shape = {2, 3}, .low = 0, .high = 1}})
+    .Sample({{.shape = {2, 3}},
+             {.shape = {2, 3}, .values = {0.25, 0.25, 0.5, 0, 1, 0}}})
     .Doc("The cross-entropy of softmax(features) and labels, row by row.");
 
 SLUICE_OP(SparseSoftmaxCrossEntropyWithLogits)
