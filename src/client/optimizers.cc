@@ -1,7 +1,9 @@
 #include "client/optimizers.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "client/op_builder.h"
@@ -45,6 +47,104 @@ void GateAll(std::vector<GradAndVar>* grads) {
     value = Build("Identity", {value}, {}, "", {});
   }
 }
+
+bool IsControlFlow(const Node& n) {
+  switch (n.op().role) {
+    case OpRole::kSwitch:
+    case OpRole::kMerge:
+    case OpRole::kEnter:
+    case OpRole::kExit:
+    case OpRole::kNextIteration:
+    case OpRole::kLoopCond:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The nodes that use the values of variables on the way to some outputs, so
+// that updates can wait for them. Linear in the size of that part of the graph.
+class ValueUsers {
+ public:
+  explicit ValueUsers(const std::vector<Output>& ends) {
+    for (const Output& o : ends) Visit(o.node);
+  }
+
+  static bool IsRead(const Node& n) {
+    return n.op().role == OpRole::kIdentity || n.op_name() == "ReadVariableOp";
+  }
+  // The reads of a variable that `others` does not have.
+  std::vector<Node*> ReadsBeside(const ValueUsers& others,
+                                 const Var& var) const {
+    std::vector<Node*> reads;
+    for (Node* n : Find(users_of_, var.handle()))
+      if (IsRead(*n) && others.seen_.count(n) == 0) reads.push_back(n);
+    return reads;
+  }
+
+  // Those of one variable. Left out is what comes after control flow: it may be
+  // dead in some steps, or in a loop, where nothing outside can wait for it.
+  std::vector<Node*> Of(const Var& var) const {
+    std::vector<Node*> users;
+    for (Node* n : Find(users_of_, var.handle())) {
+      const std::vector<Node*>& of_read = Find(users_of_, Output(n));
+      if (IsRead(*n) && !of_read.empty())
+        users.insert(users.end(), of_read.begin(), of_read.end());
+      else
+        users.push_back(n);
+    }
+    std::sort(users.begin(), users.end(),
+              [](const Node* a, const Node* b) { return a->id() < b->id(); });
+    users.erase(std::unique(users.begin(), users.end()), users.end());
+    return users;
+  }
+
+ private:
+  using Map = std::unordered_map<Output, std::vector<Node*>, OutputHash>;
+
+  static const std::vector<Node*>& Find(const Map& map, const Output& o) {
+    static const auto* const kNone = new std::vector<Node*>();
+    const auto it = map.find(o);
+    return it == map.end() ? *kNone : it->second;
+  }
+
+  // Depth first, inputs before their consumers.
+  void Visit(Node* end) {
+    struct Step {
+      Node* node;
+      bool inputs_done;
+    };
+    std::vector<Step> open = {{end, false}};
+    while (!open.empty()) {
+      const auto [n, inputs_done] = open.back();
+      open.pop_back();
+      if (inputs_done) {
+        Record(n);
+        continue;
+      }
+      if (!seen_.insert(n).second) continue;
+      open.push_back({n, true});
+      for (const Output& in : n->inputs()) open.push_back({in.node, false});
+      for (Node* c : n->control_inputs()) open.push_back({c, false});
+    }
+  }
+
+  void Record(Node* n) {
+    bool after_control_flow = IsControlFlow(*n);
+    for (const Output& in : n->inputs())
+      after_control_flow |= after_control_flow_.count(in.node) != 0;
+    for (const Node* c : n->control_inputs())
+      after_control_flow |= after_control_flow_.count(c) != 0;
+    if (after_control_flow) {
+      after_control_flow_.insert(n);
+      return;
+    }
+    for (const Output& in : n->inputs()) users_of_[in].push_back(n);
+  }
+
+  std::unordered_set<const Node*> seen_, after_control_flow_;
+  Map users_of_;
+};
 
 Status BuilderError() {
   const Status& s = CurrentGraph().status();
@@ -98,6 +198,7 @@ Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
   const std::vector<GradTarget> xs(vars.begin(), vars.end());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> grads,
                           Gradients({loss}, xs, how));
+  loss_ = loss;
   std::vector<GradAndVar> result;
   for (size_t i = 0; i < vars.size(); ++i)
     result.push_back({grads[i], vars[i]});
@@ -135,6 +236,24 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
   const std::string name = options.name.empty() ? name_ : options.name;
   std::vector<Node*> updates;
   {
+    std::vector<Output> ends;
+    if (options.gate == GradientGate::kReads) {
+      for (const GradAndVar& gv : some) {
+        if (!gv.gradient.is_sparse()) {
+          ends.push_back(gv.gradient.dense);
+        } else {
+          ends.push_back(gv.gradient.values);
+          ends.push_back(gv.gradient.indices);
+        }
+      }
+    }
+    const ValueUsers users(ends);
+    // What only the loss computes need not run for it, but reads must not see
+    // a new value if it does.
+    const bool with_loss =
+        options.gate == GradientGate::kReads && loss_ && loss_.graph() == &g;
+    const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
+                                       : std::vector<Output>());
     const NameScope scope(name);
     Prepare();
     for (const GradAndVar& gv : some) {
@@ -142,6 +261,10 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
       const ColocateWith same_device(gv.var.handle().node);
       updates.push_back(Apply(gv.gradient, gv.var));
       if (updates.back() == nullptr) return BuilderError();
+      for (Node* user : users.Of(gv.var))
+        SLUICE_RETURN_IF_ERROR(g.AddControlEdge(user, updates.back()));
+      for (Node* read : of_loss.ReadsBeside(users, gv.var))
+        SLUICE_RETURN_IF_ERROR(g.AddControlEdge(read, updates.back()));
     }
   }
   Node* train = nullptr;

@@ -19,11 +19,13 @@ struct GradAndVar {
   Var var;
 };
 
-// What may start before what else is done. Variables behind handles are read
-// into values first, so this matters for reference variables only.
+// What an update of a variable waits for, beside its gradient.
 enum class GradientGate : uint8_t {
-  kNone,   // Nothing waits.
-  kOp,     // The gradients of one op are ready together.
+  // Everything in the gradients and the loss that uses the variable's value:
+  // the step computes with the values at its start, and updates are in place.
+  kReads,
+  kNone,
+  kOp,     // The gradients of each op are ready together.
   kGraph,  // All gradients are ready before any is used.
 };
 
@@ -31,7 +33,7 @@ struct MinimizeOptions {
   Var global_step = {};             // Counted up by each step.
   std::vector<Var> variables = {};  // Empty: all trainable ones.
   Output grad_loss = {};            // The gradient of the loss; null: one.
-  GradientGate gate = GradientGate::kNone;
+  GradientGate gate = GradientGate::kReads;
   bool colocate = false;  // Gradients on the devices of their ops.
   std::string name = "";  // Of the training node.
 };
@@ -82,6 +84,7 @@ class Optimizer {
   Node* Apply(const Gradient& grad, const Var& var);
 
   const std::string name_;
+  Output loss_;  // Of the last ComputeGradients.
   // By name of the variable and of the slot.
   std::map<std::pair<std::string, std::string>, Var> slots_;
 };

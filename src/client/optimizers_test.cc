@@ -121,7 +121,8 @@ TEST_F(OptimizerTest, GradientsMayBeChangedBetween) {
 }
 
 TEST_F(OptimizerTest, GatesDoNotChangeTheResult) {
-  for (GradientGate gate : {GradientGate::kOp, GradientGate::kGraph}) {
+  for (GradientGate gate :
+       {GradientGate::kReads, GradientGate::kOp, GradientGate::kGraph}) {
     const Var v(2.0, "v"), w(3.0, "w");
     Node* train = GradientDescentOptimizer(0.1).Minimize(
         v * w, {.variables = {v, w}, .gate = gate});
@@ -131,6 +132,30 @@ TEST_F(OptimizerTest, GatesDoNotChangeTheResult) {
     RunNode(train);
     EXPECT_FLOAT_EQ(Values<float>(v)[0], 1.7f);
     EXPECT_FLOAT_EQ(Values<float>(w)[0], 2.8f);
+  }
+}
+
+TEST_F(OptimizerTest, StepsComputeWithTheValuesAtTheirStart) {
+  // In any order of the ready nodes: the updates wait for what reads.
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Graph graph;
+    const WithGraph use(graph);
+    SessionOptions options;
+    options.scheduler_seed = seed;
+    Session session(graph, options);
+    const Var v(2.0, "v"), w(3.0, "w");
+    const Output loss = v * w + ops::Square(v) * w + w;
+    Node* train = GradientDescentOptimizer(0.1).Minimize(loss);
+    ASSERT_NE(train, nullptr) << graph.status();
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    const auto before = session.Run({}, {loss}, {train});
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_FLOAT_EQ((*before)[0].scalar<float>(), 21);
+    const auto after = session.Run({v, w});
+    ASSERT_TRUE(after.ok()) << after.status();
+    EXPECT_FLOAT_EQ((*after)[0].scalar<float>(), 2 - 0.1f * 15);
+    EXPECT_FLOAT_EQ((*after)[1].scalar<float>(), 3 - 0.1f * 7);
   }
 }
 
