@@ -154,6 +154,12 @@ TEST_F(GradientsTest, AMissingOneNamesTheOpTheLineAndThePath) {
   EXPECT_THAT(error, HasSubstr("top <- bad <- a <- x"));
 }
 
+TEST_F(GradientsTest, FlatOpsPassNoneAndOthersWithoutOneAreRefused) {
+  const Output x = Constant(Tensor::Vector<float>({1.5f, 2}));
+  EXPECT_THAT(Values<float>(Grad(ops::Floor(x) + x, x)), ElementsAre(1, 1));
+  EXPECT_THAT(Error(ops::TruncateMod(x, 2), x), HasSubstr("(TruncateMod)"));
+}
+
 TEST_F(GradientsTest, ControlFlowOnThePathIsNamed) {
   const Output x = Placeholder<float>({}, "x");
   const auto [no, yes] = ops::Switch(x, Placeholder<bool>());
