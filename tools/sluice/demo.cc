@@ -20,8 +20,8 @@ using demo::ImageData;
 using demo::Training;
 
 struct Options {
-  int classifier_epochs = 8;
-  int convnet_epochs = 4;
+  int classifier_epochs = 14;
+  int convnet_epochs = 7;
   int epochs = 0;  // Of both, if given.
   std::string out = "sluice-demo";
   std::string data = demo::kFashionMnistDir;
@@ -33,7 +33,7 @@ struct Goal {
   const char* title;
   const char* file;
   demo::Model (*build)();
-  int epochs;
+  int epochs, batch;
   double accuracy;
 };
 
@@ -69,15 +69,17 @@ Status Run(const Options& options) {
   const Goal goals[] = {
       {"Classifier of Figure 1 (784-100-10)", "trace-classifier.json",
        demo::BuildClassifier,
-       options.epochs > 0 ? options.epochs : options.classifier_epochs, 0.87},
+       options.epochs > 0 ? options.epochs : options.classifier_epochs, 100,
+       0.87},
       {"Small convolutional network", "trace-convnet.json", demo::BuildConvNet,
-       options.epochs > 0 ? options.epochs : options.convnet_epochs, 0.90},
+       options.epochs > 0 ? options.epochs : options.convnet_epochs, 50, 0.90},
   };
   std::vector<Training> trainings;
   for (const Goal& goal : goals) {
     demo::TrainOptions how;
     how.title = goal.title;
     how.epochs = goal.epochs;
+    how.batch = goal.batch;
     how.seed = options.seed;
     how.terminal = isatty(STDOUT_FILENO) != 0;
     SLUICE_ASSIGN_OR_RETURN(Training t, demo::Train(goal.build, data, how));
@@ -113,7 +115,7 @@ int DemoMain(int argc, char** argv) {
       "convolutional network, on Fashion-MNIST.",
       "sluice demo");
   app.add_option("--epochs", options.epochs,
-                 "Epochs of both networks (by default 8 and 4)")
+                 "Epochs of both networks (by default 14 and 7)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--out", options.out, "Folder for the page and the traces")
       ->capture_default_str();

@@ -48,7 +48,7 @@ void Finish(const Output& logits, double learning_rate, Model* m) {
 Model BuildClassifier() {
   Model m = Inputs();
   const Output hidden = ops::Relu(Dense(m.images, kPixels, 100, "layer1"));
-  Finish(Dense(hidden, 100, kClasses, "layer2"), 0.05, &m);
+  Finish(Dense(hidden, 100, kClasses, "layer2"), 0.1, &m);
   return m;
 }
 
@@ -60,7 +60,7 @@ Model BuildConvNet() {
   constexpr int64_t kFlat = kSide / 4 * kSide / 4 * 32;
   x = ops::Relu(Dense(ops::Reshape(x, {-1, static_cast<int>(kFlat)}), kFlat,
                       100, "dense1"));
-  Finish(Dense(x, 100, kClasses, "dense2"), 0.03, &m);
+  Finish(Dense(x, 100, kClasses, "dense2"), 0.1, &m);
   return m;
 }
 
