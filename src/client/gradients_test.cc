@@ -419,7 +419,7 @@ TEST_F(GradientsTest, OfLongChainsAreLinearInTheirLength) {
     for (int i = 0; i < length; ++i) y = y + x;
     return y;
   };
-  const Output x = Placeholder<float>();
+  const Output x = Placeholder<float>(PartialShape::Scalar());
   EXPECT_THAT(
       Values<float>(Grad(chain(x, 300), x), {{x, Tensor::Scalar(1.0f)}}),
       ElementsAre(301));
