@@ -91,6 +91,17 @@ if(TARGET sluice)
     ENVIRONMENT "${test_environment}")
 endif()
 
+# The examples run to their end (the sanitizers would take minutes over them).
+if(NOT SLUICE_SANITIZE)
+  file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
+  foreach(source ${examples})
+    cmake_path(GET source STEM name)
+    add_test(NAME example_${name} COMMAND example_${name}
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set_tests_properties(example_${name} PROPERTIES LABELS fast TIMEOUT 300)
+  endforeach()
+endif()
+
 # The installed package, from outside.
 set(package_flags)
 if(SLUICE_SANITIZE)

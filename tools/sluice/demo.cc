@@ -129,8 +129,10 @@ int DemoMain(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    // --help is an "error" of code 0; every mistake is ours of code 2.
-    return app.exit(e) == 0 ? 0 : 2;
+    // --help is an "error" of code 0.
+    if (e.get_exit_code() == 0) return app.exit(e);
+    std::fprintf(stderr, "sluice demo: %s; see sluice demo --help\n", e.what());
+    return 2;
   }
   const Status s = Run(options);
   if (s.ok()) return 0;

@@ -168,7 +168,7 @@ std::string Charts(const std::vector<Training>& trainings) {
       if (p.epoch > 0.1) most_loss = std::max(most_loss, p.value);
   }
   lowest = std::floor(std::max(0.0, lowest - 0.06) * 20) / 20;
-  most_loss = std::ceil(std::max(most_loss, 0.1) * 10) / 10;
+  most_loss = std::ceil(std::max(most_loss, 0.1) / 0.4) * 0.4;  // 4 lines.
   Chart accuracy("Accuracy", lowest, 1, epochs, true);
   Chart loss("Loss", 0, most_loss, epochs, false);
   for (size_t i = 0; i < trainings.size(); ++i) {

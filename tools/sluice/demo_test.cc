@@ -1,0 +1,111 @@
+#include "tools/sluice/demo.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/sluice/demo_data.h"
+#include "tools/sluice/demo_page.h"
+#include "tools/sluice/demo_train.h"
+#include "zlib.h"
+
+namespace sluice::demo {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The first images of a set.
+ImageSet Some(const ImageSet& set, size_t count) {
+  ImageSet some;
+  some.labels.assign(set.labels.begin(),
+                     set.labels.begin() + static_cast<std::ptrdiff_t>(count));
+  some.pixels.assign(
+      set.pixels.begin(),
+      set.pixels.begin() + static_cast<std::ptrdiff_t>(count * kPixels));
+  return some;
+}
+
+int Demo(std::vector<std::string> args) {
+  args.insert(args.begin(), "demo");
+  std::vector<char*> argv;
+  for (std::string& a : args) argv.push_back(a.data());
+  return DemoMain(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(DemoTest, MadeImagesAreEqualForEqualSeeds) {
+  const ImageData a = MakeImages(3), b = MakeImages(3), c = MakeImages(4);
+  EXPECT_EQ(a.train.pixels, b.train.pixels);
+  EXPECT_NE(a.train.pixels, c.train.pixels);
+  EXPECT_EQ(a.train.pixels.size(), a.train.labels.size() * kPixels);
+}
+
+TEST(DemoTest, LearnsAndShowsIt) {
+  ImageData data = MakeImages(1);
+  data.train = Some(data.train, 2000);
+  data.test = Some(data.test, 300);
+  TrainOptions options;
+  options.title = "A <classifier>";
+  options.epochs = 2;
+  const Result<Training> t = Train(BuildClassifier, data, options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_GT(t->final_accuracy, 0.5);
+  EXPECT_EQ(t->guesses.size(), 300u);
+  EXPECT_EQ(t->test_accuracy.size(), 2u);
+  EXPECT_EQ(t->parameters, 784 * 100 + 100 + 100 * 10 + 10);
+  EXPECT_THAT(t->trace, HasSubstr("MatMul"));
+  const std::string page = MakePage(data, {*t});
+  EXPECT_THAT(page, HasSubstr("A &lt;classifier>"));
+  EXPECT_THAT(page, HasSubstr("data:image/png;base64,"));
+  EXPECT_THAT(page, HasSubstr("<polyline"));
+}
+
+TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
+  ImageData data = MakeImages(1);
+  data.train = Some(data.train, 50);
+  data.test = Some(data.test, 10);
+  TrainOptions options;
+  options.batch = 50;
+  const Result<Training> t = Train(BuildConvNet, data, options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_THAT(t->trace, HasSubstr("Conv2DBackpropFilter"));
+  options.batch = 51;
+  EXPECT_FALSE(Train(BuildConvNet, data, options).ok());
+}
+
+TEST(DemoTest, PngsHoldTheirPixels) {
+  const uint8_t pixels[] = {0, 128, 255, 7, 8, 9};
+  const std::string png = EncodePng(pixels, 3, 2);
+  EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+  const size_t data = png.find("IDAT") + 4;
+  uint8_t rows[8];
+  uLongf size = sizeof rows;
+  ASSERT_EQ(
+      uncompress(rows, &size, reinterpret_cast<const Bytef*>(png.data() + data),
+                 png.size() - data),
+      Z_OK);
+  EXPECT_THAT(rows, ::testing::ElementsAre(0, 0, 128, 255, 0, 7, 8, 9));
+}
+
+TEST(DemoTest, SaysWhatIsWrongWithTheData) {
+  const std::filesystem::path dir =
+      std::filesystem::path(::testing::TempDir()) / "demo_test_data";
+  std::filesystem::create_directories(dir);
+  EXPECT_EQ(LoadFashionMnist((dir / "none").string()).status().code(),
+            StatusCode::kNotFound);
+  std::ofstream(dir / "train-images-idx3-ubyte.gz") << "no idx file at all";
+  EXPECT_THAT(std::string(LoadFashionMnist(dir.string()).status().message()),
+              HasSubstr("expected idx magic 2051"));
+  std::filesystem::remove_all(dir);
+}
+
+TEST(DemoTest, MistakesHaveTheirExitCodes) {
+  EXPECT_EQ(Demo({"--no-such-option"}), 2);
+  EXPECT_EQ(Demo({"--epochs", "0"}), 2);
+  EXPECT_EQ(Demo({"--data", "/no/such/folder"}), 1);
+  EXPECT_EQ(Demo({"--help"}), 0);
+}
+
+}  // namespace
+}  // namespace sluice::demo
