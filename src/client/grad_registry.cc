@@ -22,22 +22,15 @@ Registry& Global() {
 // are flat, or numbers do not flow through them.)
 bool IsRefused(const std::string& op) {
   static const auto* const kRefused =
-      new std::set<std::string>{"Bitcast",
-                                "DeepCopy",
-                                "GuaranteeConst",
-                                "InplaceAdd",
-                                "InplaceSub",
-                                "InplaceUpdate",
-                                "ListDiff",
-                                "MaxPoolGradWithArgmax",
-                                "Mod",
-                                "ParallelConcat",
-                                "RefSelect",
-                                "TruncateMod",
-                                "Unique",
-                                "UniqueV2",
-                                "UniqueWithCounts",
-                                "UniqueWithCountsV2"};
+      new std::set<std::string>{"Bitcast",          "DeepCopy",
+                                "GuaranteeConst",   "InplaceAdd",
+                                "InplaceSub",       "InplaceUpdate",
+                                "ListDiff",         "MaxPoolGradWithArgmax",
+
+                                "ParallelConcat",   "RefSelect",
+
+                                "Unique",           "UniqueV2",
+                                "UniqueWithCounts", "UniqueWithCountsV2"};
   return kRefused->count(op) != 0;
 }
 
