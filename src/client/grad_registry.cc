@@ -26,9 +26,7 @@ bool IsRefused(const std::string& op) {
                                 "GuaranteeConst",   "InplaceAdd",
                                 "InplaceSub",       "InplaceUpdate",
                                 "ListDiff",         "MaxPoolGradWithArgmax",
-
                                 "ParallelConcat",   "RefSelect",
-
                                 "Unique",           "UniqueV2",
                                 "UniqueWithCounts", "UniqueWithCountsV2"};
   return kRefused->count(op) != 0;
