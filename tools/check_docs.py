@@ -3,8 +3,8 @@
 
 In each Markdown file: links point to files that exist; so do paths in
 backquotes that begin with a folder of ours and name a file (`src/base/a.h`,
-`src/base/*.h`); and a fenced block under a line `<!-- from PATH -->` is that
-file, word for word.
+`src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
+word for word, and one under `<!-- within PATH -->` stands in it, indented or not.
 Prints a line per breach and exits 1 if there is any.
 
   tools/check_docs.py [ROOT]
@@ -17,7 +17,8 @@ import sys
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PATH = re.compile(r"`((?:src|include|tools|scripts|tests|bench|examples|docs|"
                   r"cmake)/[\w./*-]+)`")
-FROM = re.compile(r"<!-- from (\S+) -->\s*\n```\w*\n(.*?)```", re.DOTALL)
+QUOTED = re.compile(r"<!-- (from|within) (\S+) -->\s*\n```\w*\n(.*?)```",
+                    re.DOTALL)
 
 
 def check_page(root, page):
@@ -31,14 +32,26 @@ def check_page(root, page):
             names_file = "." in path.rsplit("/", 1)[-1]
             if names_file and not any(root.glob(path)):
                 yield number, f"path: expected it to exist, got {path}"
-    for found in FROM.finditer(text):
+    for found in QUOTED.finditer(text):
         number = text.count("\n", 0, found.start()) + 1
-        source = root / found.group(1)
-        if not source.exists():
-            yield number, f"quotation: expected a file, got {found.group(1)}"
-        elif source.read_text(encoding="utf-8") != found.group(2):
-            yield number, (f"quotation: expected the text of "
-                           f"{found.group(1)}, got another")
+        how, path, quoted = found.groups()
+        if not (root / path).exists():
+            yield number, f"quotation: expected a file, got {path}"
+            continue
+        source = (root / path).read_text(encoding="utf-8")
+        if how == "within":
+            flush = (unindented(source), unindented(quoted))
+            same = ("\n" + flush[1]) in ("\n" + flush[0])
+        else:
+            same = source == quoted
+        if not same:
+            yield number, (f"quotation: expected the text of {path}, "
+                           f"got another")
+
+
+def unindented(text):
+    """Each line without the blanks that it begins with."""
+    return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
 
 
 def main():

@@ -36,6 +36,15 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.breaches(quoted % "int main() {}"), [])
         self.assertEqual(len(self.breaches(quoted % "int main() { }")), 1)
 
+    def test_parts_of_files_are_word_for_word_but_for_indentation(self):
+        (self.root / "examples/b.cc").write_text(
+            "int main() {\n  int a = 1;\n  return a;\n}\n")
+        quoted = "<!-- within examples/b.cc -->\n```cpp\n%s\n```\n"
+        self.assertEqual(self.breaches(quoted % "int a = 1;\nreturn a;"), [])
+        self.assertEqual(len(self.breaches(quoted % "int a = 1;\nreturn b;")),
+                         1)
+        self.assertEqual(len(self.breaches(quoted % "a = 1;")), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,12 +1,14 @@
-// What a user's first program looks like to the build: found by find_package,
-// compiled against the installed headers, linked to the installed library.
-#include <cstdio>
-#include <string>
+#include <iostream>
 
-#include "tensor/dtype.h"
+#include "sluice/sluice.h"
+using namespace sluice;
 
 int main() {
-  const std::string name(sluice::DTypeName(sluice::DType::kFloat));
-  std::printf("%s\n", name.c_str());
-  return name == "float" ? 0 : 1;
+  Output x = Placeholder<float>({-1});  // A vector, however long.
+  Output y = ops::Sum(x * x + 1, 0);    // Builds nodes; computes nothing.
+  Output slope = Grad(y, x);            // Adds the nodes of dy/dx.
+  Session session;
+  auto out = session.Run({{x, Tensor::Vector<float>({1, 2, 3})}}, {y, slope});
+  if (!out.ok()) return std::cerr << out.status() << "\n", 1;
+  for (const Tensor& t : *out) std::cout << t.ToString() << "\n";
 }
