@@ -114,7 +114,7 @@ Status Execution::MissingResult(uint32_t index) const {
 // ---- Running kernels --------------------------------------------------------
 
 // The values behind reference inputs, as they are now.
-Status Execution::FillReads(const Ready& r, Tensor* locals) {
+Status Execution::FillReads(Ready r, Tensor* locals) {
   for (uint32_t i = 0; i < r.node->num_reads; ++i) {
     const InputRef ref = plan_->reads[r.node->first_read + i];
     const Tensor& t = r.iteration->tables[ref.table][ref.index];
@@ -131,7 +131,7 @@ Status Execution::FillReads(const Ready& r, Tensor* locals) {
   return OkStatus();
 }
 
-SLUICE_HOT void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
+SLUICE_HOT void Execution::SetUp(Ready r, Tensor* locals, uint32_t* uses,
                       KernelContext* ctx) {
   const PlanNode& n = *r.node;
   ctx->refs_ = plan_->inputs.data() + n.first_input;
@@ -147,11 +147,11 @@ SLUICE_HOT void Execution::SetUp(const Ready& r, Tensor* locals, uint32_t* uses,
   ctx->num_outputs_ = static_cast<int>(n.num_outputs);
 }
 
-SLUICE_HOT Status Execution::Invoke(const Ready& r, KernelContext& ctx) {
+SLUICE_HOT Status Execution::Invoke(Ready r, KernelContext& ctx) {
   return options_.trace == nullptr ? r.node->run(ctx) : InvokeTraced(r, ctx);
 }
 
-Status Execution::InvokeTraced(const Ready& r, KernelContext& ctx) {
+Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
   const PlanNode& n = *r.node;
   TraceEvent e;
   const int64_t bytes = ThreadAllocatedBytes();
@@ -173,7 +173,7 @@ Status Execution::InvokeTraced(const Ready& r, KernelContext& ctx) {
   return s;
 }
 
-SLUICE_HOT Status Execution::InvokeInline(const Ready& r) {
+SLUICE_HOT Status Execution::InvokeInline(Ready r) {
   const PlanNode& n = *r.node;
   if (n.num_reads > 0) {
     locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
@@ -188,7 +188,7 @@ SLUICE_HOT Status Execution::InvokeInline(const Ready& r) {
   return s;
 }
 
-Status Execution::InvokeMeasured(const Ready& r, KernelContext& ctx) {
+Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   // Alone, it may use every core; beside others, one.
   ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
@@ -202,14 +202,14 @@ Status Execution::InvokeMeasured(const Ready& r, KernelContext& ctx) {
   return s;
 }
 
-SLUICE_HOT bool Execution::Done(const Ready& r, const Status& s) {
+SLUICE_HOT bool Execution::Done(Ready r, const Status& s) {
   if (!s.ok()) [[unlikely]]
     return Fail(&r, s);
   tokens_.Complete(r);
   return true;
 }
 
-SLUICE_HOT bool Execution::RunKernel(const Ready& r) {
+SLUICE_HOT bool Execution::RunKernel(Ready r) {
   const PlanNode& n = *r.node;
   if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
     return Done(r, InvokeInline(r));
@@ -222,7 +222,7 @@ SLUICE_HOT bool Execution::RunKernel(const Ready& r) {
 }
 
 // Runs one node. False if this thread has lost the driver's role meanwhile.
-SLUICE_HOT bool Execution::Process(const Ready& r) {
+SLUICE_HOT bool Execution::Process(Ready r) {
   const PlanNode& n = *r.node;
   const bool dead = Tokens::IsDead(r);
   if (n.role == OpRole::kCompute) {
@@ -290,7 +290,7 @@ void Execution::Drive() {
 // ---- Away from the driver ---------------------------------------------------
 
 // Counts the node as in flight. Null after an error, which is the step's.
-std::shared_ptr<Execution::Offloaded> Execution::TakeAway(const Ready& r) {
+std::shared_ptr<Execution::Offloaded> Execution::TakeAway(Ready r) {
   auto task = std::make_shared<Offloaded>();
   task->ready = r;
   task->locals.resize(r.node->num_reads);
@@ -311,14 +311,14 @@ Status Execution::InvokeAway(Offloaded& task) {
   return s;
 }
 
-bool Execution::Offload(const Ready& r) {
+bool Execution::Offload(Ready r) {
   if (std::shared_ptr<Offloaded> task = TakeAway(r))
     options_.pool->Schedule(
         [this, task] { Post(task->ready, InvokeAway(*task)); });
   return true;
 }
 
-bool Execution::StartAsync(const Ready& r) {
+bool Execution::StartAsync(Ready r) {
   if (std::shared_ptr<Offloaded> task = TakeAway(r))
     r.node->run_async(task->ctx, [this, task](Status s) {
       task->locals.clear();
@@ -329,7 +329,7 @@ bool Execution::StartAsync(const Ready& r) {
 
 // Nothing else is ready, but kernels are in flight: lets whoever completes one
 // drive while this thread runs a long kernel.
-bool Execution::RunUnattended(const Ready& r) {
+bool Execution::RunUnattended(Ready r) {
   std::shared_ptr<Offloaded> task = TakeAway(r);
   if (task == nullptr) return true;
   {
@@ -351,7 +351,7 @@ bool Execution::RunUnattended(const Ready& r) {
 // A kernel that ran elsewhere is done. Called by any thread, the driver's
 // included (an async kernel may finish before it returns). After its lock is
 // gone the step may end at any moment, unless this thread has become the driver.
-void Execution::Post(const Ready& r, Status s) {
+void Execution::Post(Ready r, Status s) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     mailbox_.push_back({r, std::move(s)});

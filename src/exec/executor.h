@@ -80,23 +80,23 @@ class Execution {
   void Drive();
   Ready PopReady();
   // These return whether this thread still is the driver.
-  bool Process(const Ready& r);
-  bool RunKernel(const Ready& r);
-  bool Offload(const Ready& r);
-  bool StartAsync(const Ready& r);
-  bool RunUnattended(const Ready& r);
-  bool Done(const Ready& r, const Status& s);
+  bool Process(Ready r);
+  bool RunKernel(Ready r);
+  bool Offload(Ready r);
+  bool StartAsync(Ready r);
+  bool RunUnattended(Ready r);
+  bool Done(Ready r, const Status& s);
   bool Fail(const Ready* r, const Status& s);
 
-  Status FillReads(const Ready& r, Tensor* locals);
-  void SetUp(const Ready& r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
-  Status Invoke(const Ready& r, KernelContext& ctx);
-  Status InvokeTraced(const Ready& r, KernelContext& ctx);
-  Status InvokeMeasured(const Ready& r, KernelContext& ctx);
-  Status InvokeInline(const Ready& r);
-  std::shared_ptr<Offloaded> TakeAway(const Ready& r);
+  Status FillReads(Ready r, Tensor* locals);
+  void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
+  Status Invoke(Ready r, KernelContext& ctx);
+  Status InvokeTraced(Ready r, KernelContext& ctx);
+  Status InvokeMeasured(Ready r, KernelContext& ctx);
+  Status InvokeInline(Ready r);
+  std::shared_ptr<Offloaded> TakeAway(Ready r);
   Status InvokeAway(Offloaded& task);
-  void Post(const Ready& r, Status s);
+  void Post(Ready r, Status s);
   void HandleMail();
   std::atomic<uint32_t>& CostOf(const PlanNode& n) const {
     return plan_->cost[static_cast<size_t>(&n - plan_->nodes.data())];

@@ -98,7 +98,7 @@ inline void Tokens::ReleaseSlot(Iteration* it, uint32_t slot) {
   }
 }
 
-inline void Tokens::ReleaseInputs(const Ready& r) {
+inline void Tokens::ReleaseInputs(Ready r) {
   if (r.iteration->held == 0) return;
   const InputRef* ref = plan_.inputs.data() + r.node->first_input;
   for (const InputRef* end = ref + r.node->num_inputs; ref != end; ++ref)
@@ -110,7 +110,7 @@ inline void Tokens::ReleaseInputs(const Ready& r) {
 
 // The token of an input goes to another slot: moved by its last reader. `read`
 // stands for it where it was read from a variable.
-inline void Tokens::Forward(const Ready& r, uint32_t input, const Tensor* read,
+inline void Tokens::Forward(Ready r, uint32_t input, const Tensor* read,
                             Tensor* to) {
   if (read != nullptr) [[unlikely]] {
     *to = *read;
@@ -146,7 +146,7 @@ void Tokens::Feed(uint32_t arg, Tensor value) {
   Sent(n, root_);
 }
 
-void Tokens::Complete(const Ready& r) {
+void Tokens::Complete(Ready r) {
   const uint32_t first = r.node->first_output;
   for (uint32_t s = first; s < first + r.node->num_outputs; ++s)
     Publish(r.iteration, s);
@@ -155,13 +155,13 @@ void Tokens::Complete(const Ready& r) {
   Finish(r.iteration);
 }
 
-void Tokens::CompleteDead(const Ready& r) {
+void Tokens::CompleteDead(Ready r) {
   Deliver(*r.node, r.iteration, true, -1);
   ReleaseInputs(r);
   Finish(r.iteration);
 }
 
-Status Tokens::Move(const Ready& r, const Tensor* read) {
+Status Tokens::Move(Ready r, const Tensor* read) {
   const PlanNode& n = *r.node;
   Iteration* it = r.iteration;
   const bool dead = IsDead(r);
@@ -262,7 +262,7 @@ Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
   return child;
 }
 
-void Tokens::EnterFrame(const Ready& r, bool dead, const Tensor* read) {
+void Tokens::EnterFrame(Ready r, bool dead, const Tensor* read) {
   const PlanNode& n = *r.node;
   Frame* f = ChildOf(r.iteration, n.aux);
   if ((n.flags & PlanNode::kConstantEnter) != 0) {
@@ -286,7 +286,7 @@ void Tokens::EnterFrame(const Ready& r, bool dead, const Tensor* read) {
   if (--f->enters_left == 0) Retire(f);
 }
 
-Status Tokens::LeaveFrame(const Ready& r, bool dead) {
+Status Tokens::LeaveFrame(Ready r, bool dead) {
   if (dead) {
     ReleaseInputs(r);
     return OkStatus();
@@ -301,7 +301,7 @@ Status Tokens::LeaveFrame(const Ready& r, bool dead) {
   return OkStatus();
 }
 
-void Tokens::NextIteration(const Ready& r, bool dead) {
+void Tokens::NextIteration(Ready r, bool dead) {
   if (dead) {
     ReleaseInputs(r);
     return;

@@ -90,7 +90,7 @@ class ReadyList {
   Ready& operator[](size_t i) { return items_[i]; }
   Ready& back() { return items_[size_ - 1]; }
   void pop_back() { --size_; }
-  void push_back(const Ready& r) {
+  void push_back(Ready r) {
     *Room(1) = r;
     ++size_;
   }
@@ -125,26 +125,26 @@ class Tokens {
   // The nodes that may run now. The driver takes from it in any order.
   ReadyList& ready() { return ready_; }
 
-  static bool IsDead(const Ready& r) {
+  static bool IsDead(Ready r) {
     return (r.iteration->pending[r.node->local] & Iteration::kDead) != 0;
   }
-  const Tensor& Input(const Ready& r, uint32_t i) const {
+  const Tensor& Input(Ready r, uint32_t i) const {
     const InputRef ref = plan_.inputs[r.node->first_input + i];
     return r.iteration->tables[ref.table][ref.index];
   }
   // Where a compute node (any whose consumers are in its own iteration) puts
   // its outputs.
-  static Tensor* OutputSlots(const Ready& r) {
+  static Tensor* OutputSlots(Ready r) {
     return r.iteration->slots.data() + r.node->first_output;
   }
   // A compute node is done; its outputs lie in its slots.
-  void Complete(const Ready& r);
+  void Complete(Ready r);
   // A dead node is passed over: its outputs are dead.
-  void CompleteDead(const Ready& r);
+  void CompleteDead(Ready r);
   // Carries out a node that only moves tokens (every role but kCompute and
   // kRetval), dead or alive. `read`: the value, where input 0 is read from a
   // variable; else null.
-  Status Move(const Ready& r, const Tensor* read);
+  Status Move(Ready r, const Tensor* read);
   // Drops everything, in whatever state the step is; then Start may be called.
   // Cheap if the step ran to its end.
   void Clear();
@@ -168,16 +168,16 @@ class Tokens {
   Tensor& Slot(const PlanNode& n, Iteration* it) {
     return it->slots[n.first_output];
   }
-  void Forward(const Ready& r, uint32_t input, const Tensor* read, Tensor* to);
-  void ReleaseInputs(const Ready& r);
+  void Forward(Ready r, uint32_t input, const Tensor* read, Tensor* to);
+  void ReleaseInputs(Ready r);
   void ReleaseSlot(Iteration* it, uint32_t slot);
   void Finish(Iteration* it);
 
   Frame* NewFrame(const PlanFrame& plan, Iteration* parent);
   Frame* ChildOf(Iteration* parent, uint32_t index);
-  void EnterFrame(const Ready& r, bool dead, const Tensor* read);
-  Status LeaveFrame(const Ready& r, bool dead);
-  void NextIteration(const Ready& r, bool dead);
+  void EnterFrame(Ready r, bool dead, const Tensor* read);
+  Status LeaveFrame(Ready r, bool dead);
+  void NextIteration(Ready r, bool dead);
   Iteration* NewIteration(Frame* f);
   void Retire(Frame* f);
   Iteration* EndFrame(Frame* f);

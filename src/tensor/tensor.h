@@ -42,8 +42,7 @@ class Tensor {
   static Tensor Scalar(T value) {
     if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= 8) {
       Tensor t;
-      std::memcpy(&t.bits_, &value, sizeof(T));
-      t.dtype_ = DTypeOf<T>();
+      t.SetScalar(value);
       return t;
     } else {
       Tensor t(DTypeOf<T>(), Shape());
@@ -57,7 +56,11 @@ class Tensor {
   void SetScalar(T value) {
     Release();
     buffer_ = nullptr;
-    std::memcpy(&bits_, &value, sizeof(T));
+    // All eight bytes in one store: a copy of the tensor loads them in one load,
+    // which would have to wait for the cache behind a shorter store.
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(T));
+    std::memcpy(&bits_, &bits, sizeof(bits));
     shape_.MakeScalar();
     dtype_ = DTypeOf<T>();
   }
