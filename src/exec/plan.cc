@@ -60,6 +60,20 @@ class PlanBuilder {
     return o;
   }
 
+  // Where `consumer` reads `o`. An Identity of a variable takes a snapshot when
+  // it runs; but a consumer that is ordered by control edges of its own wants
+  // the value as it is after them ("update, then average the new values").
+  static Output Source(const Node& consumer, Output o) {
+    o = Resolve(o);
+    if (consumer.control_inputs().empty() ||
+        consumer.op().role == OpRole::kMerge)
+      return o;
+    while (o.node->op().role == OpRole::kIdentity &&
+           o.node->control_inputs().empty() && IsRef(o.node->input(0).dtype()))
+      o = Resolve(o.node->input(0));
+    return o;
+  }
+
   // Calls fn(node, port) for each running node that a consumer of `n`, by a
   // control edge or as the value of a constant, has to wait for.
   template <typename Fn>
@@ -244,8 +258,7 @@ class PlanBuilder {
     for (PlanFrame& f : plan_->frames) f.slot_uses.resize(f.num_slots, 0);
   }
 
-  InputRef RefTo(const Output& asked) {
-    const Output o = Resolve(asked);
+  InputRef RefTo(const Output& o) {
     if (!info(o.node).runs) return {InputRef::kPlan, info(o.node).constant};
     const PlanNode& p = plan_node(o.node);
     const uint32_t slot = p.first_output + static_cast<uint32_t>(o.index);
@@ -261,7 +274,7 @@ class PlanBuilder {
       p.num_inputs = static_cast<uint32_t>(n.num_inputs());
       p.first_read = static_cast<uint32_t>(plan_->reads.size());
       for (int i = 0; i < n.num_inputs(); ++i) {
-        const Output& in = n.input(i);
+        const Output in = Source(n, n.input(i));
         InputRef ref = RefTo(in);
         if (ref.table == InputRef::kIteration)
           ++frame(info(&n).frame).slot_uses[ref.index];
@@ -307,7 +320,7 @@ class PlanBuilder {
         connect(from, port, merge ? PlanEdge::kMergeControl : -1);
       };
       for (int i = 0; i < p.node->num_inputs(); ++i) {
-        const Output in = Resolve(p.node->input(i));
+        const Output in = Source(*p.node, p.node->input(i));
         if (info(in.node).runs)
           connect(in.node, in.node->op().role == OpRole::kSwitch ? in.index : -1,
                   merge ? i : -1);
