@@ -247,7 +247,9 @@ TEST_F(FrameTest, LoopRunsUntilThePredicateIsFalse) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(ReadyNames(), Names{absl::StrCat("m@", i)});
     Iterate(true);
-    if (i == 0) EXPECT_EQ(ReadyNames(), (Names{"m@1", "x@0 dead"}));
+    if (i == 0) {
+      EXPECT_EQ(ReadyNames(), (Names{"m@1", "x@0 dead"}));
+    }
     FireAll({"x"});
     EXPECT_EQ(tokens_->iterations_alive(), 2) << "root and one of the loop";
   }
