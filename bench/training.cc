@@ -120,9 +120,9 @@ Result<double> ConvNetMs(const Network& net, bool train) {
       ops::Mean(ops::SparseSoftmaxCrossEntropyWithLogits(h, y).loss, 0);
   std::vector<Node*> updates;
   if (train) {
-    std::vector<Output> xs;
-    for (const Var& v : vars) xs.push_back(v.handle());
-    SLUICE_ASSIGN_OR_RETURN(std::vector<Gradient> grads, Gradients({loss}, xs));
+    SLUICE_ASSIGN_OR_RETURN(
+        std::vector<Gradient> grads,
+        Gradients({loss}, std::vector<GradTarget>(vars.begin(), vars.end())));
     for (size_t i = 0; i < vars.size(); ++i)
       updates.push_back(vars[i].AssignSub(.01f * grads[i].dense));
   }
