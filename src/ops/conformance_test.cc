@@ -1,0 +1,639 @@
+// What every op of the registry must do, checked from its declaration and its
+// samples: nothing here names an op but the lists of exceptions, each with its
+// reason. An exception that is no longer needed fails too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "client/gradients.h"
+#include "exec/kernel.h"
+#include "graph/builder.h"
+#include "graph/graphdef.h"
+#include "session/session.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kSeed = 20240117;
+
+// ---- Exceptions -------------------------------------------------------------
+
+// "Op" or "Op:dtype" -> why a declared type has no kernel.
+const std::map<std::string, std::string>& NoKernelExpected() {
+  static const auto* m = new std::map<std::string, std::string>{};
+  return *m;
+}
+
+// Ops whose gradient cannot be checked by differences -> why.
+const std::map<std::string, std::string>& NotDifferenced() {
+  static const auto* m = new std::map<std::string, std::string>{};
+  return *m;
+}
+
+// ---- Instances --------------------------------------------------------------
+
+// Types that TensorFlow's lists of number types include, though hardly any of
+// its kernels takes them, and object types: an op need not compute them.
+bool Optional(DType t) {
+  return IsQuantized(t) || t == DType::kResource || t == DType::kVariant;
+}
+
+const std::vector<DType>& ValueTypes() {
+  static const auto* v = new std::vector<DType>{
+      DType::kFloat, DType::kDouble,    DType::kHalf,       DType::kBfloat16,
+      DType::kInt8,  DType::kInt16,     DType::kInt32,      DType::kInt64,
+      DType::kUint8, DType::kUint16,    DType::kUint32,     DType::kUint64,
+      DType::kBool,  DType::kComplex64, DType::kComplex128, DType::kString};
+  return *v;
+}
+
+template <typename T>
+T Number(double v) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return v > 0;
+  } else if constexpr (std::is_unsigned_v<T>) {
+    return static_cast<T>(std::abs(v));
+  } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return T(static_cast<float>(v));
+  } else {
+    return static_cast<T>(v);
+  }
+}
+
+template <typename T>
+void Fill(Tensor* t, const std::vector<double>& v) {
+  for (size_t i = 0; i < v.size(); ++i) t->data<T>()[i] = Number<T>(v[i]);
+}
+
+// A tensor of the given numbers; false for a type that has none.
+bool FromNumbers(DType type, const Shape& shape, const std::vector<double>& v,
+                 Tensor* out) {
+  *out = Tensor(type, shape);
+  switch (type) {
+    case DType::kFloat:
+      Fill<float>(out, v);
+      return true;
+    case DType::kDouble:
+      Fill<double>(out, v);
+      return true;
+    case DType::kHalf:
+      Fill<half>(out, v);
+      return true;
+    case DType::kBfloat16:
+      Fill<bfloat16>(out, v);
+      return true;
+    case DType::kInt8:
+      Fill<int8_t>(out, v);
+      return true;
+    case DType::kInt16:
+      Fill<int16_t>(out, v);
+      return true;
+    case DType::kInt32:
+      Fill<int32_t>(out, v);
+      return true;
+    case DType::kInt64:
+      Fill<int64_t>(out, v);
+      return true;
+    case DType::kUint8:
+      Fill<uint8_t>(out, v);
+      return true;
+    case DType::kUint16:
+      Fill<uint16_t>(out, v);
+      return true;
+    case DType::kUint32:
+      Fill<uint32_t>(out, v);
+      return true;
+    case DType::kUint64:
+      Fill<uint64_t>(out, v);
+      return true;
+    case DType::kBool:
+      Fill<bool>(out, v);
+      return true;
+    case DType::kComplex64:
+      Fill<complex64>(out, v);
+      return true;
+    case DType::kComplex128:
+      Fill<complex128>(out, v);
+      return true;
+    case DType::kString:
+      for (size_t i = 0; i < v.size(); ++i)
+        out->data<std::string>()[i] = absl::StrCat(v[i]);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// One op with types and attributes chosen, and its inputs.
+struct Instance {
+  const OpDef* op = nullptr;
+  DType type = DType::kInvalid;  // Of the attribute that varies.
+  AttrMap attrs;
+  std::vector<Tensor> inputs;
+
+  std::string Name() const {
+    return type == DType::kInvalid ? op->name
+                                   : op->name + ":" + DTypeName(type);
+  }
+};
+
+// Shape and numbers of one input of a sample.
+struct Numbers {
+  Shape shape;
+  std::vector<double> values;
+};
+
+Numbers Draw(const SampleInput& s, DType type, std::mt19937* rng) {
+  Numbers n;
+  n.shape = Shape({s.shape.data(), s.shape.size()});
+  n.values = s.values;
+  if (n.values.empty()) {
+    std::uniform_real_distribution<double> draw(s.low, s.high);
+    for (int64_t i = 0; i < n.shape.num_elements(); ++i)
+      n.values.push_back(draw(*rng));
+    // A range made for fractions would give integers that are mostly zero.
+    if (IsInteger(type) && s.high - s.low <= 2)
+      for (double& v : n.values) v = 1 + std::floor(std::abs(v) * 2.99);
+  }
+  return n;
+}
+
+// For each input of the sample, the argument of the declaration it belongs to:
+// repeated arguments take what the others leave.
+std::vector<const ArgDef*> ArgsOf(const OpDef& op, const OpSample& s) {
+  std::vector<const ArgDef*> out;
+  int repeated = 0;
+  for (const ArgDef& a : op.inputs)
+    repeated += !a.number_attr.empty() || !a.type_list_attr.empty();
+  const auto number = [&](const ArgDef& a) -> int64_t {
+    const std::string& attr =
+        a.number_attr.empty() ? a.type_list_attr : a.number_attr;
+    if (auto it = s.attrs.find(attr); it != s.attrs.end()) {
+      if (const auto* n = it->second.get<int64_t>()) return *n;
+      if (const auto* t = it->second.get<AttrValue::Types>())
+        return static_cast<int64_t>(t->size());
+    }
+    if (repeated == 1)
+      return static_cast<int64_t>(s.inputs.size()) -
+             static_cast<int64_t>(op.inputs.size()) + 1;
+    return 1;
+  };
+  for (const ArgDef& a : op.inputs) {
+    const bool many = !a.number_attr.empty() || !a.type_list_attr.empty();
+    for (int64_t i = 0; i < (many ? number(a) : 1); ++i) out.push_back(&a);
+  }
+  return out;
+}
+
+// The attributes that give types of inputs and that the sample leaves open.
+std::vector<std::string> OpenTypes(const OpSample& s,
+                                   const std::vector<const ArgDef*>& args) {
+  std::vector<std::string> out;
+  std::set<std::string> fixed;
+  for (size_t i = 0; i < args.size() && i < s.inputs.size(); ++i)
+    if (s.inputs[i].dtype != DType::kInvalid) fixed.insert(args[i]->type_attr);
+  for (const ArgDef* a : args)
+    if (!a->type_attr.empty() && !fixed.count(a->type_attr) &&
+        !s.attrs.count(a->type_attr) &&
+        std::find(out.begin(), out.end(), a->type_attr) == out.end())
+      out.push_back(a->type_attr);
+  return out;
+}
+
+DType PickType(const AttrDef& a) {
+  if (a.default_value)
+    if (const DType* t = a.default_value->get<DType>()) return *t;
+  for (DType t : {DType::kFloat, DType::kInt32})
+    if (a.allowed_types.empty() ||
+        std::count(a.allowed_types.begin(), a.allowed_types.end(), t))
+      return t;
+  return a.allowed_types[0];
+}
+
+// The instance of a sample with `type` for the attribute `vary`.
+std::optional<Instance> Make(const OpDef& op, const OpSample& s,
+                             const std::string& vary, DType type) {
+  const std::vector<const ArgDef*> args = ArgsOf(op, s);
+  EXPECT_EQ(args.size(), s.inputs.size()) << op.name << ": a sample's inputs";
+  if (args.size() != s.inputs.size()) return std::nullopt;
+  Instance in;
+  in.op = &op;
+  in.attrs = s.attrs;
+  if (!vary.empty()) in.type = type;
+  std::mt19937 rng(kSeed);
+  std::map<std::string, DType> types;
+  if (!vary.empty()) types[vary] = type;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!args[i]->type_attr.empty() && s.inputs[i].dtype != DType::kInvalid)
+      types[args[i]->type_attr] = s.inputs[i].dtype;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ArgDef& a = *args[i];
+    DType t = a.type;
+    if (!a.type_attr.empty()) {
+      if (auto it = s.attrs.find(a.type_attr); it != s.attrs.end()) {
+        if (const DType* d = it->second.get<DType>()) t = *d;
+      } else if (auto known = types.find(a.type_attr); known != types.end()) {
+        t = known->second;
+      } else {
+        t = types[a.type_attr] = PickType(*op.FindAttr(a.type_attr));
+      }
+    } else if (!a.type_list_attr.empty()) {
+      t = s.inputs[i].dtype != DType::kInvalid ? s.inputs[i].dtype
+                                               : DType::kFloat;
+      if (auto it = s.attrs.find(a.type_list_attr); it != s.attrs.end()) {
+        const auto* list = it->second.get<AttrValue::Types>();
+        size_t at = 0;
+        while (at < i && args[i - at - 1] == &a) ++at;
+        if (list != nullptr && at < list->size()) t = (*list)[at];
+      }
+    }
+    const Numbers n = Draw(s.inputs[i], t, &rng);
+    Tensor tensor;
+    if (!FromNumbers(t, n.shape, n.values, &tensor)) return std::nullopt;
+    in.inputs.push_back(std::move(tensor));
+  }
+  for (const auto& [attr, t] : types) in.attrs[attr] = t;
+  return in;
+}
+
+// All instances of an op: each sample with each type its declaration allows.
+std::vector<Instance> InstancesOf(const OpDef& op) {
+  std::vector<Instance> out;
+  const auto add = [&](std::optional<Instance> in) {
+    if (in) out.push_back(*std::move(in));
+  };
+  for (const OpSample& s : op.samples) {
+    const std::vector<std::string> open = OpenTypes(s, ArgsOf(op, s));
+    if (open.empty()) {
+      add(Make(op, s, "", DType::kInvalid));
+      continue;
+    }
+    const AttrDef* a = op.FindAttr(open[0]);
+    for (DType t : a->allowed_types.empty() ? ValueTypes() : a->allowed_types)
+      add(Make(op, s, open[0], t));
+  }
+  return out;
+}
+
+// ---- Building ---------------------------------------------------------------
+
+// An input whose value is known (a constant) or only its shape.
+Output InputNode(const Tensor& t, bool constant) {
+  if (constant) return Constant(t);
+  return Build("Placeholder", {},
+               {{"dtype", t.dtype()}, {"shape", PartialShape(t.shape())}});
+}
+
+bool IsData(const Tensor& t) {
+  return IsFloating(t.dtype()) || IsComplex(t.dtype());
+}
+
+// The node of an instance. Data comes from placeholders; integers (axes, sizes)
+// are constants, as in most graphs, unless `constants` says otherwise.
+Node* BuildInstance(const Instance& in, bool constants) {
+  std::vector<Output> inputs;
+  for (const Tensor& t : in.inputs)
+    inputs.push_back(InputNode(t, constants && !IsData(t)));
+  return BuildNode(in.op->name, inputs, in.attrs);
+}
+
+bool NeedsNoKernel(const OpDef& op) { return op.role != OpRole::kCompute; }
+
+// ---- Declarations -----------------------------------------------------------
+
+TEST(Conformance, EveryDeclarationIsComplete) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    SCOPED_TRACE(op->name);
+    EXPECT_FALSE(op->doc.empty()) << "no sentence of documentation";
+    EXPECT_FALSE(op->family.empty()) << "no family";
+    EXPECT_NE(op->shape, nullptr) << "no shape function";
+    EXPECT_NE(op->grad == nullptr, op->no_grad_reason.empty())
+        << "expected a gradient or a reason why there is none";
+    EXPECT_TRUE(NeedsNoKernel(*op) || op->kernel) << "no kernel";
+    for (const ArgDef& a : op->inputs)
+      EXPECT_TRUE(a.type != DType::kInvalid || !a.type_attr.empty() ||
+                  !a.type_list_attr.empty())
+          << a.name;
+  }
+}
+
+// ---- Kernels and shapes -----------------------------------------------------
+
+TEST(Conformance, KernelsGiveWhatSignatureAndShapeFunctionSay) {
+  std::set<std::string> missing;
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    for (const Instance& in : InstancesOf(*op)) {
+      for (bool constants : {true, false}) {
+        SCOPED_TRACE(in.Name());
+        Graph g;
+        WithGraph use(g);
+        Node* n = BuildInstance(in, constants);
+        EXPECT_NE(n, nullptr) << g.status();
+        if (n == nullptr || NeedsNoKernel(*op)) continue;
+        const Result<std::vector<Tensor>> out = RunKernel(*n, in.inputs);
+        if (out.status().code() == StatusCode::kUnimplemented) {
+          if (!Optional(in.type)) missing.insert(in.Name());
+          continue;
+        }
+        EXPECT_TRUE(out.ok()) << out.status();
+        if (!out.ok()) continue;
+        ASSERT_EQ(static_cast<int>(out->size()), n->num_outputs());
+        for (int i = 0; i < n->num_outputs(); ++i) {
+          const Tensor& t = (*out)[static_cast<size_t>(i)];
+          EXPECT_EQ(DTypeName(t.dtype()), DTypeName(n->output_type(i)))
+              << "output " << i;
+          EXPECT_TRUE(n->output_shape(i).CompatibleWith(t.shape()))
+              << "output " << i << ": inferred "
+              << n->output_shape(i).ToString() << ", computed "
+              << t.shape().ToString();
+        }
+      }
+    }
+  }
+  std::set<std::string> unexpected = missing;
+  for (const auto& [name, why] : NoKernelExpected()) {
+    EXPECT_TRUE(missing.count(name))
+        << name << " has a kernel now: it is no exception any more (" << why
+        << ")";
+    unexpected.erase(name);
+  }
+  EXPECT_TRUE(unexpected.empty())
+      << "declared types without kernels: " << absl::StrJoin(unexpected, " ");
+}
+
+// ---- Hostile inputs ---------------------------------------------------------
+
+// Other shapes for the inputs of an instance: whatever comes of it is an error
+// or a result that keeps the promises above.
+void TryShapes(const Instance& in, const std::vector<Shape>& shapes) {
+  Graph g;
+  WithGraph use(g);
+  Instance other = in;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::vector<double> values(static_cast<size_t>(shapes[i].num_elements()),
+                               1);
+    if (!FromNumbers(in.inputs[i].dtype(), shapes[i], values, &other.inputs[i]))
+      return;
+  }
+  std::vector<Output> inputs;
+  for (const Tensor& t : other.inputs)
+    inputs.push_back(
+        Build("Placeholder", {},
+              {{"dtype", t.dtype()}, {"shape", PartialShape::Unknown()}}));
+  Node* n = BuildNode(in.op->name, inputs, in.attrs);
+  if (n == nullptr) return;
+  const Result<std::vector<Tensor>> out = RunKernel(*n, other.inputs);
+  if (!out.ok()) {
+    EXPECT_NE(out.status().code(), StatusCode::kInternal) << out.status();
+    return;
+  }
+  for (int i = 0; i < n->num_outputs(); ++i)
+    EXPECT_EQ(DTypeName((*out)[static_cast<size_t>(i)].dtype()),
+              DTypeName(n->output_type(i)));
+}
+
+TEST(Conformance, EmptyScalarAndOddShapesAreResultsOrErrors) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    if (NeedsNoKernel(*op)) continue;
+    for (const OpSample& s : op->samples) {
+      const std::vector<std::string> open = OpenTypes(s, ArgsOf(*op, s));
+      const std::optional<Instance> in = Make(
+          *op, s, open.empty() ? "" : open[0],
+          open.empty() ? DType::kInvalid : PickType(*op->FindAttr(open[0])));
+      if (!in) continue;
+      SCOPED_TRACE(in->Name());
+      const size_t n = in->inputs.size();
+      std::vector<Shape> own;
+      for (const Tensor& t : in->inputs) own.push_back(t.shape());
+      // One input at a time, and all at once.
+      for (size_t i = 0; i <= n; ++i) {
+        for (const Shape& odd :
+             {Shape(), Shape({0}), Shape({1}), Shape({3}), Shape({0, 2}),
+              Shape({2, 3}), Shape({2, 0, 2}), Shape({1, 2, 1, 2}),
+              Shape({1, 1, 1, 1, 1, 1, 1, 2})}) {
+          std::vector<Shape> shapes = own;
+          for (size_t k = 0; k < n; ++k)
+            if (k == i || i == n) shapes[k] = odd;
+          TryShapes(*in, shapes);
+        }
+        // Its own shape without elements.
+        std::vector<Shape> shapes = own;
+        for (size_t k = 0; k < n; ++k) {
+          if ((k != i && i != n) || own[k].rank() == 0) continue;
+          Dims dims(own[k].dims().begin(), own[k].dims().end());
+          dims[0] = 0;
+          shapes[k] = Shape({dims.data(), dims.size()});
+        }
+        TryShapes(*in, shapes);
+      }
+    }
+  }
+}
+
+// Not large ones: a size that memory could hold would be allocated.
+TEST(Conformance, OddIntegersAreResultsOrErrors) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    if (NeedsNoKernel(*op)) continue;
+    for (const Instance& in : InstancesOf(*op)) {
+      SCOPED_TRACE(in.Name());
+      for (size_t i = 0; i < in.inputs.size(); ++i) {
+        const DType t = in.inputs[i].dtype();
+        if (t != DType::kInt32 && t != DType::kInt64) continue;
+        for (double v : {-1.0, 0.0, -7.0}) {
+          Instance other = in;
+          const std::vector<double> values(
+              static_cast<size_t>(in.inputs[i].num_elements()), v);
+          FromNumbers(t, in.inputs[i].shape(), values, &other.inputs[i]);
+          for (bool constants : {true, false}) {
+            Graph g;
+            WithGraph use(g);
+            Node* n = BuildInstance(other, constants);
+            if (n == nullptr) continue;
+            const auto out = RunKernel(*n, other.inputs);
+            EXPECT_NE(out.status().code(), StatusCode::kInternal)
+                << out.status();
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---- Wrong use --------------------------------------------------------------
+
+TEST(Conformance, WrongTypesAndNumbersOfInputsAreRefused) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    const std::vector<Instance> all = InstancesOf(*op);
+    if (all.empty()) continue;
+    const Instance& in = all[0];
+    SCOPED_TRACE(in.Name());
+    Graph g;
+    WithGraph use(g);
+    std::vector<Output> inputs;
+    for (const Tensor& t : in.inputs) inputs.push_back(InputNode(t, false));
+    std::vector<Output> more = inputs;
+    more.push_back(Constant(Tensor::Scalar<float>(1)));
+    const bool variadic =
+        std::any_of(op->inputs.begin(), op->inputs.end(), [](const ArgDef& a) {
+          return !a.number_attr.empty() || !a.type_list_attr.empty();
+        });
+    if (!variadic) {
+      EXPECT_EQ(BuildNode(op->name, more, in.attrs), nullptr);
+      EXPECT_FALSE(g.status().ok());
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ArgDef* a = ArgsOf(*op, op->samples[0])[i];
+      if (a->type == DType::kInvalid) continue;
+      std::vector<Output> wrong = inputs;
+      wrong[i] = Constant(a->type == DType::kString
+                              ? Tensor::Scalar<float>(1)
+                              : Tensor::Scalar<std::string>("x"));
+      EXPECT_EQ(BuildNode(op->name, wrong, in.attrs), nullptr) << a->name;
+    }
+    for (const AttrDef& a : op->attrs) {
+      if (a.kind != AttrKind::kType || a.is_list || a.allowed_types.empty())
+        continue;
+      if (std::count(a.allowed_types.begin(), a.allowed_types.end(),
+                     DType::kString))
+        continue;
+      AttrMap attrs = in.attrs;
+      attrs[a.name] = DType::kString;
+      EXPECT_EQ(BuildNode(op->name, inputs, attrs), nullptr) << a.name;
+    }
+  }
+}
+
+// ---- GraphDef ---------------------------------------------------------------
+
+TEST(Conformance, OneNodeGraphsGoOutAndComeBackTheSame) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    for (const Instance& in : InstancesOf(*op)) {
+      SCOPED_TRACE(in.Name());
+      Graph g, back;
+      {
+        WithGraph use(g);
+        EXPECT_NE(BuildInstance(in, true), nullptr) << g.status();
+      }
+      if (!g.status().ok()) continue;
+      const Result<std::string> out = ExportGraphDef(g);
+      ASSERT_TRUE(out.ok()) << out.status();
+      const Status read = ImportGraphDef(*out, back);
+      ASSERT_TRUE(read.ok()) << read;
+      ASSERT_EQ(back.num_nodes(), g.num_nodes());
+      const Result<std::string> again = ExportGraphDef(back);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(*out, *again);
+    }
+  }
+}
+
+// ---- Gradients --------------------------------------------------------------
+
+// Sum of the double outputs, each element times its weight.
+Result<double> Weighted(const Node& n, const std::vector<Tensor>& inputs,
+                        const std::vector<Tensor>& weights) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out, RunKernel(n, inputs));
+  double sum = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!weights[i].valid()) continue;
+    for (int64_t k = 0; k < out[i].num_elements(); ++k)
+      sum += out[i].data<double>()[k] * weights[i].data<double>()[k];
+  }
+  return sum;
+}
+
+// The op's gradient in double against central differences of random
+// projections of its outputs.
+void CheckGradient(const Instance& in) {
+  Graph g;
+  WithGraph use(g);
+  std::vector<Output> inputs;
+  Feeds feeds;
+  std::vector<GradTarget> xs;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < in.inputs.size(); ++i) {
+    const Tensor& t = in.inputs[i];
+    const bool data = t.dtype() == DType::kDouble;
+    inputs.push_back(InputNode(t, !data));
+    if (!data) continue;
+    feeds.emplace_back(inputs.back(), t);
+    xs.emplace_back(inputs.back());
+    which.push_back(i);
+  }
+  Node* n = BuildNode(in.op->name, inputs, in.attrs);
+  ASSERT_NE(n, nullptr) << g.status();
+  const Result<std::vector<Tensor>> out = RunKernel(*n, in.inputs);
+  ASSERT_TRUE(out.ok()) << out.status();
+  std::mt19937 rng(kSeed);
+  std::uniform_real_distribution<double> draw(-1, 1);
+  std::vector<Tensor> weights(out->size());
+  std::vector<Output> ys;
+  GradientOptions options;
+  for (size_t i = 0; i < out->size(); ++i) {
+    if ((*out)[i].dtype() != DType::kDouble) continue;
+    weights[i] = Tensor(DType::kDouble, (*out)[i].shape());
+    for (double& w : weights[i].flat<double>()) w = draw(rng);
+    ys.emplace_back(n, static_cast<int>(i));
+    options.grad_ys.push_back(Constant(weights[i]));
+  }
+  if (ys.empty() || xs.empty()) return;
+  const Result<std::vector<Gradient>> grads = Gradients(ys, xs, options);
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  Session session(g);
+  for (size_t x = 0; x < xs.size(); ++x) {
+    const Tensor& at = in.inputs[which[x]];
+    Tensor got = *Tensor::Zeros(DType::kDouble, at.shape());
+    if ((*grads)[x]) {
+      const Output dense = Densify((*grads)[x], xs[x].output);
+      ASSERT_TRUE(dense) << g.status();
+      const Result<Tensor> r = session.Run(feeds, dense);
+      ASSERT_TRUE(r.ok()) << r.status();
+      got = *r;
+      ASSERT_EQ(got.shape(), at.shape()) << "input " << which[x];
+    }
+    for (int64_t k = 0; k < at.num_elements(); ++k) {
+      const double value = at.data<double>()[k];
+      const double h = 1e-5 * std::max(1.0, std::abs(value));
+      double side[2];
+      for (int s = 0; s < 2; ++s) {
+        std::vector<Tensor> moved = in.inputs;
+        moved[which[x]] = *at.Clone();
+        moved[which[x]].data<double>()[k] = value + (s == 0 ? h : -h);
+        const Result<double> f = Weighted(*n, moved, weights);
+        ASSERT_TRUE(f.ok()) << f.status();
+        side[s] = *f;
+      }
+      const double want = (side[0] - side[1]) / (2 * h);
+      EXPECT_NEAR(got.data<double>()[k], want,
+                  1e-5 * std::max(1.0, std::abs(want)))
+          << "input " << which[x] << ", element " << k;
+    }
+  }
+}
+
+TEST(Conformance, GradientsAgreeWithDifferences) {
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    if (op->grad == nullptr || NeedsNoKernel(*op) ||
+        NotDifferenced().count(op->name))
+      continue;
+    for (const OpSample& s : op->samples) {
+      const std::vector<std::string> open = OpenTypes(s, ArgsOf(*op, s));
+      if (open.empty()) continue;
+      const AttrDef* a = op->FindAttr(open[0]);
+      if (!a->allowed_types.empty() &&
+          !std::count(a->allowed_types.begin(), a->allowed_types.end(),
+                      DType::kDouble))
+        continue;
+      const std::optional<Instance> in = Make(*op, s, open[0], DType::kDouble);
+      if (!in) continue;
+      SCOPED_TRACE(in->Name());
+      CheckGradient(*in);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
