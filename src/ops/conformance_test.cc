@@ -1,6 +1,6 @@
 // What every op of the registry must do, checked from its declaration and its
 // samples: nothing here names an op but the lists of exceptions, each with its
-// reason. An exception that is no longer needed fails too.
+// reason. A kernel that is listed as missing and is not fails too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,15 +21,65 @@ constexpr uint32_t kSeed = 20240117;
 
 // ---- Exceptions -------------------------------------------------------------
 
-// "Op" or "Op:dtype" -> why a declared type has no kernel.
-const std::map<std::string, std::string>& NoKernelExpected() {
-  static const auto* m = new std::map<std::string, std::string>{};
+// Declared types without a kernel, by group of ops; each op has each type.
+struct Missing {
+  std::vector<const char*> ops, types;
+  const char* why;
+};
+const std::vector<Missing>& MissingKernels() {
+  static const auto* m = new std::vector<Missing>{
+      {{"Angle", "ComplexAbs", "Imag", "Real"},
+       {"complex128"},
+       "it comes with Tout = double, which the samples leave at its default"},
+      {{"Complex"}, {"double"}, "it comes with Tout = complex128"},
+      {{"ApproximateEqual", "ClipByValue", "FloorDiv", "ListDiff", "Round",
+        "TruncateDiv", "Unique", "UniqueV2", "UniqueWithCounts",
+        "UniqueWithCountsV2"},
+       {"complex64", "complex128"},
+       "TensorFlow declares complex numbers here and has no kernel for them"},
+      {{"LowerBound", "UpperBound", "TensorScatterMax", "TensorScatterMin"},
+       {"bool", "complex64", "complex128", "string"},
+       "T is declared as any type, and the op needs numbers with an order"},
+      {{"InplaceAdd", "InplaceSub", "MirrorPadGrad", "TensorScatterSub"},
+       {"bool", "string"},
+       "T is declared as any type, and the op needs numbers"},
+      {{"Inv", "Reciprocal"},
+       {"int8", "int16", "int32", "int64"},
+       "the inverse of an integer is no integer"},
+      {{"RealDiv"},
+       {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+        "uint64"},
+       "the real quotient of integers is no integer"},
+      {{"BatchNormWithGlobalNormalization"},
+       {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+        "uint64", "complex64", "complex128"},
+       "normalising needs square roots"},
+      {{"MaxPoolGrad", "MaxPoolGradGrad"},
+       {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+        "uint64"},
+       "nothing sends a gradient through integers"},
+      {{"MaxPoolWithArgmax", "MaxPoolGradWithArgmax"},
+       {"uint32", "uint64"},
+       "TensorFlow has no kernel for them either"}};
   return *m;
 }
 
-// Ops whose gradient cannot be checked by differences -> why.
+// Ops whose gradient cannot be checked by differences, or "Op:input" where one
+// input has none -> why.
 const std::map<std::string, std::string>& NotDifferenced() {
-  static const auto* m = new std::map<std::string, std::string>{};
+  static const auto* m = new std::map<std::string, std::string>{
+      {"Complex", "complex128 out of doubles: see MissingKernels"},
+      {"RandomGamma", "samples are not differentiated through"},
+      {"Betainc:0", "TensorFlow gives none for a"},
+      {"Betainc:1", "TensorFlow gives none for b"},
+      {"Polygamma:0", "defined at whole orders only"},
+      {"Zeta:0", "TensorFlow gives none for x"},
+      {"PadV2:2", "TensorFlow gives none for the padding value"},
+      {"MatrixDiagV2:4", "TensorFlow gives none for the padding value"},
+      {"MatrixDiagV3:4", "TensorFlow gives none for the padding value"},
+      {"MatrixDiagPartV2:2", "TensorFlow gives none for the padding value"},
+      {"MatrixDiagPartV3:2", "TensorFlow gives none for the padding value"},
+  };
   return *m;
 }
 
@@ -158,6 +208,9 @@ Numbers Draw(const SampleInput& s, DType type, std::mt19937* rng) {
     if (IsInteger(type) && s.high - s.low <= 2)
       for (double& v : n.values) v = 1 + std::floor(std::abs(v) * 2.99);
   }
+  // Nor does a fraction become a zero, by which a sample might divide.
+  if (IsInteger(type))
+    for (double& v : n.values) v = v < 0 ? std::floor(v) : std::ceil(v);
   return n;
 }
 
@@ -354,12 +407,15 @@ TEST(Conformance, KernelsGiveWhatSignatureAndShapeFunctionSay) {
     }
   }
   std::set<std::string> unexpected = missing;
-  for (const auto& [name, why] : NoKernelExpected()) {
-    EXPECT_TRUE(missing.count(name))
-        << name << " has a kernel now: it is no exception any more (" << why
-        << ")";
-    unexpected.erase(name);
-  }
+  for (const Missing& m : MissingKernels())
+    for (const char* op : m.ops)
+      for (const char* type : m.types) {
+        const std::string name = absl::StrCat(op, ":", type);
+        EXPECT_TRUE(missing.count(name))
+            << name << " has a kernel now: it is no exception any more ("
+            << m.why << ")";
+        unexpected.erase(name);
+      }
   EXPECT_TRUE(unexpected.empty())
       << "declared types without kernels: " << absl::StrJoin(unexpected, " ");
 }
@@ -556,7 +612,9 @@ void CheckGradient(const Instance& in) {
   std::vector<size_t> which;
   for (size_t i = 0; i < in.inputs.size(); ++i) {
     const Tensor& t = in.inputs[i];
-    const bool data = t.dtype() == DType::kDouble;
+    const bool data =
+        t.dtype() == DType::kDouble &&
+        !NotDifferenced().count(absl::StrCat(in.op->name, ":", i));
     inputs.push_back(InputNode(t, !data));
     if (!data) continue;
     feeds.emplace_back(inputs.back(), t);
