@@ -38,7 +38,7 @@ inline Result<Node*> AddOp(const std::string& op,
 // The outputs of `op`. An error says whether it came while building on inputs
 // of which all is known, or from the kernel. Internal if the shapes inferred,
 // with or without the inputs' values, do not fit those computed.
-inline Result<std::vector<Tensor>> RunOp(const std::string& op,
+inline Result<std::vector<Tensor>> RunRecorded(const std::string& op,
                                          const std::vector<Tensor>& inputs,
                                          const AttrMap& attrs = {}) {
   Graph g;
