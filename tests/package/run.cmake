@@ -12,6 +12,17 @@ endfunction()
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/moved)
+
+# No installed header leans on one that is not.
+set(include ${WORK}/moved/include)
+file(GLOB_RECURSE headers RELATIVE ${include}/sluice-impl
+     ${include}/sluice-impl/*.h)
+list(TRANSFORM headers REPLACE "(.+)" "#include \"\\1\"\n")
+list(JOIN headers "" all_headers)
+file(WRITE ${WORK}/all_headers.cc "${all_headers}")
+run(${CXX} -std=c++20 -fsyntax-only -I${include} -I${include}/sluice-impl
+    ${WORK}/all_headers.cc)
+
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
     -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_CXX_COMPILER=${CXX}
     "-DCMAKE_CXX_FLAGS=${FLAGS}")
