@@ -30,7 +30,8 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s)
     stack.pop_back();
     for (const Output& in : n->inputs()) {
       if (!in)
-        return InvalidArgument("input: expected an edge, got an open back edge; ",
+        return InvalidArgument("input: expected an edge, got an open back edge "
+                               "(CloseMerge closes it); ",
                                n->Describe());
       need_output(in);
     }

@@ -1,0 +1,18 @@
+// All that a new op needs: its declaration, shapes, kernels and gradient.
+//
+//   #include "sluice/op.h"
+//   SLUICE_OP(Backwards).Input("x: float").Output("y: float")...;
+//
+// Declared in a static initialiser, in the library or in a program of yours. An
+// op of yours is built by its name, Build("Backwards", {x}).
+#ifndef SLUICE_OP_H_
+#define SLUICE_OP_H_
+
+#include "exec/kernel.h"          // KernelContext, Cpu, CpuFor, CpuState
+#include "graph/builder.h"        // Build, in gradients
+#include "graph/grad.h"           // GradContext
+#include "graph/op_def.h"         // SLUICE_OP
+#include "graph/shape_context.h"  // ShapeContext, UnchangedShape, ...
+#include "ops/grad_util.h"        // grad::Mul, grad::SumToShape, ...
+
+#endif  // SLUICE_OP_H_
