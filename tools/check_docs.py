@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the documentation speaks of what is there.
 
-In each Markdown file: links point to files that exist; so do paths in
+In each Markdown file, outside fenced blocks: links point to files that exist; so do paths in
 backquotes that begin with a folder of ours and name a file (`src/base/a.h`,
 `src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
 word for word, and one under `<!-- within PATH -->` stands in it, indented or not.
@@ -24,7 +24,12 @@ QUOTED = re.compile(r"<!-- (from|within) (\S+) -->\s*\n```\w*\n(.*?)```",
 def check_page(root, page):
     """Yields (line number, message) for each breach in one page."""
     text = page.read_text(encoding="utf-8")
+    fenced = False
     for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
         for target in LINK.findall(line):
             if "://" not in target and not (page.parent / target).exists():
                 yield number, f"link: expected a file, got {target}"

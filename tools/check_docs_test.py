@@ -25,7 +25,8 @@ class Pages(unittest.TestCase):
     def test_what_exists_passes(self):
         self.assertEqual(self.breaches(
             "[a](examples/a.cc#L1) `examples/a.cc` `examples/*.cc` "
-            "[b](https://example.org/x) `a/b.cc`\n"), [])
+            "[b](https://example.org/x) `a/b.cc`\n"
+            "```cpp\n[](Context& c) {}\n```\n"), [])
 
     def test_what_does_not_exist_is_told(self):
         self.assertEqual(len(self.breaches(
