@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that the documentation speaks of what is there.
 
-In each Markdown file, outside fenced blocks: links point to files that exist; so do paths in
-backquotes that begin with a folder of ours and name a file (`src/base/a.h`,
-`src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
+In each Markdown file, outside fenced blocks: links point to files that exist;
+so do paths in backquotes that begin with a folder of ours and name a file
+(`src/base/a.h`, `src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
 word for word, and one under `<!-- within PATH -->` stands in it, indented or not.
 Prints a line per breach and exits 1 if there is any.
 
