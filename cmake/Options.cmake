@@ -64,5 +64,5 @@ if(SLUICE_SANITIZE)
   # Two of Highway's targets instead of five: the one that every machine has
   # and the one that most have.
   target_compile_definitions(sluice_flags INTERFACE
-    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
+    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3|HWY_AVX3_DL)")
 endif()
