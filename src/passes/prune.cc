@@ -23,8 +23,16 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s)
   auto need_output = [&](const Output& o) {
     if (!fed.count(o)) need(o.node);
   };
+  // What waits for a placeholder waits for its feed: without one it would fail.
+  auto is_feed = [&](Node* n) {
+    return (n->op_name() == "Placeholder" || n->op_name() == "PlaceholderV2") &&
+           fed.count(Output(n)) > 0;
+  };
+  auto need_node = [&](Node* n) {
+    if (!is_feed(n)) need(n);
+  };
   for (const Output& o : s.fetches) need_output(o);
-  for (Node* n : s.targets) need(n);
+  for (Node* n : s.targets) need_node(n);
   while (!stack.empty()) {
     Node* n = stack.back();
     stack.pop_back();
@@ -35,7 +43,7 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s)
                                n->Describe());
       need_output(in);
     }
-    for (Node* c : n->control_inputs()) need(c);
+    for (Node* c : n->control_inputs()) need_node(c);
   }
 
   auto out = std::make_unique<Graph>();
@@ -55,6 +63,7 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s)
     arg.loc = o.node->loc();
     SLUICE_ASSIGN_OR_RETURN(Node * node, out->AddNode(std::move(arg)));
     rewriter.Replace(*o.node, o.index, Output(node));
+    if (is_feed(o.node)) rewriter.ReplaceControl(*o.node, node);
   }
   SLUICE_RETURN_IF_ERROR(rewriter.Run([&](const Node& n) {
     if (needed[static_cast<size_t>(n.id())] == 0) return OkStatus();
