@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the seeds of graphdef_fuzz from the recorded cases and by hand.
+"""Makes the seeds of the fuzzers: from the recorded cases, by hand, by lot.
 
   tests/fuzz/seeds.py
 """
 
 import pathlib
+import random
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -48,6 +49,11 @@ def main():
     for case in SMALL_CASES:
         graph = (HERE.parent / "cases" / case / "graph.pb").read_bytes()
         (out / f"case_{case}").write_bytes(b"B" + graph)
+    out = HERE / "random_graph_fuzz"
+    out.mkdir(exist_ok=True)
+    draw = random.Random(1)
+    for size in (40, 80, 120, 160, 240, 320, 400, 480):
+        (out / f"drawn_{size}").write_bytes(draw.randbytes(size))
 
 
 if __name__ == "__main__":
