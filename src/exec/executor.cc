@@ -14,6 +14,8 @@ namespace {
 // A kernel that took longer than this on average goes to the pool when other
 // nodes are ready: several times what the hand-over costs.
 constexpr uint32_t kOffloadNs = 30'000;
+// After a kernel that took this long a step may be past its deadline.
+constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between looks at the clock.
 constexpr uint32_t kClockTicks = 256;
 
@@ -48,6 +50,8 @@ void Execution::Start(const ExecuteOptions& options) {
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   tokens_.Start();
+  std::lock_guard<std::mutex> lock(mu_);
+  started_ = true;
 }
 
 Status Execution::Run(std::span<const uint32_t> args,
@@ -75,11 +79,14 @@ Status Execution::Run(std::span<const uint32_t> args,
 }
 
 void Execution::Finish() {
-  tokens_.Clear();
+  tokens_.Clear(status_.ok());
+  if (!status_.ok()) locals_.clear();
   for (Tensor& t : results_)
     if (t.valid()) t = Tensor();
   for (uint8_t& d : dead_results_) d = 0;
   step_resources_.Clear();
+  std::lock_guard<std::mutex> lock(mu_);  // Cancel may come at any time.
+  started_ = false;
   mailbox_.clear();
   cancelled_ = OkStatus();
   attention_.store(false, std::memory_order_relaxed);
@@ -89,7 +96,9 @@ void Execution::Cancel(const Status& why) {
   std::shared_ptr<Cancellation> cancellation;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (quiet_) return;  // No step runs, or it has just ended.
+    // A step that has started but does not run yet, or rests between the
+    // stages of a partial run, finds this when it runs.
+    if (!started_) return;
     if (cancelled_.ok()) cancelled_ = why;
     attention_.store(true, std::memory_order_release);
     cancellation = cancellation_;
@@ -195,6 +204,8 @@ Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   Status s = Invoke(r, ctx);
   const auto took = static_cast<uint32_t>(
       std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+  // After a long kernel the driver looks at the clock at once.
+  if (took > kLongNs) ticks_ = kClockTicks - 1;
   std::atomic<uint32_t>& cost = CostOf(*r.node);
   const uint32_t old = cost.load(std::memory_order_relaxed);
   cost.store(old == 0 ? took : old - old / 4 + took / 4,

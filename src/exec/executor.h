@@ -126,6 +126,7 @@ class Execution {
   std::vector<Completion> opened_;   // The driver's: mail being handled.
   bool driving_ = false;             // GUARDED_BY(mu_): some thread drives.
   bool quiet_ = true;                // GUARDED_BY(mu_)
+  bool started_ = false;             // GUARDED_BY(mu_): until Finish.
   Status cancelled_;                 // GUARDED_BY(mu_)
 };
 

@@ -393,10 +393,10 @@ Iteration* Tokens::EndFrame(Frame* f) {
   return parent;
 }
 
-void Tokens::Clear() {
+void Tokens::Clear(bool complete) {
   ready_.clear();
   if (root_ == nullptr) return;
-  if (iterations_alive_ == 1 && root_->held == 0) {
+  if (complete && iterations_alive_ == 1 && root_->held == 0) {
     Frame* root = root_->frame;
     PoolOf(root->plan).iterations.push_back(root_);
     PoolOf(root->plan).frames.push_back(root);
@@ -410,6 +410,7 @@ void Tokens::Clear() {
         for (Tensor& t : it->slots) t = Tensor();
         it->children.assign(it->children.size(), nullptr);
         it->held = 0;
+        it->active = 0;
         pool.iterations.push_back(it.get());
       }
       for (auto& f : pool.all_frames) {

@@ -146,8 +146,9 @@ class Tokens {
   // variable; else null.
   Status Move(Ready r, const Tensor* read);
   // Drops everything, in whatever state the step is; then Start may be called.
-  // Cheap if the step ran to its end.
-  void Clear();
+  // Cheap if the step ran to its end. `complete`: no kernel failed or was
+  // forgotten, so there is nothing in the slots but tokens.
+  void Clear(bool complete = true);
   // Live frames and the nodes in them that wait, and for what; at most `most`
   // nodes. For messages.
   std::string DescribeWaiting(int most) const;

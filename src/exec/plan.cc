@@ -134,6 +134,13 @@ class PlanBuilder {
           return InvalidArgument("NextIteration: expected to be inside a frame, "
                                  "got the root; ", n.Describe());
         break;
+      case OpRole::kRetval:
+        if (f != 0)
+          return InvalidArgument(
+              "fetch: expected an edge outside loops, got '", n.input(0).name(),
+              "' in frame '", frame(f).name, "' (fetch what its Exit gives); ",
+              n.Describe());
+        break;
       default:
         break;
     }

@@ -94,10 +94,28 @@ struct Session::State {
   }
 
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s);
+  Status CheckEdge(const Output& o, const char* what) const;
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s);
   Status MakeKernel(const Node& n, std::shared_ptr<Kernel>* out);
   Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
   void End(Execution* e);
+  Status GraphStatus() {  // Others may be building.
+    std::lock_guard<std::recursive_mutex> lock(graph.mutex());
+    return graph.status();
+  }
+  // A partial run counts as running only while a stage of it runs.
+  Status Resume(Execution* e) {
+    std::lock_guard<std::mutex> lock(running_mu);
+    if (closed)
+      return FailedPrecondition("session: expected an open one, got a closed one");
+    running.insert(e);
+    return OkStatus();
+  }
+  void Rest(Execution* e) {
+    std::lock_guard<std::mutex> lock(running_mu);
+    running.erase(e);
+    if (running.empty()) idle_cv.notify_all();
+  }
   Result<std::vector<Tensor>> RunStep(Compiled& c, std::span<const Tensor> feeds,
                                       const RunOptions& run, RunMetadata* metadata);
 };
@@ -153,8 +171,32 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(StepSignature
   return c;
 }
 
+// Whether a step may feed or fetch this edge.
+Status Session::State::CheckEdge(const Output& o, const char* what) const {
+  if (!o) return InvalidArgument(what, ": expected an output, got none");
+  if (o.graph() != &graph)
+    return InvalidArgument(what, ": expected an output of the session's graph, "
+                           "got '", o.name(), "' of another; ",
+                           o.node->Describe());
+  if (o.index < 0 || o.index >= o.node->num_outputs())
+    return InvalidArgument(what, ": expected one of ", o.node->num_outputs(),
+                           " outputs, got '", o.name(), "'",
+                           o.node->num_outputs() == 0 ? " (a target?)" : "",
+                           "; ", o.node->Describe());
+  return OkStatus();
+}
+
 Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
     const StepSignature& s) {
+  for (const auto* list : {&s.feeds, &s.fetches})
+    for (const Output& o : *list)
+      SLUICE_RETURN_IF_ERROR(CheckEdge(o, list == &s.feeds ? "feeds" : "fetches"));
+  for (const Node* n : s.targets) {
+    if (n == nullptr) return InvalidArgument("targets: expected a node, got none");
+    if (n->graph() != &graph)
+      return InvalidArgument("targets: expected a node of the session's graph, "
+                             "got one of another; ", n->Describe());
+  }
   std::string key;
   auto add = [&key](int64_t v) {
     key.append(reinterpret_cast<const char*>(&v), sizeof(v));
@@ -162,29 +204,15 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   auto add_output = [&](const Output& o) {
     add((int64_t{o.node->id()} << 24) + o.index);
   };
-  for (const Output& o : s.feeds) {
-    if (!o) return InvalidArgument("feeds: expected an output, got none");
-    add_output(o);
-  }
+  for (const Output& o : s.feeds) add_output(o);
   add(-1);
-  for (const Output& o : s.fetches) {
-    if (!o) return InvalidArgument("fetches: expected an output, got none");
-    add_output(o);
-  }
+  for (const Output& o : s.fetches) add_output(o);
   add(-1);
-  for (const Node* n : s.targets) {
-    if (n == nullptr) return InvalidArgument("targets: expected a node, got none");
-    add(n->id());
-  }
+  for (const Node* n : s.targets) add(n->id());
   {
     std::lock_guard<std::mutex> lock(mu);
     if (auto it = plans.find(key); it != plans.end()) return it->second;
   }
-  for (const auto* list : {&s.feeds, &s.fetches})
-    for (const Output& o : *list)
-      if (o.graph() != &graph)
-        return InvalidArgument("expected an output of the session's graph, got '",
-                               o.name(), "' of another; ", o.node->Describe());
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
   std::lock_guard<std::mutex> lock(mu);
   if (auto it = plans.find(key); it != plans.end()) return it->second;
@@ -221,9 +249,7 @@ Status Session::State::Begin(Execution* e, const RunOptions& run,
 
 void Session::State::End(Execution* e) {
   e->Finish();
-  std::lock_guard<std::mutex> lock(running_mu);
-  running.erase(e);
-  if (running.empty()) idle_cv.notify_all();
+  Rest(e);
 }
 
 Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
@@ -285,7 +311,7 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
                                          const std::vector<Node*>& targets,
                                          const RunOptions& options,
                                          RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
   StepSignature s;
   std::vector<Tensor> values;
   for (const auto& [o, t] : feeds) {
@@ -350,7 +376,7 @@ Status Session::Close() {
 Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds,
                                                 const std::vector<Output>& fetches,
                                                 const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
   Callable callable;
   callable.state_ = state_;
   SLUICE_ASSIGN_OR_RETURN(callable.compiled_,
@@ -377,7 +403,7 @@ struct Session::PartialRun::Stage {
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->graph.status());
+  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c,
                           state_->Cached({feeds, fetches, targets}));
   std::unique_ptr<PartialRun> run(new PartialRun);
@@ -393,6 +419,7 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     stage.execution.reset();
     return s;
   }
+  state_->Rest(stage.execution.get());
   return run;
 }
 
@@ -415,7 +442,9 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
     if (i == sig.feeds.size())
       return InvalidArgument("partial run: expected a declared feed, got '",
                              o.name(), "'");
-    if (s.fed[i] != 0)
+    const bool again = std::find(args.begin(), args.end(),
+                                 static_cast<uint32_t>(i)) != args.end();
+    if (s.fed[i] != 0 || again)
       return InvalidArgument("partial run: expected each edge fed once, got '",
                              o.name(), "' again");
     SLUICE_RETURN_IF_ERROR(s.compiled->CheckFeed(i, t));
@@ -425,15 +454,20 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   std::vector<uint32_t> wanted;
   for (const Output& o : fetches) {
     size_t i = 0;
-    while (i < sig.fetches.size() && !(sig.fetches[i] == o && s.fetched[i] == 0)) ++i;
+    auto taken = [&](size_t f) {
+      return s.fetched[f] != 0 ||
+             std::find(wanted.begin(), wanted.end(), f) != wanted.end();
+    };
+    while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
     if (i == sig.fetches.size())
       return InvalidArgument("partial run: expected a declared fetch that has not "
                              "been fetched, got '", o.name(), "'");
-    s.fetched[i] = 1;
     wanted.push_back(static_cast<uint32_t>(i));
   }
+  SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
   s.failed = s.execution->Run(args, values);
+  state_->Rest(s.execution.get());
   SLUICE_RETURN_IF_ERROR(s.failed);
   std::vector<Tensor> out;
   for (uint32_t i : wanted) {
@@ -451,6 +485,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
     }
     out.push_back(s.execution->result(i));
   }
+  for (uint32_t i : wanted) s.fetched[i] = 1;
   return out;
 }
 

@@ -1,0 +1,615 @@
+// Whole steps: what is fed, fetched, cancelled, timed, shared and reported.
+#include "session/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Tensor F(float v) { return Tensor::Scalar<float>(v); }
+Tensor I(int32_t v) { return Tensor::Scalar<int32_t>(v); }
+Tensor B(bool v) { return Tensor::Scalar<bool>(v); }
+
+// Graphs in few words, and steps over them. Op names are TensorFlow's.
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionTest() : use_(graph_) {}
+
+  Output Op(const std::string& op, std::vector<Output> in, AttrMap attrs = {}) {
+    return Build(op, std::move(in), std::move(attrs));
+  }
+  Output Placeholder(const std::string& name, DType t = DType::kFloat,
+                     PartialShape shape = PartialShape::Unknown()) {
+    return Build("Placeholder", {}, {{"dtype", t}, {"shape", shape}}, name);
+  }
+  Output Add(Output a, Output b) { return Op("AddV2", {a, b}); }
+  Output Mul(Output a, Output b) { return Op("Mul", {a, b}); }
+  Output Enter(Output o, const std::string& frame, int parallel = 10,
+               bool constant = false) {
+    return Op("Enter", {o},
+              {{"frame_name", frame},
+               {"is_constant", constant},
+               {"parallel_iterations", parallel}});
+  }
+  Output OpenMerge(Output first) {
+    NodeSpec s;
+    s.op = "Merge";
+    s.name = graph_.UniqueName("Merge");
+    s.inputs = {first, Output()};
+    s.pending_input_types = {first.dtype(), first.dtype()};
+    Result<Node*> n = graph_.AddNode(std::move(s));
+    EXPECT_TRUE(n.ok()) << n.status();
+    return n.ok() ? Output(*n) : Output();
+  }
+  void Close(Output merge, Output next) {
+    Output n = Op("NextIteration", {next});
+    const Status s = graph_.SetBackEdge(merge.node, 1, n);
+    EXPECT_TRUE(s.ok()) << s;
+  }
+  // vars = body(vars) while cond(vars), from the five primitives.
+  template <typename Cond, typename Body>
+  std::vector<Output> While(const std::string& frame, std::vector<Output> init,
+                            Cond cond, Body body, int parallel = 10) {
+    std::vector<Output> merges, inside, done;
+    for (Output o : init)
+      merges.push_back(OpenMerge(Enter(o, frame, parallel)));
+    Output go = Op("LoopCond", {cond(merges)});
+    for (Output m : merges) {
+      Node* sw = Op("Switch", {m, go}).node;
+      inside.push_back(Output(sw, 1));
+      done.push_back(Op("Exit", {Output(sw, 0)}));
+    }
+    const std::vector<Output> next = body(inside);
+    for (size_t i = 0; i < merges.size(); ++i) Close(merges[i], next[i]);
+    return done;
+  }
+  // A constant of the loop in which `inside` lives.
+  Output Loop(Output inside, Tensor t) {
+    ControlDependencies after({inside.node});
+    return Constant(std::move(t));
+  }
+  // for (;;): a step that ends only when it is told to.
+  Output Forever(const std::string& frame = "forever") {
+    Output m = OpenMerge(Enter(Constant(I(0)), frame));
+    Node* sw =
+        Op("Switch",
+           {m, Op("LoopCond", {Op("GreaterEqual", {m, Constant(I(0))})})})
+            .node;
+    Close(m, Mul(Output(sw, 1), Constant(I(1))));
+    return Op("Exit", {Output(sw, 0)});
+  }
+  Output Variable(const std::string& name, DType t, PartialShape shape) {
+    return Build("VariableV2", {}, {{"dtype", t}, {"shape", shape}}, name);
+  }
+
+  Tensor Eval(Output o, const Feeds& feeds = {}) {
+    Result<Tensor> t = session_.Run(feeds, o);
+    EXPECT_TRUE(t.ok()) << t.status();
+    return t.ok() ? *t : Tensor();
+  }
+  std::string Error(Output o, const Feeds& feeds = {}) {
+    const Status s = session_.Run(feeds, o).status();
+    EXPECT_FALSE(s.ok());
+    return s.ToString();
+  }
+  void RunNode(Node* n, const Feeds& feeds = {}) {
+    const Status s = session_.RunTargets({n}, feeds);
+    ASSERT_TRUE(s.ok()) << s;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  Session session_{graph_};
+};
+
+// ---- Feeding and fetching ---------------------------------------------------
+
+TEST_F(SessionTest, AnInnerEdgeMayBeFedAndWhatMadeItDoesNotRun) {
+  Output x = Placeholder("x");
+  Output y = Op("Neg", {x});
+  EXPECT_EQ(Eval(Add(y, y), {{y, F(4)}}).scalar<float>(), 8);
+}
+
+TEST_F(SessionTest, AFedEdgeThatIsFetchedComesBackAsItWasFed) {
+  Output y = Op("Neg", {Constant(F(1))});
+  EXPECT_EQ(Eval(y, {{y, F(9)}}).scalar<float>(), 9);
+}
+
+TEST_F(SessionTest, OneEdgeMayBeFetchedTwice) {
+  Output y = Op("Neg", {Constant(F(1))});
+  auto out = session_.Run({y, y});
+  ASSERT_TRUE(out.ok()) << out.status();
+  ASSERT_EQ(out->size(), 2u);
+  EXPECT_EQ((*out)[0].scalar<float>(), -1);
+  EXPECT_EQ((*out)[1].scalar<float>(), -1);
+}
+
+TEST_F(SessionTest, OneOutputOfANodeMayBeFedWhileTheOthersAreComputed) {
+  Node* split = BuildNode(
+      "Split", {Constant(I(0)), Constant(Tensor::Vector<float>({1, 2, 3, 4}))},
+      {{"num_split", int64_t{2}}});
+  Output sum = Add(Output(split, 0), Output(split, 1));
+  Tensor t = Eval(sum, {{Output(split, 1), Tensor::Vector<float>({10, 20})}});
+  EXPECT_THAT(t.ToVector<float>(), ElementsAre(11, 22));
+}
+
+TEST_F(SessionTest, FeedingOneEdgeTwiceIsAnError) {
+  Output x = Placeholder("x");
+  EXPECT_THAT(Error(Op("Neg", {x}), {{x, F(1)}, {x, F(2)}}),
+              AllOf(HasSubstr("'x:0'"), HasSubstr("twice")));
+}
+
+TEST_F(SessionTest, AnUnfedPlaceholderIsNamedWithTheClientsLine) {
+  Output x = Placeholder("pixels");
+  EXPECT_THAT(Error(Op("Neg", {x})),
+              AllOf(HasSubstr("'pixels'"), HasSubstr("session_test.cc:")));
+}
+
+TEST_F(SessionTest, AFeedOfAnotherTypeOrShapeSaysWhatWasExpected) {
+  Output x = Placeholder("x", DType::kFloat, PartialShape({-1, 3}));
+  Output y = Op("Neg", {x});
+  EXPECT_THAT(
+      Error(y, {{x, I(1)}}),
+      AllOf(HasSubstr("'x:0'"), HasSubstr("float"), HasSubstr("int32")));
+  EXPECT_THAT(Error(y, {{x, Tensor::Of<float>({1, 2}, {1, 2})}}),
+              AllOf(HasSubstr("[?,3]"), HasSubstr("[1,2]")));
+  EXPECT_THAT(Error(y, {{x, F(1)}}), HasSubstr("[?,3]"));
+  EXPECT_THAT(Error(y, {{x, Tensor()}}), HasSubstr("'x:0'"));
+  EXPECT_EQ(Eval(y, {{x, Tensor::Of<float>({0, 3}, {})}}).num_elements(), 0);
+}
+
+TEST_F(SessionTest, ANameThatDoesNotExistGetsTheNearestNames) {
+  Build("Neg", {Constant(F(1))}, {}, "logits");
+  EXPECT_THAT(session_.RunByName({}, {"logit:0"}).status().ToString(),
+              AllOf(HasSubstr("logit:0"), HasSubstr("'logits")));
+  EXPECT_FALSE(session_.RunByName({}, {"logits:1"}).ok());
+  EXPECT_FALSE(session_.RunByName({}, {}, {"logit"}).ok());
+}
+
+TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
+  Output y = Op("Neg", {Constant(F(1))});
+  Node* noop = BuildNode("NoOp", {});
+  EXPECT_THAT(Error(Output(y.node, 1)), HasSubstr("expected one of 1 outputs"));
+  EXPECT_FALSE(session_.Run({}, Output(y.node, -1)).ok());
+  EXPECT_THAT(Error(Output(noop, 0)), HasSubstr("target"));
+  EXPECT_FALSE(session_.Run({}, Output()).ok());
+  EXPECT_FALSE(session_.RunTargets({nullptr}).ok());
+}
+
+TEST_F(SessionTest, AnEdgeOfAnotherGraphIsAnErrorEvenIfItsNumberIsKnownHere) {
+  Output mine = Op("Neg", {Constant(F(1))});
+  Eval(mine);
+  Graph other;
+  WithGraph use(other);
+  Output theirs = Build("Neg", {Constant(F(2))});
+  ASSERT_EQ(theirs.node->id(), mine.node->id());
+  EXPECT_THAT(Error(theirs), HasSubstr("another"));
+  for (int i = 0; i < 100; ++i) theirs = Build("Neg", {theirs});
+  EXPECT_THAT(session_.RunTargets({theirs.node}).ToString(),
+              HasSubstr("another"));
+}
+
+TEST_F(SessionTest, ABranchThatWasNotTakenCannotBeFetched) {
+  Node* sw =
+      Op("Switch", {Constant(F(3)), Placeholder("p", DType::kBool)}).node;
+  Output p = Output(graph_.FindNode("p"));
+  EXPECT_EQ(Eval(Output(sw, 1), {{p, B(true)}}).scalar<float>(), 3);
+  EXPECT_THAT(Error(Output(sw, 1), {{p, B(false)}}), HasSubstr("not taken"));
+}
+
+TEST_F(SessionTest, AnEdgeInsideALoopCannotBeFetched) {
+  Output inside;
+  auto out = While(
+      "loop", {Constant(I(0))},
+      [&](auto v) {
+        return Op("Less", {v[0], Constant(I(3))});
+      },
+      [&](auto v) {
+        inside = Add(v[0], Constant(I(1)));
+        return std::vector<Output>{inside};
+      });
+  EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
+  EXPECT_THAT(Error(inside), AllOf(HasSubstr("loop"), HasSubstr("Exit")));
+  EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
+}
+
+TEST_F(SessionTest, TheGraphMayGrowBetweenSteps) {
+  Output x = Placeholder("x");
+  Output y = Op("Neg", {x});
+  EXPECT_EQ(Eval(y, {{x, F(1)}}).scalar<float>(), -1);
+  for (int i = 0; i < 50; ++i) {
+    y = Op("Neg", {y});
+    EXPECT_EQ(Eval(y, {{x, F(1)}}).scalar<float>(), i % 2 == 0 ? 1 : -1);
+  }
+}
+
+// ---- Errors -----------------------------------------------------------------
+
+TEST_F(SessionTest, DividingAnIntegerByZeroIsAnErrorThatNamesTheNode) {
+  Output x = Placeholder("x", DType::kInt32);
+  const Status s =
+      session_
+          .Run({{x, I(0)}}, Build("FloorDiv", {Constant(I(1)), x}, {}, "ratio"))
+          .status();
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(s.ToString(), AllOf(HasSubstr("'ratio'"), HasSubstr("zero")));
+}
+
+TEST_F(SessionTest,
+       AfterAnErrorInANestedLoopTheSameStepRunsAgainAndNothingStays) {
+  Output bad_at = Placeholder("bad_at", DType::kInt32);
+  Output one = Op(
+      "Fill", {Constant(Tensor::Vector<int32_t>({1024})), Placeholder("one")});
+  // The inner loop of outer iteration i divides by bad_at - i.
+  auto out = While(
+      "outer", {Constant(I(0)), one},
+      [&](auto v) {
+        return Op("Less", {v[0], Constant(I(20))});
+      },
+      [&](auto v) {
+        Output bad = Enter(bad_at, "outer", 10, true);
+        auto in = While(
+            "inner", {Loop(v[0], I(0)), v[1], Op("Sub", {bad, v[0]})},
+            [&](auto w) {
+              return Op("Less", {w[0], Constant(I(10))});
+            },
+            [&](auto w) {
+              Output step = Op("FloorDiv", {w[2], w[2]});
+              return std::vector<Output>{
+                  Add(w[0], step),
+                  Add(w[1], Op("Cast", {step}, {{"DstT", DType::kFloat}})),
+                  w[2]};
+            });
+        return std::vector<Output>{Add(v[0], Constant(I(1))), in[1]};
+      });
+  const Output p = Output(graph_.FindNode("one"));
+  const int64_t before = Allocator::Cpu()->stats().live_bytes;
+  for (int round = 0; round < 5; ++round) {
+    const Status s =
+        session_.Run({{bad_at, I(5 + round)}, {p, F(1)}}, out[1]).status();
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(s.ToString(),
+                AllOf(HasSubstr("FloorDiv"), HasSubstr("frame 'inner'")));
+    EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
+    EXPECT_EQ(
+        Eval(out[1], {{bad_at, I(-1)}, {p, F(1)}}).ToVector<float>()[1023],
+        201);
+    EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
+  }
+}
+
+TEST_F(SessionTest, AKernelThatFailsLeavesNoMemoryBehind) {
+  Output x = Placeholder("x", DType::kInt32);
+  Output big = Op("Fill", {Constant(Tensor::Vector<int32_t>({5000})), x});
+  Output y = Op("FloorDiv", {big, x});
+  const int64_t before = Allocator::Cpu()->stats().live_bytes;
+  EXPECT_FALSE(session_.Run({{x, I(0)}}, y).ok());
+  EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
+}
+
+TEST_F(SessionTest, AnUninitialisedVariableIsNamed) {
+  Output v = Variable("weights", DType::kFloat, PartialShape({2}));
+  EXPECT_THAT(Error(Op("Identity", {v})), HasSubstr("weights"));
+}
+
+TEST_F(SessionTest, WhatABuilderCouldNotBuildIsReportedByTheNextStep) {
+  Output y = Op("MatMul", {Constant(F(1)), Constant(F(2))});
+  EXPECT_FALSE(y);
+  EXPECT_THAT(Error(Constant(F(1))), HasSubstr("MatMul"));
+}
+
+// ---- Ends of steps ----------------------------------------------------------
+
+TEST_F(SessionTest, AnEndlessLoopEndsAtItsDeadlineAndTheSessionGoesOn) {
+  Output never = Forever();
+  Output y = Constant(F(1));
+  for (int round = 0; round < 3; ++round) {
+    RunOptions o;
+    o.timeout_ms = 20;
+    const Status s = session_.Run({}, {never}, {}, o).status();
+    EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+    EXPECT_THAT(s.ToString(), HasSubstr("forever"));
+    EXPECT_EQ(Eval(y).scalar<float>(), 1);
+  }
+}
+
+TEST_F(SessionTest, AStepThatEndsInTimeKeepsItsResult) {
+  RunOptions o;
+  o.timeout_ms = 600'000;
+  auto out = session_.Run({}, {Op("Neg", {Constant(F(1))})}, {}, o);
+  ASSERT_TRUE(out.ok()) << out.status();
+}
+
+TEST_F(SessionTest, ABlockedMutexEndsAtTheDeadlineAndTheMutexStaysUsable) {
+  Output mutex = Op("MutexV2", {});
+  Output first = Build("MutexLock", {mutex}, {}, "first");
+  Output second;
+  {
+    ControlDependencies after({first.node});
+    second = Build("MutexLock", {mutex}, {}, "second");
+  }
+  // `first` is consumed only after `second`: a deadlock.
+  Node* consume;
+  {
+    ControlDependencies after({second.node});
+    consume = BuildNode("ConsumeMutexLock", {first});
+  }
+  RunOptions o;
+  o.timeout_ms = 20;
+  for (int round = 0; round < 3; ++round) {
+    const Status s = session_.Run({}, {}, {consume}, o).status();
+    EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+  }
+  RunNode(BuildNode("ConsumeMutexLock", {Op("MutexLock", {mutex})}));
+}
+
+TEST_F(SessionTest, CloseEndsWhatRunsAndRefusesWhatComes) {
+  Output never = Forever();
+  Output mutex = Op("MutexV2", {});
+  Output held = Op("MutexLock", {mutex});
+  Output blocked;
+  {
+    ControlDependencies after({held.node});
+    blocked = Op("MutexLock", {mutex});
+  }
+  Node* consume;
+  {
+    ControlDependencies after({blocked.node});
+    consume = BuildNode("ConsumeMutexLock", {held});
+  }
+  auto callable = session_.MakeCallable({}, {Constant(F(1))});
+  ASSERT_TRUE(callable.ok());
+  std::atomic<int> cancelled{0}, started{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      ++started;
+      const Status s = i % 2 == 0 ? session_.Run({}, never).status()
+                                  : session_.RunTargets({consume});
+      // A step that comes after Close is refused.
+      if (s.code() == StatusCode::kCancelled ||
+          s.code() == StatusCode::kFailedPrecondition)
+        ++cancelled;
+    });
+  while (started < 4) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(session_.Close().ok());
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(cancelled, 4);
+  EXPECT_EQ(session_.Run(Constant(F(1))).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(callable->Run().status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SessionTest, CloseAtAnyMomentOfAStepEndsIt) {
+  Output never = Forever();
+  for (int round = 0; round < 40; ++round) {
+    Session s(graph_);
+    auto run = s.MakeCallable({}, {never});
+    ASSERT_TRUE(run.ok()) << run.status();
+    std::thread t([&] { EXPECT_FALSE(run->Run().ok()); });
+    for (std::atomic<int> i{0}; i < round * 3000; ++i) {
+    }
+    EXPECT_TRUE(s.Close().ok());
+    t.join();
+  }
+}
+
+// ---- Sharing ----------------------------------------------------------------
+
+TEST_F(SessionTest,
+       AdditionsOfManyThreadsAreAllCountedAndNoReaderSeesHalfAnUpdate) {
+  constexpr int kThreads = 8, kSteps = 200, kSize = 4096;
+  for (bool reference : {true, false}) {
+    SCOPED_TRACE(reference);
+    const PartialShape shape({kSize});
+    Output v = reference ? Variable("v", DType::kInt32, shape)
+                         : Op("VarHandleOp", {},
+                              {{"dtype", DType::kInt32}, {"shape", shape}});
+    Output zeros = Op(
+        "Fill", {Constant(Tensor::Vector<int32_t>({kSize})), Constant(I(0))});
+    Output ones = Op("OnesLike", {zeros});
+    Node* add;
+    Output read;
+    if (reference) {
+      RunNode(BuildNode("Assign", {v, zeros}));
+      add = BuildNode("AssignAdd", {v, ones}, {{"use_locking", true}});
+      read = Op("Identity", {v});
+    } else {
+      RunNode(BuildNode("AssignVariableOp", {v, zeros}));
+      add = BuildNode("AssignAddVariableOp", {v, ones});
+      read = Op("ReadVariableOp", {v}, {{"dtype", DType::kInt32}});
+    }
+    std::atomic<int> torn{0}, failed{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kSteps; ++i) {
+          if (!session_.RunTargets({add}).ok()) ++failed;
+          if ((i + t) % 4 != 0) continue;
+          Result<Tensor> now = session_.Run(read);
+          if (!now.ok()) {
+            ++failed;
+            continue;
+          }
+          const int32_t* p = now->data<int32_t>();
+          for (int k = 1; k < kSize; ++k)
+            if (p[k] != p[0]) {
+              ++torn;
+              break;
+            }
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(failed, 0);
+    EXPECT_EQ(torn, 0);
+    EXPECT_EQ(Eval(read).ToVector<int32_t>()[kSize - 1], kThreads * kSteps);
+  }
+}
+
+TEST_F(SessionTest, ACallableServesSeveralThreads) {
+  Output x = Placeholder("x");
+  Output y = x;
+  for (int i = 0; i < 10; ++i) y = Add(y, x);
+  auto callable = session_.MakeCallable({x}, {y});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t)
+    threads.emplace_back([&, t, callable = *callable] {
+      for (int i = 0; i < 300; ++i) {
+        const float v = static_cast<float>(t * 1000 + i);
+        auto out = callable.Run({F(v)});
+        if (!out.ok() || (*out)[0].scalar<float>() != 11 * v) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_FALSE(callable->Run({}).ok());
+  EXPECT_FALSE(callable->Run({F(1), F(2)}).ok());
+}
+
+TEST_F(SessionTest, LongKernelsBesideEachOtherGiveWhatTheyGiveAlone) {
+  std::mt19937 random(7);
+  std::vector<float> v(96 * 96);
+  for (float& f : v) f = static_cast<float>(random() % 5);
+  Output x = Placeholder("x");
+  const Tensor value = *Tensor::Vector<float>(v).Reshaped(Shape({96, 96}));
+  std::vector<Output> products;
+  for (int i = 0; i < 8; ++i)
+    products.push_back(Op("MatMul", {Mul(x, Constant(F(float(i + 1)))), x}));
+  Output sum = Op("AddN", products);
+  SessionOptions alone;
+  alone.inter_op_threads = 0;
+  alone.intra_op_threads = 1;
+  Session plain(graph_, alone);
+  const Tensor want = *plain.Run({{x, value}}, sum);
+  SessionOptions together;
+  together.inter_op_threads = 4;
+  Session pooled(graph_, together);
+  for (int i = 0; i < 20; ++i) {
+    Result<Tensor> got = pooled.Run({{x, value}}, sum);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->ToVector<float>(), want.ToVector<float>());
+  }
+}
+
+TEST_F(SessionTest, AControlEdgeAfterAnAssignmentOrdersTheReadOfAReference) {
+  Output v = Variable("v", DType::kFloat, PartialShape({}));
+  RunNode(BuildNode("Assign", {v, Constant(F(1))}));
+  Node* set = BuildNode("Assign", {v, Constant(F(5))});
+  Output after;
+  {
+    ControlDependencies wait({set});
+    after = Add(Op("Identity", {v}), Constant(F(0)));
+  }
+  EXPECT_EQ(Eval(after).scalar<float>(), 5);
+  // What was read before stays what it was, but for those who wait themselves.
+  Output before = Op("Identity", {v});
+  Output snapshot = Op("Neg", {before});
+  Node* later;
+  {
+    ControlDependencies wait({before.node});
+    later = BuildNode("Assign", {v, Constant(F(7))});
+  }
+  Output now;
+  {
+    ControlDependencies wait({later});
+    now = Op("Neg", {before});
+  }
+  auto out = session_.Run({snapshot, now});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<float>(), -5);
+  EXPECT_EQ((*out)[1].scalar<float>(), -7);
+}
+
+TEST_F(SessionTest, ARandomStreamGoesOnFromPlanToPlan) {
+  Output r = Op(
+      "RandomUniform", {Constant(Tensor::Vector<int32_t>({4}))},
+      {{"dtype", DType::kFloat}, {"seed", int64_t{1}}, {"seed2", int64_t{2}}});
+  Output through = Op("Identity", {r});
+  const auto a = Eval(r).ToVector<float>();
+  const auto b = Eval(Add(through, Constant(F(0)))).ToVector<float>();
+  const auto c = Eval(r).ToVector<float>();
+  EXPECT_NE(a, b);
+  EXPECT_NE(b, c);
+  Session again(graph_);
+  EXPECT_EQ(again.Run(r)->ToVector<float>(), a);
+  EXPECT_EQ(again.Run(r)->ToVector<float>(), b);
+}
+
+// ---- Partial runs -----------------------------------------------------------
+
+TEST_F(SessionTest, APartialRunIsFedAndFetchedInStages) {
+  Output x = Placeholder("x"), y = Placeholder("y");
+  Output a = Op("Neg", {x}), b = Add(a, y);
+  auto run = session_.StartPartialRun({x, y}, {a, b});
+  ASSERT_TRUE(run.ok()) << run.status();
+  auto first = (*run)->Run({{x, F(2)}}, {a});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ((*first)[0].scalar<float>(), -2);
+  EXPECT_THAT((*run)->Run({}, {b}).status().ToString(), HasSubstr("'y:0'"));
+  EXPECT_FALSE((*run)->Run({{x, F(3)}}, {}).ok());
+  EXPECT_FALSE((*run)->Run({{y, F(3)}, {y, F(4)}}, {}).ok());
+  EXPECT_FALSE((*run)->Run({{y, I(3)}}, {}).ok());
+  EXPECT_FALSE((*run)->Run({}, {a}).ok());
+  auto second = (*run)->Run({{y, F(10)}}, {b});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*second)[0].scalar<float>(), 8);
+}
+
+TEST_F(SessionTest, APartialRunMayOutliveItsSession) {
+  Output x = Placeholder("x");
+  Output y = Op("Neg", {x});
+  std::unique_ptr<Session::PartialRun> run;
+  {
+    Session s(graph_);
+    auto started = s.StartPartialRun({x}, {y});
+    ASSERT_TRUE(started.ok());
+    run = *std::move(started);
+  }
+  EXPECT_EQ(run->Run({{x, F(1)}}, {y}).status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
+// ---- What a step tells ------------------------------------------------------
+
+TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
+  Output x = Placeholder("x");
+  Output y =
+      Build("Neg", {Build("Exp", {x}, {}, "scope/\"odd\"")}, {}, "minus");
+  if (!y) {  // Names may not hold quotes.
+    graph_.ClearError();
+    y = Build("Neg", {Build("Exp", {x}, {}, "power")}, {}, "minus");
+  }
+  RunOptions o;
+  o.trace = true;
+  RunMetadata m;
+  const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
+  auto out = session_.Run({{x, v}}, {y}, {}, o, &m);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_GE(m.wall_ns, 0);
+  EXPECT_GE(m.peak_bytes, 4000);
+  std::vector<std::string> ops;
+  for (const TraceEvent& e : m.events) {
+    ops.push_back(e.op);
+    EXPECT_LE(e.start_ns, e.end_ns);
+  }
+  EXPECT_THAT(ops, ElementsAre("Exp", "Neg"));
+  const auto json = nlohmann::json::parse(m.ChromeTrace(), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_THAT(m.ChromeTrace(), HasSubstr("minus"));
+}
+
+}  // namespace
+}  // namespace sluice
