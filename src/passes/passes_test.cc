@@ -1,0 +1,168 @@
+// Passes leave what a graph computes as it is.
+#include "passes/passes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "exec/kernel.h"
+#include "graph/builder.h"
+
+namespace sluice {
+namespace {
+
+class PassesTest : public ::testing::Test {
+ protected:
+  PassesTest() : use_(graph_) {}
+
+  static Output Op(const std::string& op, std::vector<Output> in,
+                   AttrMap attrs = {}) {
+    return Build(op, std::move(in), std::move(attrs));
+  }
+  static Output F(float v) { return Constant(Tensor::Scalar<float>(v)); }
+  Output Placeholder(DType t = DType::kFloat) {
+    return Op("Placeholder", {}, {{"dtype", t}, {"shape", PartialShape({2})}});
+  }
+  std::unique_ptr<Graph> Pruned(StepSignature s) {
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    auto g = Prune(graph_, s);
+    EXPECT_TRUE(g.ok()) << g.status();
+    return g.ok() ? *std::move(g) : std::make_unique<Graph>();
+  }
+  static std::unique_ptr<Graph> Folded(const Graph& g) {
+    auto out = FoldConstants(g, [](const Node& n, std::vector<Tensor> in) {
+      return RunKernel(n, std::move(in));
+    });
+    EXPECT_TRUE(out.ok()) << out.status();
+    return *std::move(out);
+  }
+  static std::unique_ptr<Graph> Merged(const Graph& g) {
+    auto out = MergeCommonSubexpressions(g);
+    EXPECT_TRUE(out.ok()) << out.status();
+    return *std::move(out);
+  }
+  static int Count(const Graph& g, const std::string& op) {
+    int n = 0;
+    for (const auto& node : g.nodes()) n += node->op_name() == op;
+    return n;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+};
+
+TEST_F(PassesTest, PruningKeepsWhatFetchesAndTargetsNeedAndControlEdges) {
+  Output x = Placeholder();
+  Output y = Op("Neg", {x});
+  Op("Exp", {y});
+  Node* noop = BuildNode("NoOp", {});
+  Output z;
+  {
+    ControlDependencies after({noop});
+    z = Op("Abs", {y});
+  }
+  auto g = Pruned({{y}, {z}, {}});
+  EXPECT_EQ(Count(*g, "Exp"), 0);
+  EXPECT_EQ(Count(*g, "Neg"), 0);
+  EXPECT_EQ(Count(*g, "NoOp"), 1);
+  EXPECT_EQ(Count(*g, "_Arg"), 1);
+  EXPECT_EQ(Count(*g, "_Retval"), 1);
+}
+
+TEST_F(PassesTest, ConstantArithmeticIsFoldedButNotRandomNumbersOrErrors) {
+  Output sum = Op("AddV2", {F(1), Op("Mul", {F(2), F(3)})});
+  Output shape = Constant(Tensor::Vector<int32_t>({2}));
+  Output random = Op("RandomUniform", {shape}, {{"dtype", DType::kFloat}});
+  Output bad = Op("FloorDiv", {Constant(Tensor::Scalar<int32_t>(1)),
+                               Constant(Tensor::Scalar<int32_t>(0))});
+  auto g = Folded(*Pruned({{}, {sum, random, bad}, {}}));
+  EXPECT_EQ(Count(*g, "AddV2"), 0);
+  EXPECT_EQ(Count(*g, "Mul"), 0);
+  EXPECT_EQ(Count(*g, "RandomUniform"), 1);
+  EXPECT_EQ(Count(*g, "FloorDiv"), 1);
+}
+
+TEST_F(PassesTest, NothingThatMayBeDeadOrIsOrderedIsFolded) {
+  Output p = Op("Placeholder", {}, {{"dtype", DType::kBool}});
+  Node* sw = Op("Switch", {Placeholder(), p}).node;
+  Output shape = Op("Shape", {Op("Neg", {Output(sw, 1)})});
+  Output ordered;
+  {
+    ControlDependencies after({sw});
+    ordered = Op("AddV2", {F(1), F(2)});
+  }
+  Output known = Op("Shape", {Op("Neg", {Placeholder()})});
+  auto g = Folded(*Pruned({{}, {shape, ordered, known}, {}}));
+  EXPECT_EQ(Count(*g, "Shape"), 1);
+  EXPECT_EQ(Count(*g, "AddV2"), 1);
+}
+
+TEST_F(PassesTest,
+       EqualNodesBecomeOneButNotRandomOnesReferencesOrOtherControl) {
+  Output x = Placeholder(), y = Placeholder();
+  Output a = Op("AddV2", {x, y}), b = Op("AddV2", {y, x});
+  Output c = Op("Sub", {x, y}), d = Op("Sub", {y, x});
+  Output shape = Constant(Tensor::Vector<int32_t>({2}));
+  AttrMap seeds = {{"dtype", DType::kFloat}, {"seed", int64_t{1}}};
+  Output r = Op("RandomUniform", {shape}, seeds);
+  Output s = Op("RandomUniform", {shape}, seeds);
+  Output v = Op("VariableV2", {},
+                {{"dtype", DType::kFloat}, {"shape", PartialShape({2})}});
+  Output v1 = Op("Identity", {v}), v2 = Op("Identity", {v});
+  Output e;
+  {
+    ControlDependencies after({r.node});
+    e = Op("AddV2", {x, y});
+  }
+  auto g = Merged(*Pruned({{x, y}, {a, b, c, d, r, s, v1, v2, e}, {}}));
+  EXPECT_EQ(Count(*g, "AddV2"), 2);  // One waits for a random number.
+  EXPECT_EQ(Count(*g, "Sub"), 2);
+  EXPECT_EQ(Count(*g, "RandomUniform"), 2);
+  EXPECT_EQ(Count(*g, "Identity"), 2);
+}
+
+TEST_F(PassesTest, ConstantsThatDifferInOneBitStayApart) {
+  Output a = F(0.f), b = F(-0.f), c = F(0.f);
+  Output one = Op("Pack", {a, b, c});
+  auto g = Merged(*Pruned({{}, {one}, {}}));
+  EXPECT_EQ(Count(*g, "Const"), 2);
+}
+
+TEST_F(PassesTest, RandomGraphsKeepTheirValues) {
+  const uint32_t kSeed = 20;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 random(kSeed);
+  std::vector<Output> pool;
+  for (int i = 0; i < 5; ++i) pool.push_back(F(static_cast<float>(i) - 2));
+  const char* kOps[] = {"AddV2", "Sub", "Mul", "Maximum", "Minimum"};
+  for (int i = 0; i < 300; ++i) {
+    Output a = pool[random() % pool.size()], b = pool[random() % pool.size()];
+    Output n = Op("Tanh", {Op(kOps[random() % 5], {a, b})});
+    pool.push_back(n);
+  }
+  auto plain = Pruned({{}, pool, {}});
+  auto folded = Folded(*Merged(*plain));
+  EXPECT_EQ(Count(*folded, "Tanh"), 0);
+  auto value = [](const Graph& g, int i) {
+    // A plain interpreter, node by node.
+    std::map<const Node*, Tensor> at;
+    const std::vector<Node*> order = *TopologicalOrder(g);
+    for (Node* n : order) {
+      std::vector<Tensor> in;
+      for (const Output& o : n->inputs()) in.push_back(at[o.node]);
+      if (n->op_name() == "_Retval") {
+        if (n->IntAttr("index") == i) return in[0].scalar<float>();
+        continue;
+      }
+      at[n] = (*RunKernel(*n, in))[0];
+    }
+    return -1e9f;
+  };
+  for (int i = 5; i < 305; i += 13)
+    EXPECT_EQ(value(*plain, i), value(*folded, i)) << i;
+}
+
+}  // namespace
+}  // namespace sluice
