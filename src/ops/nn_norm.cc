@@ -1,4 +1,5 @@
 // Normalisation over batches (FusedBatchNorm and its kin).
+#include <deque>
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -338,7 +339,9 @@ constexpr Version kV3 = {
 
 // Specs are kept as pointers until the registry reads them.
 const char* Keep(std::string s) {
-  return (new std::string(std::move(s)))->c_str();
+  static auto* const kept = new std::deque<std::string>;
+  kept->push_back(std::move(s));
+  return kept->back().c_str();
 }
 
 OpDefBuilder ForwardOp(const Version& v) {
