@@ -1,7 +1,7 @@
 // Normalisation over batches (FusedBatchNorm and its kin).
-#include <deque>
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
