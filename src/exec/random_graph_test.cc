@@ -37,12 +37,14 @@ TEST(RandomGraph, ProgramsHaveLoopsBranchesAndDeadValues) {
       loops += n->op_name() == "LoopCond";
       merges += n->op_name() == "Merge";
     }
-    ReferenceInterpreter reference(g.feeds);
-    for (const Output& o : g.fetches) dead += !reference.Value(o);
-    for (const CounterAdd& a : g.adds) {
-      nested += a.loops.size() > 1;
-      counted += reference.Total(a.node, a.loops) != 0;
-    }
+    OnDeepStack([&] {
+      ReferenceInterpreter reference(g.feeds);
+      for (const Output& o : g.fetches) dead += !reference.Value(o);
+      for (const CounterAdd& a : g.adds) {
+        nested += a.loops.size() > 1;
+        counted += reference.Total(a.node, a.loops) != 0;
+      }
+    });
   }
   EXPECT_GT(loops, 300);
   EXPECT_GT(merges, 1000);

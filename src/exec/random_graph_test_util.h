@@ -3,7 +3,10 @@
 #ifndef SLUICE_EXEC_RANDOM_GRAPH_TEST_UTIL_H_
 #define SLUICE_EXEC_RANDOM_GRAPH_TEST_UTIL_H_
 
+#include <pthread.h>
+
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +27,26 @@ inline bool SameNumbers(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+// Calls fn on a thread with room for the interpreter's recursion, whose frames
+// are large where nothing is optimised and a sanitizer guards them.
+inline void OnDeepStack(std::function<void()> fn) {
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, size_t{1} << 29);
+  pthread_t thread;
+  auto run = [](void* f) -> void* {
+    (*static_cast<std::function<void()>*>(f))();
+    return nullptr;
+  };
+  if (pthread_create(&thread, &attr, run, &fn) == 0)
+    pthread_join(thread, nullptr);
+  else
+    fn();
+  pthread_attr_destroy(&attr);
+}
+
 // What differs, or "".
-inline std::string Difference(const RandomGraph& g, Session& session) {
+inline std::string DifferenceHere(const RandomGraph& g, Session& session) {
   ReferenceInterpreter reference(g.feeds);
   std::vector<Output> live, dead;
   std::vector<Tensor> want;
@@ -64,6 +85,12 @@ inline std::string Difference(const RandomGraph& g, Session& session) {
              (none.ok() ? none->ToString() : none.status().ToString());
   }
   return "";
+}
+
+inline std::string Difference(const RandomGraph& g, Session& session) {
+  std::string out;
+  OnDeepStack([&] { out = DifferenceHere(g, session); });
+  return out;
 }
 
 // What differs in some kind of session, or "".
