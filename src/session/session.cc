@@ -89,7 +89,8 @@ struct Session::State {
         options(o),
         resources(o.resources ? o.resources : std::make_shared<ResourceManager>()),
         intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads : Cores()) {
-    const int threads = o.inter_op_threads < 0 ? Cores() - 1 : o.inter_op_threads;
+    const int threads = o.inter_op_threads < 0 ? Cores() / intra_op_threads - 1
+                                               : o.inter_op_threads;
     if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
   }
 
