@@ -5,8 +5,9 @@
 //   - The caller's thread starts as the driver. It takes ready nodes, newest
 //     first, and runs their kernels itself, so a small step never changes
 //     threads.
-//   - A kernel that takes long while other nodes are ready goes to the pool; an
-//     async kernel runs wherever it likes. Both post a completion to the
+//   - A kernel that takes long while other nodes are ready goes to the pool, if
+//     there is one (by default there is none: a long kernel fills the cores
+//     itself); an async kernel runs wherever it likes. Both post a completion to the
 //     mailbox when they are done. If nobody drives at that moment, the thread
 //     that posts becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
