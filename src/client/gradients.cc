@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -54,6 +55,7 @@ class Backprop {
     FindBetween(nodes);
     FindStops(nodes);
     const NameScope scope(options_.name);
+    const GradientScope call(scope.prefix());
     SLUICE_RETURN_IF_ERROR(Seed());
     while (!ready_.empty()) {
       Node* node = ready_.front();

@@ -1,0 +1,137 @@
+// The state behind a TensorArray handle.
+#ifndef SLUICE_OPS_TENSOR_ARRAY_H_
+#define SLUICE_OPS_TENSOR_ARRAY_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/resources.h"
+#include "kernels/simd/binary.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+// What a TensorArrayV3 node declares. Made once per node, shared by the arrays
+// of all its runs.
+struct TensorArrayOptions {
+  std::string name;  // For messages.
+  DType dtype = DType::kInvalid;
+  PartialShape element_shape;
+  bool dynamic_size = false;
+  bool clear_after_read = true;
+  bool identical_element_shapes = false;
+};
+
+// An array of tensors, each written once and then read, and the gradient arrays
+// that belong to it. Every run of a TensorArrayV3 makes a new one. Its owners
+// are the tokens of its handle (and, for a gradient array, the array that it is
+// the gradient of): no table names it, so that it dies with the last token of
+// its step, however the step ends. Any thread may call any method; each takes
+// the array's one lock once. Tensors move in and, where they are cleared by the
+// read, out; nothing is copied but what is joined.
+//
+// A gradient array sums what is written to one index, has zeros where nothing
+// was, and has the size that its forward array had when it was made; from then
+// on that one does not grow.
+class TensorArray final : public Resource {
+ public:
+  // REQUIRES: CheckSize(size).
+  TensorArray(std::shared_ptr<const TensorArrayOptions> options, int64_t size,
+              bool is_gradient = false);
+  // InvalidArgument or ResourceExhausted if no array can be as long.
+  static Status CheckSize(int64_t size);
+
+  std::string TypeName() const override { return "TensorArray"; }
+  const std::string& name() const { return options_->name; }
+  DType dtype() const { return options_->dtype; }
+  // InvalidArgument unless the elements have type t.
+  Status CheckType(DType t) const {
+    return t == options_->dtype ? OkStatus() : WrongType(t);
+  }
+
+  Status Write(int64_t index, Tensor value);
+  Status Read(int64_t index, Tensor* value);
+  // The elements at `indices`, all of one shape that fits `element_shape`,
+  // along a new first dimension.
+  Status Gather(std::span<const int32_t> indices,
+                const PartialShape& element_shape, Allocator* allocator,
+                Tensor* out);
+  // Row i of `value` becomes element indices[i].
+  Status Scatter(std::span<const int32_t> indices, const Tensor& value);
+  // All elements joined along their first dimension, and how long each is.
+  Status Concat(const PartialShape& element_shape_except0, Allocator* allocator,
+                Tensor* out, Tensor* lengths);
+  // The first lengths[0] rows of `value` become element 0, and so on.
+  Status Split(const Tensor& value, std::span<const int64_t> lengths);
+  Status Size(int32_t* size);
+  // Forgets all elements; InvalidArgument from then on.
+  Status Close();
+
+  // A handle to the gradient array of `source` (a call of Gradients), made at
+  // the first request, with `prepend` before the shapes of its elements.
+  Status Gradient(const std::string& source, const Shape* prepend,
+                  Tensor* handle);
+
+ private:
+  enum State : uint8_t {
+    kWritten = 1,
+    kRead = 2,
+    kCleared = 4,
+    kShapeOnly = 8,  // Written, and stands for zeros of its shape.
+  };
+
+  // Below, REQUIRES: mu_ held.
+  Status CheckOpen() const { return closed_ ? Closed() : OkStatus(); }
+  Status Put(int64_t index, Tensor value);
+  Status Sum(size_t i, Tensor value);
+  Status Take(int64_t index, Tensor* value);
+  Status MakeZeros(size_t i);
+  Status FitElementShape(int64_t index, const Shape& shape);
+  Status Narrow(const PartialShape& shape);
+  Status GrowTo(int64_t size);
+  void Resize(size_t size);
+  void SetShape(size_t i, const Shape& shape);
+  const Shape& ShapeOf(size_t i) const {
+    return shapes_.empty() ? common_shape_ : shapes_[i];
+  }
+  Status CopyShapes(const TensorArray& forward, const Shape* prepend);
+  Status JoinTaken(std::span<const int32_t> indices, const Shape& element,
+                   const Tensor& first, Tensor* out);
+
+  // Errors, away from the paths that run often.
+  Status WrongType(DType t) const;
+  Status Closed() const;
+  template <typename... Args>
+  Status Error(const Args&... args) const;
+
+  const std::shared_ptr<const TensorArrayOptions> options_;
+  const bool is_gradient_;
+  // GUARDED_BY(mu_), all of them.
+  std::mutex mu_;
+  bool closed_ = false;
+  bool dynamic_size_;
+  bool clear_after_read_;
+  bool summed_ = false;         // Some element was written twice.
+  PartialShape element_shape_;  // What is asked of the elements' shapes.
+  bool exact_ = false;          // It is fully known:
+  Shape exact_shape_;
+  std::vector<Tensor> values_;
+  std::vector<uint8_t> states_;  // Of State, as long as values_.
+  // Shapes of what was written, also after it was read: one for all as long as
+  // they are the same, else shapes_ as long as values_.
+  bool has_common_shape_ = false;
+  Shape common_shape_;
+  std::vector<Shape> shapes_;
+  std::vector<std::pair<std::string, Tensor>> gradients_;  // Source, handle.
+  simd::BinaryKernel add_;  // Looked up when first needed.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_TENSOR_ARRAY_H_

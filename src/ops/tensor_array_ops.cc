@@ -1,0 +1,541 @@
+// TensorArrays: the ops on them, their shapes and gradients. What they do is in
+// ops/tensor_array.h.
+#include <typeinfo>
+
+#include "exec/kernel.h"
+#include "graph/builder.h"
+#include "graph/grad.h"
+#include "graph/gradient_scope.h"
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "graph/tensor_array_info.h"
+#include "ops/array_util.h"
+#include "ops/tensor_array.h"
+
+namespace sluice {
+namespace {
+
+// ---- Inputs -----------------------------------------------------------------
+
+Status NotAnArray(const KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
+  return InvalidArgument("handle: expected a TensorArray, got ",
+                         h->resource ? h->resource->TypeName() : "nothing",
+                         " '", h->name, "'");
+}
+
+// The array behind input 0, which lives as long as the token. Runs with every
+// read and write: no cast across a class tree, no count of owners.
+TensorArray* ArrayOrNull(const KernelContext& ctx) {
+  const Tensor& t = ctx.input(0);
+  if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
+    return nullptr;
+  Resource* r = t.data<ResourceHandle>()->resource.get();
+  if (r == nullptr || typeid(*r) != typeid(TensorArray)) [[unlikely]]
+    return nullptr;
+  return static_cast<TensorArray*>(r);
+}
+
+#define SLUICE_TENSOR_ARRAY(array)             \
+  TensorArray* const array = ArrayOrNull(ctx); \
+  if (array == nullptr) [[unlikely]]           \
+  return NotAnArray(ctx)
+
+Status NotAnIndex(const Tensor& t) {
+  return InvalidArgument("index: expected an int32 scalar, got ", t.ToString());
+}
+
+#define SLUICE_INDEX(index)                                              \
+  if (ctx.input(1).rank() != 0 || ctx.input(1).dtype() != DType::kInt32) \
+      [[unlikely]]                                                       \
+    return NotAnIndex(ctx.input(1));                                     \
+  const int32_t index = ctx.input(1).scalar<int32_t>()
+
+template <typename T>
+Result<std::span<const T>> VectorInput(const KernelContext& ctx, int i,
+                                       const char* what) {
+  const Tensor& t = ctx.input(i);
+  if (t.rank() != 1 || t.dtype() != DTypeOf<T>())
+    return InvalidArgument(what, ": expected a vector of ",
+                           DTypeName(DTypeOf<T>()), ", got ", t.ToString());
+  return t.flat<T>();
+}
+
+// ---- Kernels ----------------------------------------------------------------
+
+class MakeArrayKernel {
+ public:
+  static Result<std::shared_ptr<MakeArrayKernel>> Make(const Node& n) {
+    auto options = std::make_shared<TensorArrayOptions>();
+    options->name = n.AttrOr<std::string>("tensor_array_name", "");
+    if (options->name.empty()) options->name = n.name();
+    options->dtype = n.TypeAttr("dtype");
+    options->element_shape =
+        n.AttrOr<PartialShape>("element_shape", PartialShape());
+    options->dynamic_size = n.BoolAttr("dynamic_size");
+    options->clear_after_read = n.BoolAttr("clear_after_read");
+    options->identical_element_shapes = n.BoolAttr("identical_element_shapes");
+    auto k = std::make_shared<MakeArrayKernel>();
+    k->options_ = std::move(options);
+    return k;
+  }
+  Status Run(KernelContext& ctx) {
+    const Tensor& size = ctx.input(0);
+    if (size.num_elements() != 1 || size.dtype() != DType::kInt32)
+      return InvalidArgument("size: expected an int32 scalar, got ",
+                             size.ToString());
+    const int64_t n = size.scalar<int32_t>();
+    SLUICE_RETURN_IF_ERROR(TensorArray::CheckSize(n));
+    ctx.set_output(0, Tensor::Scalar<ResourceHandle>(
+                          {"", options_->name,
+                           std::make_shared<TensorArray>(options_, n)}));
+    ctx.output(1).SetScalar(0.0f);
+    return OkStatus();
+  }
+
+ private:
+  std::shared_ptr<const TensorArrayOptions> options_;
+};
+
+class GradKernel {
+ public:
+  explicit GradKernel(const Node& n)
+      : source_(n.AttrOr<std::string>("source", "")) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_TENSOR_ARRAY(array);
+    Shape prepend;
+    const bool with_shape = ctx.num_inputs() > 2;
+    if (with_shape) {
+      SLUICE_ASSIGN_OR_RETURN(
+          prepend, array::ShapeFrom(ctx.input(2), "shape_to_prepend"));
+    }
+    SLUICE_RETURN_IF_ERROR(array->Gradient(
+        source_, with_shape ? &prepend : nullptr, &ctx.output(0)));
+    ctx.set_output(1, ctx.input(1));
+    return OkStatus();
+  }
+
+ private:
+  const std::string source_;
+};
+
+Status RunWrite(KernelContext& ctx) {
+  SLUICE_TENSOR_ARRAY(array);
+  SLUICE_INDEX(index);
+  SLUICE_RETURN_IF_ERROR(array->Write(index, ctx.TakeInput(2)));
+  ctx.set_output(0, ctx.input(3));
+  return OkStatus();
+}
+
+class ReadKernel {
+ public:
+  explicit ReadKernel(const Node& n) : dtype_(n.TypeAttr("dtype")) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_TENSOR_ARRAY(array);
+    SLUICE_INDEX(index);
+    SLUICE_RETURN_IF_ERROR(array->CheckType(dtype_));
+    return array->Read(index, &ctx.output(0));
+  }
+
+ private:
+  const DType dtype_;
+};
+
+class GatherKernel {
+ public:
+  explicit GatherKernel(const Node& n)
+      : dtype_(n.TypeAttr("dtype")),
+        element_shape_(
+            n.AttrOr<PartialShape>("element_shape", PartialShape())) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_TENSOR_ARRAY(array);
+    SLUICE_ASSIGN_OR_RETURN(const auto indices,
+                            VectorInput<int32_t>(ctx, 1, "indices"));
+    SLUICE_RETURN_IF_ERROR(array->CheckType(dtype_));
+    return array->Gather(indices, element_shape_, ctx.step().allocator,
+                         &ctx.output(0));
+  }
+
+ private:
+  const DType dtype_;
+  const PartialShape element_shape_;
+};
+
+Status RunScatter(KernelContext& ctx) {
+  SLUICE_TENSOR_ARRAY(array);
+  SLUICE_ASSIGN_OR_RETURN(const auto indices,
+                          VectorInput<int32_t>(ctx, 1, "indices"));
+  SLUICE_RETURN_IF_ERROR(array->Scatter(indices, ctx.input(2)));
+  ctx.set_output(0, ctx.input(3));
+  return OkStatus();
+}
+
+class ConcatKernel {
+ public:
+  explicit ConcatKernel(const Node& n)
+      : dtype_(n.TypeAttr("dtype")),
+        except0_(
+            n.AttrOr<PartialShape>("element_shape_except0", PartialShape())) {}
+  Status Run(KernelContext& ctx) {
+    SLUICE_TENSOR_ARRAY(array);
+    SLUICE_RETURN_IF_ERROR(array->CheckType(dtype_));
+    return array->Concat(except0_, ctx.step().allocator, &ctx.output(0),
+                         &ctx.output(1));
+  }
+
+ private:
+  const DType dtype_;
+  const PartialShape except0_;
+};
+
+Status RunSplit(KernelContext& ctx) {
+  SLUICE_TENSOR_ARRAY(array);
+  SLUICE_ASSIGN_OR_RETURN(const auto lengths,
+                          VectorInput<int64_t>(ctx, 2, "lengths"));
+  SLUICE_RETURN_IF_ERROR(array->Split(ctx.input(1), lengths));
+  ctx.set_output(0, ctx.input(3));
+  return OkStatus();
+}
+
+Status RunSize(KernelContext& ctx) {
+  SLUICE_TENSOR_ARRAY(array);
+  int32_t size = 0;
+  SLUICE_RETURN_IF_ERROR(array->Size(&size));
+  ctx.output(0).SetScalar(size);
+  return OkStatus();
+}
+
+Status RunClose(KernelContext& ctx) {
+  SLUICE_TENSOR_ARRAY(array);
+  return array->Close();
+}
+
+#undef SLUICE_TENSOR_ARRAY
+#undef SLUICE_INDEX
+
+// ---- Shapes -----------------------------------------------------------------
+
+// All inputs but those of rank given otherwise are scalars.
+Status RequireScalars(ShapeContext& c, std::initializer_list<int> inputs) {
+  for (const int i : inputs) SLUICE_RETURN_IF_ERROR(c.RequireScalar(i));
+  return OkStatus();
+}
+
+Status MakeArrayShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  return ScalarShape(c);
+}
+
+Status GradShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  if (c.num_inputs() > 2) SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
+  return ScalarShape(c);
+}
+
+Status WriteShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1, 3}));
+  return ScalarShape(c);
+}
+
+Status ReadShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1, 2}));
+  c.set_output(0, TensorArrayElementShape(c.node().input(0)));
+  return OkStatus();
+}
+
+Status GatherShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 2}));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRank(1, 1));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape element,
+                          TensorArrayElementShape(c.node().input(0))
+                              .MergeWith(c.node().AttrOr<PartialShape>(
+                                  "element_shape", PartialShape())));
+  c.set_output(0, array::JoinShapes({indices.dim(0)}, element));
+  return OkStatus();
+}
+
+Status ScatterShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(2, 1).status());
+  return ScalarShape(c);
+}
+
+Status ConcatShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1}));
+  PartialShape rest =
+      c.node().AttrOr<PartialShape>("element_shape_except0", PartialShape());
+  const PartialShape element = TensorArrayElementShape(c.node().input(0));
+  if (element.rank() >= 1) {
+    SLUICE_ASSIGN_OR_RETURN(
+        rest, rest.MergeWith(array::SubShape(element, 1, element.rank())));
+  }
+  c.set_output(0, array::JoinShapes({-1}, rest));
+  c.set_output(1, {-1});
+  return OkStatus();
+}
+
+Status SplitShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
+  SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(1, 1).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
+  return ScalarShape(c);
+}
+
+Status SizeShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1}));
+  return ScalarShape(c);
+}
+
+Status CloseShape(ShapeContext& c) { return c.RequireScalar(0); }
+
+// ---- Gradients --------------------------------------------------------------
+//
+// What is read from an array is written into its gradient array, what is
+// written is read from there. Flows order it: the gradient array is made after
+// the forward array's last change before the read (its input flow), and the
+// gradient of a flow comes out of a write into the gradient array, so that
+// whoever reads it comes after all writes that the forward element reached.
+
+// The gradient array of `handle`, with its flow.
+struct GradArray {
+  GradArray(Output handle, Output flow)
+      : node(BuildNode("TensorArrayGradV3", {handle, flow},
+                       {{"source", CurrentGradientScope()}})) {}
+  Output handle() const { return node == nullptr ? Output() : Output(node, 0); }
+  Output flow() const { return node == nullptr ? Output() : Output(node, 1); }
+  Node* node;
+};
+
+bool HasGradients(DType t) {
+  return IsFloating(t) || IsComplex(t) || t == DType::kVariant;
+}
+
+// The gradient of a flow is a flow.
+Status GradGrad(GradContext& c) {
+  c.grads[1] = c.dy[1];
+  return OkStatus();
+}
+
+Status ReadGrad(GradContext& c) {
+  const GradArray g(c.input(0), c.input(2));
+  c.grads[2] =
+      Build("TensorArrayWriteV3", {g.handle(), c.input(1), c.dy[0], g.flow()});
+  return OkStatus();
+}
+
+Status WriteGrad(GradContext& c) {
+  c.grads[3] = c.dy[0];
+  const DType t = c.op->TypeAttr("T");
+  if (!HasGradients(t)) return OkStatus();
+  const GradArray g(c.input(0), c.dy[0]);
+  c.grads[2] = Build("TensorArrayReadV3", {g.handle(), c.input(1), g.flow()},
+                     {{"dtype", t}});
+  return OkStatus();
+}
+
+Status GatherGrad(GradContext& c) {
+  const GradArray g(c.input(0), c.input(2));
+  c.grads[2] = Build("TensorArrayScatterV3",
+                     {g.handle(), c.input(1), c.dy[0], g.flow()});
+  return OkStatus();
+}
+
+Status ScatterGrad(GradContext& c) {
+  c.grads[3] = c.dy[0];
+  const DType t = c.op->TypeAttr("T");
+  if (!HasGradients(t)) return OkStatus();
+  const GradArray g(c.input(0), c.dy[0]);
+  const PartialShape& value = c.input(2).shape();
+  c.grads[2] =
+      Build("TensorArrayGatherV3", {g.handle(), c.input(1), g.flow()},
+            {{"dtype", t},
+             {"element_shape", value.rank() >= 1
+                                   ? array::SubShape(value, 1, value.rank())
+                                   : PartialShape()}});
+  return OkStatus();
+}
+
+Status ConcatGrad(GradContext& c) {
+  if (!c.dy[0]) return OkStatus();
+  const GradArray g(c.input(0), c.input(1));
+  c.grads[1] =
+      Build("TensorArraySplitV3", {g.handle(), c.dy[0], c.output(1), g.flow()});
+  return OkStatus();
+}
+
+Status SplitGrad(GradContext& c) {
+  c.grads[3] = c.dy[0];
+  const DType t = c.op->TypeAttr("T");
+  if (!HasGradients(t)) return OkStatus();
+  const GradArray g(c.input(0), c.dy[0]);
+  const PartialShape& value = c.input(1).shape();
+  c.grads[1] =
+      Build("TensorArrayConcatV3", {g.handle(), g.flow()},
+            {{"dtype", t},
+             {"element_shape_except0",
+              value.rank() >= 1 ? array::SubShape(value, 1, value.rank())
+                                : PartialShape()}});
+  return OkStatus();
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+SLUICE_OP(TensorArrayV3)
+    .Input("size: int32")
+    .Attr("dtype: type")
+    .Attr("element_shape: shape = { unknown_rank: true }")
+    .Attr("dynamic_size: bool = false")
+    .Attr("clear_after_read: bool = true")
+    .Attr("identical_element_shapes: bool = false")
+    .Attr("tensor_array_name: string = ''")
+    .Output("handle: resource")
+    .Output("flow: float")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(MakeArrayShape)
+    .Kernel(CpuState<MakeArrayKernel>())
+    .NoGradient("makes an empty array")
+    .Doc("An array of tensors, each written once and read, for one step.");
+
+SLUICE_OP(TensorArrayGradV3)
+    .Input("handle: resource")
+    .Input("flow_in: float")
+    .Output("grad_handle: resource")
+    .Output("flow_out: float")
+    .Attr("source: string")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(GradShape)
+    .Kernel(CpuState<GradKernel>())
+    .Grad(GradGrad)
+    .Doc(
+        "The array that sums the gradients of another's elements, one per "
+        "source.");
+
+SLUICE_OP(TensorArrayGradWithShape)
+    .Input("handle: resource")
+    .Input("flow_in: float")
+    .Input("shape_to_prepend: int32")
+    .Output("grad_handle: resource")
+    .Output("flow_out: float")
+    .Attr("source: string")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(GradShape)
+    .Kernel(CpuState<GradKernel>())
+    .Grad(GradGrad)
+    .Doc(
+        "TensorArrayGradV3 of elements that have more dimensions in front than "
+        "the forward array's.");
+
+SLUICE_OP(TensorArrayWriteV3)
+    .Input("handle: resource")
+    .Input("index: int32")
+    .Input("value: T")
+    .Input("flow_in: float")
+    .Output("flow_out: float")
+    .Attr("T: type")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(WriteShape)
+    .Kernel(Cpu(RunWrite))
+    .Grad(WriteGrad)
+    .Doc("Writes one element of a TensorArray.");
+
+SLUICE_OP(TensorArrayReadV3)
+    .Input("handle: resource")
+    .Input("index: int32")
+    .Input("flow_in: float")
+    .Output("value: dtype")
+    .Attr("dtype: type")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(ReadShape)
+    .Kernel(CpuState<ReadKernel>())
+    .Grad(ReadGrad)
+    .Doc("One element of a TensorArray.");
+
+SLUICE_OP(TensorArrayGatherV3)
+    .Input("handle: resource")
+    .Input("indices: int32")
+    .Input("flow_in: float")
+    .Output("value: dtype")
+    .Attr("dtype: type")
+    .Attr("element_shape: shape = { unknown_rank: true }")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(GatherShape)
+    .Kernel(CpuState<GatherKernel>(/*expensive=*/true))
+    .Grad(GatherGrad)
+    .Doc("Some elements of a TensorArray along a new first dimension.");
+
+SLUICE_OP(TensorArrayScatterV3)
+    .Input("handle: resource")
+    .Input("indices: int32")
+    .Input("value: T")
+    .Input("flow_in: float")
+    .Output("flow_out: float")
+    .Attr("T: type")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(ScatterShape)
+    .Kernel(Cpu(RunScatter))
+    .Grad(ScatterGrad)
+    .Doc("Writes the rows of a tensor as elements of a TensorArray.");
+
+SLUICE_OP(TensorArrayConcatV3)
+    .Input("handle: resource")
+    .Input("flow_in: float")
+    .Output("value: dtype")
+    .Output("lengths: int64")
+    .Attr("dtype: type")
+    .Attr("element_shape_except0: shape = { unknown_rank: true }")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(ConcatShape)
+    .Kernel(CpuState<ConcatKernel>(/*expensive=*/true))
+    .Grad(ConcatGrad)
+    .Doc(
+        "All elements of a TensorArray joined along their first dimension, and "
+        "the length of each.");
+
+SLUICE_OP(TensorArraySplitV3)
+    .Input("handle: resource")
+    .Input("value: T")
+    .Input("lengths: int64")
+    .Input("flow_in: float")
+    .Output("flow_out: float")
+    .Attr("T: type")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(SplitShape)
+    .Kernel(Cpu(RunSplit))
+    .Grad(SplitGrad)
+    .Doc(
+        "Writes runs of rows of a tensor, of the given lengths, as the "
+        "elements "
+        "of a TensorArray.");
+
+SLUICE_OP(TensorArraySizeV3)
+    .Input("handle: resource")
+    .Input("flow_in: float")
+    .Output("size: int32")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(SizeShape)
+    .Kernel(Cpu(RunSize))
+    .NoGradient("an integer")
+    .Doc("The number of elements of a TensorArray.");
+
+SLUICE_OP(TensorArrayCloseV3)
+    .Input("handle: resource")
+    .Stateful()
+    .Family("tensor_array")
+    .Shape(CloseShape)
+    .Kernel(Cpu(RunClose))
+    .NoGradient("carries no numbers")
+    .Doc("Empties a TensorArray for good, before its step ends.");
+
+}  // namespace
+}  // namespace sluice
