@@ -20,6 +20,7 @@
 #include "client/loops.h"         // OpenMerge, CloseMerge
 #include "client/operators.h"     // x + y, x < y
 #include "client/optimizers.h"    // GradientDescentOptimizer, ...
+#include "client/tensor_array.h"  // TensorArray
 #include "client/variables.h"     // Var, GetVariable, Placeholder
 #include "graph/builder.h"        // Scopes, Constant
 #include "graph/graph.h"          // Graph, Node, Output

@@ -48,8 +48,9 @@ void JoinParts(DType type, std::span<const Tensor> parts,
 
 }  // namespace
 
-TensorArray::TensorArray(std::shared_ptr<const TensorArrayOptions> options,
-                         int64_t size, bool is_gradient)
+TensorArrayState::TensorArrayState(
+    std::shared_ptr<const TensorArrayDecl> options, int64_t size,
+    bool is_gradient)
     : options_(std::move(options)),
       is_gradient_(is_gradient),
       dynamic_size_(options_->dynamic_size),
@@ -63,7 +64,7 @@ TensorArray::TensorArray(std::shared_ptr<const TensorArrayOptions> options,
   }
 }
 
-Status TensorArray::CheckSize(int64_t size) {
+Status TensorArrayState::CheckSize(int64_t size) {
   if (size < 0 || size > INT32_MAX)
     return InvalidArgument("size: expected a number in [0, 2^31), got ", size);
   // Vectors end the process where there is no memory: ask before.
@@ -82,16 +83,16 @@ Status TensorArray::CheckSize(int64_t size) {
 // ---- Errors -----------------------------------------------------------------
 
 template <typename... Args>
-Status TensorArray::Error(const Args&... args) const {
+Status TensorArrayState::Error(const Args&... args) const {
   return InvalidArgument("TensorArray '", name(), "': ", args...);
 }
 
-Status TensorArray::WrongType(DType t) const {
+Status TensorArrayState::WrongType(DType t) const {
   return Error("expected elements of type ", DTypeName(dtype()), ", got ",
                DTypeName(t));
 }
 
-Status TensorArray::Closed() const {
+Status TensorArrayState::Closed() const {
   return InvalidArgument("TensorArray '", name(),
                          "': expected an open array, got one that was "
                          "closed");
@@ -99,13 +100,13 @@ Status TensorArray::Closed() const {
 
 // ---- Shapes -----------------------------------------------------------------
 
-void TensorArray::Resize(size_t size) {
+void TensorArrayState::Resize(size_t size) {
   values_.resize(size);
   states_.resize(size);
   if (!shapes_.empty()) shapes_.resize(size);
 }
 
-void TensorArray::SetShape(size_t i, const Shape& shape) {
+void TensorArrayState::SetShape(size_t i, const Shape& shape) {
   if (!has_common_shape_) {
     has_common_shape_ = true;
     common_shape_ = shape;
@@ -117,7 +118,7 @@ void TensorArray::SetShape(size_t i, const Shape& shape) {
   }
 }
 
-Status TensorArray::FitElementShape(int64_t index, const Shape& shape) {
+Status TensorArrayState::FitElementShape(int64_t index, const Shape& shape) {
   if (exact_ ? shape == exact_shape_
              : !element_shape_.rank_known() ||
                    element_shape_.CompatibleWith(shape)) {
@@ -135,7 +136,7 @@ Status TensorArray::FitElementShape(int64_t index, const Shape& shape) {
                    : "");
 }
 
-Status TensorArray::Narrow(const PartialShape& shape) {
+Status TensorArrayState::Narrow(const PartialShape& shape) {
   if (!shape.rank_known() || exact_) {
     if (exact_ && !shape.CompatibleWith(exact_shape_))
       return Error("expected elements of shape ", shape.ToString(),
@@ -156,13 +157,13 @@ Status TensorArray::Narrow(const PartialShape& shape) {
 
 // ---- Single elements --------------------------------------------------------
 
-Status TensorArray::GrowTo(int64_t size) {
+Status TensorArrayState::GrowTo(int64_t size) {
   SLUICE_RETURN_IF_ERROR(CheckSize(size));
   Resize(static_cast<size_t>(size));
   return OkStatus();
 }
 
-Status TensorArray::Put(int64_t index, Tensor value) {
+Status TensorArrayState::Put(int64_t index, Tensor value) {
   const auto size = static_cast<int64_t>(values_.size());
   if (index < 0 || index >= size) [[unlikely]] {
     if (index < 0 || !dynamic_size_)
@@ -192,7 +193,7 @@ Status TensorArray::Put(int64_t index, Tensor value) {
   return Sum(i, std::move(value));
 }
 
-Status TensorArray::Sum(size_t i, Tensor value) {
+Status TensorArrayState::Sum(size_t i, Tensor value) {
   if (!(value.shape() == ShapeOf(i)))
     return Error("gradient of index ", i, ": expected shape ",
                  ShapeOf(i).ToString(), ", got ", value.shape().ToString());
@@ -223,7 +224,7 @@ Status TensorArray::Sum(size_t i, Tensor value) {
   return OkStatus();
 }
 
-Status TensorArray::MakeZeros(size_t i) {
+Status TensorArrayState::MakeZeros(size_t i) {
   if (!(states_[i] & kShapeOnly) && !exact_)
     return Error("read of index ", i,
                  ": expected an element that was written, got one that was not "
@@ -237,7 +238,7 @@ Status TensorArray::MakeZeros(size_t i) {
   return OkStatus();
 }
 
-Status TensorArray::Take(int64_t index, Tensor* value) {
+Status TensorArrayState::Take(int64_t index, Tensor* value) {
   if (index < 0 || index >= static_cast<int64_t>(values_.size())) [[unlikely]]
     return Error("read of index ", index, ": expected one in [0, ",
                  values_.size(), ")");
@@ -258,13 +259,13 @@ Status TensorArray::Take(int64_t index, Tensor* value) {
   return OkStatus();
 }
 
-Status TensorArray::Write(int64_t index, Tensor value) {
+Status TensorArrayState::Write(int64_t index, Tensor value) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
   return Put(index, std::move(value));
 }
 
-Status TensorArray::Read(int64_t index, Tensor* value) {
+Status TensorArrayState::Read(int64_t index, Tensor* value) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
   return Take(index, value);
@@ -272,9 +273,9 @@ Status TensorArray::Read(int64_t index, Tensor* value) {
 
 // ---- Many elements ----------------------------------------------------------
 
-Status TensorArray::Gather(std::span<const int32_t> indices,
-                           const PartialShape& element_shape,
-                           Allocator* allocator, Tensor* out) {
+Status TensorArrayState::Gather(std::span<const int32_t> indices,
+                                const PartialShape& element_shape,
+                                Allocator* allocator, Tensor* out) {
   const int64_t n[] = {static_cast<int64_t>(indices.size())};
   std::vector<Tensor> parts;
   {
@@ -317,9 +318,9 @@ Status TensorArray::Gather(std::span<const int32_t> indices,
 }
 
 // Elements of one number (or none) each go straight to their place.
-Status TensorArray::JoinTaken(std::span<const int32_t> indices,
-                              const Shape& element, const Tensor& first,
-                              Tensor* out) {
+Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
+                                   const Shape& element, const Tensor& first,
+                                   Tensor* out) {
   const DType t = dtype();
   const size_t bytes = DTypeSize(t);
   const int64_t block = element.num_elements();
@@ -345,8 +346,8 @@ Status TensorArray::JoinTaken(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-Status TensorArray::Scatter(std::span<const int32_t> indices,
-                            const Tensor& value) {
+Status TensorArrayState::Scatter(std::span<const int32_t> indices,
+                                 const Tensor& value) {
   const auto n = static_cast<int64_t>(indices.size());
   if (value.rank() < 1)
     return Error("scatter: expected a value of rank at least 1, got shape ",
@@ -384,8 +385,9 @@ Status TensorArray::Scatter(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-Status TensorArray::Concat(const PartialShape& element_shape_except0,
-                           Allocator* allocator, Tensor* out, Tensor* lengths) {
+Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
+                                Allocator* allocator, Tensor* out,
+                                Tensor* lengths) {
   std::vector<Tensor> parts;
   Dims tail;
   {
@@ -453,8 +455,8 @@ Status TensorArray::Concat(const PartialShape& element_shape_except0,
   return OkStatus();
 }
 
-Status TensorArray::Split(const Tensor& value,
-                          std::span<const int64_t> lengths) {
+Status TensorArrayState::Split(const Tensor& value,
+                               std::span<const int64_t> lengths) {
   if (value.rank() < 1)
     return Error("split: expected a value of rank at least 1, got shape ",
                  value.shape().ToString());
@@ -485,14 +487,14 @@ Status TensorArray::Split(const Tensor& value,
   return OkStatus();
 }
 
-Status TensorArray::Size(int32_t* size) {
+Status TensorArrayState::Size(int32_t* size) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
   *size = static_cast<int32_t>(values_.size());
   return OkStatus();
 }
 
-Status TensorArray::Close() {
+Status TensorArrayState::Close() {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
   values_.clear();
@@ -504,8 +506,8 @@ Status TensorArray::Close() {
 
 // ---- Gradient arrays --------------------------------------------------------
 
-Status TensorArray::Gradient(const std::string& source, const Shape* prepend,
-                             Tensor* handle) {
+Status TensorArrayState::Gradient(const std::string& source,
+                                  const Shape* prepend, Tensor* handle) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
   for (const auto& [of, gradient] : gradients_) {
@@ -515,7 +517,7 @@ Status TensorArray::Gradient(const std::string& source, const Shape* prepend,
     }
   }
   dynamic_size_ = false;
-  auto options = std::make_shared<TensorArrayOptions>(*options_);
+  auto options = std::make_shared<TensorArrayDecl>(*options_);
   options->name = absl::StrCat(name(), "@", source);
   options->dynamic_size = false;
   // Each write of the forward array reads once, unless several added up in it.
@@ -523,7 +525,7 @@ Status TensorArray::Gradient(const std::string& source, const Shape* prepend,
   options->element_shape = element_shape_;
   if (prepend != nullptr)
     options->element_shape = array::JoinShapes(*prepend, element_shape_);
-  auto gradient = std::make_shared<TensorArray>(
+  auto gradient = std::make_shared<TensorArrayState>(
       options, static_cast<int64_t>(values_.size()), true);
   {
     std::lock_guard<std::mutex> theirs(gradient->mu_);
@@ -535,8 +537,8 @@ Status TensorArray::Gradient(const std::string& source, const Shape* prepend,
   return OkStatus();
 }
 
-Status TensorArray::CopyShapes(const TensorArray& forward,
-                               const Shape* prepend) {
+Status TensorArrayState::CopyShapes(const TensorArrayState& forward,
+                                    const Shape* prepend) {
   const auto with = [prepend](const Shape& s) -> Result<Shape> {
     if (prepend == nullptr) return s;
     return Prepend(prepend->dims(), s);

@@ -19,7 +19,7 @@ namespace sluice {
 
 // What a TensorArrayV3 node declares. Made once per node, shared by the arrays
 // of all its runs.
-struct TensorArrayOptions {
+struct TensorArrayDecl {
   std::string name;  // For messages.
   DType dtype = DType::kInvalid;
   PartialShape element_shape;
@@ -39,11 +39,11 @@ struct TensorArrayOptions {
 // A gradient array sums what is written to one index, has zeros where nothing
 // was, and has the size that its forward array had when it was made; from then
 // on that one does not grow.
-class TensorArray final : public Resource {
+class TensorArrayState final : public Resource {
  public:
   // REQUIRES: CheckSize(size).
-  TensorArray(std::shared_ptr<const TensorArrayOptions> options, int64_t size,
-              bool is_gradient = false);
+  TensorArrayState(std::shared_ptr<const TensorArrayDecl> options, int64_t size,
+                   bool is_gradient = false);
   // InvalidArgument or ResourceExhausted if no array can be as long.
   static Status CheckSize(int64_t size);
 
@@ -100,7 +100,7 @@ class TensorArray final : public Resource {
   const Shape& ShapeOf(size_t i) const {
     return shapes_.empty() ? common_shape_ : shapes_[i];
   }
-  Status CopyShapes(const TensorArray& forward, const Shape* prepend);
+  Status CopyShapes(const TensorArrayState& forward, const Shape* prepend);
   Status JoinTaken(std::span<const int32_t> indices, const Shape& element,
                    const Tensor& first, Tensor* out);
 
@@ -110,7 +110,7 @@ class TensorArray final : public Resource {
   template <typename... Args>
   Status Error(const Args&... args) const;
 
-  const std::shared_ptr<const TensorArrayOptions> options_;
+  const std::shared_ptr<const TensorArrayDecl> options_;
   const bool is_gradient_;
   // GUARDED_BY(mu_), all of them.
   std::mutex mu_;

@@ -26,19 +26,19 @@ Status NotAnArray(const KernelContext& ctx) {
 
 // The array behind input 0, which lives as long as the token. Runs with every
 // read and write: no cast across a class tree, no count of owners.
-TensorArray* ArrayOrNull(const KernelContext& ctx) {
+TensorArrayState* ArrayOrNull(const KernelContext& ctx) {
   const Tensor& t = ctx.input(0);
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
   Resource* r = t.data<ResourceHandle>()->resource.get();
-  if (r == nullptr || typeid(*r) != typeid(TensorArray)) [[unlikely]]
+  if (r == nullptr || typeid(*r) != typeid(TensorArrayState)) [[unlikely]]
     return nullptr;
-  return static_cast<TensorArray*>(r);
+  return static_cast<TensorArrayState*>(r);
 }
 
-#define SLUICE_TENSOR_ARRAY(array)             \
-  TensorArray* const array = ArrayOrNull(ctx); \
-  if (array == nullptr) [[unlikely]]           \
+#define SLUICE_TENSOR_ARRAY(array)                  \
+  TensorArrayState* const array = ArrayOrNull(ctx); \
+  if (array == nullptr) [[unlikely]]                \
   return NotAnArray(ctx)
 
 Status NotAnIndex(const Tensor& t) {
@@ -66,7 +66,7 @@ Result<std::span<const T>> VectorInput(const KernelContext& ctx, int i,
 class MakeArrayKernel {
  public:
   static Result<std::shared_ptr<MakeArrayKernel>> Make(const Node& n) {
-    auto options = std::make_shared<TensorArrayOptions>();
+    auto options = std::make_shared<TensorArrayDecl>();
     options->name = n.AttrOr<std::string>("tensor_array_name", "");
     if (options->name.empty()) options->name = n.name();
     options->dtype = n.TypeAttr("dtype");
@@ -85,16 +85,16 @@ class MakeArrayKernel {
       return InvalidArgument("size: expected an int32 scalar, got ",
                              size.ToString());
     const int64_t n = size.scalar<int32_t>();
-    SLUICE_RETURN_IF_ERROR(TensorArray::CheckSize(n));
+    SLUICE_RETURN_IF_ERROR(TensorArrayState::CheckSize(n));
     ctx.set_output(0, Tensor::Scalar<ResourceHandle>(
                           {"", options_->name,
-                           std::make_shared<TensorArray>(options_, n)}));
+                           std::make_shared<TensorArrayState>(options_, n)}));
     ctx.output(1).SetScalar(0.0f);
     return OkStatus();
   }
 
  private:
-  std::shared_ptr<const TensorArrayOptions> options_;
+  std::shared_ptr<const TensorArrayDecl> options_;
 };
 
 class GradKernel {

@@ -583,12 +583,12 @@ TEST_F(TensorArrayGradTest, WithAShapePrependsIt) {
 
 // ---- The array by itself ----------------------------------------------------
 
-std::shared_ptr<TensorArray> NewArray(int64_t size, bool clear = true) {
-  auto options = std::make_shared<TensorArrayOptions>();
+std::shared_ptr<TensorArrayState> NewArray(int64_t size, bool clear = true) {
+  auto options = std::make_shared<TensorArrayDecl>();
   options->name = "array";
   options->dtype = DType::kFloat;
   options->clear_after_read = clear;
-  return std::make_shared<TensorArray>(options, size);
+  return std::make_shared<TensorArrayState>(options, size);
 }
 
 TEST(TensorArrayStateTest, ManyThreadsWriteAndReadDisjointIndices) {
@@ -624,7 +624,7 @@ TEST(TensorArrayStateTest, ManyThreadsAddToOneGradient) {
     threads.emplace_back([&array] {
       Tensor handle;
       ASSERT_TRUE(array->Gradient("gradients", nullptr, &handle).ok());
-      auto* g = static_cast<TensorArray*>(
+      auto* g = static_cast<TensorArrayState*>(
           handle.scalar<ResourceHandle>().resource.get());
       for (int i = 0; i < kEach; ++i)
         ASSERT_TRUE(g->Write(0, Tensor::Vector<float>({1, 2, 3})).ok());
@@ -632,10 +632,10 @@ TEST(TensorArrayStateTest, ManyThreadsAddToOneGradient) {
   for (std::thread& t : threads) t.join();
   Tensor handle, sum;
   ASSERT_TRUE(array->Gradient("gradients", nullptr, &handle).ok());
-  ASSERT_TRUE(
-      static_cast<TensorArray*>(handle.scalar<ResourceHandle>().resource.get())
-          ->Read(0, &sum)
-          .ok());
+  ASSERT_TRUE(static_cast<TensorArrayState*>(
+                  handle.scalar<ResourceHandle>().resource.get())
+                  ->Read(0, &sum)
+                  .ok());
   EXPECT_THAT(sum.ToVector<float>(),
               ElementsAre(kThreads * kEach, 2 * kThreads * kEach,
                           3 * kThreads * kEach));
@@ -646,8 +646,8 @@ TEST(TensorArrayStateTest, SumsLeaveWhatOthersHoldAlone) {
   ASSERT_TRUE(array->Write(0, Tensor::Vector<float>({0, 0, 0})).ok());
   Tensor handle;
   ASSERT_TRUE(array->Gradient("gradients", nullptr, &handle).ok());
-  auto* g =
-      static_cast<TensorArray*>(handle.scalar<ResourceHandle>().resource.get());
+  auto* g = static_cast<TensorArrayState*>(
+      handle.scalar<ResourceHandle>().resource.get());
   const Tensor one = Tensor::Vector<float>({1, 1, 1});
   const Tensor two = Tensor::Vector<float>({2, 2, 2});
   ASSERT_TRUE(g->Write(0, one).ok());
