@@ -15,6 +15,7 @@
 #define SLUICE_SLUICE_H_
 
 #include "base/status.h"          // Status, Result
+#include "client/control_flow.h"  // Cond, Case, While
 #include "client/gradients.h"     // Grad, Gradients, RegisterGradient
 #include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...
 #include "client/loops.h"         // OpenMerge, CloseMerge

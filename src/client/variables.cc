@@ -1,8 +1,10 @@
 #include "client/variables.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "client/op_builder.h"
+#include "graph/control_flow.h"
 
 namespace sluice {
 namespace {
@@ -27,6 +29,12 @@ const Node* Origin(Output handle) {
     }
   }
   return n;
+}
+
+// Leaves the loops and conditionals that are being built, if any.
+std::optional<ContextScope> Outermost() {
+  if (CurrentContext() == nullptr) return std::nullopt;
+  return std::optional<ContextScope>(std::in_place, nullptr);
 }
 
 // A node's name without the current prefix, to name others after it.
@@ -63,6 +71,19 @@ Var::Var(const Operand& initial, const std::string& name,
          const VarOptions& options, SourceLoc loc) {
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  // A variable and its initialiser are of no loop or branch.
+  if (initial.output && ContextOf(initial.output) != nullptr) {
+    BuildError(
+        InvalidArgument("variable '", name,
+                        "': expected an initial value from outside of loops "
+                        "and conditionals, got '",
+                        initial.output.name(), "' of '",
+                        ContextOf(initial.output)->name(),
+                        "' (GetVariable makes it outside)"),
+        loc);
+    return;
+  }
+  const std::optional<ContextScope> outermost = Outermost();
   const bool bare_double =
       initial.weak && initial.literal.dtype() == DType::kDouble;
   initial_ = initial.Get(bare_double ? DType::kFloat : DType::kInvalid);
@@ -180,6 +201,7 @@ Var GetVariable(const std::string& name, const Shape& shape,
   }
   Output initial;
   {
+    const std::optional<ContextScope> outermost = Outermost();
     const AtLine at(loc);
     initial = initializer(shape, dtype);
   }

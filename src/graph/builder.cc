@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_split.h"
+#include "graph/control_flow.h"
 #include "graph/grad.h"
 
 namespace sluice {
@@ -19,6 +20,8 @@ struct Scopes {
   std::vector<std::string> colocate;  // "loc:@name"
   std::map<std::string, std::string> gradient_override;
   SourceLoc loc;  // Known: overrides.
+  ControlFlowContext* context = nullptr;
+  bool in_condition = false;  // Of the loop that `context` is.
 };
 
 Graph& DefaultGraph() {
@@ -82,6 +85,21 @@ NoControlDependencies::~NoControlDependencies() {
   saved_.swap(Current().control);
 }
 
+ContextScope::ContextScope(ControlFlowContext* context, bool in_condition)
+    : saved_(Current().context), saved_in_condition_(Current().in_condition) {
+  Current().context = context;
+  Current().in_condition = in_condition;
+}
+ContextScope::~ContextScope() {
+  Current().context = saved_;
+  Current().in_condition = saved_in_condition_;
+}
+ControlFlowContext* CurrentContext() { return Current().context; }
+bool InLoopCondition() { return Current().in_condition; }
+const std::vector<Node*>& CurrentControlDependencies() {
+  return Current().control;
+}
+
 ColocateWith::ColocateWith(Node* node) : saved_(Current().colocate) {
   if (node == nullptr) return;
   // Colocating with a colocated node means its group.
@@ -140,11 +158,18 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
     spec.attrs.emplace("_gradient_op_type", AttrValue(it->second));
   spec.device = s.device;
   spec.loc = s.loc.known() ? s.loc : loc;
+  ControlFlowContext* const context = s.context;
+  if (Status fits = PrepareForContext(context, s.in_condition, &spec);
+      !fits.ok()) {
+    s.graph->RecordError(fits);
+    return nullptr;
+  }
   Result<Node*> node = s.graph->AddNode(std::move(spec));
   if (!node.ok()) {
     s.graph->RecordError(node.status());
     return nullptr;
   }
+  if (context != nullptr) s.graph->control_flow().SetContext(*node, context);
   return *node;
 }
 

@@ -18,6 +18,8 @@
 
 namespace sluice {
 
+class ControlFlowContext;
+
 // The graph that this thread builds into: that of the innermost WithGraph, or
 // a process-wide default graph.
 Graph& CurrentGraph();
@@ -72,6 +74,25 @@ class NoControlDependencies {  // Forgets the outer ones.
  private:
   std::vector<Node*> saved_;
 };
+// New nodes belong to this branch or loop (graph/control_flow.h), null for none:
+// what they take from outside is captured. Control dependencies from around the
+// scope end here; those made within hold.
+class ContextScope {
+ public:
+  explicit ContextScope(ControlFlowContext* context, bool in_condition = false);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+
+ private:
+  ControlFlowContext* saved_;
+  bool saved_in_condition_;
+  const NoControlDependencies no_outer_ones_;
+};
+// Where new nodes of this thread go, and whether that is a loop's condition.
+ControlFlowContext* CurrentContext();
+bool InLoopCondition();
+// What new nodes are made to run after.
+const std::vector<Node*>& CurrentControlDependencies();
 class ColocateWith {  // New nodes share this node's device ("loc:@name").
  public:
   explicit ColocateWith(Node* node);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/control_flow.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -221,7 +222,7 @@ std::pair<int, int> Node::OutputRange(int arg) const {
   }
 }
 
-Graph::Graph() = default;
+Graph::Graph() : control_flow_(std::make_unique<ControlFlow>(this)) {}
 Graph::~Graph() = default;
 
 Result<Node*> Graph::AddNode(NodeSpec spec) {

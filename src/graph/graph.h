@@ -15,6 +15,7 @@
 
 namespace sluice {
 
+class ControlFlow;
 class Graph;
 class Node;
 
@@ -212,6 +213,9 @@ class Graph {
 
   std::recursive_mutex& mutex() { return mu_; }
 
+  // Which conditional or loop each node belongs to (graph/control_flow.h).
+  ControlFlow& control_flow() const { return *control_flow_; }
+
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> by_name_;
@@ -222,6 +226,7 @@ class Graph {
   std::unordered_set<std::string> interned_;
   Status status_;
   std::recursive_mutex mu_;
+  std::unique_ptr<ControlFlow> control_flow_;
 };
 
 inline DType Output::dtype() const { return node->output_type(index); }

@@ -1,0 +1,385 @@
+#include "client/control_flow.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "graph/control_flow.h"
+
+namespace sluice::internal {
+namespace {
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+// The type of a value: of numbers, the one they would have by themselves.
+DType NaturalType(const Operand& x) {
+  if (x.output) return RemoveRef(x.output.dtype());
+  if (!x.literal.valid()) return DType::kInvalid;
+  return x.weak && x.literal.dtype() == DType::kDouble ? DType::kFloat
+                                                       : x.literal.dtype();
+}
+
+// As an output; bare numbers become constants of type `want`.
+Output AsOutput(const Operand& x, DType want) {
+  return x.Get(x.weak && want == DType::kInvalid ? NaturalType(x) : want);
+}
+
+std::string Describe(const Output& o) {
+  return absl::StrCat(DTypeName(o.dtype()), " of shape ", o.shape().ToString());
+}
+
+// A null output among the results of a callable is an error, unless one was
+// recorded that explains it.
+bool AllThere(const std::vector<Operand>& values, const std::string& what,
+              SourceLoc loc) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].output || values[i].literal.valid()) continue;
+    if (CurrentGraph().status().ok())
+      BuildError(InvalidArgument(what, ": expected an output as value ", i,
+                                 ", got none"),
+                 loc);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Operand> After(Node* node) {
+  const ControlDependencies after({node});
+  if (node == nullptr) return {Operand(Output())};
+  return {Operand(Constant(Tensor::Scalar(true), "done", {}))};
+}
+
+// ---- Conditionals -----------------------------------------------------------
+
+std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
+                              const BranchFn& else_fn, const std::string& name,
+                              SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  const Lock lock(g.mutex());
+  const NameScope scope(name.empty() ? "cond" : name);
+  Output p = pred.Get(DType::kBool);
+  if (p && (RemoveRef(p.dtype()) != DType::kBool ||
+            !p.shape().CompatibleWith(PartialShape::Scalar())))
+    p = BuildError(InvalidArgument("conditional '", scope.prefix(),
+                                   "': expected a predicate that is a boolean "
+                                   "scalar, got ",
+                                   Describe(p)),
+                   loc);
+  // All of the conditional's Switches take this, so that all of it runs after
+  // the control dependencies around it.
+  if (p) p = Build("Identity", {p}, {}, "pred_id", loc);
+  if (!p) {
+    const size_t n = then_fn().size();
+    return std::vector<Output>(n);
+  }
+  Conditional* c = g.control_flow().NewConditional(
+      scope.prefix(), p, CurrentContext(), InLoopCondition());
+  c->AddPivots(loc);
+  std::vector<Operand> values[2];
+  for (const int i : {1, 0}) {
+    const ContextScope branch(c->branch(i));
+    values[i] = i == 1 ? then_fn() : else_fn();
+  }
+  const std::vector<Operand>&if_false = values[0], &if_true = values[1];
+  std::vector<Output> merged(if_true.size());
+  const std::string what = absl::StrCat("conditional '", scope.prefix(), "'");
+  if (if_true.size() != if_false.size()) {
+    BuildError(InvalidArgument(what,
+                               ": expected as many values from both branches, "
+                               "got ",
+                               if_true.size(), " where it holds and ",
+                               if_false.size(), " where not"),
+               loc);
+    return merged;
+  }
+  if (!AllThere(if_true, what, loc) || !AllThere(if_false, what, loc))
+    return merged;
+  for (size_t i = 0; i < merged.size(); ++i) {
+    // A bare number takes the type of the other branch's value; of two, one
+    // with a point decides.
+    const Operand &f = if_false[i], &t = if_true[i];
+    const bool from_false = t.weak && (!f.weak || IsFloating(NaturalType(f)));
+    const DType want = NaturalType(from_false ? f : t);
+    Output sides[2];
+    for (const int b : {1, 0}) {
+      const ContextScope branch(c->branch(b));
+      sides[b] =
+          AsOutput(values[b][i], values[b][i].weak ? want : DType::kInvalid);
+    }
+    if (!sides[0] || !sides[1]) return merged;
+    if (RemoveRef(sides[0].dtype()) != RemoveRef(sides[1].dtype())) {
+      BuildError(
+          InvalidArgument(what, ": expected values of one type as result ", i,
+                          ", got ", Describe(sides[1]), " where it holds and ",
+                          Describe(sides[0]), " where not"),
+          loc);
+      return merged;
+    }
+    merged[i] = Output(c->AddMerge(sides[0], sides[1], loc));
+  }
+  return merged;
+}
+
+std::vector<Output> BuildCase(const std::vector<Operand>& preds,
+                              const std::vector<BranchFn>& fns,
+                              const BranchFn& default_fn, bool exclusive,
+                              const std::string& name, SourceLoc loc) {
+  const Lock lock(CurrentGraph().mutex());
+  const NameScope scope(name.empty() ? "case" : name);
+  if (fns.empty()) {
+    if (default_fn) {
+      std::vector<Output> values;
+      for (const Operand& x : default_fn())
+        values.push_back(AsOutput(x, DType::kInvalid));
+      return values;
+    }
+    BuildError(InvalidArgument("case '", scope.prefix(),
+                               "': expected a branch, got none"),
+               loc);
+    return {Output()};
+  }
+  std::vector<Output> ps;
+  for (const Operand& pred : preds) {
+    ps.push_back(pred.Get(DType::kBool));
+    if (ps.back() &&
+        (RemoveRef(ps.back().dtype()) != DType::kBool ||
+         !ps.back().shape().CompatibleWith(PartialShape::Scalar())))
+      ps.back() = BuildError(
+          InvalidArgument("case '", scope.prefix(), "': expected predicate ",
+                          ps.size() - 1, " to be a boolean scalar, got ",
+                          Describe(ps.back())),
+          loc);
+  }
+  const bool built = std::all_of(ps.begin(), ps.end(), [](const Output& p) {
+    return static_cast<bool>(p);
+  });
+  if (built && (exclusive || !default_fn)) {
+    const Output all = Build("Pack", ps, {}, "preds", loc);
+    const Output held =
+        Build("Sum",
+              {Build("Cast", {all}, {{"DstT", DType::kInt32}}, "Cast", loc),
+               IntVector({0})},
+              {}, "held", loc);
+    std::vector<Node*> checks;
+    const Output one = Constant(Tensor::Scalar<int32_t>(1), "", loc);
+    if (exclusive)
+      checks.push_back(BuildNode(
+          "Assert",
+          {Build("LessEqual", {held, one}, {}, "at_most_one", loc),
+           Constant(Tensor::Scalar<std::string>(absl::StrCat(
+                        "case '", scope.prefix(),
+                        "': expected at most one predicate to hold, got")),
+                    "", loc),
+           all},
+          {}, "Assert", loc));
+    if (!default_fn)
+      checks.push_back(BuildNode(
+          "Assert",
+          {Build("GreaterEqual", {held, one}, {}, "at_least_one", loc),
+           Constant(Tensor::Scalar<std::string>(
+                        absl::StrCat("case '", scope.prefix(),
+                                     "': expected a predicate to hold, got")),
+                    "", loc),
+           all},
+          {}, "Assert", loc));
+    const ControlDependencies checked(checks);
+    ps[0] = Build("Identity", {ps[0]}, {}, "checked", loc);
+  }
+  // Without a default the last is taken where none holds: the step has failed.
+  BranchFn rest = default_fn ? default_fn : fns.back();
+  for (size_t i = default_fn ? fns.size() : fns.size() - 1; i-- > 0;)
+    rest = [&, i, otherwise = rest] {
+      std::vector<Operand> values;
+      for (const Output& o :
+           BuildCond(Operand(ps[i]), fns[i], otherwise, "cond", loc))
+        values.emplace_back(o, loc.file, loc.line);
+      return values;
+    };
+  std::vector<Output> results;
+  if (fns.size() == 1 && !default_fn) {
+    const ControlDependencies checked({ps[0].node});
+    for (const Operand& x : rest()) {
+      const Output value = AsOutput(x, DType::kInvalid);
+      results.push_back(value ? Build("Identity", {value}, {}, "", loc)
+                              : Output());
+    }
+    return results;
+  }
+  for (const Operand& x : rest()) results.push_back(x.output);
+  return results;
+}
+
+// ---- Loops ------------------------------------------------------------------
+
+namespace {
+
+// One call of BuildWhile. Lives on one thread, which holds the graph's mutex.
+class LoopBuilder {
+ public:
+  LoopBuilder(const WhileOptions& options, SourceLoc loc)
+      : options_(options),
+        loc_(loc),
+        scope_(options.name.empty() ? "while" : options.name),
+        what_(absl::StrCat("loop '", scope_.prefix(), "'")) {}
+
+  // False if an error was recorded.
+  bool Run(const std::vector<Operand>& init, const LoopFn& cond,
+           const LoopFn& body) {
+    return Open(init) && Condition(cond) && Body(body);
+  }
+
+  Output Result(size_t i) const { return Output(loop_->variables()[i].exit); }
+
+ private:
+  bool Fail(const Status& s) const {
+    BuildError(s, loc_);
+    return false;
+  }
+
+  bool Open(const std::vector<Operand>& init) {
+    const auto& invariants = options_.shape_invariants;
+    count_ = init.size();
+    if (init.empty())
+      return Fail(InvalidArgument(
+          what_, ": expected at least one loop variable, got none"));
+    if (!invariants.empty() && invariants.size() != init.size())
+      return Fail(InvalidArgument(what_, ": expected ", init.size(),
+                                  " shape invariants, got ",
+                                  invariants.size()));
+    if (options_.parallel_iterations < 1)
+      return Fail(InvalidArgument(
+          what_, ": expected parallel_iterations of at least 1, got ",
+          options_.parallel_iterations));
+    if (!AllThere(init, what_, loc_)) return false;
+    std::vector<Output> values;
+    for (const Operand& x : init) {
+      Output value = AsOutput(x, DType::kInvalid);
+      // A loop variable is a value.
+      if (value && IsRef(value.dtype()))
+        value = Build("Identity", {value}, {}, "", loc_);
+      if (!value) return false;
+      values.push_back(value);
+    }
+    if (!Limit()) return false;
+    loop_ = CurrentGraph().control_flow().NewWhile(
+        scope_.prefix(), scope_.prefix(), CurrentContext(), InLoopCondition());
+    loop_->parallel_iterations = options_.parallel_iterations;
+    loop_->back_prop = options_.back_prop;
+    loop_->swap_memory = options_.swap_memory;
+    loop_->maximum_iterations = maximum_;
+    std::vector<Node*> after;
+    for (Node* n : CurrentControlDependencies()) {
+      const sluice::Result<Node*> here =
+          CaptureControl(CurrentContext(), n, loc_);
+      if (!here.ok()) return Fail(here.status());
+      after.push_back(*here);
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::optional<PartialShape> shape =
+          invariants.empty() ? std::nullopt
+                             : std::optional<PartialShape>(invariants[i]);
+      if (loop_->OpenVariable(values[i], VariableName(i), shape, after, loc_) <
+          0)
+        return false;
+    }
+    if (maximum_ &&
+        loop_->OpenVariable(ScalarOf(maximum_.dtype(), 0, loc_),
+                            "iteration counter", std::nullopt, after, loc_) < 0)
+      return false;
+    return true;
+  }
+
+  static std::string VariableName(size_t i) {
+    return absl::StrCat("loop variable ", i);
+  }
+
+  bool Limit() {
+    if (!options_.maximum_iterations.has_value()) return true;
+    maximum_ = AsOutput(*options_.maximum_iterations, DType::kInvalid);
+    if (!maximum_) return false;
+    const DType t = RemoveRef(maximum_.dtype());
+    if ((t == DType::kInt32 || t == DType::kInt64) &&
+        maximum_.shape().CompatibleWith(PartialShape::Scalar()))
+      return true;
+    return Fail(InvalidArgument(
+        what_,
+        ": expected maximum_iterations that is an int32 or int64 scalar, got ",
+        Describe(maximum_)));
+  }
+
+  bool Condition(const LoopFn& cond) {
+    const ContextScope here(loop_, true);
+    std::vector<Output> values;
+    for (size_t i = 0; i < count_; ++i)
+      values.emplace_back(loop_->variables()[i].merge);
+    const std::vector<Operand> holds = cond(values);
+    if (holds.size() != 1)
+      return Fail(InvalidArgument(what_,
+                                  ": expected one value from the condition, a "
+                                  "boolean scalar, got ",
+                                  holds.size()));
+    if (!AllThere(holds, what_ + ": condition", loc_)) return false;
+    Output pred = AsOutput(holds[0], DType::kBool);
+    if (!pred) return false;
+    if (maximum_ && RemoveRef(pred.dtype()) == DType::kBool) {
+      const Output more =
+          Build("Less", {Output(loop_->variables()[count_].merge), maximum_},
+                {}, "", loc_);
+      pred = Build("LogicalAnd", {more, pred}, {}, "", loc_);
+    }
+    return loop_->SetCondition(pred, loc_);
+  }
+
+  bool Body(const LoopFn& body) {
+    const ContextScope here(loop_);
+    std::vector<Output> values;
+    for (size_t i = 0; i < count_; ++i)
+      values.push_back(loop_->variables()[i].body_value);
+    const std::vector<Operand> next = body(values);
+    if (next.size() != count_)
+      return Fail(InvalidArgument(
+          what_, ": expected ", count_,
+          " values from the body, one per loop variable, got ", next.size(),
+          next.size() < count_
+              ? absl::StrCat(" (none for ", VariableName(next.size()), ")")
+              : ""));
+    if (!AllThere(next, what_ + ": body", loc_)) return false;
+    for (size_t i = 0; i < count_; ++i) {
+      const DType type = values[i].dtype();
+      const Output value =
+          AsOutput(next[i], next[i].weak ? type : DType::kInvalid);
+      if (!value || !loop_->CloseVariable(static_cast<int>(i), value, loc_))
+        return false;
+    }
+    if (!maximum_) return true;
+    const Output counter = loop_->variables()[count_].body_value;
+    const Output one = ScalarOf(counter.dtype(), 1, loc_);
+    return loop_->CloseVariable(static_cast<int>(count_),
+                                Build("AddV2", {counter, one}, {}, "", loc_),
+                                loc_);
+  }
+
+  const WhileOptions& options_;
+  const SourceLoc loc_;
+  const NameScope scope_;
+  const std::string what_;
+  size_t count_ = 0;  // Of the user's loop variables.
+  Output maximum_;
+  WhileContext* loop_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<Output> BuildWhile(const std::vector<Operand>& init,
+                               const LoopFn& cond, const LoopFn& body,
+                               const WhileOptions& options, SourceLoc loc) {
+  const Lock lock(CurrentGraph().mutex());
+  std::vector<Output> results(init.size());
+  LoopBuilder builder(options, loc);
+  if (builder.Run(init, cond, body))
+    for (size_t i = 0; i < results.size(); ++i) results[i] = builder.Result(i);
+  return results;
+}
+
+}  // namespace sluice::internal

@@ -1,0 +1,183 @@
+// Conditionals and loops inside the graph.
+//
+//   Output y = Cond(x < 0, [&] { return -x; }, [&] { return x; });
+//   auto [i, total] = While(
+//       std::tuple{0, 0.0f}, [&](Output i, Output total) { return i < n; },
+//       [&](Output i, Output total) { return std::tuple{i + 1, total + x}; });
+//
+// The callables are called once, while the graph is built; what they use from
+// outside is captured. They may hold further conditionals and loops, to any
+// depth. An op that nothing of a construct's results depends on does not run:
+// to have an effect in every iteration, make a result depend on it
+// (ControlDependencies). Errors are recorded in the graph; results are null
+// then.
+#ifndef SLUICE_CLIENT_CONTROL_FLOW_H_
+#define SLUICE_CLIENT_CONTROL_FLOW_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "client/structure.h"
+#include "graph/builder.h"
+
+namespace sluice {
+
+// ---- Conditionals -----------------------------------------------------------
+
+namespace internal {
+
+using BranchFn = std::function<std::vector<Operand>()>;
+std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
+                              const BranchFn& else_fn, const std::string& name,
+                              SourceLoc loc);
+std::vector<Output> BuildCase(const std::vector<Operand>& preds,
+                              const std::vector<BranchFn>& fns,
+                              const BranchFn& default_fn, bool exclusive,
+                              const std::string& name, SourceLoc loc);
+// A value that is there when the node has run.
+std::vector<Operand> After(Node* node);
+
+// What a branch falls apart into. Keeps in `like` what the first one returned.
+template <typename R, typename Fn>
+BranchFn BranchOf(Fn& fn, std::optional<R>* like, SourceLoc loc) {
+  return [&fn, like, loc] {
+    auto result = fn();
+    if constexpr (std::is_same_v<decltype(result), Node*>) {
+      if (!like->has_value()) like->emplace(result);
+      return After(result);
+    } else {
+      using Mine = decltype(result);
+      if constexpr (std::is_same_v<Mine, R>)
+        if (!like->has_value()) like->emplace(result);
+      return Flattened(result, loc);
+    }
+  };
+}
+
+template <typename R>
+auto ResultLike(const std::optional<R>& like,
+                const std::vector<Output>& merged) {
+  if constexpr (std::is_same_v<R, Node*>)
+    return merged[0].node;
+  else
+    return Unflattened(*like, merged);
+}
+
+template <typename R>
+struct BranchResult {
+  using Type = StructureOf<R>;
+};
+template <>
+struct BranchResult<Node*> {
+  using Type = Node*;
+};
+
+}  // namespace internal
+
+// What then_fn returns if `pred` (a boolean scalar) holds, else what else_fn
+// returns; only that branch runs. The branches return as many values of the
+// same types: an output, or a structure of them (client/structure.h). Branches
+// for their effects alone return a Node* to run; so does the conditional.
+template <typename Then, typename Else>
+auto Cond(const Operand& pred, Then&& then_fn, Else&& else_fn,
+          const std::string& name = "cond", SourceLoc loc = CallerLoc()) {
+  using R = std::decay_t<std::invoke_result_t<Then&>>;
+  using E = std::decay_t<std::invoke_result_t<Else&>>;
+  static_assert(std::is_same_v<typename internal::BranchResult<R>::Type,
+                               typename internal::BranchResult<E>::Type>,
+                "both branches of a Cond return the same kind of value");
+  std::optional<R> like;
+  std::optional<E> unused;
+  const std::vector<Output> merged =
+      internal::BuildCond(pred, internal::BranchOf(then_fn, &like, loc),
+                          internal::BranchOf(else_fn, &unused, loc), name, loc);
+  return internal::ResultLike(like, merged);
+}
+
+template <typename R>
+using CaseBranch = std::pair<Output, std::function<R()>>;
+
+// What the first branch returns whose predicate holds, else what default_fn
+// returns: Case<Output>({{x < 0, f}, {x < 10, g}}, h). The step fails where no
+// predicate holds and there is no default, or where several hold in an
+// exclusive Case.
+template <typename R>
+auto Case(const std::vector<CaseBranch<R>>& branches,
+          const std::type_identity_t<std::function<R()>>& default_fn = nullptr,
+          bool exclusive = false, const std::string& name = "case",
+          SourceLoc loc = CallerLoc()) {
+  std::optional<R> like;
+  std::vector<Operand> preds;
+  std::vector<internal::BranchFn> fns;
+  for (const CaseBranch<R>& b : branches) {
+    preds.emplace_back(b.first, loc.file, loc.line);
+    fns.push_back(internal::BranchOf(b.second, &like, loc));
+  }
+  internal::BranchFn otherwise;
+  if (default_fn) otherwise = internal::BranchOf(default_fn, &like, loc);
+  const std::vector<Output> merged =
+      internal::BuildCase(preds, fns, otherwise, exclusive, name, loc);
+  if (!like.has_value()) like.emplace();  // There were no branches at all.
+  return internal::ResultLike(like, merged);
+}
+
+// ---- Loops ------------------------------------------------------------------
+
+struct WhileOptions {
+  // How many iterations may run at once.
+  int parallel_iterations = 32;
+  // Whether gradients may flow through the loop.
+  bool back_prop = true;
+  // Whether values saved for the gradients may wait in slower memory.
+  bool swap_memory = false;
+  // The loop ends after so many iterations even if its condition holds: an
+  // integer scalar, or none.
+  std::optional<Operand> maximum_iterations = std::nullopt;
+  // What is known of each value's shape in every iteration, in the order in
+  // which the loop variables fall apart; empty: the shapes they enter with.
+  std::vector<PartialShape> shape_invariants = {};
+  std::string name = "while";
+};
+
+namespace internal {
+
+using LoopFn = std::function<std::vector<Operand>(const std::vector<Output>&)>;
+std::vector<Output> BuildWhile(const std::vector<Operand>& init,
+                               const LoopFn& cond, const LoopFn& body,
+                               const WhileOptions& options, SourceLoc loc);
+
+}  // namespace internal
+
+// Repeats `body` while `cond` holds, from `init` on; what the loop variables
+// are in the end. `init` is an output, a vector of outputs, or any structure of
+// them: both callables are called with the same structure (the parts of a
+// tuple, array or pair one by one, or as a whole); `cond` returns a boolean
+// scalar and `body` the variables' next values. A variable keeps its type, and
+// its shape unless an invariant allows it to vary.
+template <typename Init, typename CondFn, typename BodyFn>
+StructureOf<Init> While(const Init& init, CondFn&& cond, BodyFn&& body,
+                        const WhileOptions& options = {},
+                        SourceLoc loc = CallerLoc()) {
+  const std::vector<Output> results = internal::BuildWhile(
+      Flattened(init, loc),
+      [&](const std::vector<Output>& values) {
+        const StructureOf<Init> now = Unflattened(init, values);
+        const auto holds = CallWith(cond, now);
+        return Flattened(holds, loc);
+      },
+      [&](const std::vector<Output>& values) {
+        const StructureOf<Init> now = Unflattened(init, values);
+        const auto next = CallWith(body, now);
+        return Flattened(next, loc);
+      },
+      options, loc);
+  return Unflattened(init, results);
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLIENT_CONTROL_FLOW_H_

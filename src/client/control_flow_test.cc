@@ -1,0 +1,720 @@
+// Conditionals and loops as the client builds them, run by a session.
+#include "client/control_flow.h"
+
+#include <array>
+#include <tuple>
+
+#include "client/client_test_util.h"
+#include "graph/control_flow.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A scalar to be fed.
+struct Fed {
+  template <typename T>
+  Fed(Output o, T v) : feed(o, Tensor::Scalar<T>(v)) {}
+  std::pair<Output, Tensor> feed;
+};
+
+class ControlFlowTest : public ClientTest {
+ protected:
+  static Feeds FeedsOf(std::initializer_list<Fed> fed) {
+    Feeds feeds;
+    for (const Fed& f : fed) feeds.push_back(f.feed);
+    return feeds;
+  }
+  template <typename T>
+  static Output In(const std::string& name) {
+    return Placeholder<T>(PartialShape::Scalar(), name);
+  }
+  template <typename T>
+  T Value(Output o, std::initializer_list<Fed> fed = {}) {
+    const std::vector<T> v = ClientTest::Values<T>(o, FeedsOf(fed));
+    EXPECT_EQ(v.size(), 1u);
+    return v.size() == 1 ? v[0] : T();
+  }
+  void Step(Node* n, std::initializer_list<Fed> fed) {
+    RunNode(n, FeedsOf(fed));
+  }
+  // The message with which the graph's builders, or a run of `o`, failed.
+  std::string ErrorOf(Output o, std::initializer_list<Fed> fed = {}) {
+    const Result<Tensor> t = session_.Run(FeedsOf(fed), o);
+    return std::string(t.status().message());
+  }
+  std::string BuildErrorOf() { return std::string(graph_.status().message()); }
+
+  int CountOps(const std::string& op) const {
+    int n = 0;
+    for (const auto& node : graph_.nodes()) n += node->op_name() == op;
+    return n;
+  }
+};
+
+// ---- Cond -------------------------------------------------------------------
+
+TEST_F(ControlFlowTest, OnlyTheBranchThatThePredicateChoosesRuns) {
+  const Output x = In<float>("x");
+  const Output y = Cond(
+      x < 0, [&] { return -x; }, [&] { return x * 2; });
+  EXPECT_EQ(Value<float>(y, {{x, -3.0f}}), 3);
+  EXPECT_EQ(Value<float>(y, {{x, 3.0f}}), 6);
+  const Output z = Cond(
+      x < 0,
+      [&] {
+        const ControlDependencies after({ops::Abort({.error_msg = "ran"})});
+        return ops::Identity(x);
+      },
+      [&] { return x; });
+  EXPECT_EQ(Value<float>(z, {{x, 3.0f}}), 3);
+}
+
+TEST_F(ControlFlowTest, ALoopRunsUntilItsConditionFails) {
+  auto [i, total] = While(
+      std::tuple{0, 1.0f}, [&](Output i, Output) { return i < 10; },
+      [&](Output i, Output x) {
+        return std::tuple{i + 1, x * 2};
+      });
+  EXPECT_EQ(Value<int>(i), 10);
+  EXPECT_EQ(Value<float>(total), 1024);
+}
+
+TEST_F(ControlFlowTest, LoopsNestThreeDeepAndCaptureThroughAllOfThem) {
+  const Output w = In<float>("w");
+  const Output n = In<int>("n");
+  const auto count = [&](auto body) {
+    return [&n, body](Output x) {
+      auto [i, y] = While(
+          std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+          [&](Output i, Output v) {
+            return std::tuple{i + 1, body(v)};
+          });
+      return y;
+    };
+  };
+  const Output y = count(count(count([&](Output v) {
+    return Cond(
+        v > 100, [&] { return v + 2 * w; }, [&] { return v + w; });
+  })))(Constant(0.0f));
+  EXPECT_EQ(Value<float>(y, {{w, 1.5f}, {n, 3}}), 40.5f);
+  EXPECT_EQ(Value<float>(y, {{w, 10.f}, {n, 3}}), 11 * 10 + 16 * 20);
+  EXPECT_EQ(Value<float>(y, {{w, 1.5f}, {n, 0}}), 0);
+}
+
+TEST_F(ControlFlowTest, ACapturedTensorIsSwitchedOncePerConditional) {
+  const Output x = In<float>("x");
+  const Output p = In<bool>("p");
+  const int before = CountOps("Switch");
+  auto [a, b] = Cond(
+      p,
+      [&] {
+        return std::tuple{x + 1, x * x};
+      },
+      [&] {
+        return std::tuple{x, -x};
+      });
+  // One for x, one for the pivots.
+  EXPECT_EQ(CountOps("Switch") - before, 2);
+  EXPECT_EQ(CountOps("Merge"), 2);
+  EXPECT_EQ(Value<float>(a, {{x, 3.0f}, {p, true}}), 4);
+  EXPECT_EQ(Value<float>(b, {{x, 3.0f}, {p, true}}), 9);
+  EXPECT_EQ(Value<float>(a, {{x, 3.0f}, {p, false}}), 3);
+  EXPECT_EQ(Value<float>(b, {{x, 3.0f}, {p, false}}), -3);
+}
+
+TEST_F(ControlFlowTest, BranchesReturnNumbersConstantsAndThePredicate) {
+  const Output p = In<bool>("p");
+  const Output x = Constant(std::int64_t{7});
+  const Output number = Cond(
+      p, [&] { return x; }, [] { return 1; });
+  EXPECT_EQ(Value<int64_t>(number, {{p, false}}), 1);
+  EXPECT_EQ(Value<int64_t>(number, {{p, true}}), 7);
+  const Output both = Cond(
+      p, [] { return 2.5; }, [] { return 1; });
+  EXPECT_EQ(Value<float>(both, {{p, true}}), 2.5f);
+  const Output same = Cond(
+      p, [&] { return p; }, [&] { return ops::LogicalNot(p); });
+  EXPECT_TRUE(Value<bool>(same, {{p, true}}));
+  EXPECT_TRUE(Value<bool>(same, {{p, false}}));
+}
+
+TEST_F(ControlFlowTest, ResultsKeepTheKindOfStructureTheBranchesReturn) {
+  const Output p = In<bool>("p");
+  const Output x = Constant(2.0f);
+  const std::vector<Output> list = Cond(
+      p,
+      [&] {
+        return std::vector<Output>{x, x + 1};
+      },
+      [&] {
+        return std::vector<Output>{x + 1, x};
+      });
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(Value<float>(list[1], {{p, true}}), 3);
+  const std::array<Output, 2> pair = Cond(
+      p,
+      [&] {
+        return std::array<Output, 2>{x, x + 1};
+      },
+      [&] {
+        return std::array<Output, 2>{x + 1, x};
+      });
+  EXPECT_EQ(Value<float>(pair[0], {{p, false}}), 3);
+  const std::tuple<Output, std::vector<Output>> nested = Cond(
+      p,
+      [&] {
+        return std::tuple{x, std::vector<Output>{x}};
+      },
+      [&] {
+        return std::tuple{x, std::vector<Output>{x * x}};
+      });
+  EXPECT_EQ(Value<float>(std::get<1>(nested)[0], {{p, false}}), 4);
+}
+
+TEST_F(ControlFlowTest, BranchesForTheirEffectsAloneRunOneOfTheTwo) {
+  const Output p = In<bool>("p");
+  const Var v(1.0f, "v");
+  Node* update = Cond(
+      p, [&] { return v.AssignAdd(10.0f); }, [&] { return v.AssignSub(1.0f); });
+  Initialize();
+  Step(update, {{p, true}});
+  EXPECT_EQ(Value<float>(v), 11);
+  Step(update, {{p, false}});
+  Step(update, {{p, false}});
+  EXPECT_EQ(Value<float>(v), 9);
+}
+
+TEST_F(ControlFlowTest, BranchesMayAssignReferenceVariablesFromOutside) {
+  const Output p = In<bool>("p");
+  const Var v(1.0f, "v", {.reference = true});
+  const Output y = Cond(
+      p,
+      [&] {
+        return Build("AssignAdd", {v.handle(), Constant(2.0f)});
+      },
+      [&] { return v.handle(); });
+  EXPECT_EQ(CountOps("RefSwitch"), 1);
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {{p, false}}), 1);
+  EXPECT_EQ(Value<float>(y, {{p, true}}), 3);
+  EXPECT_EQ(Value<float>(y, {{p, false}}), 3);
+}
+
+TEST_F(ControlFlowTest, AConditionalBeginsAfterTheControlDependenciesAroundIt) {
+  const Output p = In<bool>("p");
+  const Var v(1.0f, "v");
+  Node* first = v.Assign(5.0f);
+  Output y;
+  {
+    const ControlDependencies after({first});
+    y = Cond(
+        p, [&] { return v.Read(); }, [&] { return v.Read() * 2; });
+  }
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {{p, true}}), 5);
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {{p, false}}), 10);
+}
+
+TEST_F(ControlFlowTest, ACaseTakesTheFirstBranchThatHolds) {
+  const Output x = In<int>("x");
+  const auto number = [](int v) {
+    return std::function<Output()>([v] { return Constant(v); });
+  };
+  const Output y = Case<Output>(
+      {{x < 10, number(1)}, {x < 20, number(2)}, {x < 30, number(3)}},
+      number(4));
+  for (const auto& [in, out] :
+       {std::pair{5, 1}, std::pair{15, 2}, std::pair{25, 3}, std::pair{35, 4}})
+    EXPECT_EQ(Value<int>(y, {{x, in}}), out) << in;
+}
+
+TEST_F(ControlFlowTest, ACaseWithoutADefaultFailsWhereNothingHolds) {
+  const Output x = In<int>("x");
+  const auto number = [](int v) {
+    return std::function<Output()>([v] { return Constant(v); });
+  };
+  const Output y = Case<Output>({{x < 10, number(1)}, {x < 20, number(2)}});
+  EXPECT_EQ(Value<int>(y, {{x, 15}}), 2);
+  EXPECT_EQ(Value<int>(y, {{x, 5}}), 1);
+  EXPECT_THAT(ErrorOf(y, {{x, 25}}), HasSubstr("expected a predicate to hold"));
+  const Output one = Case<Output>({{x < 10, number(1)}});
+  EXPECT_EQ(Value<int>(one, {{x, 5}}), 1);
+  EXPECT_THAT(ErrorOf(one, {{x, 25}}),
+              HasSubstr("expected a predicate to hold"));
+}
+
+TEST_F(ControlFlowTest, AnExclusiveCaseFailsWhereTwoHold) {
+  const Output x = In<int>("x");
+  const auto number = [](int v) {
+    return std::function<Output()>([v] { return Constant(v); });
+  };
+  const Output y =
+      Case<Output>({{x < 10, number(1)}, {x < 20, number(2)}}, number(3), true);
+  EXPECT_EQ(Value<int>(y, {{x, 15}}), 2);
+  EXPECT_EQ(Value<int>(y, {{x, 25}}), 3);
+  EXPECT_THAT(ErrorOf(y, {{x, 5}}),
+              HasSubstr("expected at most one predicate to hold"));
+}
+
+TEST_F(ControlFlowTest, ConditionalsThatDisagreeAreErrorsOfTheUsersLine) {
+  const Output p = Constant(true), x = Constant(1.0f), i = Constant(1);
+  struct Wrong {
+    std::function<Output()> build;
+    std::string says;
+  };
+  int line = 0;
+  const Wrong wrongs[] = {
+      {[&] {
+         line = __LINE__ + 1;
+         return Cond(
+             i, [&] { return x; }, [&] { return x; });
+       },
+       "expected a predicate that is a boolean scalar, got int32 of shape []"},
+      {[&] {
+         line = __LINE__ + 1;
+         return Cond(
+             ops::Pack({p, p}), [&] { return x; }, [&] { return x; });
+       },
+       "expected a predicate that is a boolean scalar, got bool of shape [2]"},
+      {[&] {
+         line = __LINE__ + 1;
+         return Cond(
+             p, [&] { return x; }, [&] { return i; });
+       },
+       "expected values of one type as result 0, got float of shape [] where "
+       "it holds and int32 of shape [] where not"},
+      {[&] {
+         line = __LINE__ + 1;
+         return Cond(
+             p,
+             [&] {
+               return std::vector<Output>{x, x};
+             },
+             [&] { return std::vector<Output>{x}; })[0];
+       },
+       "expected as many values from both branches, got 2 where it holds and "
+       "1 where not"},
+      {[&] {
+         line = __LINE__ + 1;
+         return Cond(
+             p, [&] { return x; }, [&] { return Output(); });
+       },
+       "expected an output as value 0, got none"},
+  };
+  for (const Wrong& w : wrongs) {
+    EXPECT_FALSE(w.build());
+    EXPECT_THAT(BuildErrorOf(), HasSubstr(w.says));
+    EXPECT_THAT(BuildErrorOf(), HasSubstr("cond"));
+    EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
+    EXPECT_THAT(ErrorOf(x), HasSubstr(w.says));
+    graph_.ClearError();
+  }
+}
+
+// ---- While ------------------------------------------------------------------
+
+TEST_F(ControlFlowTest, LoopVariablesComeInEveryKindOfStructure) {
+  const Output one = While(
+      Constant(1), [](Output x) { return x < 100; },
+      [](Output x) { return x * 3; });
+  EXPECT_EQ(Value<int>(one), 243);
+  const std::vector<Output> list = While(
+      std::vector<Output>{Constant(0), Constant(1)},
+      [](const std::vector<Output>& v) { return v[1] < 50; },
+      [](const std::vector<Output>& v) {
+        return std::vector<Output>{v[1], v[0] + v[1]};
+      });
+  EXPECT_EQ(Value<int>(list[0]), 34);
+  EXPECT_EQ(Value<int>(list[1]), 55);
+  const auto [i, rest] = While(
+      std::tuple{0, std::pair{2.0f, std::array<Output, 1>{Constant(1.0f)}}},
+      [](Output i, const auto&) { return i < 3; },
+      [](Output i, const auto& rest) {
+        const auto& [a, b] = rest;
+        return std::tuple{i + 1,
+                          std::pair{a + b[0], std::array<Output, 1>{b[0] * 2}}};
+      });
+  EXPECT_EQ(Value<float>(rest.first), 9);
+  EXPECT_EQ(Value<float>(rest.second[0]), 8);
+}
+
+TEST_F(ControlFlowTest, LoopVariablesMayHaveAnyType) {
+  const auto [i, text, flag, x] = While(
+      std::tuple{0, "a", Constant(false), Constant(1.5)},
+      [](Output i, Output, Output, Output) { return i < 3; },
+      [](Output i, Output text, Output flag, Output x) {
+        return std::tuple{i + 1, text + "b", ops::LogicalNot(flag), x * x};
+      });
+  EXPECT_EQ(Value<std::string>(text), "abbb");
+  EXPECT_TRUE(Value<bool>(flag));
+  EXPECT_DOUBLE_EQ(Value<double>(x), 25.62890625);
+}
+
+TEST_F(ControlFlowTest, ALoopOfNoIterationsReturnsWhatItBeganWith) {
+  const auto [i, x] = While(
+      std::tuple{5, 2.5f}, [](Output i, Output) { return i < 0; },
+      [](Output i, Output x) {
+        return std::tuple{i + 1, x * 2};
+      });
+  EXPECT_EQ(Value<int>(i), 5);
+  EXPECT_EQ(Value<float>(x), 2.5f);
+}
+
+TEST_F(ControlFlowTest, MaximumIterationsEndALoopWhoseConditionHolds) {
+  const Output n = In<int64_t>("n");
+  for (const WhileOptions& options : {WhileOptions{.maximum_iterations = 7},
+                                      WhileOptions{.maximum_iterations = n}}) {
+    const Output x = While(
+        Constant(0), [](Output) { return Constant(true); },
+        [](Output x) { return x + 2; }, options);
+    EXPECT_EQ(Value<int>(x, {{n, int64_t{7}}}), 14);
+  }
+  const Output stops = While(
+      Constant(0), [](Output x) { return x < 6; },
+      [](Output x) { return x + 2; }, {.maximum_iterations = 100});
+  EXPECT_EQ(Value<int>(stops), 6);
+  const Output none = While(
+      Constant(3), [](Output) { return Constant(true); },
+      [](Output x) { return x + 2; }, {.maximum_iterations = 0});
+  EXPECT_EQ(Value<int>(none), 3);
+}
+
+TEST_F(ControlFlowTest, ACapturedTensorEntersALoopOnce) {
+  const Output w = In<float>("w");
+  const Output y = While(
+      Constant(1.0f), [&](Output x) { return x < w; },
+      [&](Output x) { return (x + w) * w + w; });
+  int constants = 0;
+  for (const auto& n : graph_.nodes()) constants += IsConstantEnter(n.get());
+  EXPECT_EQ(constants, 1);
+  EXPECT_EQ(Value<float>(y, {{w, 2.0f}}), 8);
+}
+
+TEST_F(ControlFlowTest, BodiesOfConstantsAndCapturesRunOncePerIteration) {
+  const Output w = In<float>("w");
+  const Var count(0.0f, "count");
+  const auto [i, last] = While(
+      std::tuple{0, 0.0f}, [](Output i, Output) { return i < 4; },
+      [&](Output i, Output) {
+        // Depends on no loop variable.
+        const ControlDependencies counted({count.AssignAdd(w)});
+        return std::tuple{i + 1, count.Read()};
+      });
+  Initialize();
+  EXPECT_EQ(Value<float>(last, {{w, 2.0f}}), 8);
+  EXPECT_EQ(Value<float>(count), 8);
+}
+
+TEST_F(ControlFlowTest, ABodyMayHandOnAConstantOrACapture) {
+  const Output w = In<float>("w");
+  const auto [i, a, b] = While(
+      std::tuple{0, 1.0f, 2.0f}, [](Output i, Output, Output) { return i < 2; },
+      [&](Output i, Output, Output) {
+        return std::tuple{i + 1, w, 7.0f};
+      });
+  EXPECT_EQ(Value<float>(a, {{w, 3.0f}}), 3);
+  EXPECT_EQ(Value<float>(b, {{w, 3.0f}}), 7);
+}
+
+TEST_F(ControlFlowTest, AConditionThatIsCapturedDecidesOnceAndForAll) {
+  const Output p = In<bool>("p");
+  const Output x = While(
+      Constant(1), [&](Output) { return p; }, [](Output x) { return x + 1; },
+      {.maximum_iterations = 3});
+  EXPECT_EQ(Value<int>(x, {{p, false}}), 1);
+  EXPECT_EQ(Value<int>(x, {{p, true}}), 4);
+  const Output never = While(
+      Constant(1), [&](Output) { return p; }, [](Output x) { return x + 1; });
+  EXPECT_EQ(Value<int>(never, {{p, false}}), 1);
+}
+
+TEST_F(ControlFlowTest, ShapesMayVaryWhereAnInvariantAllowsIt) {
+  const auto [i, x] = While(
+      std::tuple{0, ops::Fill(IntVector({1}), 1.0f)},
+      [](Output i, Output) { return i < 3; },
+      [](Output i, Output x) {
+        return std::tuple{i + 1, ops::ConcatV2({x, x}, 0)};
+      },
+      {.shape_invariants = {{}, {-1}}});
+  EXPECT_EQ(x.shape().ToString(), "[?]");
+  EXPECT_EQ(Eval(x).shape().ToString(), "[8]");
+}
+
+TEST_F(ControlFlowTest, ALoopBeginsAfterTheControlDependenciesAroundIt) {
+  const Var v(1.0f, "v");
+  Node* first = v.Assign(5.0f);
+  Output y;
+  {
+    const ControlDependencies after({first});
+    y = std::get<1>(While(
+        std::tuple{0, 0.0f}, [](Output i, Output) { return i < 3; },
+        [&](Output i, Output x) {
+          return std::tuple{i + 1, x + v.Read()};
+        }));
+  }
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 15);
+}
+
+TEST_F(ControlFlowTest, ControlDependenciesOnOuterNodesHoldInsideALoop) {
+  const Var v(1.0f, "v");
+  Node* first = v.Assign(5.0f);
+  // Opened inside, two loops deep: the loops need not wait, their nodes must.
+  const Output y = std::get<1>(While(
+      std::tuple{0, 0.0f}, [](Output i, Output) { return i < 2; },
+      [&](Output i, Output x) {
+        auto [j, z] = While(
+            std::tuple{0, x}, [](Output j, Output) { return j < 2; },
+            [&](Output j, Output x) {
+              const ControlDependencies after({first});
+              return std::tuple{j + 1, x + v.Read()};
+            });
+        return std::tuple{i + 1, z};
+      }));
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 20);
+}
+
+TEST_F(ControlFlowTest, ControlDependenciesOrderNodesWithinABody) {
+  const Var v(1.0f, "v");
+  const auto [i, sum] = While(
+      std::tuple{0, 0.0f}, [](Output i, Output) { return i < 4; },
+      [&](Output i, Output sum) {
+        const ControlDependencies after({sum.node});
+        Node* doubled = v.Assign(v.Read() * 2);
+        const ControlDependencies then({doubled});
+        return std::tuple{i + 1, sum + v.Read()};
+      });
+  Initialize();
+  EXPECT_EQ(Value<float>(sum), 2 + 4 + 8 + 16);
+}
+
+TEST_F(ControlFlowTest, ResourceAndReferenceVariablesAreUpdatedInBodies) {
+  for (const bool reference : {false, true}) {
+    const Var v(1.0f, "v", {.reference = reference});
+    const Output n = While(
+        Constant(0), [](Output i) { return i < 5; },
+        [&](Output i) {
+          const ControlDependencies after({i.node});
+          const ControlDependencies updated({v.AssignAdd(2.0f)});
+          return ops::AddV2(i, 1);
+        });
+    Initialize();
+    EXPECT_EQ(Value<int>(n), 5);
+    EXPECT_EQ(Value<float>(v), 11);
+  }
+  EXPECT_GE(CountOps("RefEnter"), 1);
+}
+
+TEST_F(ControlFlowTest, ALoopInABranchRunsOnlyIfTheBranchIsTaken) {
+  const Output p = In<bool>("p");
+  const Output x = In<float>("x");
+  const Output y = Cond(
+      p,
+      [&] {
+        return std::get<1>(While(
+            std::tuple{0, x}, [](Output i, Output) { return i < 3; },
+            [&](Output i, Output v) {
+              return std::tuple{i + 1, v * x};
+            }));
+      },
+      [&] { return x; });
+  EXPECT_EQ(Value<float>(y, {{p, true}, {x, 2.0f}}), 16);
+  EXPECT_EQ(Value<float>(y, {{p, false}, {x, 2.0f}}), 2);
+}
+
+TEST_F(ControlFlowTest, AnInnerLoopOfCapturesAloneRunsInEveryIteration) {
+  const Output x = In<float>("x");
+  const Output n = In<int>("n");
+  const Var runs(0.0f, "runs");
+  const auto [i, y] = While(
+      std::tuple{0, 0.0f}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output y) {
+        // Begins with a constant of the outer loop.
+        const Output z = While(
+            x, [&](Output v) { return v < 10; },
+            [&](Output v) {
+              const ControlDependencies counted({runs.AssignAdd(1.0f)});
+              return v * x;
+            });
+        return std::tuple{i + 1, y + z};
+      });
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {{x, 2.0f}, {n, 3}}), 48);
+  EXPECT_EQ(Value<float>(runs), 9);
+}
+
+TEST_F(ControlFlowTest, DeviceAndNameScopesWorkInside) {
+  const NameScope scope("model");
+  Node* inner = nullptr;
+  const Output y = While(
+      Constant(0), [](Output x) { return x < 3; },
+      [&](Output x) {
+        const NameScope layer("layer");
+        const DeviceScope device("/cpu:0");
+        const Output next = x + 1;
+        inner = next.node;
+        return next;
+      },
+      {.name = "steps"});
+  EXPECT_EQ(inner->name().substr(0, 18), "model/steps/layer/");
+  EXPECT_EQ(inner->device(), "/device:CPU:0");
+  EXPECT_EQ(y.node->name(), "model/steps/Exit");
+  EXPECT_EQ(y.node->device(), "");
+  EXPECT_EQ(Value<int>(y), 3);
+}
+
+TEST_F(ControlFlowTest, LoopsThatBreakTheRulesAreErrorsOfTheUsersLine) {
+  const Output x = Constant(1.0f), i = Constant(0);
+  const Output v = ops::Fill(IntVector({2}), 1.0f);
+  const auto less = [](Output i, Output) { return i < 3; };
+  using Two = std::tuple<Output, Output>;
+  int line = 0;
+  struct Wrong {
+    std::function<void()> build;
+    std::vector<std::string> says;
+  };
+  const Wrong wrongs[] = {
+      {[&] {
+         line = __LINE__ + 1;
+         While(Two{i, x}, less, [&](Output i, Output) { return Two{i, i}; });
+       },
+       {"loop variable 1", "expected float", "got int32"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(Two{i, v}, less, [&](Output i, Output v) {
+           return Two{i, ops::ConcatV2({v, v}, 0)};
+         });
+       },
+       {"loop variable 1", "expected shape [2]", "got [4]"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(Two{i, v}, less,
+               [&](Output i, Output v) {
+                 return Two{i, v};
+               },
+               {.shape_invariants = {{}, {3}}});
+       },
+       {"loop variable 1", "shape invariant [3]", "got shape [2]"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(Two{i, v}, less,
+               [&](Output i, Output v) {
+                 return Two{i, v};
+               },
+               {.shape_invariants = {{}}});
+       },
+       {"expected 2 shape invariants, got 1"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             std::vector<Output>{i, x},
+             [](const std::vector<Output>& v) { return v[0] < 3; },
+             [](const std::vector<Output>& v) {
+               return std::vector<Output>{v[0]};
+             });
+       },
+       {"expected 2 values from the body", "got 1", "loop variable 1"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             Two{i, x}, [](Output i, Output) { return i; },
+             [](Output i, Output x) {
+               return Two{i, x};
+             });
+       },
+       {"expected a condition that is a boolean scalar",
+        "got int32 of shape []"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             Two{i, v}, [](Output, Output v) { return v < 3; },
+             [](Output i, Output x) {
+               return Two{i, x};
+             });
+       },
+       {"expected a condition that is a boolean scalar",
+        "got bool of shape [2]"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             std::vector<Output>{},
+             [](const std::vector<Output>&) { return Constant(false); },
+             [](const std::vector<Output>& v) { return v; });
+       },
+       {"expected at least one loop variable, got none"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             i, [](Output i) { return i < 3; }, [](Output i) { return i; },
+             {.parallel_iterations = 0});
+       },
+       {"expected parallel_iterations of at least 1, got 0"}},
+      {[&] {
+         line = __LINE__ + 1;
+         While(
+             i, [](Output i) { return i < 3; }, [](Output i) { return i; },
+             {.maximum_iterations = x});
+       },
+       {"expected maximum_iterations that is an int32 or int64 scalar",
+        "got float of shape []"}},
+  };
+  for (const Wrong& w : wrongs) {
+    w.build();
+    for (const std::string& s : w.says)
+      EXPECT_THAT(BuildErrorOf(), HasSubstr(s));
+    EXPECT_THAT(BuildErrorOf(), HasSubstr("loop 'while"));
+    EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
+    EXPECT_THAT(ErrorOf(x), HasSubstr(w.says[0]));
+    graph_.ClearError();
+  }
+}
+
+TEST_F(ControlFlowTest, AValueThatLeftItsLoopByItselfIsAnError) {
+  Output inside;
+  const Output n = While(
+      Constant(0), [](Output i) { return i < 3; },
+      [&](Output i) {
+        inside = i + 1;
+        return inside;
+      });
+  const int line = __LINE__ + 1;
+  const Output wrong = ops::AddV2(inside, n);
+  EXPECT_FALSE(wrong);
+  EXPECT_THAT(
+      BuildErrorOf(),
+      AllOf(HasSubstr("expected one from outside of loops"),
+            HasSubstr("of loop 'while'"), HasSubstr(Here(line, __FILE__))));
+  graph_.ClearError();
+  const Output other = While(
+      Constant(0), [](Output i) { return i < 3; },
+      [&](Output i) { return i + inside; });
+  EXPECT_FALSE(other);
+  EXPECT_THAT(BuildErrorOf(), HasSubstr("of loop 'while'"));
+  graph_.ClearError();
+  EXPECT_EQ(Value<int>(n), 3);
+}
+
+TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
+  const Output v = ops::Fill(IntVector({2}), 1.0f);
+  const Output w = ops::Fill(IntVector({3}), 1.0f);
+  int line = 0;
+  const Output y = While(
+      v, [](Output) { return Constant(true); },
+      [&](Output v) {
+        line = __LINE__ + 1;
+        return ops::AddV2(v, w);
+      });
+  EXPECT_FALSE(y);
+  EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
+  EXPECT_THAT(BuildErrorOf(), HasSubstr("AddV2"));
+}
+
+}  // namespace
+}  // namespace sluice

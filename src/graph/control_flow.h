@@ -1,0 +1,297 @@
+// Which conditional or loop each node of a graph belongs to, and how values
+// get into them.
+//
+// The graph itself is flat: Switch and Merge, Enter and Exit. Beside it every
+// graph keeps a tree of contexts, the branches of conditionals and the loops,
+// and each node's place in it. Builders add to it; a recovery fills it in for
+// a graph that was imported.
+//
+//   WhileContext* w = ContextOf(node)->AsWhile();
+//   const ContextScope in_the_body(w);
+//   Output y = Build("Mul", {x, outer});  // `outer` is captured by an Enter.
+#ifndef SLUICE_GRAPH_CONTROL_FLOW_H_
+#define SLUICE_GRAPH_CONTROL_FLOW_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sluice {
+
+class CondContext;
+class Conditional;
+class WhileContext;
+
+// One branch of a conditional, or one loop. Owned by its graph's ControlFlow,
+// for as long as the graph lives; guarded by the graph's mutex. Constructing
+// one adds no node. Null stands for the outermost context, of no construct.
+class ControlFlowContext {
+ public:
+  virtual ~ControlFlowContext() = default;
+  ControlFlowContext(const ControlFlowContext&) = delete;
+
+  virtual CondContext* AsCond() { return nullptr; }
+  virtual WhileContext* AsWhile() { return nullptr; }
+
+  Graph* graph() const { return graph_; }
+  const std::string& name() const { return name_; }
+  // The context in which the whole construct stands.
+  ControlFlowContext* outer() const { return outer_; }
+  // Where `outer` is a loop: whether the construct stands in the loop's
+  // condition (which runs once more than its body does).
+  bool in_outer_condition() const { return in_outer_condition_; }
+
+ protected:
+  ControlFlowContext(Graph* graph, std::string name, ControlFlowContext* outer,
+                     bool in_outer_condition)
+      : graph_(graph),
+        name_(std::move(name)),
+        outer_(outer),
+        in_outer_condition_(in_outer_condition) {}
+
+ private:
+  Graph* const graph_;
+  const std::string name_;
+  ControlFlowContext* const outer_;
+  const bool in_outer_condition_;
+};
+
+// A branch of a conditional. Its nodes are dead in a step that takes the other.
+class CondContext : public ControlFlowContext {
+ public:
+  CondContext* AsCond() override { return this; }
+  Conditional* conditional() const { return conditional_; }
+  int branch() const { return branch_; }  // 1 where the predicate holds.
+
+  // A value that is alive exactly if the branch is: what nodes without inputs
+  // are made to wait for. Null until set.
+  Output pivot;
+
+ private:
+  friend class ControlFlow;
+  CondContext(Graph* graph, std::string name, ControlFlowContext* outer,
+              bool in_outer_condition, Conditional* conditional, int branch)
+      : ControlFlowContext(graph, std::move(name), outer, in_outer_condition),
+        conditional_(conditional),
+        branch_(branch) {}
+
+  Conditional* const conditional_;
+  const int branch_;
+};
+
+// A conditional: two branches that share one Switch per captured value.
+// Owned by its graph's ControlFlow. Its Switches and Merges are nodes of the
+// outer context; a Switch's outputs are values of the branches.
+class Conditional {
+ public:
+  const std::string& name() const { return name_; }
+  Output pred() const { return pred_; }  // A value of the outer context.
+  CondContext* branch(int i) const { return branches_[i]; }
+  ControlFlowContext* outer() const { return branches_[0]->outer(); }
+  // By captured value (of the outer context, or an outer one's leak).
+  const std::unordered_map<Output, Node*, OutputHash>& switches() const {
+    return switches_;
+  }
+  const std::vector<Node*>& merges() const { return merges_; }
+
+  // ---- For what is there already: these add no nodes.
+  // A Switch of `pred`. Where several switch the same value the first counts.
+  void AdoptSwitch(Node* node);
+  void AdoptMerge(Node* node);
+
+  // ---- These add nodes, at any time. On errors, which they record in the
+  // graph, they return null.
+  // A Switch on the predicate itself, and the pivots.
+  void AddPivots(SourceLoc loc = {});
+  // The value (of the outer context) in one of the branches.
+  Output Take(Output value, int branch, const std::string& consumer = "",
+              SourceLoc loc = {});
+  // Merges a value of either branch; others are captured first. Output 0 is
+  // the value, output 1 the branch's number.
+  Node* AddMerge(Output if_false, Output if_true, SourceLoc loc = {});
+
+ private:
+  friend class ControlFlow;
+  Graph* graph_ = nullptr;
+  std::string name_;
+  Output pred_;
+  CondContext* branches_[2] = {};
+  std::unordered_map<Output, Node*, OutputHash> switches_;
+  std::vector<Node*> merges_;
+};
+
+// The nodes of one loop variable. All belong to the loop's context; the Exit's
+// output is a value of the outer one.
+struct LoopVariable {
+  std::string name;  // For messages.
+  Node* enter = nullptr;
+  Node* merge = nullptr;        // Output 0: the value in the condition.
+  Node* switch_node = nullptr;  // Null until the loop has a condition.
+  Node* next = nullptr;         // The NextIteration; null until closed.
+  Node* exit = nullptr;         // Null where an imported loop has none.
+  Output body_value;  // The value in the body: output 1 of the Switch, or an
+                      // Identity of it.
+};
+
+// A loop. Nodes of its condition and of its body belong to it alike.
+class WhileContext : public ControlFlowContext {
+ public:
+  WhileContext* AsWhile() override { return this; }
+
+  // What every Enter of the loop names.
+  const std::string& frame_name() const { return frame_name_; }
+  const std::vector<LoopVariable>& variables() const { return variables_; }
+  // Which variable an Enter, Merge, Switch, NextIteration or Exit (or the
+  // Identity of a body value) belongs to; -1 for none.
+  int VariableOf(const Node* node) const;
+  // Loop constants: their Enters by captured value (of the outer context).
+  const std::unordered_map<Output, Node*, OutputHash>& constants() const {
+    return constants_;
+  }
+  Node* loop_cond() const { return loop_cond_; }
+  // Nodes that depend on no loop variable wait for these, so that they run
+  // once per iteration: in the condition and in the body.
+  Output condition_pivot() const;
+  Output body_pivot() const;
+
+  int parallel_iterations = 32;
+  bool back_prop = true;
+  bool swap_memory = false;
+  Output maximum_iterations;  // Null for no limit.
+  // The loop that this one computes gradients of; null for a forward loop.
+  WhileContext* forward = nullptr;
+  // Asked first for each value from elsewhere that a node of the loop uses: the
+  // value to use, or null for an ordinary capture. (A gradient loop brings
+  // values of its forward loop in by stacks.) Remembers what it made.
+  std::function<Output(Output)> capture_hook;
+
+  // ---- For what is there already: these add no nodes.
+  int AdoptVariable(LoopVariable variable);  // Returns its index.
+  void AdoptConstant(Node* enter);
+  void AdoptLoopCond(Node* loop_cond) { loop_cond_ = loop_cond; }
+
+  // ---- These add nodes, at any time, also long after the loop was built. On
+  // errors, which they record in the graph, they return null or -1.
+  // Opens a loop variable that begins as `init`, a value of the outer context
+  // or one that is captured into it; the index. In a loop that has a condition
+  // the body value and the Exit are there at once. `invariant` is what is known
+  // of the shape in every iteration; that of `init` if not given. The Enter
+  // runs after `after`. Until CloseVariable no session can run the graph.
+  int OpenVariable(Output init, const std::string& name = "",
+                   const std::optional<PartialShape>& invariant = std::nullopt,
+                   const std::vector<Node*>& after = {}, SourceLoc loc = {});
+  // Gives the loop its predicate (a boolean scalar of its condition) and the
+  // variables their body values and Exits.
+  bool SetCondition(Output pred, SourceLoc loc = {});
+  // Hands `next`, a value of the body or one that is captured into it, to the
+  // next iteration. Its type and shape must be those of the variable.
+  bool CloseVariable(int index, Output next, SourceLoc loc = {});
+  // The value (of the outer context) in the loop, as a loop constant.
+  Output Take(Output value, const std::string& consumer = "",
+              SourceLoc loc = {});
+  // A node of the loop that runs in each iteration after `node`, of an outer
+  // frame, did.
+  Node* TakeControl(Node* node, SourceLoc loc = {});
+
+ private:
+  friend class ControlFlow;
+  WhileContext(Graph* graph, std::string name, ControlFlowContext* outer,
+               bool in_outer_condition, std::string frame_name)
+      : ControlFlowContext(graph, std::move(name), outer, in_outer_condition),
+        frame_name_(std::move(frame_name)) {}
+  void Index(int variable);
+  bool AddSwitch(int variable, SourceLoc loc);
+  Node* AddEnter(Output value, bool constant, const std::string& name,
+                 const std::vector<Node*>& after, SourceLoc loc);
+
+  const std::string frame_name_;
+  std::vector<LoopVariable> variables_;
+  std::unordered_map<const Node*, int> variable_of_;
+  std::unordered_map<Output, Node*, OutputHash> constants_;
+  std::unordered_map<const Node*, Node*> controls_;  // By outer node.
+  Node* loop_cond_ = nullptr;
+};
+
+// A graph's contexts. Owned by the graph (Graph::control_flow()) and guarded by
+// its mutex.
+class ControlFlow {
+ public:
+  explicit ControlFlow(Graph* graph) : graph_(graph) {}
+
+  Conditional* NewConditional(const std::string& name, Output pred,
+                              ControlFlowContext* outer,
+                              bool in_outer_condition = false);
+  WhileContext* NewWhile(const std::string& name, const std::string& frame_name,
+                         ControlFlowContext* outer,
+                         bool in_outer_condition = false);
+
+  ControlFlowContext* ContextOf(const Node* node) const {
+    const auto id = static_cast<size_t>(node->id());
+    return id < context_of_.size() ? context_of_[id] : nullptr;
+  }
+  void SetContext(const Node* node, ControlFlowContext* context);
+  // The conditional that a Switch or a Merge belongs to; null for none (those
+  // of loops among them).
+  Conditional* ConditionalOf(const Node* node) const;
+
+  const std::vector<std::unique_ptr<Conditional>>& conditionals() const {
+    return conditionals_;
+  }
+  const std::vector<WhileContext*>& loops() const { return loops_; }
+
+ private:
+  friend class Conditional;
+  Graph* const graph_;
+  std::vector<std::unique_ptr<ControlFlowContext>> contexts_;
+  std::vector<std::unique_ptr<Conditional>> conditionals_;
+  std::vector<WhileContext*> loops_;
+  std::vector<ControlFlowContext*> context_of_;  // By node id.
+  std::unordered_map<const Node*, Conditional*> conditional_of_;
+};
+
+// ---- Questions --------------------------------------------------------------
+
+// Where a node runs: Enters and Exits count to their loop, a conditional's
+// Switches and Merges to what is around it.
+ControlFlowContext* ContextOf(const Node* node);
+// Where a value lives: an Exit's around the loop, a conditional's Switch's in
+// the branch.
+ControlFlowContext* ContextOf(const Output& value);
+// Where a control edge from the node begins: an Exit's around the loop.
+ControlFlowContext* ControlContextOf(const Node* node);
+// True if a is b or within it. Everything is within null.
+bool IsInside(const ControlFlowContext* a, const ControlFlowContext* b);
+// The innermost loop around (or at) a context, and the outermost; null if none.
+WhileContext* InnermostWhile(ControlFlowContext* c);
+WhileContext* OutermostWhile(ControlFlowContext* c);
+// The innermost context that holds both.
+ControlFlowContext* CommonContext(ControlFlowContext* a, ControlFlowContext* b);
+// True for the Enter of a loop constant.
+bool IsConstantEnter(const Node* node);
+
+// ---- Captures ---------------------------------------------------------------
+
+// The value as nodes of `context` see it: itself if it lives there, else
+// captured through every context in between. InvalidArgument if it lives in a
+// loop that `context` is not within. `consumer` is what new nodes are named
+// after.
+Result<Output> Capture(ControlFlowContext* context, Output value,
+                       const std::string& consumer = "", SourceLoc loc = {});
+// The same for a control edge from `node`.
+Result<Node*> CaptureControl(ControlFlowContext* context, Node* node,
+                             SourceLoc loc = {});
+// Makes a node that is about to be added one of `context`: captures its inputs
+// and control inputs, and makes it wait for the pivot where nothing else holds
+// it to the context. (BuildNode does this.)
+Status PrepareForContext(ControlFlowContext* context, bool in_condition,
+                         NodeSpec* spec);
+
+}  // namespace sluice
+
+#endif  // SLUICE_GRAPH_CONTROL_FLOW_H_
