@@ -17,6 +17,7 @@
 #include "base/status.h"          // Status, Result
 #include "client/control_flow.h"  // Cond, Case, While
 #include "client/gradients.h"     // Grad, Gradients, RegisterGradient
+#include "client/higher_order.h"  // MapFn, FoldL, FoldR, Scan
 #include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...
 #include "client/loops.h"         // OpenMerge, CloseMerge
 #include "client/operators.h"     // x + y, x < y

@@ -716,5 +716,81 @@ TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
   EXPECT_THAT(BuildErrorOf(), HasSubstr("AddV2"));
 }
 
+// ---- Loops that grow after they were built ----------------------------------
+
+TEST_F(ControlFlowTest, ALoopCanBeGivenVariablesAndCapturesAfterItWasBuilt) {
+  const Output w = In<float>("w");
+  const Output n = In<int>("n");
+  Output square;
+  const auto [i, x] = While(
+      std::tuple{0, 1.0f}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output x) {
+        square = x * x;
+        return std::tuple{i + 1, square + 1};
+      });
+  WhileContext* loop = ContextOf(i.node)->AsWhile();
+  ASSERT_NE(loop, nullptr);
+  // A counter, and a sum of w times a value of the body.
+  const int count = loop->OpenVariable(Constant(0), "count");
+  const int sum = loop->OpenVariable(Constant(0.0f), "sum");
+  const auto variable = [loop](int k) {
+    return loop->variables()[static_cast<size_t>(k)];
+  };
+  {
+    const ContextScope body(loop);
+    ASSERT_TRUE(loop->CloseVariable(count, variable(count).body_value + 1));
+    ASSERT_TRUE(
+        loop->CloseVariable(sum, variable(sum).body_value + square * w));
+  }
+  EXPECT_EQ(Value<int>(variable(count).exit, {{w, 2.0f}, {n, 4}}), 4);
+  // x is 1, 2, 5, 26.
+  EXPECT_EQ(Value<float>(variable(sum).exit, {{w, 2.0f}, {n, 4}}),
+            2 * (1 + 4 + 25 + 676));
+  EXPECT_EQ(Value<float>(variable(sum).exit, {{w, 2.0f}, {n, 0}}), 0);
+  EXPECT_EQ(Value<float>(x, {{w, 2.0f}, {n, 3}}), 26);
+}
+
+TEST_F(ControlFlowTest, ABranchCanBeGivenNodesAndResultsAfterItWasBuilt) {
+  const Output p = In<bool>("p"), x = In<float>("x"), late = In<float>("l");
+  Output inner;
+  const Output y = Cond(
+      p,
+      [&] {
+        inner = ops::Exp(x);
+        return inner;
+      },
+      [&] { return x; });
+  Conditional* c = graph_.control_flow().ConditionalOf(y.node);
+  ASSERT_NE(c, nullptr);
+  Output more;
+  {
+    const ContextScope branch(c->branch(1));
+    more = inner * 0 + late * 2;
+  }
+  const Output merged = Output(c->AddMerge(late, more));
+  EXPECT_EQ(Value<float>(merged, {{p, true}, {x, 1.0f}, {late, 3.0f}}), 6);
+  EXPECT_EQ(Value<float>(merged, {{p, false}, {x, 1.0f}, {late, 3.0f}}), 3);
+}
+
+TEST_F(ControlFlowTest, AVariableMadeInABodyStandsOutsideOfIt) {
+  const Output y = While(
+      Constant(1.0f), [](Output x) { return x < 10; },
+      [](Output x) {
+        const Var w = GetVariable("w", {}, init::Constant(3.0));
+        return x * w;
+      });
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 27);
+  While(
+      Constant(1.0f), [](Output x) { return x < 10; },
+      [](Output x) {
+        const Var wrong(x, "wrong");
+        return x + 1;
+      });
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("variable 'wrong': expected an initial value from "
+                        "outside of loops"));
+}
+
 }  // namespace
 }  // namespace sluice
