@@ -1,7 +1,7 @@
 // Critical sections inside a graph: a step waits for a mutex without holding a
 // thread.
 #include <atomic>
-#include <list>
+#include <deque>
 
 #include "graph/op_def.h"
 #include "ops/state_util.h"
@@ -16,8 +16,8 @@ using state::ResourceName;
 // Thread-safe; calls nobody while it holds its own lock.
 class Mutex : public Resource {
  public:
-  // Told that the mutex is his, once.
-  using Granted = std::function<void()>;
+  // Told that the mutex is his, once; false if he does not want it any more.
+  using Granted = std::function<bool()>;
 
   std::string TypeName() const override { return "Mutex"; }
 
@@ -31,24 +31,27 @@ class Mutex : public Resource {
     waiting_.push_back(std::move(granted));
     return false;
   }
-  // Hands the mutex to the first in the queue.
+  // Hands the mutex to the first in the queue that still wants it.
   void Release() {
-    std::list<Granted> next;
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (waiting_.empty()) {
-        held_ = false;
-        return;
+    for (;;) {
+      Granted next;
+      {
+        std::lock_guard<std::mutex> lock(mu_);
+        if (waiting_.empty()) {
+          held_ = false;
+          return;
+        }
+        next = std::move(waiting_.front());
+        waiting_.pop_front();
       }
-      next.splice(next.begin(), waiting_, waiting_.begin());
+      if (next()) return;
     }
-    next.front()();
   }
 
  private:
   std::mutex mu_;
-  bool held_ = false;           // GUARDED_BY(mu_)
-  std::list<Granted> waiting_;  // GUARDED_BY(mu_)
+  bool held_ = false;            // GUARDED_BY(mu_)
+  std::deque<Granted> waiting_;  // GUARDED_BY(mu_)
 };
 
 // What MutexLock gives out: the mutex is held until it is consumed, or until
@@ -93,7 +96,7 @@ class MutexKernel {
 
 // One MutexLock that waits. It is granted the mutex or cancelled, whichever
 // comes first; shared by the two callbacks. A waiter that was cancelled stays
-// in the queue, and passes the mutex on when its turn comes.
+// in the queue, and refuses the mutex when its turn comes.
 struct Wait {
   std::atomic<bool> decided{false};
   DoneFn done;
@@ -101,12 +104,13 @@ struct Wait {
   std::shared_ptr<Mutex> mutex;
   int64_t callback = -1;  // Of the step's cancellation.
 
-  void Grant() {
-    auto lock = std::make_shared<const Lock>(mutex);
-    if (decided.exchange(true)) return;  // `lock` lets go of the mutex.
+  bool Grant() {
+    if (decided.exchange(true)) return false;
     ctx->step().cancellation->Deregister(callback);
+    auto lock = std::make_shared<const Lock>(mutex);
     ctx->set_output(0, Tensor::Scalar<Variant>(Variant(std::move(lock))));
     done(OkStatus());
+    return true;
   }
   void Cancel() {
     if (decided.exchange(true)) return;
@@ -126,7 +130,9 @@ void RunMutexLock(KernelContext& ctx, DoneFn done) {
     if (std::shared_ptr<Wait> w = weak.lock()) w->Cancel();
   });
   if (wait->callback < 0) return wait->Cancel();
-  if (wait->mutex->AcquireOrWait([wait] { wait->Grant(); })) wait->Grant();
+  if (wait->mutex->AcquireOrWait([wait] { return wait->Grant(); }) &&
+      !wait->Grant())
+    wait->mutex->Release();
 }
 
 Status RunConsumeMutexLock(KernelContext& ctx) {

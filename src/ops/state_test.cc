@@ -497,6 +497,25 @@ TEST_F(Resources, AWaitForAMutexEndsWithItsStep) {
   EXPECT_TRUE(s.Run({}, {}, {unlock}, options).ok());
 }
 
+TEST_F(Resources, AMutexPassesByAnyNumberOfCancelledWaits) {
+  const Output mutex = Build("MutexV2", {});
+  const Output first = Build("MutexLock", {mutex});
+  std::vector<Node*> waits;
+  {
+    ControlDependencies after({first.node});
+    for (int i = 0; i < 100'000; ++i)
+      waits.push_back(BuildNode("MutexLock", {mutex}));
+  }
+  Session s;
+  RunOptions options;
+  options.timeout_ms = 500;
+  // What is fetched is held until the step has ended.
+  const auto r = s.Run({}, {first}, waits, options);
+  EXPECT_EQ(r.status().code(), StatusCode::kDeadlineExceeded) << r.status();
+  options.timeout_ms = 10000;  // The mutex is free again.
+  EXPECT_TRUE(s.Run({}, {first}, {}, options).ok());
+}
+
 TEST_F(Resources, AnAssertionShowsItsData) {
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kBool}});
   Node* check =
