@@ -236,19 +236,24 @@ Result<AttrDef> ParseAttr(string_view spec) {
   return a;
 }
 
+// Letters added, dropped, changed or swapped with their neighbours; those of
+// another case are the same.
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  auto same = [&](size_t i, size_t j) {
+    return absl::ascii_tolower(static_cast<unsigned char>(a[i])) ==
+           absl::ascii_tolower(static_cast<unsigned char>(b[j]));
+  };
+  std::vector<size_t> before(b.size() + 1), last(before), row(before);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const bool same = absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
-                        absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]));
-      const size_t best =
-          std::min({diagonal + (same ? 0 : 1), row[j] + 1, row[j - 1] + 1});
-      diagonal = row[j];
-      row[j] = best;
+  for (size_t i = 0; i < a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      row[j + 1] = std::min(
+          {last[j] + (same(i, j) ? 0 : 1), last[j + 1] + 1, row[j] + 1});
+      if (i > 0 && j > 0 && same(i, j - 1) && same(i - 1, j))
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
     }
   }
   return row[b.size()];
@@ -377,8 +382,9 @@ std::vector<std::string> NearestNames(std::string_view name,
                                       const std::vector<std::string>& candidates,
                                       size_t most) {
   std::vector<std::pair<size_t, std::string>> scored;
-  const size_t limit = std::max<size_t>(2, name.size() / 3);
   for (const std::string& c : candidates) {
+    // A third of the letters: of one letter, another case is all that is near.
+    const size_t limit = (std::max(name.size(), c.size()) + 1) / 3;
     if (c.size() > name.size() + limit || name.size() > c.size() + limit)
       continue;
     const size_t d = EditDistance(name, c);
