@@ -2,6 +2,7 @@
 #ifndef SLUICE_GRAPH_ATTR_H_
 #define SLUICE_GRAPH_ATTR_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@
 namespace sluice {
 
 class AttrValue;
-using AttrMap = std::map<std::string, AttrValue>;
+using AttrMap = std::map<std::string, AttrValue, std::less<>>;
 
 // A function of the library with its attributes bound.
 struct FunctionRef {

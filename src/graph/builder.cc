@@ -143,10 +143,7 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   spec.op = op;
   spec.name = s.graph->UniqueName(s.prefix + (name.empty() ? op : name));
   spec.inputs = std::move(inputs);
-  for (Node* c : s.control)
-    if (std::find(spec.control_inputs.begin(), spec.control_inputs.end(), c) ==
-        spec.control_inputs.end())
-      spec.control_inputs.push_back(c);
+  spec.control_inputs = s.control;  // Perhaps some twice: AddNode takes one.
   spec.attrs = std::move(attrs);
   if (!s.colocate.empty() && !spec.attrs.count("_class")) {
     AttrValue::Strings groups(s.colocate.begin(), s.colocate.end());

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -171,6 +172,21 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in, AttrMap& attrs)
   return OkStatus();
 }
 
+// The nodes in order, each once.
+std::vector<Node*> WithoutRepeats(std::vector<Node*> nodes) {
+  constexpr size_t kFew = 16;
+  if (nodes.size() <= kFew) {
+    auto end = nodes.begin();
+    for (Node* n : nodes)
+      if (std::find(nodes.begin(), end, n) == end) *end++ = n;
+    nodes.erase(end, nodes.end());
+  } else {
+    std::unordered_set<const Node*> seen;
+    std::erase_if(nodes, [&](Node* n) { return !seen.insert(n).second; });
+  }
+  return nodes;
+}
+
 }  // namespace
 
 std::string SourceLoc::ToString() const {
@@ -182,8 +198,8 @@ std::string Output::name() const {
 }
 
 const AttrValue* Node::FindAttr(std::string_view name) const {
-  auto it = attrs_.find(std::string(name));
-  return it == attrs_.end() ? nullptr : &it->second;
+  auto it = props_->attrs.find(name);
+  return it == props_->attrs.end() ? nullptr : &it->second;
 }
 
 Status Node::AttrError(std::string_view name) const {
@@ -197,8 +213,8 @@ Status Node::AttrError(std::string_view name) const {
 }
 
 std::string Node::Describe() const {
-  std::string s = absl::StrCat("node '", name_, "' (", op_->name, ")");
-  if (loc_.known()) absl::StrAppend(&s, " at ", loc_.ToString());
+  std::string s = absl::StrCat("node '", name(), "' (", op_name(), ")");
+  if (loc().known()) absl::StrAppend(&s, " at ", loc().ToString());
   return s;
 }
 
@@ -206,7 +222,7 @@ std::pair<int, int> Node::InputRange(int arg) const {
   int pos = 0;
   for (int i = 0;; ++i) {
     const auto n = static_cast<int>(
-        ArgCount(op_->inputs[static_cast<size_t>(i)], attrs_).value_or(0));
+        ArgCount(op().inputs[static_cast<size_t>(i)], attrs()).value_or(0));
     if (i == arg) return {pos, pos + n};
     pos += n;
   }
@@ -216,7 +232,7 @@ std::pair<int, int> Node::OutputRange(int arg) const {
   int pos = 0;
   for (int i = 0;; ++i) {
     const auto n = static_cast<int>(
-        ArgCount(op_->outputs[static_cast<size_t>(i)], attrs_).value_or(0));
+        ArgCount(op().outputs[static_cast<size_t>(i)], attrs()).value_or(0));
     if (i == arg) return {pos, pos + n};
     pos += n;
   }
@@ -228,25 +244,28 @@ Graph::~Graph() = default;
 Result<Node*> Graph::AddNode(NodeSpec spec) {
   SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup(spec.op));
   std::unique_ptr<Node> node(new Node);
-  node->op_ = op;
+  node->props_ = std::make_shared<Node::Props>();
+  Node::Props& props = *node->props_;
+  props.op = op;
   node->graph_ = this;
-  node->loc_ = spec.loc;
-  node->device_ = std::move(spec.device);
+  props.loc = spec.loc;
+  props.device = std::move(spec.device);
   if (spec.name.empty()) {
     spec.name = UniqueName(spec.op);
   } else if (!ValidName(spec.name)) {
     return InvalidArgument("name: expected letters, digits and ._/-, got '",
                            spec.name, "'");
-  } else if (by_name_.count(spec.name)) {
+  } else if (FindId(spec.name) >= 0) {
     return AlreadyExists("name: expected a new one, got '", spec.name,
                          "', which exists in the graph");
   }
-  node->name_ = spec.name;
+  props.name = std::move(spec.name);
   auto fail = [&node](const Status& s) {
     return Status(s.code(), absl::StrCat(s.message(), "; ", node->Describe()));
   };
 
   std::vector<DType> in;
+  in.reserve(spec.inputs.size());
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const Output& o = spec.inputs[i];
     if (o.node == nullptr) {
@@ -296,7 +315,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
         return fail(InvalidArgument("input ", pos, " ('", arg.name, "'): expected ",
                                     DTypeName(want), ", got ", DTypeName(got), from));
       }
-      node->input_types_.push_back(want);
+      props.input_types.push_back(want);
     }
   }
   for (const ArgDef& arg : op->outputs) {
@@ -307,49 +326,96 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
       return fail(InvalidArgument("outputs: expected at most ", kMaxOutputs,
                                   ", got ", *n));
     for (int64_t k = 0; k < *n; ++k)
-      node->output_types_.push_back(ArgType(arg, attrs, k));
+      props.output_types.push_back(ArgType(arg, attrs, k));
   }
   node->inputs_ = std::move(spec.inputs);
-  for (Node* c : spec.control_inputs) {
+  for (const Node* c : spec.control_inputs)
     if (c == nullptr || c->graph() != this)
       return fail(InvalidArgument("control input: expected a node of this graph"));
-    if (std::find(node->control_inputs_.begin(), node->control_inputs_.end(), c) ==
-        node->control_inputs_.end())
-      node->control_inputs_.push_back(c);
-  }
-  node->attrs_ = std::move(attrs);
-  node->output_shapes_.resize(node->output_types_.size());
+  node->control_inputs_ = WithoutRepeats(std::move(spec.control_inputs));
+  props.attrs = std::move(attrs);
+  props.output_shapes.resize(props.output_types.size());
   if (op->shape != nullptr) {
     ShapeContext c(*node);
     if (Status s = op->shape(c); !s.ok()) return fail(s);
-    node->output_shapes_ = c.outputs();
+    props.output_shapes = c.outputs();
   }
   // TensorFlow records what a front end knows beyond inference.
   if (const auto* known = node->FindAttr("_output_shapes"))
     if (const auto* shapes = known->get<AttrValue::Shapes>())
-      for (size_t i = 0; i < shapes->size() && i < node->output_shapes_.size(); ++i) {
-        Result<PartialShape> m = node->output_shapes_[i].MergeWith((*shapes)[i]);
-        if (m.ok()) node->output_shapes_[i] = *m;
+      for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size(); ++i) {
+        Result<PartialShape> m = props.output_shapes[i].MergeWith((*shapes)[i]);
+        if (m.ok()) props.output_shapes[i] = *m;
       }
 
   node->id_ = num_nodes();
-  Node* raw = node.get();
-  by_name_.emplace(node->name_, raw);
   nodes_.push_back(std::move(node));
-  return raw;
+  IndexNames();
+  return nodes_.back().get();
 }
 
 Node* Graph::CopyNode(const Node& from, std::vector<Output> inputs,
                       std::vector<Node*> control_inputs) {
-  std::unique_ptr<Node> node(new Node(from));
+  from.copied_ = true;
+  std::unique_ptr<Node> node(new Node);
   node->graph_ = this;
   node->id_ = num_nodes();
+  node->copied_ = true;
+  node->props_ = from.props_;
   node->inputs_ = std::move(inputs);
   node->control_inputs_ = std::move(control_inputs);
-  Node* raw = node.get();
-  by_name_.emplace(node->name_, raw);
   nodes_.push_back(std::move(node));
-  return raw;
+  return nodes_.back().get();
+}
+
+Node::Props& Graph::Change(Node* node) {
+  if (std::exchange(node->copied_, false)) {
+    outdated_.push_back(node->props_);
+    node->props_ = std::make_shared<Node::Props>(*node->props_);
+  }
+  return *node->props_;
+}
+
+void Graph::SetDevice(Node* node, std::string device) {
+  Change(node).device = std::move(device);
+}
+
+void Graph::SetAttr(Node* node, const std::string& name, AttrValue value) {
+  Change(node).attrs[name] = std::move(value);
+}
+
+Status Graph::TurnIntoConstant(Node* node, Tensor value) {
+  if (node->num_outputs() == 0 || node->output_type(0) != value.dtype())
+    return Internal("constant: expected a value of output 0, got ",
+                    DTypeName(value.dtype()), "; ", node->Describe());
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup("Const"));
+  auto props = std::make_shared<Node::Props>();
+  props->name = node->name();
+  props->op = op;
+  props->device = node->device();
+  props->loc = node->loc();
+  props->output_types = {value.dtype()};
+  props->output_shapes = {PartialShape(value.shape())};
+  props->attrs.emplace("dtype", AttrValue(value.dtype()));
+  props->attrs.emplace("value", AttrValue(std::move(value)));
+  outdated_.push_back(std::exchange(node->props_, std::move(props)));
+  node->copied_ = false;
+  node->inputs_.clear();
+  node->control_inputs_.clear();
+  return OkStatus();
+}
+
+void Graph::Retain(const std::vector<uint8_t>& keep) {
+  size_t kept = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (keep[i] != 0) {
+      if (kept != i) nodes_[kept] = std::move(nodes_[i]);
+      nodes_[kept]->id_ = static_cast<int>(kept);
+      ++kept;
+    }
+  nodes_.resize(kept);
+  by_name_.Clear();
+  indexed_ = 0;
 }
 
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {
@@ -379,12 +445,13 @@ Status Graph::AddControlEdge(Node* from, Node* to) {
 }
 
 Status Graph::SetShape(Output o, const PartialShape& shape) {
-  PartialShape& have = o.node->output_shapes_[static_cast<size_t>(o.index)];
+  const PartialShape& have = o.shape();
   Result<PartialShape> merged = have.MergeWith(shape);
   if (!merged.ok())
     return InvalidArgument("shape of '", o.name(), "': expected ", have.ToString(),
                            ", got ", shape.ToString(), "; ", o.node->Describe());
-  have = *merged;
+  if (*merged == have) return OkStatus();
+  Change(o.node).output_shapes[static_cast<size_t>(o.index)] = *std::move(merged);
   return OkStatus();
 }
 
@@ -397,9 +464,23 @@ Status Graph::ReplaceInput(Node* node, int index, Output source) {
   return OkStatus();
 }
 
+void Graph::IndexNames() const {
+  if (indexed_ == nodes_.size()) return;
+  by_name_.Reserve(nodes_.size());
+  for (; indexed_ < nodes_.size(); ++indexed_)
+    by_name_.Insert(nodes_[indexed_]->name(), static_cast<int>(indexed_));
+}
+
+int Graph::FindId(std::string_view name) const {
+  IndexNames();
+  return by_name_.Find(name, [this](int id) -> std::string_view {
+    return nodes_[static_cast<size_t>(id)]->name();
+  });
+}
+
 Node* Graph::FindNode(std::string_view name) const {
-  auto it = by_name_.find(std::string(name));
-  return it == by_name_.end() ? nullptr : it->second;
+  const int id = FindId(name);
+  return id < 0 ? nullptr : nodes_[static_cast<size_t>(id)].get();
 }
 
 Result<Node*> Graph::LookupNode(std::string_view name) const {
@@ -429,11 +510,11 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
 }
 
 std::string Graph::UniqueName(const std::string& base) {
-  if (!by_name_.count(base) && !scopes_.count(base)) return base;
+  if (FindId(base) < 0 && !scopes_.count(base)) return base;
   int& count = name_counts_[base];
   for (;;) {
     std::string name = absl::StrCat(base, "_", ++count);
-    if (!by_name_.count(name) && !scopes_.count(name)) return name;
+    if (FindId(name) < 0 && !scopes_.count(name)) return name;
   }
 }
 
@@ -451,34 +532,55 @@ const char* Graph::Intern(const std::string& s) {
   return interned_.insert(s).first->c_str();
 }
 
-Result<std::vector<Node*>> TopologicalOrder(const Graph& graph) {
-  std::vector<int> pending(graph.nodes().size(), 0);
-  std::vector<std::vector<Node*>> consumers(graph.nodes().size());
-  auto back = [](const Node& to, const Node* from) {
-    return to.op().role == OpRole::kMerge &&
-           from->op().role == OpRole::kNextIteration;
+Result<std::vector<Node*>> TopologicalOrder(const Graph& graph,
+                                            const std::vector<uint8_t>* only) {
+  const size_t n = graph.nodes().size();
+  auto skip = [only](const Node* node) {
+    return node == nullptr ||
+           (only != nullptr && (*only)[static_cast<size_t>(node->id())] == 0);
   };
-  std::vector<Node*> order;
-  order.reserve(graph.nodes().size());
-  for (const auto& n : graph.nodes()) {
-    auto add = [&](Node* from) {
-      if (from == nullptr || back(*n, from)) return;
-      ++pending[static_cast<size_t>(n->id())];
-      consumers[static_cast<size_t>(from->id())].push_back(n.get());
+  // Calls fn(source) for each edge that counts.
+  auto each_source = [&skip](const Node& to, const auto& fn) {
+    const bool merge = to.op().role == OpRole::kMerge;
+    auto one = [&](const Node* from) {
+      if (!skip(from) && !(merge && from->op().role == OpRole::kNextIteration))
+        fn(static_cast<size_t>(from->id()));
     };
-    for (const Output& in : n->inputs()) add(in.node);
-    for (Node* c : n->control_inputs()) add(c);
-    if (pending[static_cast<size_t>(n->id())] == 0) order.push_back(n.get());
+    for (const Output& in : to.inputs()) one(in.node);
+    for (const Node* c : to.control_inputs()) one(c);
+  };
+  // Consumers of node i: consumers[end[i - 1], end[i]), where end[-1] is 0.
+  std::vector<uint32_t> pending(n, 0), end(n, 0);
+  size_t wanted = 0;
+  for (const auto& node : graph.nodes()) {
+    if (skip(node.get())) continue;
+    ++wanted;
+    uint32_t& waits = pending[static_cast<size_t>(node->id())];
+    each_source(*node, [&](size_t from) { ++waits, ++end[from]; });
   }
-  for (size_t i = 0; i < order.size(); ++i)
-    for (Node* c : consumers[static_cast<size_t>(order[i]->id())])
-      if (--pending[static_cast<size_t>(c->id())] == 0) order.push_back(c);
-  if (order.size() == graph.nodes().size()) return order;
-  for (const auto& n : graph.nodes())
-    if (pending[static_cast<size_t>(n->id())] > 0)
+  uint32_t edges = 0;
+  for (uint32_t& e : end) e = std::exchange(edges, edges + e);
+  std::vector<Node*> consumers(edges), order;
+  order.reserve(wanted);
+  for (const auto& node : graph.nodes()) {
+    if (skip(node.get())) continue;
+    each_source(*node,
+                [&](size_t from) { consumers[end[from]++] = node.get(); });
+    if (pending[static_cast<size_t>(node->id())] == 0)
+      order.push_back(node.get());
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto id = static_cast<size_t>(order[i]->id());
+    for (uint32_t e = id == 0 ? 0 : end[id - 1]; e < end[id]; ++e)
+      if (--pending[static_cast<size_t>(consumers[e]->id())] == 0)
+        order.push_back(consumers[e]);
+  }
+  if (order.size() == wanted) return order;
+  for (const auto& node : graph.nodes())
+    if (pending[static_cast<size_t>(node->id())] > 0)
       return InvalidArgument(
           "cycle: expected a NextIteration to close it, got one without through ",
-          n->Describe());
+          node->Describe());
   return Internal("cycle");
 }
 

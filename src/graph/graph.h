@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "graph/name_index.h"
 #include "graph/op_def.h"
 
 namespace sluice {
@@ -39,6 +40,7 @@ struct Output {
   bool operator==(const Output& o) const {
     return node == o.node && index == o.index;
   }
+  // Of a null output: kInvalid, unknown, "<none>", null.
   DType dtype() const;                 // May be a reference type.
   const PartialShape& shape() const;
   std::string name() const;            // "MatMul:0".
@@ -57,29 +59,35 @@ struct OutputHash {
 class Node {
  public:
   int id() const { return id_; }  // Dense; in order of creation.
-  const std::string& name() const { return name_; }
-  const OpDef& op() const { return *op_; }
-  const std::string& op_name() const { return op_->name; }
+  const std::string& name() const { return props_->name; }
+  const OpDef& op() const { return *props_->op; }
+  const std::string& op_name() const { return props_->op->name; }
   Graph* graph() const { return graph_; }
-  const std::string& device() const { return device_; }
-  const SourceLoc& loc() const { return loc_; }
+  const std::string& device() const { return props_->device; }
+  const SourceLoc& loc() const { return props_->loc; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   const Output& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
   const std::vector<Output>& inputs() const { return inputs_; }
-  DType input_type(int i) const { return input_types_[static_cast<size_t>(i)]; }
+  DType input_type(int i) const {
+    return props_->input_types[static_cast<size_t>(i)];
+  }
   const std::vector<Node*>& control_inputs() const { return control_inputs_; }
-  int num_outputs() const { return static_cast<int>(output_types_.size()); }
-  DType output_type(int i) const { return output_types_[static_cast<size_t>(i)]; }
+  int num_outputs() const {
+    return static_cast<int>(props_->output_types.size());
+  }
+  DType output_type(int i) const {
+    return props_->output_types[static_cast<size_t>(i)];
+  }
   const PartialShape& output_shape(int i) const {
-    return output_shapes_[static_cast<size_t>(i)];
+    return props_->output_shapes[static_cast<size_t>(i)];
   }
   // Positions [begin, end) of the inputs (outputs) that belong to the i-th
   // argument of the declaration.
   std::pair<int, int> InputRange(int arg) const;
   std::pair<int, int> OutputRange(int arg) const;
 
-  const AttrMap& attrs() const { return attrs_; }
+  const AttrMap& attrs() const { return props_->attrs; }
   const AttrValue* FindAttr(std::string_view name) const;
   // The attribute, or a clear Internal/InvalidArgument error if it is missing
   // or of another kind.
@@ -105,27 +113,36 @@ class Node {
   int64_t IntAttr(std::string_view name) const {
     return AttrOr<int64_t>(name, 0);
   }
+  // Both have the same attributes because one was copied from the other.
+  bool SharesAttrs(const Node& o) const { return props_ == o.props_; }
 
   // "node 'add' (AddV2) at model.cc:12", for messages.
   std::string Describe() const;
 
  private:
   friend class Graph;
+  // All but the edges: what the copies of a node in other graphs have in common.
+  struct Props {
+    std::string name;
+    const OpDef* op = nullptr;
+    std::string device;
+    SourceLoc loc;
+    std::vector<DType> input_types;  // As declared: a reference or a value.
+    std::vector<DType> output_types;
+    std::vector<PartialShape> output_shapes;
+    AttrMap attrs;
+  };
   Node() = default;
   Status AttrError(std::string_view name) const;
 
   int id_ = 0;
-  std::string name_;
-  const OpDef* op_ = nullptr;
+  // There is a copy of the node, which may be read at any time: what changes
+  // changes in a fresh `props_`. Guarded by the graph's mutex.
+  mutable bool copied_ = false;
   Graph* graph_ = nullptr;
-  std::string device_;
-  SourceLoc loc_;
+  std::shared_ptr<Props> props_;
   std::vector<Output> inputs_;
-  std::vector<DType> input_types_;  // As declared: a reference or a value.
   std::vector<Node*> control_inputs_;
-  std::vector<DType> output_types_;
-  std::vector<PartialShape> output_shapes_;
-  AttrMap attrs_;
 };
 
 // What AddNode needs to know.
@@ -142,7 +159,7 @@ struct NodeSpec {
   std::vector<DType> pending_input_types;
 };
 
-// Owns nodes, never removes one: a graph only grows. Not thread-safe but for
+// Owns nodes; one that a user builds only grows. Not thread-safe but for
 // mutex(): whoever changes the graph while sessions run it holds it, as the
 // builders of graph/builder.h do, and sessions hold it while they read.
 class Graph {
@@ -156,7 +173,7 @@ class Graph {
   Result<Node*> AddNode(NodeSpec spec);
   // A copy of a valid node of another graph, with inputs of this one in place
   // of its own (null: a back edge that follows). Types and shapes are kept, not
-  // inferred again. The name must be free.
+  // inferred again; the two share them. The name must be free.
   Node* CopyNode(const Node& from, std::vector<Output> inputs,
                  std::vector<Node*> control_inputs);
   // Closes a cycle: gives input `index` of `merge`, which was left null, its
@@ -165,15 +182,25 @@ class Graph {
   Status AddControlEdge(Node* from, Node* to);
   // Records what the user knows: merges `shape` into the inferred one.
   Status SetShape(Output o, const PartialShape& shape);
-  // Changes one input to another source of the same type (for passes).
+  void SetDevice(Node* node, std::string device);
+  void SetAttr(Node* node, const std::string& name, AttrValue value);
+
+  // For passes, which work on a copy of what the user built:
+  // Changes one input to another source of the same type.
   Status ReplaceInput(Node* node, int index, Output source);
-  void SetDevice(Node* node, std::string device) { node->device_ = std::move(device); }
-  void SetAttr(Node* node, const std::string& name, AttrValue value) {
-    node->attrs_[name] = std::move(value);
+  void SetControlInputs(Node* node, std::vector<Node*> nodes) {
+    node->control_inputs_ = std::move(nodes);
   }
+  // Makes the node a Const of the type of its output 0, under its name; its
+  // other outputs, and its inputs of both kinds, are gone.
+  Status TurnIntoConstant(Node* node, Tensor value);
+  // Removes the nodes whose mark, by id, is 0, and numbers the others anew. No
+  // node that stays may read one that goes.
+  void Retain(const std::vector<uint8_t>& keep);
 
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  void Reserve(size_t nodes) { nodes_.reserve(nodes); }
   Node* FindNode(std::string_view name) const;  // Null if absent.
   // "name:1", or "name" for output 0. NotFound names the nearest.
   Result<Output> FindOutput(std::string_view name) const;
@@ -192,6 +219,13 @@ class Graph {
   }
   const std::map<std::string, std::string>& function_gradients() const {
     return function_gradients_;
+  }
+
+  // What an importer knows of where a node came from before it was rewritten, by
+  // its name: a serialised NodeDef.ExperimentalDebugInfo (kept as it came).
+  std::map<std::string, std::string>& original_names() { return original_names_; }
+  const std::map<std::string, std::string>& original_names() const {
+    return original_names_;
   }
 
   // "trainable_variables" -> variables, and whatever else the client collects.
@@ -217,11 +251,21 @@ class Graph {
   ControlFlow& control_flow() const { return *control_flow_; }
 
  private:
+  // The node's properties, to be changed.
+  Node::Props& Change(Node* node);
+  int FindId(std::string_view name) const;  // -1 if absent.
+  void IndexNames() const;
+
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::string, Node*> by_name_;
+  // What was changed after it had been copied: somebody may hold a reference.
+  std::vector<std::shared_ptr<Node::Props>> outdated_;
+  // Names nodes_[0, indexed_): copies follow when somebody asks for a name.
+  mutable NameIndex by_name_;
+  mutable size_t indexed_ = 0;
   std::unordered_map<std::string, int> name_counts_;
   std::unordered_set<std::string> scopes_;
-  std::map<std::string, std::string> functions_, function_gradients_;
+  std::map<std::string, std::string> functions_, function_gradients_,
+      original_names_;
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
   Status status_;
@@ -229,15 +273,22 @@ class Graph {
   std::unique_ptr<ControlFlow> control_flow_;
 };
 
-inline DType Output::dtype() const { return node->output_type(index); }
-inline const PartialShape& Output::shape() const {
-  return node->output_shape(index);
+inline DType Output::dtype() const {
+  return node == nullptr ? DType::kInvalid : node->output_type(index);
 }
-inline Graph* Output::graph() const { return node->graph(); }
+inline const PartialShape& Output::shape() const {
+  static const PartialShape unknown;
+  return node == nullptr ? unknown : node->output_shape(index);
+}
+inline Graph* Output::graph() const {
+  return node == nullptr ? nullptr : node->graph();
+}
 
 // Nodes such that every node comes after its inputs, but for back edges
-// (NextIteration -> Merge). InvalidArgument names a cycle without one.
-Result<std::vector<Node*>> TopologicalOrder(const Graph& graph);
+// (NextIteration -> Merge). InvalidArgument names a cycle without one. With
+// `only`: the nodes that it marks, by id, as if there were no others.
+Result<std::vector<Node*>> TopologicalOrder(
+    const Graph& graph, const std::vector<uint8_t>* only = nullptr);
 
 }  // namespace sluice
 

@@ -1,6 +1,7 @@
+#include <algorithm>
+
 #include "graph/shape_context.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace sluice {
 namespace {
@@ -31,75 +32,119 @@ bool ReadsOnlyShape(const Node& n) {
   return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
 }
 
-}  // namespace
+// Null if the value is not known, or comes only after something else.
+const Tensor* ConstantOf(const Output& o) {
+  if (o.node->op().role != OpRole::kConst || !o.node->control_inputs().empty())
+    return nullptr;
+  const AttrValue* v = o.node->FindAttr("value");
+  return v == nullptr ? nullptr : v->get<Tensor>();
+}
 
-Result<std::unique_ptr<Graph>> FoldConstants(const Graph& graph,
-                                             const Evaluator& evaluate) {
-  auto out = std::make_unique<Graph>();
-  out->producer_version = graph.producer_version;
-  out->functions() = graph.functions();
-  GraphRewriter rewriter(graph, out.get());
-  // Nodes downstream of control flow: dead in some steps.
-  std::vector<uint8_t> may_be_dead(graph.nodes().size(), 0);
+class Folder {
+ public:
+  Folder(Graph* graph, const Evaluator& evaluate)
+      : graph_(graph), evaluate_(evaluate) {}
 
-  auto constant_of = [&](const Output& o) -> const Tensor* {
-    const Output now = rewriter.Map(o);
-    if (!now || now.node->op().role != OpRole::kConst ||
-        !now.node->control_inputs().empty())
-      return nullptr;
-    const AttrValue* v = now.node->FindAttr("value");
-    return v == nullptr ? nullptr : v->get<Tensor>();
-  };
-  auto fold = [&](const Node& n, std::vector<Tensor> values) {
+  Status Run() {
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                            TopologicalOrder(*graph_));
+    may_be_dead_.resize(order.size(), 0);
+    folded_.resize(order.size(), 0);
+    for (Node* n : order) SLUICE_RETURN_IF_ERROR(Visit(n));
+    return OkStatus();
+  }
+
+ private:
+  // What folding adds has no place in these: it is neither.
+  static bool At(const std::vector<uint8_t>& marks, const Node* n) {
+    const auto id = static_cast<size_t>(n->id());
+    return id < marks.size() && marks[id] != 0;
+  }
+
+  Status Visit(Node* n) {
+    SLUICE_RETURN_IF_ERROR(ReadWhatWasFolded(n));
+    const OpRole role = n->op().role;
+    bool dead = role == OpRole::kSwitch || role == OpRole::kEnter ||
+                role == OpRole::kMerge;
+    for (const Output& in : n->inputs())
+      dead = dead || At(may_be_dead_, in.node);
+    for (const Node* c : n->control_inputs())
+      dead = dead || At(may_be_dead_, c);
+    may_be_dead_[static_cast<size_t>(n->id())] = dead;
+    if (!Foldable(*n)) return OkStatus();
+    const Result<std::vector<Tensor>> values = Compute(*n, dead);
+    if (!values.ok() || values->empty()) return OkStatus();
+    size_t bytes = 0;
+    for (const Tensor& t : *values) bytes += t.bytes();
+    return bytes <= kMaxBytes ? Fold(n, *values) : OkStatus();
+  }
+
+  // Inputs from outputs that became nodes of their own; and a constant is
+  // always there: nobody needs to wait for it.
+  Status ReadWhatWasFolded(Node* n) {
+    for (int i = 0; i < n->num_inputs(); ++i) {
+      const Output in = n->input(i);
+      if (in.index == 0 || !At(folded_, in.node)) continue;
+      SLUICE_RETURN_IF_ERROR(
+          graph_->ReplaceInput(n, i, Output(others_.at(in))));
+    }
+    const std::vector<Node*>& control = n->control_inputs();
+    auto was_folded = [this](const Node* c) { return At(folded_, c); };
+    if (std::any_of(control.begin(), control.end(), was_folded)) {
+      std::vector<Node*> rest = control;
+      std::erase_if(rest, was_folded);
+      graph_->SetControlInputs(n, std::move(rest));
+    }
+    return OkStatus();
+  }
+
+  // Empty if the values are not known.
+  Result<std::vector<Tensor>> Compute(const Node& n, bool dead) const {
+    std::vector<Tensor> known;
+    const bool all =
+        std::all_of(n.inputs().begin(), n.inputs().end(),
+                    [](const Output& in) { return ConstantOf(in) != nullptr; });
+    if (all && n.num_inputs() > 0) {
+      for (const Output& in : n.inputs()) known.push_back(*ConstantOf(in));
+      return evaluate_(n, std::move(known));
+    }
+    if (dead || !ReadsOnlyShape(n)) return known;
     for (int i = 0; i < n.num_outputs(); ++i) {
+      std::optional<Tensor> t = ConstantValue(Output(const_cast<Node*>(&n), i));
+      if (!t) return std::vector<Tensor>();
+      known.push_back(*std::move(t));
+    }
+    return known;
+  }
+
+  Status Fold(Node* n, const std::vector<Tensor>& values) {
+    for (size_t i = 1; i < values.size(); ++i) {
       NodeSpec c;
       c.op = "Const";
-      c.name = out->UniqueName(i == 0 ? n.name() : absl::StrCat(n.name(), "/folded_", i));
-      const DType t = values[static_cast<size_t>(i)].dtype();
-      c.attrs = {{"value", std::move(values[static_cast<size_t>(i)])}, {"dtype", t}};
-      c.device = n.device();
-      c.loc = n.loc();
-      SLUICE_ASSIGN_OR_RETURN(Node * node, out->AddNode(std::move(c)));
-      rewriter.Replace(n, i, Output(node));
+      c.name = graph_->UniqueName(absl::StrCat(n->name(), "/folded_", i));
+      c.attrs = {{"value", values[i]}, {"dtype", values[i].dtype()}};
+      c.device = n->device();
+      c.loc = n->loc();
+      SLUICE_ASSIGN_OR_RETURN(Node * other, graph_->AddNode(std::move(c)));
+      others_.emplace(Output(n, static_cast<int>(i)), other);
     }
-    // A constant is always there: nobody needs to wait for it.
-    rewriter.ReplaceControl(n, nullptr);
-    return OkStatus();
-  };
+    folded_[static_cast<size_t>(n->id())] = 1;
+    return graph_->TurnIntoConstant(n, values[0]);
+  }
 
-  SLUICE_RETURN_IF_ERROR(rewriter.Run([&](const Node& n) -> Status {
-    bool dead = n.op().role == OpRole::kSwitch || n.op().role == OpRole::kEnter ||
-                n.op().role == OpRole::kMerge;
-    for (const Output& in : n.inputs())
-      dead = dead || may_be_dead[static_cast<size_t>(in.node->id())] != 0;
-    for (const Node* c : n.control_inputs())
-      dead = dead || may_be_dead[static_cast<size_t>(c->id())] != 0;
-    may_be_dead[static_cast<size_t>(n.id())] = dead;
+  Graph* const graph_;
+  const Evaluator& evaluate_;
+  // By id. Downstream of control flow: dead in some steps.
+  std::vector<uint8_t> may_be_dead_;
+  std::vector<uint8_t> folded_;
+  // The constants of outputs other than 0 of folded nodes.
+  std::unordered_map<Output, Node*, OutputHash> others_;
+};
 
-    if (Foldable(n)) {
-      std::vector<Tensor> inputs;
-      for (const Output& in : n.inputs())
-        if (const Tensor* t = constant_of(in)) inputs.push_back(*t);
-      Result<std::vector<Tensor>> values = NotFound("");
-      if (inputs.size() == static_cast<size_t>(n.num_inputs()) && n.num_inputs() > 0) {
-        values = evaluate(n, std::move(inputs));
-      } else if (!dead && ReadsOnlyShape(n)) {
-        std::vector<Tensor> known;
-        for (int i = 0; i < n.num_outputs(); ++i)
-          if (std::optional<Tensor> t = ConstantValue(Output(const_cast<Node*>(&n), i)))
-            known.push_back(*std::move(t));
-        if (known.size() == static_cast<size_t>(n.num_outputs())) values = known;
-      }
-      if (values.ok()) {
-        size_t bytes = 0;
-        for (const Tensor& t : *values) bytes += t.bytes();
-        if (bytes <= kMaxBytes) return fold(n, *std::move(values));
-      }
-    }
-    rewriter.Copy(n);
-    return OkStatus();
-  }));
-  return out;
+}  // namespace
+
+Status FoldConstants(Graph* graph, const Evaluator& evaluate) {
+  return Folder(graph, evaluate).Run();
 }
 
 }  // namespace sluice

@@ -1,6 +1,8 @@
-// Passes: graph in, graph out. Each leaves what the graph computes as it is,
-// with state, control edges, frames and random ops; a session can switch all
-// but pruning off.
+// Passes: what is done to a graph before it becomes a plan. Pruning copies the
+// part that a step runs; the others edit that copy. Each leaves what the graph
+// computes as it is, with state, control edges, frames and random ops; a
+// session can switch all but pruning off. Each takes time linear in nodes and
+// edges.
 #ifndef SLUICE_PASSES_PASSES_H_
 #define SLUICE_PASSES_PASSES_H_
 
@@ -21,8 +23,9 @@ struct StepSignature {
 
 // The nodes that the fetches and targets need when the feeds are given. Fed
 // edges become _Arg nodes (index: position among the feeds), fetches _Retval
-// nodes (index: position among the fetches).
-Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s);
+// nodes (index: position among the fetches). Other nodes keep their names.
+Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
+                                     const StepSignature& s);
 
 // Computes a node's outputs from constant inputs; an error means "leave it".
 using Evaluator = std::function<Result<std::vector<Tensor>>(
@@ -32,12 +35,15 @@ using Evaluator = std::function<Result<std::vector<Tensor>>(
 // known do too. Left alone: stateful ops, nodes ordered by control edges,
 // control flow and what depends on it (it may be dead, a constant never is),
 // results above 10 MB, and kernels that fail (the step will say so).
-Result<std::unique_ptr<Graph>> FoldConstants(const Graph& graph,
-                                             const Evaluator& evaluate);
+Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 
-// Nodes that compute the same from the same become one. Left alone: stateful
-// ops, references, and the primitives of control flow.
-Result<std::unique_ptr<Graph>> MergeCommonSubexpressions(const Graph& graph);
+// Nodes that compute the same from the same become one: the first is read in
+// place of the others, which stay without readers. Left alone: stateful ops,
+// references, and the primitives of control flow.
+Status MergeCommonSubexpressions(Graph* graph);
+
+// Removes the nodes that no _Arg, _Retval or target needs.
+void DropUnread(Graph* graph, const std::vector<Node*>& targets);
 
 }  // namespace sluice
 

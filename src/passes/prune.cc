@@ -1,94 +1,210 @@
+#include <unordered_map>
+
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace sluice {
+namespace {
 
-Result<std::unique_ptr<Graph>> Prune(const Graph& graph, const StepSignature& s) {
-  std::unordered_map<Output, int, OutputHash> fed;
-  for (size_t i = 0; i < s.feeds.size(); ++i)
-    if (!fed.emplace(s.feeds[i], static_cast<int>(i)).second)
-      return InvalidArgument("feeds: expected each edge once, got '",
-                             s.feeds[i].name(), "' twice");
-
-  // What is needed: backwards from the fetches and targets to the feeds.
-  std::vector<uint8_t> needed(graph.nodes().size(), 0);
-  std::vector<Node*> stack;
-  auto need = [&](Node* n) {
-    uint8_t& mark = needed[static_cast<size_t>(n->id())];
+// Marks nodes, by id, and remembers those whose inputs have not been followed.
+class Marks {
+ public:
+  explicit Marks(const Graph& graph) : marked_(graph.nodes().size(), 0) {}
+  void Add(Node* n) {
+    uint8_t& mark = marked_[static_cast<size_t>(n->id())];
     if (mark == 0) {
       mark = 1;
-      stack.push_back(n);
+      stack_.push_back(n);
     }
-  };
-  auto need_output = [&](const Output& o) {
-    if (!fed.count(o)) need(o.node);
-  };
-  // What waits for a placeholder waits for its feed: without one it would fail.
-  auto is_feed = [&](Node* n) {
-    return (n->op_name() == "Placeholder" || n->op_name() == "PlaceholderV2") &&
-           fed.count(Output(n)) > 0;
-  };
-  auto need_node = [&](Node* n) {
-    if (!is_feed(n)) need(n);
-  };
-  for (const Output& o : s.fetches) need_output(o);
-  for (Node* n : s.targets) need_node(n);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    for (const Output& in : n->inputs()) {
-      if (!in)
-        return InvalidArgument("input: expected an edge, got an open back edge "
-                               "(CloseMerge closes it); ",
-                               n->Describe());
-      need_output(in);
-    }
-    for (Node* c : n->control_inputs()) need_node(c);
+  }
+  Node* Pop() {  // Null at the end.
+    if (stack_.empty()) return nullptr;
+    Node* n = stack_.back();
+    stack_.pop_back();
+    return n;
+  }
+  const std::vector<uint8_t>& marked() const { return marked_; }
+
+ private:
+  std::vector<uint8_t> marked_;
+  std::vector<Node*> stack_;
+};
+
+// Copies the needed part of a graph.
+class Pruner {
+ public:
+  Pruner(const Graph& graph, const StepSignature& s)
+      : graph_(graph),
+        signature_(s),
+        needed_(graph),
+        feeds_of_(graph.nodes().size(), 0),
+        copies_(graph.nodes().size(), nullptr),
+        out_(new Graph) {}
+
+  Result<std::unique_ptr<Graph>> Run() {
+    SLUICE_RETURN_IF_ERROR(FindFeeds());
+    SLUICE_RETURN_IF_ERROR(FindNeeded());
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                            TopologicalOrder(graph_, &needed_.marked()));
+    out_->Reserve(order.size() + signature_.feeds.size() +
+                  signature_.fetches.size());
+    out_->producer_version = graph_.producer_version;
+    out_->functions() = graph_.functions();
+    SLUICE_RETURN_IF_ERROR(MakeArgs());
+    for (const Node* n : order) Copy(*n);
+    for (const Node* n : open_) SLUICE_RETURN_IF_ERROR(CloseBackEdges(*n));
+    SLUICE_RETURN_IF_ERROR(MakeRetvals());
+    return std::move(out_);
   }
 
-  auto out = std::make_unique<Graph>();
-  out->producer_version = graph.producer_version;
-  out->functions() = graph.functions();
-  GraphRewriter rewriter(graph, out.get());
-  for (size_t i = 0; i < s.feeds.size(); ++i) {
-    const Output& o = s.feeds[i];
-    NodeSpec arg;
-    arg.op = "_Arg";
-    arg.name = out->UniqueName(graph.FindNode(absl::StrCat("_arg_", i))
-                                   ? absl::StrCat("_arg_fed_", i)
-                                   : absl::StrCat("_arg_", i));
-    arg.attrs = {{"T", RemoveRef(o.dtype())},
-                 {"index", static_cast<int64_t>(i)},
-                 {"_output_shapes", AttrValue::Shapes{o.shape()}}};
-    arg.loc = o.node->loc();
-    SLUICE_ASSIGN_OR_RETURN(Node * node, out->AddNode(std::move(arg)));
-    rewriter.Replace(*o.node, o.index, Output(node));
-    if (is_feed(o.node)) rewriter.ReplaceControl(*o.node, node);
-  }
-  SLUICE_RETURN_IF_ERROR(rewriter.Run([&](const Node& n) {
-    if (needed[static_cast<size_t>(n.id())] == 0) return OkStatus();
-    // The node runs for its other outputs, or as a target; its fed ones stay
-    // what was fed.
-    std::vector<std::pair<int, Output>> keep;
-    for (int i = 0; i < n.num_outputs(); ++i) {
-      const Output o(const_cast<Node*>(&n), i);
-      if (fed.count(o)) keep.emplace_back(i, rewriter.Map(o));
+ private:
+  Status FindFeeds() {
+    for (size_t i = 0; i < signature_.feeds.size(); ++i) {
+      const Output& o = signature_.feeds[i];
+      if (!fed_.emplace(o, static_cast<int>(i)).second)
+        return InvalidArgument("feeds: expected each edge once, got '",
+                               o.name(), "' twice");
+      feeds_of_[static_cast<size_t>(o.node->id())] = 1;
     }
-    rewriter.Copy(n);
-    for (const auto& [i, o] : keep) rewriter.Replace(n, i, o);
     return OkStatus();
-  }));
-  for (size_t i = 0; i < s.fetches.size(); ++i) {
-    const Output o = rewriter.Map(s.fetches[i]);
-    NodeSpec retval;
-    retval.op = "_Retval";
-    retval.name = out->UniqueName(absl::StrCat("_retval_", i));
-    retval.inputs = {o};
-    retval.attrs = {{"T", RemoveRef(o.dtype())}, {"index", static_cast<int64_t>(i)}};
-    retval.loc = s.fetches[i].node->loc();
-    SLUICE_RETURN_IF_ERROR(out->AddNode(std::move(retval)).status());
   }
-  return out;
+  // The position among the feeds, or -1.
+  int FeedOf(const Output& o) const {
+    if (feeds_of_[static_cast<size_t>(o.node->id())] == 0) return -1;
+    auto it = fed_.find(o);
+    return it == fed_.end() ? -1 : it->second;
+  }
+  // What waits for a placeholder waits for its feed: without one it would fail.
+  int FeedInPlaceOf(Node* n) const {
+    if (feeds_of_[static_cast<size_t>(n->id())] == 0) return -1;
+    return n->op_name() == "Placeholder" || n->op_name() == "PlaceholderV2"
+               ? FeedOf(Output(n))
+               : -1;
+  }
+
+  // Backwards from the fetches and targets to the feeds.
+  Status FindNeeded() {
+    auto need_output = [this](const Output& o) {
+      if (FeedOf(o) < 0) needed_.Add(o.node);
+    };
+    auto need_node = [this](Node* n) {
+      if (FeedInPlaceOf(n) < 0) needed_.Add(n);
+    };
+    for (const Output& o : signature_.fetches) need_output(o);
+    for (Node* n : signature_.targets) need_node(n);
+    while (Node* n = needed_.Pop()) {
+      for (const Output& in : n->inputs()) {
+        if (!in)
+          return InvalidArgument(
+              "input: expected an edge, got an open back edge "
+              "(CloseMerge closes it); ",
+              n->Describe());
+        need_output(in);
+      }
+      for (Node* c : n->control_inputs()) need_node(c);
+    }
+    return OkStatus();
+  }
+
+  Status MakeArgs() {
+    for (size_t i = 0; i < signature_.feeds.size(); ++i) {
+      const Output& o = signature_.feeds[i];
+      NodeSpec arg;
+      arg.op = "_Arg";
+      arg.name =
+          out_->UniqueName(graph_.FindNode(absl::StrCat("_arg_", i)) != nullptr
+                               ? absl::StrCat("_arg_fed_", i)
+                               : absl::StrCat("_arg_", i));
+      arg.attrs = {{"T", RemoveRef(o.dtype())},
+                   {"index", static_cast<int64_t>(i)},
+                   {"_output_shapes", AttrValue::Shapes{o.shape()}}};
+      arg.loc = o.node->loc();
+      SLUICE_ASSIGN_OR_RETURN(Node * node, out_->AddNode(std::move(arg)));
+      args_.push_back(node);
+    }
+    return OkStatus();
+  }
+
+  // What stands for an edge; null for that of a node that follows. Fed edges of
+  // a node that runs, for its others or as a target, stay what was fed.
+  Output Map(const Output& o) const {
+    if (const int feed = FeedOf(o); feed >= 0)
+      return Output(args_[static_cast<size_t>(feed)]);
+    Node* copy = copies_[static_cast<size_t>(o.node->id())];
+    return copy == nullptr ? Output() : Output(copy, o.index);
+  }
+
+  void Copy(const Node& n) {
+    std::vector<Output> inputs;
+    inputs.reserve(n.inputs().size());
+    bool open = false;
+    for (const Output& in : n.inputs()) {
+      inputs.push_back(Map(in));
+      open |= !inputs.back();
+    }
+    if (open) open_.push_back(&n);
+    std::vector<Node*> control;
+    control.reserve(n.control_inputs().size());
+    for (Node* c : n.control_inputs()) {
+      const int feed = FeedInPlaceOf(c);
+      control.push_back(feed >= 0 ? args_[static_cast<size_t>(feed)]
+                                  : copies_[static_cast<size_t>(c->id())]);
+    }
+    copies_[static_cast<size_t>(n.id())] =
+        out_->CopyNode(n, std::move(inputs), std::move(control));
+  }
+
+  Status CloseBackEdges(const Node& n) {
+    Node* copy = copies_[static_cast<size_t>(n.id())];
+    for (int i = 0; i < n.num_inputs(); ++i)
+      if (!copy->input(i))
+        SLUICE_RETURN_IF_ERROR(out_->SetBackEdge(copy, i, Map(n.input(i))));
+    return OkStatus();
+  }
+
+  Status MakeRetvals() {
+    for (size_t i = 0; i < signature_.fetches.size(); ++i) {
+      const Output o = Map(signature_.fetches[i]);
+      NodeSpec retval;
+      retval.op = "_Retval";
+      retval.name = out_->UniqueName(absl::StrCat("_retval_", i));
+      retval.inputs = {o};
+      retval.attrs = {{"T", RemoveRef(o.dtype())},
+                      {"index", static_cast<int64_t>(i)}};
+      retval.loc = signature_.fetches[i].node->loc();
+      SLUICE_RETURN_IF_ERROR(out_->AddNode(std::move(retval)).status());
+    }
+    return OkStatus();
+  }
+
+  const Graph& graph_;
+  const StepSignature& signature_;
+  std::unordered_map<Output, int, OutputHash> fed_;
+  Marks needed_;
+  std::vector<uint8_t> feeds_of_;  // By id: some output of the node is fed.
+  std::vector<Node*> copies_;      // By id.
+  std::vector<Node*> args_;
+  std::vector<const Node*> open_;  // Copied before the source of a back edge.
+  std::unique_ptr<Graph> out_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
+                                     const StepSignature& s) {
+  return Pruner(graph, s).Run();
+}
+
+void DropUnread(Graph* graph, const std::vector<Node*>& targets) {
+  Marks needed(*graph);
+  for (const auto& n : graph->nodes())
+    if (n->op().role == OpRole::kRetval || n->op().role == OpRole::kArg)
+      needed.Add(n.get());
+  for (Node* n : targets) needed.Add(n);
+  while (Node* n = needed.Pop()) {
+    for (const Output& in : n->inputs()) needed.Add(in.node);
+    for (Node* c : n->control_inputs()) needed.Add(c);
+  }
+  graph->Retain(needed.marked());
 }
 
 }  // namespace sluice

@@ -146,25 +146,19 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(StepSignature
     c->feed_shapes.push_back(s.feeds[i].shape());
   }
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, Prune(graph, s));
+  std::vector<Node*> targets;
+  for (const Node* t : s.targets)  // Not there: a placeholder that is fed.
+    if (Node* n = g->FindNode(t->name())) targets.push_back(n);
   c->signature = std::move(s);
-  if (options.constant_folding) {
-    SLUICE_ASSIGN_OR_RETURN(
-        g, FoldConstants(*g, [](const Node& n, std::vector<Tensor> inputs) {
+  if (options.constant_folding)
+    SLUICE_RETURN_IF_ERROR(FoldConstants(
+        g.get(), [](const Node& n, std::vector<Tensor> inputs) {
           return RunKernel(n, std::move(inputs));
         }));
-  }
-  if (options.common_subexpressions) {
-    SLUICE_ASSIGN_OR_RETURN(g, MergeCommonSubexpressions(*g));
-  }
-  if (options.constant_folding) {  // What folding left without readers.
-    StepSignature all;
-    for (const auto& n : g->nodes())
-      if (n->op().role == OpRole::kRetval || n->op().role == OpRole::kArg)
-        all.targets.push_back(n.get());
-    for (Node* t : c->signature.targets)
-      if (Node* n = g->FindNode(t->name())) all.targets.push_back(n);
-    SLUICE_ASSIGN_OR_RETURN(g, Prune(*g, all));
-  }
+  if (options.common_subexpressions)
+    SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g.get()));
+  if (options.constant_folding || options.common_subexpressions)
+    DropUnread(g.get(), targets);
   SLUICE_ASSIGN_OR_RETURN(
       c->plan, Plan::Build(std::move(g), [this](const Node& n, std::shared_ptr<Kernel>* k) {
         return MakeKernel(n, k);

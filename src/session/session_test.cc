@@ -186,6 +186,27 @@ TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
   EXPECT_FALSE(session_.RunTargets({nullptr}).ok());
 }
 
+TEST_F(SessionTest, AnEmptyCallableSaysSo) {
+  const Session::Callable empty;
+  const Status s = empty.Run({}).status();
+  EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(s.ToString(), HasSubstr("MakeCallable"));
+  EXPECT_FALSE(session_.MakeCallable({}, {Output()}).ok());
+  EXPECT_FALSE(session_.MakeCallable({Output()}, {}).ok());
+  EXPECT_FALSE(session_.StartPartialRun({Output()}, {}).ok());
+  EXPECT_FALSE(session_.StartPartialRun({}, {}, {nullptr}).ok());
+}
+
+TEST_F(SessionTest, ACycleElsewhereInTheGraphIsNoMatter) {
+  Output y = Op("Neg", {Constant(F(1))});
+  Node* a = BuildNode("NoOp", {});
+  Node* b = BuildNode("NoOp", {});
+  ASSERT_TRUE(graph_.AddControlEdge(a, b).ok());
+  ASSERT_TRUE(graph_.AddControlEdge(b, a).ok());
+  EXPECT_EQ(Eval(y).scalar<float>(), -1);
+  EXPECT_THAT(session_.RunTargets({a}).ToString(), HasSubstr("cycle"));
+}
+
 TEST_F(SessionTest, AnEdgeOfAnotherGraphIsAnErrorEvenIfItsNumberIsKnownHere) {
   Output mine = Op("Neg", {Constant(F(1))});
   Eval(mine);
