@@ -382,6 +382,9 @@ Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds
 Result<std::vector<Tensor>> Session::Callable::Run(std::span<const Tensor> feeds,
                                                    const RunOptions& options,
                                                    RunMetadata* metadata) const {
+  if (compiled_ == nullptr)
+    return FailedPrecondition(
+        "callable: expected one that MakeCallable gave, got an empty one");
   return state_->RunStep(*compiled_, feeds, options, metadata);
 }
 

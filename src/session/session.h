@@ -122,7 +122,7 @@ class Session {
   std::shared_ptr<State> state_;
 };
 
-// Thread-safe; cheap to copy.
+// Thread-safe; cheap to copy. Empty by default: it runs nothing.
 class Session::Callable {
  public:
   // `feeds` in the order given to MakeCallable.
