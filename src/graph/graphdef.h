@@ -46,8 +46,8 @@ struct ImportResults {
 
 // Adds the nodes of a binary GraphDef to `g`. Nodes may come in any order;
 // defaults of attributes are filled in, attributes that the op does not declare
-// are kept. On error `g` may hold some of the nodes: discard it.
-// Errors name the node. NotFound: unknown op (with the nearest names), unknown
+// are kept; a node's line is what debug_info says. On error `g` may hold some of
+// the nodes: discard it. Errors name the node. NotFound: unknown op (with the nearest names), unknown
 // return element. InvalidArgument: bytes that are no GraphDef, a missing or
 // malformed attribute, a duplicate name, an input that does not exist or is of
 // another type, a cycle that no NextIteration closes.
@@ -61,9 +61,9 @@ Result<std::string> ParseTextGraphDef(std::string_view text);
 // A binary GraphDef as text.
 Result<std::string> PrintTextGraphDef(std::string_view bytes);
 
-// The whole graph with its functions, as it would be imported again; the same
-// graph always gives the same bytes. FailedPrecondition if the back edge of a
-// Merge is still open.
+// The whole graph with its functions and the client's lines (debug_info), as it
+// would be imported again; the same graph always gives the same bytes.
+// FailedPrecondition if the back edge of a Merge is still open.
 Result<std::string> ExportGraphDef(const Graph& g, bool text = false);
 
 // A serialised FunctionDef that defines `name`, as graphs keep it; the name.

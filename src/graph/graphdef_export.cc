@@ -23,6 +23,12 @@ Status NodeToProto(const Node& node, proto::NodeDef* def) {
       return Status(s.code(), absl::StrCat("attribute '", name, "': ",
                                            s.message(), "; ", node.Describe()));
   }
+  const auto& original = node.graph()->original_names();
+  if (auto it = original.find(node.name());
+      it != original.end() &&
+      !def->mutable_experimental_debug_info()->ParseFromString(it->second))
+    return Internal("original names: expected an ExperimentalDebugInfo; ",
+                    node.Describe());
   return OkStatus();
 }
 
@@ -43,6 +49,8 @@ Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   }
   def.mutable_versions()->set_producer(
       g.producer_version > 0 ? g.producer_version : kGraphDefVersion);
+  LinesToProto(g, def.mutable_debug_info());
+  if (def.debug_info().files_size() == 0) def.clear_debug_info();
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(def));
   if (!text) return bytes;
   return PrintTextGraphDef(bytes);

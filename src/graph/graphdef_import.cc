@@ -22,7 +22,8 @@ class Importer {
         g_(g),
         options_(options),
         results_(*results),
-        limits_(options.tensor_limits) {}
+        limits_(options.tensor_limits),
+        lines_(def.debug_info(), g) {}
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(CheckVersions());
@@ -58,12 +59,14 @@ class Importer {
   const proto::NodeDef& node_def(int i) const { return def_.node(i); }
   Pending& pending(int i) { return nodes_[static_cast<size_t>(i)]; }
 
-  // `s` with the node's name and op.
+  // `s` with the node's name, op and line.
   Status At(int i, const Status& s) const {
     if (s.ok()) return s;
+    const SourceLoc loc = lines_.Of(node_def(i).name());
     return Status(s.code(),
                   absl::StrCat(s.message(), "; node '", node_def(i).name(),
-                               "' (", node_def(i).op(), ")"));
+                               "' (", node_def(i).op(), ")",
+                               loc.known() ? " at " : "", loc.ToString()));
   }
 
   std::string Prefixed(std::string_view name) const {
@@ -317,6 +320,7 @@ class Importer {
     spec.op = def.op();
     spec.name = Prefixed(def.name());
     spec.device = def.device().empty() ? options_.default_device : def.device();
+    spec.loc = lines_.Of(def.name());
     for (const auto& [name, value] : def.attr()) {
       Result<AttrValue> v = AttrFromProto(value, &limits_);
       if (!v.ok())
@@ -356,6 +360,10 @@ class Importer {
       return named ? node.status() : At(i, node.status());
     }
     p.node = *node;
+    if (def.has_experimental_debug_info()) {
+      SLUICE_ASSIGN_OR_RETURN(g_.original_names()[p.node->name()],
+                              SerializeProto(def.experimental_debug_info()));
+    }
     return OkStatus();
   }
 
@@ -441,6 +449,7 @@ class Importer {
   const ImportOptions& options_;
   ImportResults& results_;
   TensorProtoLimits limits_;                         // What is left of them.
+  const LineTable lines_;
   std::unordered_map<std::string_view, int> index_;  // Name -> position.
   std::vector<Pending> nodes_;                       // By position.
   std::set<std::string> used_keys_;

@@ -35,6 +35,23 @@ struct InputName {
 };
 Result<InputName> ParseInputName(std::string_view s);
 
+// Which of the client's lines made the nodes of a GraphDef, by the names that
+// they have in it. Whatever makes no sense is as if it were not there.
+class LineTable {
+ public:
+  // Files are interned by `g`; `info` must outlive this.
+  LineTable(const proto::GraphDebugInfo& info, Graph& g);
+  SourceLoc Of(const std::string& node) const;
+
+ private:
+  const proto::GraphDebugInfo::StackTrace* TraceOf(
+      const std::string& name) const;
+
+  const proto::GraphDebugInfo& info_;
+  std::vector<const char*> files_;
+};
+void LinesToProto(const Graph& g, proto::GraphDebugInfo* info);
+
 }  // namespace sluice
 
 #endif  // SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
