@@ -46,6 +46,7 @@ void Execution::Start(const ExecuteOptions& options) {
   cancellation_ = std::make_shared<Cancellation>();
   step_.cancellation = cancellation_.get();
   step_.step_resources = &step_resources_;
+  step_.deadline = options.deadline;
   status_ = OkStatus();
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
@@ -394,7 +395,7 @@ void Execution::HandleMail() {
 bool Execution::Fail(const Ready* r, const Status& s) {
   if (status_.ok()) {
     std::string where;
-    if (r != nullptr) {
+    if (r != nullptr && !IsLocated(s)) {
       where = absl::StrCat("; ", r->node->node->Describe());
       if (r->iteration->frame->plan->parent >= 0)
         absl::StrAppend(&where, ", frame '", r->iteration->frame->plan->name,

@@ -1,6 +1,17 @@
 #include "exec/kernel.h"
 
+#include "absl/strings/cord.h"
+
 namespace sluice {
+
+constexpr const char* kLocated = "sluice/located";
+
+Status Located(Status s) {
+  s.SetPayload(kLocated, absl::Cord());
+  return s;
+}
+
+bool IsLocated(const Status& s) { return s.GetPayload(kLocated).has_value(); }
 
 Status KernelContext::ForwardOrAllocate(std::initializer_list<int> candidates,
                                         int i, DType dtype, const Shape& shape) {

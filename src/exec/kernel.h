@@ -7,9 +7,11 @@
 #ifndef SLUICE_EXEC_KERNEL_H_
 #define SLUICE_EXEC_KERNEL_H_
 
+#include <chrono>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +27,17 @@ class KernelContext;
 
 using DoneFn = std::function<void(Status)>;
 
+// The places of up to three scalar inputs and of the output among registers of
+// eight bytes, whose low bytes hold an element.
+struct ScalarPlaces {
+  uint32_t in[3] = {};
+  uint32_t out = 0;
+  void* state = nullptr;  // Kernel::state.
+};
+// False: this element has no result (an integer divided by zero), and run, on
+// the same inputs, says why.
+using ScalarFn = bool (*)(uint64_t* registers, const ScalarPlaces& at);
+
 // Made once per node and plan (once per session for stateful ops), shared by
 // all steps. Exactly one of run and run_async is set.
 struct Kernel {
@@ -33,10 +46,17 @@ struct Kernel {
   // thread. The context stays valid until then.
   void (*run_async)(KernelContext&, DoneFn done) = nullptr;
   std::shared_ptr<void> state;  // What the maker prepared; see ctx.state<T>().
+  // The same as run where every input and the one output is a scalar of at most
+  // eight bytes; optional. What regions (exec/region_program.h) are fast by.
+  ScalarFn scalar = nullptr;
   // May take long (more than ~20 us for some shapes): the executor measures it
   // and runs it beside others where there are any.
   bool expensive = false;
 };
+
+// Marks an error that already names its node, so that nobody adds another.
+Status Located(Status s);
+bool IsLocated(const Status& s);
 
 // What all kernels of one step share. Owned by the step; its members
 // synchronise themselves.
@@ -45,6 +65,8 @@ struct StepContext {
   ResourceManager* resources = nullptr;       // Outlives steps.
   ResourceManager* step_resources = nullptr;  // Dies with the step.
   Cancellation* cancellation = nullptr;
+  // For kernels that may run for long by themselves: they look now and then.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   Allocator* allocator = Allocator::Cpu();
   // Where Print writes; null: standard error.
   const std::function<void(const std::string&)>* log = nullptr;
@@ -120,6 +142,7 @@ class KernelContext {
  private:
   friend class Execution;
   friend class KernelRunner;
+  friend class RegionRun;
 
   const InputRef* refs_ = nullptr;
   Tensor* tables_[4] = {};

@@ -405,17 +405,23 @@ Status Graph::TurnIntoConstant(Node* node, Tensor value) {
   return OkStatus();
 }
 
-void Graph::Retain(const std::vector<uint8_t>& keep) {
+std::vector<std::unique_ptr<Node>> Graph::Retain(
+    const std::vector<uint8_t>& keep) {
+  std::vector<std::unique_ptr<Node>> removed;
   size_t kept = 0;
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (keep[i] != 0) {
-      if (kept != i) nodes_[kept] = std::move(nodes_[i]);
-      nodes_[kept]->id_ = static_cast<int>(kept);
-      ++kept;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (keep[i] == 0) {
+      removed.push_back(std::move(nodes_[i]));
+      continue;
     }
+    if (kept != i) nodes_[kept] = std::move(nodes_[i]);
+    nodes_[kept]->id_ = static_cast<int>(kept);
+    ++kept;
+  }
   nodes_.resize(kept);
   by_name_.Clear();
   indexed_ = 0;
+  return removed;
 }
 
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {
@@ -476,6 +482,12 @@ int Graph::FindId(std::string_view name) const {
   return by_name_.Find(name, [this](int id) -> std::string_view {
     return nodes_[static_cast<size_t>(id)]->name();
   });
+}
+
+void Graph::ReplaceControlInput(Node* node, const Node* from, Node* to) {
+  auto& c = node->control_inputs_;
+  std::erase(c, from);
+  if (std::find(c.begin(), c.end(), to) == c.end()) c.push_back(to);
 }
 
 Node* Graph::FindNode(std::string_view name) const {

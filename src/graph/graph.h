@@ -188,6 +188,8 @@ class Graph {
   // For passes, which work on a copy of what the user built:
   // Changes one input to another source of the same type.
   Status ReplaceInput(Node* node, int index, Output source);
+  // Makes `node` wait for `to` instead of `from`.
+  void ReplaceControlInput(Node* node, const Node* from, Node* to);
   void SetControlInputs(Node* node, std::vector<Node*> nodes) {
     node->control_inputs_ = std::move(nodes);
   }
@@ -195,8 +197,8 @@ class Graph {
   // other outputs, and its inputs of both kinds, are gone.
   Status TurnIntoConstant(Node* node, Tensor value);
   // Removes the nodes whose mark, by id, is 0, and numbers the others anew. No
-  // node that stays may read one that goes.
-  void Retain(const std::vector<uint8_t>& keep);
+  // node that stays may read one that goes. Gives those that it removed.
+  std::vector<std::unique_ptr<Node>> Retain(const std::vector<uint8_t>& keep);
 
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }

@@ -117,6 +117,21 @@ Status SelectKernel(KernelContext& ctx) {
   return OkStatus();
 }
 
+bool ScalarSelect(uint64_t* registers, const ScalarPlaces& at) {
+  const bool condition = (registers[at.in[0]] & 1) != 0;
+  registers[at.out] = registers[at.in[condition ? 1 : 2]];
+  return true;
+}
+
+template <Status (*Run)(KernelContext&)>
+Status MakeSelect(const Node& n, Kernel* k) {
+  k->run = Run;
+  k->expensive = true;
+  const DType t = RemoveRef(n.TypeAttr("T"));
+  if (IsPlain(t) && DTypeSize(t) <= 8) k->scalar = ScalarSelect;
+  return OkStatus();
+}
+
 Status SelectV2Shape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape values,
                           BroadcastShapes(c.input(1), c.input(2)));
@@ -232,7 +247,7 @@ SLUICE_OP(Select)
     .Output("output: T")
     .Attr("T: type")
     .Shape(SelectShape)
-    .Kernel(Cpu(SelectKernel, true))
+    .Kernel(MakeSelect<SelectKernel>)
     .Grad(SelectGrad)
     .Sample({{.shape = {2}, .values = {1, 0}},
              {.shape = {2, 3}},
@@ -247,7 +262,7 @@ SLUICE_OP(SelectV2)
     .Output("output: T")
     .Attr("T: type")
     .Shape(SelectV2Shape)
-    .Kernel(Cpu(SelectV2Kernel, true))
+    .Kernel(MakeSelect<SelectV2Kernel>)
     .Grad(SelectV2Grad)
     .Sample({{.shape = {2, 1}, .values = {1, 0}},
              {.shape = {2, 3}},

@@ -32,6 +32,14 @@ Status RunCast(KernelContext& ctx) {
   return OkStatus();
 }
 
+bool ScalarCast(uint64_t* registers, const ScalarPlaces& at) {
+  uint64_t bits = 0;
+  static_cast<const CastState*>(at.state)
+      ->kernel.fn(&registers[at.in[0]], &bits, 1);
+  registers[at.out] = bits;
+  return true;
+}
+
 Status RunSameType(KernelContext& ctx) {
   ctx.set_output(0, ctx.TakeInput(0));
   return OkStatus();
@@ -50,6 +58,7 @@ Status MakeCast(const Node& n, Kernel* k) {
     return Unimplemented("no kernel: expected types that Cast converts, got ",
                          DTypeName(from), " to ", DTypeName(to));
   s->out = to;
+  if (DTypeSize(from) <= 8 && DTypeSize(to) <= 8) k->scalar = ScalarCast;
   k->state = std::move(s);
   k->run = RunCast;
   k->expensive = LooksBig(n);

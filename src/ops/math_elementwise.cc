@@ -1,5 +1,6 @@
 #include "ops/math_elementwise.h"
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -42,6 +43,14 @@ Status RunUnary(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, s.out, shape));
   s.kernel(in, ctx.output(0).raw(), shape.num_elements());
   return OkStatus();
+}
+
+bool UnaryScalar(uint64_t* registers, const ScalarPlaces& at) {
+  uint64_t bits = 0;
+  static_cast<const UnaryState*>(at.state)
+      ->kernel.fn(&registers[at.in[0]], &bits, 1);
+  registers[at.out] = bits;
+  return true;
 }
 
 Status Failure(const BinaryState& s) { return InvalidArgument(s.failure); }
@@ -174,25 +183,54 @@ Status RunHot(KernelContext& ctx) {
   return RunBinary(ctx);
 }
 
-using RunFn = Status (*)(KernelContext&);
+template <typename F, typename T>
+bool HotScalar(uint64_t* registers, const ScalarPlaces& at) {
+  T a, b;
+  std::memcpy(&a, &registers[at.in[0]], sizeof(T));
+  std::memcpy(&b, &registers[at.in[1]], sizeof(T));
+  const auto z = F::Of(a, b);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &z, sizeof(z));
+  registers[at.out] = bits;
+  return true;
+}
+
+// Any other op on scalars.
+bool ScalarByLoop(uint64_t* registers, const ScalarPlaces& at) {
+  const auto& s = *static_cast<const BinaryState*>(at.state);
+  uint64_t bits = 0;
+  const bool ok =
+      s.kernel.fn(Operands::kVectorVector, &registers[at.in[0]],
+                  &registers[at.in[1]], &bits, 1);
+  registers[at.out] = bits;
+  return ok;
+}
+
+struct RunFns {
+  Status (*run)(KernelContext&) = RunBinary;
+  ScalarFn scalar = ScalarByLoop;
+};
+
+template <typename F, typename T>
+constexpr RunFns kHot = {RunHot<F, T>, HotScalar<F, T>};
 
 template <typename F>
-RunFn HotFor(DType t) {
+RunFns HotFor(DType t) {
   switch (t) {
     case DType::kFloat:
-      return RunHot<F, float>;
+      return kHot<F, float>;
     case DType::kDouble:
-      return RunHot<F, double>;
+      return kHot<F, double>;
     case DType::kInt32:
-      return RunHot<F, int32_t>;
+      return kHot<F, int32_t>;
     case DType::kInt64:
-      return RunHot<F, int64_t>;
+      return kHot<F, int64_t>;
     default:
-      return RunBinary;
+      return {};
   }
 }
 
-RunFn RunFor(BinaryOp op, DType t) {
+RunFns RunFor(BinaryOp op, DType t) {
   switch (op) {
     case BinaryOp::kAdd:
       return HotFor<HotAdd>(t);
@@ -201,8 +239,8 @@ RunFn RunFor(BinaryOp op, DType t) {
     case BinaryOp::kMul:
       return HotFor<HotMul>(t);
     case BinaryOp::kDiv:
-      if (t == DType::kFloat) return RunHot<HotDiv, float>;
-      return t == DType::kDouble ? RunHot<HotDiv, double> : RunBinary;
+      if (t == DType::kFloat) return kHot<HotDiv, float>;
+      return t == DType::kDouble ? kHot<HotDiv, double> : RunFns();
     case BinaryOp::kMaximum:
       return HotFor<HotMaximum>(t);
     case BinaryOp::kMinimum:
@@ -220,11 +258,11 @@ RunFn RunFor(BinaryOp op, DType t) {
     case BinaryOp::kNotEqual:
       return HotFor<HotNotEqual>(t);
     case BinaryOp::kLogicalAnd:
-      return RunHot<HotAnd, bool>;
+      return kHot<HotAnd, bool>;
     case BinaryOp::kLogicalOr:
-      return RunHot<HotOr, bool>;
+      return kHot<HotOr, bool>;
     default:
-      return RunBinary;
+      return {};
   }
 }
 
@@ -242,9 +280,16 @@ Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
   s->out = n.output_type(0);
   if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
   s->failure = FailureOf(op);
+  // Registers hold elements of up to eight bytes.
+  if (s->kernel.in_size > 8 || s->kernel.out_size > 8) k->scalar = nullptr;
   k->state = std::move(s);
   k->expensive = LooksBig(n);
   return OkStatus();
+}
+
+void SetFns(RunFns fns, Kernel* k) {
+  k->run = fns.run;
+  k->scalar = fns.scalar;
 }
 
 // ---- Equality ---------------------------------------------------------------
@@ -353,6 +398,8 @@ KernelMaker MakeUnary(UnaryOp op) {
     if (!s->kernel) return NoKernelFor(n, t);
     s->out = n.output_type(0);
     if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
+    if (s->kernel.in_size <= 8 && s->kernel.out_size <= 8)
+      k->scalar = UnaryScalar;
     k->state = std::move(s);
     k->run = RunUnary;
     k->expensive = LooksBig(n);
@@ -362,14 +409,14 @@ KernelMaker MakeUnary(UnaryOp op) {
 
 KernelMaker MakeBinary(BinaryOp op) {
   return [op](const Node& n, Kernel* k) {
-    k->run = RunFor(op, n.input_type(0));
+    SetFns(RunFor(op, n.input_type(0)), k);
     return FillBinary(op, n, k);
   };
 }
 
 KernelMaker MakeSameShapeBinary(BinaryOp op) {
   return [op](const Node& n, Kernel* k) {
-    k->run = RunSameShape;
+    SetFns({RunSameShape, ScalarByLoop}, k);
     return FillBinary(op, n, k);
   };
 }
@@ -378,7 +425,7 @@ KernelMaker MakeEquality(BinaryOp op) {
   return [op](const Node& n, Kernel* k) {
     if (n.input_type(0) != DType::kString &&
         n.AttrOr<bool>("incompatible_shape_error", true)) {
-      k->run = RunFor(op, n.input_type(0));
+      SetFns(RunFor(op, n.input_type(0)), k);
       return FillBinary(op, n, k);
     }
     SLUICE_ASSIGN_OR_RETURN(k->state, Equality::Make(op, n));

@@ -42,8 +42,9 @@ Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 // references, and the primitives of control flow.
 Status MergeCommonSubexpressions(Graph* graph);
 
-// Removes the nodes that no _Arg, _Retval or target needs.
-void DropUnread(Graph* graph, const std::vector<Node*>& targets);
+// Removes the nodes that no _Arg, _Retval or target needs, and gives them.
+std::vector<std::unique_ptr<Node>> DropUnread(
+    Graph* graph, const std::vector<Node*>& targets);
 
 }  // namespace sluice
 

@@ -194,7 +194,8 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
   return Pruner(graph, s).Run();
 }
 
-void DropUnread(Graph* graph, const std::vector<Node*>& targets) {
+std::vector<std::unique_ptr<Node>> DropUnread(
+    Graph* graph, const std::vector<Node*>& targets) {
   Marks needed(*graph);
   for (const auto& n : graph->nodes())
     if (n->op().role == OpRole::kRetval || n->op().role == OpRole::kArg)
@@ -204,7 +205,7 @@ void DropUnread(Graph* graph, const std::vector<Node*>& targets) {
     for (const Output& in : n->inputs()) needed.Add(in.node);
     for (Node* c : n->control_inputs()) needed.Add(c);
   }
-  graph->Retain(needed.marked());
+  return graph->Retain(needed.marked());
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "exec/executor.h"
 #include "exec/plan.h"
+#include "exec/regions.h"
 #include "passes/passes.h"
 
 namespace sluice {
@@ -25,9 +26,17 @@ int Cores() {
 
 }  // namespace
 
+// What a plan is for.
+enum class Session::Purpose : uint8_t {
+  kRun,
+  kTraced,  // Shows every node.
+  kStaged,  // Is fed in stages.
+};
+
 // A step signature, compiled. Shared by the cache and callables; thread-safe.
 struct Session::Compiled {
   // Constant once compiled.
+  std::vector<std::unique_ptr<Node>> in_regions;  // Named in their errors.
   std::shared_ptr<const Plan> plan;
   StepSignature signature;
   std::vector<uint32_t> args;           // 0, 1, 2, ...
@@ -94,9 +103,10 @@ struct Session::State {
     if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
   }
 
-  Result<std::shared_ptr<Compiled>> Compile(StepSignature s);
+  Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status CheckEdge(const Output& o, const char* what) const;
-  Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s);
+  Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
+                                           Purpose purpose);
   Status MakeKernel(const Node& n, std::shared_ptr<Kernel>* out);
   Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
   void End(Execution* e);
@@ -138,7 +148,8 @@ Status Session::State::MakeKernel(const Node& n, std::shared_ptr<Kernel>* out) {
   return OkStatus();
 }
 
-Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(StepSignature s) {
+Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
+    StepSignature s, Purpose purpose) {
   auto c = std::make_shared<Compiled>();
   for (size_t i = 0; i < s.feeds.size(); ++i) {
     c->args.push_back(static_cast<uint32_t>(i));
@@ -159,10 +170,29 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(StepSignature
     SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g.get()));
   if (options.constant_folding || options.common_subexpressions)
     DropUnread(g.get(), targets);
-  SLUICE_ASSIGN_OR_RETURN(
-      c->plan, Plan::Build(std::move(g), [this](const Node& n, std::shared_ptr<Kernel>* k) {
-        return MakeKernel(n, k);
-      }));
+  // Kernels made before the plan is: of the regions, and of what they left.
+  std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
+  if (options.regions && options.scheduler_seed == 0 &&
+      purpose == Purpose::kRun) {
+    auto kernel = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+      std::shared_ptr<Kernel>& k = made[&n];
+      if (k == nullptr) SLUICE_RETURN_IF_ERROR(MakeKernel(n, &k));
+      return k;
+    };
+    SLUICE_ASSIGN_OR_RETURN(
+        auto regions, FormRegions(g.get(), kernel, {targets.begin(), targets.end()}));
+    if (!regions.empty()) {
+      made.merge(regions);
+      c->in_regions = DropUnread(g.get(), targets);
+    }
+  }
+  auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) {
+    auto it = made.find(&n);
+    if (it == made.end() || it->second == nullptr) return MakeKernel(n, k);
+    *k = it->second;
+    return OkStatus();
+  };
+  SLUICE_ASSIGN_OR_RETURN(c->plan, Plan::Build(std::move(g), kernel));
   return c;
 }
 
@@ -182,7 +212,7 @@ Status Session::State::CheckEdge(const Output& o, const char* what) const {
 }
 
 Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
-    const StepSignature& s) {
+    const StepSignature& s, Purpose purpose) {
   for (const auto* list : {&s.feeds, &s.fetches})
     for (const Output& o : *list)
       SLUICE_RETURN_IF_ERROR(CheckEdge(o, list == &s.feeds ? "feeds" : "fetches"));
@@ -199,6 +229,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   auto add_output = [&](const Output& o) {
     add((int64_t{o.node->id()} << 24) + o.index);
   };
+  add(static_cast<int64_t>(purpose));
   for (const Output& o : s.feeds) add_output(o);
   add(-1);
   for (const Output& o : s.fetches) add_output(o);
@@ -211,7 +242,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
   std::lock_guard<std::mutex> lock(mu);
   if (auto it = plans.find(key); it != plans.end()) return it->second;
-  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s));
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));
   plans.emplace(std::move(key), c);
   return c;
 }
@@ -315,7 +346,9 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
   }
   s.fetches = fetches;
   s.targets = targets;
-  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, state_->Cached(s));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<Compiled> c,
+      state_->Cached(s, options.trace ? Purpose::kTraced : Purpose::kRun));
   return state_->RunStep(*c, values, options, metadata);
 }
 
@@ -375,7 +408,8 @@ Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds
   Callable callable;
   callable.state_ = state_;
   SLUICE_ASSIGN_OR_RETURN(callable.compiled_,
-                          state_->Cached({feeds, fetches, targets}));
+                          state_->Cached({feeds, fetches, targets},
+                                         Purpose::kRun));
   return callable;
 }
 
@@ -385,7 +419,12 @@ Result<std::vector<Tensor>> Session::Callable::Run(std::span<const Tensor> feeds
   if (compiled_ == nullptr)
     return FailedPrecondition(
         "callable: expected one that MakeCallable gave, got an empty one");
-  return state_->RunStep(*compiled_, feeds, options, metadata);
+  if (!options.trace)
+    return state_->RunStep(*compiled_, feeds, options, metadata);
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<Compiled> traced,
+      state_->Cached(compiled_->signature, Purpose::kTraced));
+  return state_->RunStep(*traced, feeds, options, metadata);
 }
 
 // ---- Partial runs -----------------------------------------------------------
@@ -403,7 +442,8 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Node*>& targets) {
   SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c,
-                          state_->Cached({feeds, fetches, targets}));
+                          state_->Cached({feeds, fetches, targets},
+                                         Purpose::kStaged));
   std::unique_ptr<PartialRun> run(new PartialRun);
   run->state_ = state_;
   run->stage_ = std::make_unique<PartialRun::Stage>();

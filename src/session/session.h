@@ -29,6 +29,10 @@ struct SessionOptions {
   int intra_op_threads = 0;
   bool constant_folding = true;
   bool common_subexpressions = true;
+  // Runs of cheap nodes, and whole loops of them, become one node each. Off in
+  // steps that are traced, which show every node, in partial runs, and where
+  // scheduler_seed is set.
+  bool regions = true;
   // Not 0: ready nodes run in a random order drawn from this seed (tests).
   uint64_t scheduler_seed = 0;
   // Variables and other state; null: the session's own, which die with it.
@@ -118,6 +122,7 @@ class Session {
   friend class Callable;
   friend class PartialRun;
   struct State;
+  enum class Purpose : uint8_t;
   struct Compiled;
   std::shared_ptr<State> state_;
 };

@@ -1,0 +1,27 @@
+// From a part of a graph to the program that computes it.
+#ifndef SLUICE_EXEC_REGION_COMPILER_H_
+#define SLUICE_EXEC_REGION_COMPILER_H_
+
+#include <memory>
+#include <vector>
+
+#include "exec/region_program.h"
+#include "exec/region_structure.h"
+
+namespace sluice {
+
+struct CompiledRegion {
+  std::shared_ptr<RegionProgram> program;
+  std::vector<Output> inputs;  // Of the graph, by input of the region.
+};
+
+// `units`: of frame `f`, in topological order; each kFree or kCheap under one
+// guard, or a single child loop that is `whole`. `outputs`: what the region is
+// to give; each is the output of one of these units.
+CompiledRegion CompileRegion(RegionStructure& structure, int f,
+                             const std::vector<int>& units,
+                             const std::vector<Output>& outputs);
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_REGION_COMPILER_H_

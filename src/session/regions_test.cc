@@ -1,0 +1,268 @@
+// Regions give what the same nodes give one by one: the same numbers, the same
+// errors, and an end when a step must end.
+#include "exec/regions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "client/control_flow.h"
+#include "client/operators.h"
+#include "passes/passes.h"
+#include "session/session.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+using namespace ops;  // NOLINT: a program of the graph reads like one.
+
+using ::testing::HasSubstr;
+
+Output FeedOf(DType t, PartialShape shape = PartialShape::Scalar()) {
+  return Build("Placeholder", {}, {{"dtype", t}, {"shape", shape}});
+}
+Output Int(int v) { return Constant<int32_t>(v); }
+
+class RegionsTest : public ::testing::Test {
+ protected:
+  RegionsTest() : use_(graph_) {}
+
+  // Runs with regions and without, and expects the same.
+  std::vector<Tensor> Both(const Feeds& feeds,
+                           const std::vector<Output>& fetches) {
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    SessionOptions off;
+    off.regions = false;
+    Session plain(graph_, off), session(graph_);
+    const auto want = plain.Run(feeds, fetches);
+    EXPECT_TRUE(want.ok()) << want.status();
+    // Twice: what a run leaves behind must not show in the next.
+    for (int run = 0; run < 2; ++run) {
+      const auto got = session.Run(feeds, fetches);
+      EXPECT_TRUE(got.ok()) << got.status();
+      if (!want.ok() || !got.ok()) return {};
+      for (size_t i = 0; i < fetches.size(); ++i)
+        EXPECT_TRUE((*got)[i].Identical((*want)[i]))
+            << fetches[i].name() << ": " << (*got)[i].ToString() << " for "
+            << (*want)[i].ToString();
+    }
+    return *want;
+  }
+  Status Error(const Feeds& feeds, const Output& fetch,
+               RunOptions options = {}) {
+    Session session(graph_);
+    return session.Run(feeds, std::vector<Output>{fetch}, {}, options).status();
+  }
+
+  // The ops of the plan's graph, once regions are formed.
+  std::multiset<std::string> OpsOf(const std::vector<Output>& feeds,
+                                   const std::vector<Output>& fetches) {
+    auto pruned = Prune(graph_, {feeds, fetches, {}});
+    EXPECT_TRUE(pruned.ok()) << pruned.status();
+    auto formed = FormRegions(
+        pruned->get(),
+        [](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+          auto k = std::make_shared<Kernel>();
+          SLUICE_RETURN_IF_ERROR(n.op().kernel(n, k.get()));
+          return k;
+        },
+        {});
+    EXPECT_TRUE(formed.ok()) << formed.status();
+    const auto gone = DropUnread(pruned->get(), {});
+    std::multiset<std::string> ops;
+    for (const auto& n : (*pruned)->nodes()) ops.insert(n->op_name());
+    return ops;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+};
+
+TEST_F(RegionsTest, AChainOfScalarsIsOneNode) {
+  const Output x = FeedOf(DType::kFloat);
+  Output y = x;
+  for (int i = 0; i < 20; ++i) y = y + x;
+  const auto ops = OpsOf({x}, {y});
+  EXPECT_EQ(ops.count("_Region"), 1u);
+  EXPECT_EQ(ops.count("AddV2"), 0u);
+  EXPECT_EQ(Both({{x, Tensor::Scalar(2.f)}}, {y})[0].scalar<float>(), 42.f);
+}
+
+TEST_F(RegionsTest, ALoopOfCheapNodesIsOneNode) {
+  const Output n = FeedOf(DType::kInt32);
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Int(0)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] + 1, v[1] + v[0]};
+      });
+  const auto ops = OpsOf({n}, {out[1]});
+  EXPECT_EQ(ops.count("_Region"), 1u);
+  EXPECT_EQ(ops.count("Merge"), 0u);
+  EXPECT_EQ(Both({{n, Tensor::Scalar(10)}}, {out[1]})[0].scalar<int>(), 45);
+  EXPECT_EQ(Both({{n, Tensor::Scalar(0)}}, {out[0]})[0].scalar<int>(), 0);
+}
+
+// A node must not wait for a slow one that it does not need.
+TEST_F(RegionsTest, NodesThatWaitForDifferentSlowOnesAreNotOneNode) {
+  const Output x = FeedOf(DType::kFloat, PartialShape({200, 200}));
+  const Output early = Neg(Abs(Sum(x, {0, 1})));
+  const Output a = MatMul(x, x), b = MatMul(x, a);
+  const Output on_a = Neg(Abs(Squeeze(Slice(a, {0, 0}, {1, 1}))));
+  const Output on_b = Neg(Abs(Squeeze(Slice(b, {0, 0}, {1, 1}))));
+  const auto ops = OpsOf({x}, {early, on_a, on_b});
+  EXPECT_GE(ops.count("_Region"), 2u);
+  EXPECT_EQ(ops.count("MatMul"), 2u);
+}
+
+TEST_F(RegionsTest, VariablesOfALoopTakeTheirNextValuesAtOnce) {
+  const Output n = FeedOf(DType::kInt32);
+  // Fibonacci, and a rotation of three with one that stays.
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Int(0), Int(1), Int(7), Int(8), Int(9), Int(5)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] + 1, v[2], v[1] + v[2],
+                                   v[4],     v[5], v[3], v[6]};
+      });
+  const auto t = Both({{n, Tensor::Scalar(10)}}, out);
+  EXPECT_EQ(t[1].scalar<int>(), 55);
+  EXPECT_EQ(t[3].scalar<int>(), 8);
+  EXPECT_EQ(t[6].scalar<int>(), 5);
+}
+
+TEST_F(RegionsTest, TensorsInALoopAreNotWrittenWhileOthersReadThem) {
+  const Output n = FeedOf(DType::kInt32);
+  const Output x = FeedOf(DType::kFloat, PartialShape({4}));
+  const Output w = Mul(x, Constant(2.f));
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), x, w, x},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        const Output next = Mul(v[1], v[1]) + w;
+        return std::vector<Output>{v[0] + 1, next - v[2], v[3], v[2]};
+      });
+  const Tensor fed = Tensor::Vector<float>({0.1f, 0.2f, -0.3f, 0.4f});
+  const Tensor copy = *fed.Clone();
+  for (int steps : {0, 1, 2, 7})
+    Both({{n, Tensor::Scalar(steps)}, {x, fed}}, out);
+  EXPECT_TRUE(fed.Identical(copy));
+}
+
+TEST_F(RegionsTest, ConditionalsAndLoopsNest) {
+  const Output n = FeedOf(DType::kInt32);
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Int(0), Constant(1.f)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        const Output three = Equal(FloorMod(v[0], 3), 0);
+        const Output five = Equal(FloorMod(v[0], 5), 0);
+        const std::vector<Output> c = Cond(
+            three,
+            [&] {
+              const Output inner = Cond(
+                  five, [&] { return v[1] + 100; },
+                  [&] {
+                    return While(
+                        std::vector<Output>{Int(0), v[1]},
+                        [&](const std::vector<Output>& u) {
+                          return Less(u[0], v[0]);
+                        },
+                        [&](const std::vector<Output>& u) {
+                          return std::vector<Output>{u[0] + 1, u[1] + n};
+                        })[1];
+                  });
+              return std::vector<Output>{inner, v[2]};
+            },
+            [&] {
+              return std::vector<Output>{v[1] - 1, Mul(v[2], Constant(1.5f))};
+            });
+        return std::vector<Output>{v[0] + 1, c[0], c[1]};
+      });
+  EXPECT_EQ(OpsOf({n}, out).count("Switch"), 0u);
+  for (int steps : {0, 1, 4, 17, 40})
+    Both({{n, Tensor::Scalar(steps)}}, out);
+}
+
+TEST_F(RegionsTest, AnErrorNamesItsNodeItsLoopAndTheIteration) {
+  const Output n = FeedOf(DType::kInt32);
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(-3), Int(0)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] + 1,
+                                   Build("FloorDiv", {n, v[0]}, {}, "quotient")};
+      });
+  const Status s = Error({{n, Tensor::Scalar(9)}}, out[1]);
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(s.message()), HasSubstr("division by zero"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("quotient' (FloorDiv)"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("regions_test.cc"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("iteration 3"));
+  EXPECT_THAT(std::string(s.message()), ::testing::Not(HasSubstr("_Region")));
+}
+
+TEST_F(RegionsTest, AnEndlessLoopEndsAtTheDeadlineOrWhenTheSessionCloses) {
+  const Output n = FeedOf(DType::kInt32);
+  const Output out = While(
+      std::vector<Output>{Int(0)},
+      [&](const std::vector<Output>&) { return Less(Int(0), n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] + 1};
+      })[0];
+  RunOptions options;
+  options.timeout_ms = 30;
+  const Status s = Error({{n, Tensor::Scalar(1)}}, out, options);
+  EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("iteration"));
+
+  Session session(graph_);
+  std::thread closer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(session.Close().ok());
+  });
+  const Status closed = session.Run({{n, Tensor::Scalar(1)}}, out).status();
+  closer.join();
+  EXPECT_EQ(closed.code(), StatusCode::kCancelled) << closed;
+}
+
+TEST_F(RegionsTest, APredicateThatIsNoScalarIsAnError) {
+  const Output p = FeedOf(DType::kBool, PartialShape::Unknown());
+  const Output n = FeedOf(DType::kInt32);
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Int(0)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{
+            v[0] + 1, Cond(p, [&] { return v[1] + 2; }, [&] { return v[1]; })};
+      });
+  const Feeds good = {{n, Tensor::Scalar(3)}, {p, Tensor::Scalar(true)}};
+  EXPECT_EQ(Both(good, {out[1]})[0].scalar<int>(), 6);
+  const Status s = Error({{n, Tensor::Scalar(3)},
+                          {p, Tensor::Vector<bool>({true, false})}},
+                         out[1]);
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("bool scalar"));
+}
+
+TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {
+  const Output n = FeedOf(DType::kInt32);
+  WhileOptions options;
+  options.shape_invariants = {PartialShape::Scalar(), PartialShape::Unknown()};
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Constant(3.f)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        const Output row = Reshape(v[1], {-1});
+        return std::vector<Output>{v[0] + 1, Build("ConcatV2", {row, row, Int(0)})};
+      },
+      options);
+  EXPECT_EQ(Both({{n, Tensor::Scalar(4)}}, {out[1]})[0].num_elements(), 16);
+  EXPECT_EQ(Both({{n, Tensor::Scalar(0)}}, {out[1]})[0].rank(), 0);
+}
+
+}  // namespace
+}  // namespace sluice
