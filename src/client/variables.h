@@ -101,13 +101,27 @@ Node* VariablesInitializer(const std::vector<Var>& vars,
 Node* Group(const std::vector<Node*>& nodes, const std::string& name = "group",
             SourceLoc loc = CallerLoc());
 
-// A placeholder, to be fed: Placeholder<float>({-1, 784}).
-Output Placeholder(DType dtype, const PartialShape& shape = {},
+// A placeholder, to be fed. The shape is in braces, -1 for a dimension that may be
+// anything:
+//   Placeholder<float>({-1, 784})   rows of 784
+//   Placeholder<float>({})          a scalar
+//   Placeholder<float>()            any shape: what is built on it checks less
+Output Placeholder(DType dtype, const PartialShape& shape = PartialShape(),
                    const std::string& name = "", SourceLoc loc = CallerLoc());
+inline Output Placeholder(DType dtype, std::initializer_list<int64_t> shape,
+                          const std::string& name = "",
+                          SourceLoc loc = CallerLoc()) {
+  return Placeholder(dtype, PartialShape(shape), name, loc);
+}
 template <typename T>
-Output Placeholder(const PartialShape& shape = {}, const std::string& name = "",
-                   SourceLoc loc = CallerLoc()) {
+Output Placeholder(const PartialShape& shape = PartialShape(),
+                   const std::string& name = "", SourceLoc loc = CallerLoc()) {
   return Placeholder(DTypeOf<T>(), shape, name, loc);
+}
+template <typename T>
+Output Placeholder(std::initializer_list<int64_t> shape,
+                   const std::string& name = "", SourceLoc loc = CallerLoc()) {
+  return Placeholder(DTypeOf<T>(), PartialShape(shape), name, loc);
 }
 
 // What a handle or a reference points to: the type and shape of the value,

@@ -77,6 +77,15 @@ TEST_F(VarTest, WithoutAnInitialValueItIsNullAndHarmless) {
   EXPECT_FALSE(graph_.status().ok());
 }
 
+TEST_F(VarTest, PlaceholdersHaveTheShapeInBraces) {
+  EXPECT_EQ(Placeholder<float>({-1, 784}).shape(), (PartialShape{-1, 784}));
+  EXPECT_EQ(Placeholder<float>({}).shape(), PartialShape::Scalar());
+  EXPECT_EQ(Placeholder(DType::kInt32, {}, "n").shape(), PartialShape::Scalar());
+  EXPECT_FALSE(Placeholder<float>().shape().rank_known());
+  EXPECT_EQ(Placeholder<float>(PartialShape::OfRank(2), "x").shape(),
+            PartialShape::OfRank(2));
+}
+
 TEST_F(InitializersTest, FillShapes) {
   EXPECT_THAT(Values<float>(Zeros({2, 2})), ElementsAre(0, 0, 0, 0));
   EXPECT_THAT(Values<int32_t>(Ones({3}, DType::kInt32)), ElementsAre(1, 1, 1));
