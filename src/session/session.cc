@@ -290,6 +290,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
   if (measured) Allocator::Cpu()->ResetPeak();
+  const int64_t live = measured ? Allocator::Cpu()->stats().live_bytes : 0;
 
   std::unique_ptr<Execution> e = c.Acquire();
   SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
@@ -311,6 +312,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
     metadata->wall_ns = NowNs() - start;
     const AllocatorStats stats = Allocator::Cpu()->stats();
     metadata->peak_bytes = stats.peak_bytes;
+    metadata->step_peak_bytes = std::max<int64_t>(stats.peak_bytes - live, 0);
     metadata->live_bytes = stats.live_bytes;
     metadata->events = trace.Take();
     for (const TraceEvent& event : metadata->events)

@@ -51,6 +51,8 @@ struct RunMetadata {
   int64_t wall_ns = 0;
   int64_t peak_bytes = 0;       // Live tensor memory of the device at its most
                                 // during the step (all sessions counted).
+  int64_t step_peak_bytes = 0;  // Of these, what came on top of what was live
+                                // when the step began.
   int64_t live_bytes = 0;       // After the step.
   int64_t allocated_bytes = 0;  // By kernels of the step (if traced).
   std::vector<TraceEvent> events;

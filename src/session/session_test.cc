@@ -621,6 +621,7 @@ TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_GE(m.wall_ns, 0);
   EXPECT_GE(m.peak_bytes, 4000);
+  EXPECT_GE(m.step_peak_bytes, 4000);
   std::vector<std::string> ops;
   for (const TraceEvent& e : m.events) {
     ops.push_back(e.op);
@@ -630,6 +631,20 @@ TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   const auto json = nlohmann::json::parse(m.ChromeTrace(), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   EXPECT_THAT(m.ChromeTrace(), HasSubstr("minus"));
+}
+
+TEST_F(SessionTest, AStepsPeakLeavesOutWhatWasThereBefore) {
+  const Tensor before = *Tensor::Make(DType::kFloat, Shape({1 << 20}));
+  Output x = Placeholder("x");
+  Output y = Op("Exp", {x});
+  RunMetadata m;
+  const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
+  auto out = session_.Run({{x, v}}, {y}, {}, {}, &m);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_GE(m.peak_bytes, 4 << 20);
+  EXPECT_GE(m.step_peak_bytes, 4000);
+  EXPECT_LT(m.step_peak_bytes, 1 << 20);
+  EXPECT_EQ(before.num_elements(), 1 << 20);
 }
 
 }  // namespace
