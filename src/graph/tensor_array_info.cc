@@ -11,8 +11,9 @@ namespace {
 
 constexpr int kMostDepth = 200;
 
-// The output behind a chain of nodes that pass input 0 on.
-Output Behind(Output o) {
+// The output behind a chain of nodes that pass input 0 on. The Merge of a
+// conditional passes on what either branch made: `either` follows one of them.
+Output Behind(Output o, bool either) {
   for (int depth = 0; depth < kMostDepth && o; ++depth) {
     switch (o.node->op().role) {
       case OpRole::kIdentity:
@@ -22,7 +23,10 @@ Output Behind(Output o) {
       case OpRole::kExit:
       case OpRole::kNextIteration:
         if (o.index > 1 || o.node->num_inputs() == 0) return o;
-        if (o.node->op().role == OpRole::kMerge && o.index == 1) return o;
+        if (o.node->op().role == OpRole::kMerge &&
+            (o.index == 1 ||
+             (!either && o.node->input(0).node->op().role != OpRole::kEnter)))
+          return o;
         o = o.node->input(0);
         break;
       default:
@@ -35,7 +39,7 @@ Output Behind(Output o) {
 }  // namespace
 
 const Node* TensorArrayBehind(const Output& handle) {
-  const Output made = Behind(handle);
+  const Output made = Behind(handle, /*either=*/false);
   if (!made || made.index != 0) return nullptr;
   const std::string& op = made.node->op_name();
   return op == "TensorArrayV3" || op == "TensorArrayGradV3" ||
@@ -61,7 +65,7 @@ PartialShape TensorArrayElementShape(const Output& handle) {
 
 bool IsTensorArrayFlow(const Output& o) {
   if (!o || o.dtype() != DType::kFloat) return false;
-  const Output made = Behind(o);
+  const Output made = Behind(o, /*either=*/true);
   if (!made) return false;
   const std::string& op = made.node->op_name();
   if (op == "TensorArrayV3" || op == "TensorArrayGradV3" ||

@@ -10,6 +10,7 @@
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
 #include "ops/grad_util.h"
+#include "ops/tensor_list.h"
 
 namespace sluice {
 namespace {
@@ -83,10 +84,20 @@ Status ZerosLikeKernel(KernelContext& ctx) {
   return OkStatus();
 }
 
+Status ZerosLikeVariants(KernelContext& ctx) {
+  const Tensor& in = ctx.input(0);
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), in.shape()));
+  for (int64_t i = 0; i < in.num_elements(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(0).data<Variant>()[i],
+                            ZerosLikeVariant(in.data<Variant>()[i]));
+  }
+  return OkStatus();
+}
+
 Status MakeZerosLike(const Node& n, Kernel* k) {
   const DType t = n.TypeAttr("T");
-  if (t == DType::kVariant || t == DType::kResource) return NoKernelFor(n, t);
-  k->run = ZerosLikeKernel;
+  if (t == DType::kResource) return NoKernelFor(n, t);
+  k->run = t == DType::kVariant ? ZerosLikeVariants : ZerosLikeKernel;
   k->expensive = true;
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "kernels/simd/reduce.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/tensor_list.h"
 
 namespace sluice {
 namespace {
@@ -35,11 +36,23 @@ Status RunAddN(KernelContext& ctx) {
   return OkStatus();
 }
 
+Status RunAddVariants(KernelContext& ctx) {
+  Tensor sum = ctx.TakeInput(0);
+  for (int i = 1; i < ctx.num_inputs(); ++i)
+    SLUICE_RETURN_IF_ERROR(AddToTensor(ctx.input(i), &sum));
+  ctx.set_output(0, std::move(sum));
+  return OkStatus();
+}
+
 Status MakeAddN(const Node& n, Kernel* k) {
   const DType t = n.TypeAttr("T");
+  if (t == DType::kVariant) {
+    k->run = RunAddVariants;
+    k->expensive = true;
+    return OkStatus();
+  }
   auto s = std::make_shared<AddNState>();
-  if (t != DType::kVariant)
-    s->add = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
+  s->add = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
   if (!s->add) return NoKernelFor(n, t);
   k->state = std::move(s);
   k->run = RunAddN;

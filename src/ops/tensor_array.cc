@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "ops/array_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/tensor_list.h"
 
 namespace sluice {
 namespace {
@@ -204,6 +205,7 @@ Status TensorArrayState::Sum(size_t i, Tensor value) {
   }
   summed_ = true;
   const DType t = dtype();
+  if (t == DType::kVariant) return AddToTensor(value, &values_[i]);
   if (!add_) add_ = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
   if (!add_)
     return Error("index ", i, ": expected a type that has sums, got ",
