@@ -22,6 +22,7 @@
 #include "client/loops.h"         // OpenMerge, CloseMerge
 #include "client/operators.h"     // x + y, x < y
 #include "client/optimizers.h"    // GradientDescentOptimizer, ...
+#include "client/rnn.h"           // DynamicRnn, StaticRnn, LstmCell, ...
 #include "client/tensor_array.h"  // TensorArray
 #include "client/variables.h"     // Var, GetVariable, Placeholder
 #include "graph/builder.h"        // Scopes, Constant

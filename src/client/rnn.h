@@ -1,0 +1,83 @@
+// Recurrent networks: a cell along sequences, as a loop inside the graph or
+// unrolled.
+//
+//   RnnResult r = DynamicRnn(LstmCell(256), inputs,
+//                            {.sequence_length = Operand(lengths)});
+//   r.outputs;  // [batch, time, 256]
+//   r.state;    // {c, h} after each sequence's last element
+#ifndef SLUICE_CLIENT_RNN_H_
+#define SLUICE_CLIENT_RNN_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/rnn_cells.h"
+
+namespace sluice {
+
+struct RnnOptions {
+  // How long each sequence is: integers [batch]. Past its end a sequence's
+  // outputs are zero and its state stays as it is; nothing is computed beyond
+  // the longest. None: all are as long as the inputs.
+  std::optional<Operand> sequence_length = std::nullopt;
+  // Empty: zeros.
+  RnnState initial_state = {};
+  // Inputs and outputs are [time, batch, ...] instead of [batch, time, ...]:
+  // saves two transpositions.
+  bool time_major = false;
+  // As for While.
+  int parallel_iterations = 32;
+  bool swap_memory = false;
+  // Names of nodes and weights begin with this.
+  std::string scope = "rnn";
+};
+
+struct RnnResult {
+  Output outputs;  // [batch, time, output size], or time-major.
+  RnnState state;  // After the last element of each sequence.
+};
+
+// A While over the elements of `inputs`, [batch, time, depth] (depth known
+// before the step). What a step takes from its input alone (the products with
+// the weights of the inputs) is computed before the loop, for all at once. On
+// error, which is recorded in the graph, the outputs are null.
+RnnResult DynamicRnn(const RnnCell& cell, const Operand& inputs,
+                     const RnnOptions& options = {},
+                     SourceLoc loc = CallerLoc());
+
+struct BidirectionalRnnOptions {
+  std::optional<Operand> sequence_length = std::nullopt;
+  RnnState initial_state_forward = {}, initial_state_backward = {};
+  bool time_major = false;
+  int parallel_iterations = 32;
+  bool swap_memory = false;
+  std::string scope = "bidirectional_rnn";
+};
+
+struct BidirectionalRnnResult {
+  RnnResult forward, backward;
+};
+
+// Two cells, one along each sequence and one against it, from its last element
+// to its first. Row t of both outputs belongs to element t.
+BidirectionalRnnResult BidirectionalDynamicRnn(
+    const RnnCell& forward, const RnnCell& backward, const Operand& inputs,
+    const BidirectionalRnnOptions& options = {}, SourceLoc loc = CallerLoc());
+
+struct StaticRnnResult {
+  std::vector<Output> outputs;  // One [batch, output size] per input.
+  RnnState state;
+};
+
+// The cell once per element, without a loop: for sequences of one short length.
+// Each input is [batch, depth]. (Of the options, those of loops and time_major
+// have no meaning here.)
+StaticRnnResult StaticRnn(const RnnCell& cell,
+                          const std::vector<Output>& inputs,
+                          const RnnOptions& options = {},
+                          SourceLoc loc = CallerLoc());
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLIENT_RNN_H_

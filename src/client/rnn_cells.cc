@@ -1,0 +1,578 @@
+#include "client/rnn_cells.h"
+
+#include <algorithm>
+
+#include "client/operators.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+Output Axis(int32_t axis) { return Constant(Tensor::Scalar<int32_t>(axis)); }
+
+std::vector<Output> SplitColumns(Output x, int n) {
+  return ops::Split(Axis(1), x, n);
+}
+
+// The first `rows` rows of a kernel, and the rest.
+std::pair<Output, Output> SplitRows(Output kernel, int64_t rows, int64_t rest) {
+  const std::vector<Output> parts = ops::SplitV(
+      kernel,
+      IntVector({static_cast<int32_t>(rows), static_cast<int32_t>(rest)}),
+      Axis(0), 2);
+  return {parts[0], parts[1]};
+}
+
+Output Columns(Output a, Output b) { return ops::ConcatV2({a, b}, Axis(1)); }
+
+Output Activate(const Activation& fn, Output x) {
+  return fn ? fn(x) : ops::Tanh(x);
+}
+
+Output Clip(Output x, double limit) {
+  return ops::ClipByValue(x, -limit, limit);
+}
+
+// The same gate kernel, taken apart or not: `at_once` is what the rows give,
+// `step` is what x (or its projection) and h give together.
+struct Affine {
+  std::function<Output(Output)> project;
+  std::function<Output(Output x, Output h)> apply;
+};
+
+Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
+                  bool project) {
+  if (!project)
+    return {nullptr, [=](Output x, Output h) {
+              return ops::BiasAdd(ops::MatMul(Columns(x, h), kernel), bias);
+            }};
+  const std::pair<Output, Output> parts = SplitRows(kernel, depth, hidden);
+  const Output of_x = parts.first, of_h = parts.second;
+  return {
+      [=](Output rows) { return ops::BiasAdd(ops::MatMul(rows, of_x), bias); },
+      [=](Output x, Output h) { return ops::MatMul(h, of_h) + x; }};
+}
+
+}  // namespace
+
+// ---- Handles ----------------------------------------------------------------
+
+int64_t RnnCell::output_size() const {
+  return kind_ == nullptr ? 0 : kind_->output_size();
+}
+
+std::vector<int64_t> RnnCell::state_sizes() const {
+  return kind_ == nullptr ? std::vector<int64_t>() : kind_->state_sizes();
+}
+
+bool RnnCell::IsMemory(size_t i) const {
+  return kind_ != nullptr && kind_->IsMemory(i);
+}
+
+std::vector<Var> RnnCell::variables() const {
+  return kind_ == nullptr ? std::vector<Var>() : kind_->variables();
+}
+
+std::optional<RnnStepper> RnnCell::Open(int64_t depth, DType dtype,
+                                        bool project, SourceLoc loc) const {
+  if (kind_ == nullptr) {
+    BuildError(InvalidArgument("RNN: expected a cell, got none"), loc);
+    return std::nullopt;
+  }
+  const Lock lock(CurrentGraph().mutex());
+  const AtLine at(loc);
+  return kind_->Open(depth, dtype, project, loc);
+}
+
+RnnStep RnnCell::operator()(const Operand& x, const RnnState& state,
+                            SourceLoc loc) const {
+  const Lock lock(CurrentGraph().mutex());
+  RnnStep none;
+  none.state.resize(state_sizes().size());
+  const Output in = x.Get(DType::kFloat);
+  if (!in) return none;
+  if (kind_ != nullptr && state.size() != none.state.size()) {
+    BuildError(
+        InvalidArgument("cell '", kind_->name(), "': expected ",
+                        none.state.size(), " states, got ", state.size()),
+        loc);
+    return none;
+  }
+  const PartialShape& shape = in.shape();
+  const int64_t depth =
+      shape.rank_known() && shape.rank() > 0 ? shape.dim(shape.rank() - 1) : -1;
+  const DType dtype = state.empty() || !state[0] ? RemoveRef(in.dtype())
+                                                 : RemoveRef(state[0].dtype());
+  const std::optional<RnnStepper> stepper = Open(depth, dtype, false, loc);
+  if (!stepper.has_value()) return none;
+  const AtLine at(loc);
+  return stepper->step(in, state);
+}
+
+RnnState RnnCell::ZeroState(const Operand& batch, DType dtype,
+                            SourceLoc loc) const {
+  const Lock lock(CurrentGraph().mutex());
+  const AtLine at(loc);
+  const NameScope scope("zero_state");
+  RnnState state;
+  const Output rows = batch.Get(DType::kInt32);
+  const Output zero = ScalarOf(dtype, 0, loc);
+  for (const int64_t size : state_sizes())
+    state.push_back(ops::Fill(
+        ops::Pack({rows, Constant(static_cast<int32_t>(size))}), zero));
+  return state;
+}
+
+std::vector<Var> RnnCell::Kind::variables() const {
+  std::vector<Var> vars;
+  for (const auto& [name, var] : weights_) vars.push_back(var);
+  return vars;
+}
+
+Output RnnCell::Kind::Weight(const std::string& name, const Shape& shape,
+                             DType dtype, const InitializerFn& initializer,
+                             SourceLoc loc) {
+  for (const auto& [existing, var] : weights_) {
+    if (existing != name) continue;
+    if (var.shape() == PartialShape(shape) && var.dtype() == dtype)
+      return var.Read(loc);
+    return BuildError(
+        InvalidArgument("weight '", var.name(), "': expected ",
+                        DTypeName(var.dtype()), var.shape().ToString(),
+                        " as in the cell's first use, got ", DTypeName(dtype),
+                        shape.ToString(),
+                        "; hint: a cell that shares nothing "
+                        "is another cell"),
+        loc);
+  }
+  Var var;
+  if (prefix_.empty()) {
+    const NameScope scope(name_);
+    prefix_ = CurrentNamePrefix();
+    var = GetVariable(name, shape, initializer, dtype, {}, loc);
+  } else {
+    // The names of the first weight's neighbours, from the same scope.
+    const std::string& outer = CurrentNamePrefix();
+    const bool inside = prefix_.rfind(outer, 0) == 0;
+    var = GetVariable((inside ? prefix_.substr(outer.size()) : prefix_) + name,
+                      shape, initializer, dtype, {}, loc);
+  }
+  if (!var) return Output();
+  weights_.emplace_back(name, var);
+  return var.Read(loc);
+}
+
+bool RnnCell::Kind::KnowsDepth(int64_t depth, SourceLoc loc) const {
+  if (depth >= 0) return true;
+  BuildError(InvalidArgument("cell '", name_,
+                             "': expected inputs whose last dimension is known "
+                             "before the step, got an unknown one"),
+             loc);
+  return false;
+}
+
+// ---- Basic ------------------------------------------------------------------
+
+namespace {
+
+class BasicKind final : public RnnCell::Kind {
+ public:
+  BasicKind(int64_t units, const RnnCellOptions& options)
+      : Kind(options.name.empty() ? "basic_rnn_cell" : options.name),
+        units_(units),
+        options_(options) {}
+
+  int64_t output_size() const override { return units_; }
+  std::vector<int64_t> state_sizes() const override { return {units_}; }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    if (!KnowsDepth(depth, loc)) return std::nullopt;
+    const Output kernel = Weight("kernel", {depth + units_, units_}, dtype,
+                                 options_.initializer, loc);
+    const Output bias = Weight("bias", {units_}, dtype, init::Zeros(), loc);
+    if (!kernel || !bias) return std::nullopt;
+    const Affine affine = MakeAffine(kernel, bias, depth, units_, project);
+    return RnnStepper{
+        affine.project, [affine, activation = options_.activation](
+                            Output x, const RnnState& state) {
+          const Output h = Activate(activation, affine.apply(x, state[0]));
+          return RnnStep{h, {h}};
+        }};
+  }
+
+ private:
+  const int64_t units_;
+  const RnnCellOptions options_;
+};
+
+// ---- GRU --------------------------------------------------------------------
+
+class GruKind final : public RnnCell::Kind {
+ public:
+  GruKind(int64_t units, const RnnCellOptions& options)
+      : Kind(options.name.empty() ? "gru_cell" : options.name),
+        units_(units),
+        options_(options) {}
+
+  int64_t output_size() const override { return units_; }
+  std::vector<int64_t> state_sizes() const override { return {units_}; }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    if (!KnowsDepth(depth, loc)) return std::nullopt;
+    const int64_t rows = depth + units_;
+    const Output gates = Weight("gates/kernel", {rows, 2 * units_}, dtype,
+                                options_.initializer, loc);
+    const Output gates_bias =
+        Weight("gates/bias", {2 * units_}, dtype, init::Ones(), loc);
+    const Output candidate = Weight("candidate/kernel", {rows, units_}, dtype,
+                                    options_.initializer, loc);
+    const Output candidate_bias =
+        Weight("candidate/bias", {units_}, dtype, init::Zeros(), loc);
+    if (!gates || !gates_bias || !candidate || !candidate_bias)
+      return std::nullopt;
+    const Activation activation = options_.activation;
+    const auto finish = [activation](Output gate_inputs, Output h,
+                                     const auto& candidate_of) {
+      const std::vector<Output> ru = SplitColumns(ops::Sigmoid(gate_inputs), 2);
+      const Output c = Activate(activation, candidate_of(ru[0] * h));
+      const Output next = ru[1] * h + (1 - ru[1]) * c;
+      return RnnStep{next, {next}};
+    };
+    if (!project) {
+      const Affine g = MakeAffine(gates, gates_bias, depth, units_, false);
+      const Affine k =
+          MakeAffine(candidate, candidate_bias, depth, units_, false);
+      return RnnStepper{nullptr, [=](Output x, const RnnState& state) {
+                          return finish(
+                              g.apply(x, state[0]), state[0],
+                              [&](Output rh) { return k.apply(x, rh); });
+                        }};
+    }
+    const std::pair<Output, Output> g = SplitRows(gates, depth, units_);
+    const std::pair<Output, Output> k = SplitRows(candidate, depth, units_);
+    const Output of_x = Columns(g.first, k.first);
+    const Output bias = ops::ConcatV2({gates_bias, candidate_bias}, Axis(0));
+    const Output of_h = g.second, of_rh = k.second;
+    const Output widths = IntVector(
+        {static_cast<int32_t>(2 * units_), static_cast<int32_t>(units_)});
+    return RnnStepper{
+        [=](Output x) { return ops::BiasAdd(ops::MatMul(x, of_x), bias); },
+        [=](Output x, const RnnState& state) {
+          const std::vector<Output> parts = ops::SplitV(x, widths, Axis(1), 2);
+          return finish(
+              ops::MatMul(state[0], of_h) + parts[0], state[0],
+              [&](Output rh) { return ops::MatMul(rh, of_rh) + parts[1]; });
+        }};
+  }
+
+ private:
+  const int64_t units_;
+  const RnnCellOptions options_;
+};
+
+// ---- LSTM -------------------------------------------------------------------
+
+class LstmKind final : public RnnCell::Kind {
+ public:
+  LstmKind(int64_t units, const LstmCellOptions& options)
+      : Kind(options.name.empty() ? "lstm_cell" : options.name),
+        units_(units),
+        options_(options) {}
+
+  int64_t output_size() const override {
+    return options_.projection > 0 ? options_.projection : units_;
+  }
+  std::vector<int64_t> state_sizes() const override {
+    return {units_, output_size()};
+  }
+  bool IsMemory(size_t i) const override { return i == 0; }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    if (!KnowsDepth(depth, loc)) return std::nullopt;
+    const InitializerFn& initializer = options_.initializer;
+    const int64_t hidden = output_size();
+    const Output kernel =
+        Weight("kernel", {depth + hidden, 4 * units_}, dtype, initializer, loc);
+    const Output bias = Weight("bias", {4 * units_}, dtype, init::Zeros(), loc);
+    Weights w;
+    bool made = kernel && bias;
+    if (options_.peepholes) {
+      w.f = Weight("w_f_diag", {units_}, dtype, initializer, loc);
+      w.i = Weight("w_i_diag", {units_}, dtype, initializer, loc);
+      w.o = Weight("w_o_diag", {units_}, dtype, initializer, loc);
+      made = made && w.f && w.i && w.o;
+    }
+    if (options_.projection > 0) {
+      w.projection = Weight("projection/kernel", {units_, hidden}, dtype,
+                            initializer, loc);
+      made = made && w.projection;
+    }
+    if (!made) return std::nullopt;
+    // The plain cell's elementwise half is one node.
+    const bool plain = !options_.peepholes && !options_.cell_clip.has_value() &&
+                       !options_.activation &&
+                       (dtype == DType::kFloat || dtype == DType::kDouble);
+    const LstmCellOptions o = options_;
+    const auto finish = [o, w, plain](Output a, Output b,
+                                      const RnnState& state) {
+      std::pair<Output, Output> ch =
+          plain ? Fused(o, a, b, state[0]) : Plainly(o, w, a, b, state[0]);
+      Output h = ch.second;
+      if (w.projection) {
+        h = ops::MatMul(h, w.projection);
+        if (o.projection_clip.has_value()) h = Clip(h, *o.projection_clip);
+      }
+      return RnnStep{h, {ch.first, h}};
+    };
+    if (!project)
+      return RnnStepper{nullptr, [=](Output x, const RnnState& state) {
+                          return finish(
+                              ops::MatMul(Columns(x, state[1]), kernel), bias,
+                              state);
+                        }};
+    const std::pair<Output, Output> parts = SplitRows(kernel, depth, hidden);
+    const Output of_x = parts.first, of_h = parts.second;
+    return RnnStepper{
+        [=](Output x) { return ops::BiasAdd(ops::MatMul(x, of_x), bias); },
+        [=](Output x, const RnnState& state) {
+          return finish(ops::MatMul(state[1], of_h), x, state);
+        }};
+  }
+
+ private:
+  // Those that not every cell has.
+  struct Weights {
+    Output f, i, o, projection;
+  };
+
+  static std::pair<Output, Output> Fused(const LstmCellOptions& o, Output a,
+                                         Output b, Output c) {
+    Node* n = BuildNode("LstmGates", {a, b, c},
+                        {{"forget_bias", static_cast<float>(o.forget_bias)}});
+    if (n == nullptr) return {};
+    return {Output(n, 1), Output(n, 2)};
+  }
+
+  static std::pair<Output, Output> Plainly(const LstmCellOptions& o,
+                                           const Weights& w, Output a, Output b,
+                                           Output c) {
+    const std::vector<Output> z = SplitColumns(a + b, 4);
+    Output zi = z[0], zf = z[2] + o.forget_bias, zo = z[3];
+    if (w.i) zi = zi + w.i * c;
+    if (w.f) zf = zf + w.f * c;
+    Output next =
+        ops::Sigmoid(zf) * c + ops::Sigmoid(zi) * Activate(o.activation, z[1]);
+    if (o.cell_clip.has_value()) next = Clip(next, *o.cell_clip);
+    if (w.o) zo = zo + w.o * next;
+    return {next, ops::Sigmoid(zo) * Activate(o.activation, next)};
+  }
+
+  const int64_t units_;
+  const LstmCellOptions options_;
+};
+
+// ---- Layers -----------------------------------------------------------------
+
+class MultiKind final : public RnnCell::Kind {
+ public:
+  explicit MultiKind(std::vector<RnnCell> cells)
+      : Kind("multi_rnn_cell"), cells_(std::move(cells)) {}
+
+  int64_t output_size() const override {
+    return cells_.empty() ? 0 : cells_.back().output_size();
+  }
+  std::vector<int64_t> state_sizes() const override {
+    std::vector<int64_t> sizes;
+    for (const RnnCell& cell : cells_)
+      for (const int64_t size : cell.state_sizes()) sizes.push_back(size);
+    return sizes;
+  }
+  bool IsMemory(size_t i) const override {
+    for (const RnnCell& cell : cells_) {
+      const size_t n = cell.state_sizes().size();
+      if (i < n) return cell.IsMemory(i);
+      i -= n;
+    }
+    return false;
+  }
+  std::vector<Var> variables() const override {
+    std::vector<Var> vars;
+    for (const RnnCell& cell : cells_)
+      for (const Var& v : cell.variables()) vars.push_back(v);
+    return vars;
+  }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    if (cells_.empty()) {
+      BuildError(InvalidArgument("MultiRnnCell: expected a cell, got none"),
+                 loc);
+      return std::nullopt;
+    }
+    std::vector<RnnStepper> steppers;
+    const bool first_use = prefix_.empty();
+    std::optional<NameScope> scope;
+    if (first_use) prefix_ = scope.emplace(name()).prefix();
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      std::optional<NameScope> layer;
+      if (first_use) layer.emplace(absl::StrCat("cell_", i));
+      std::optional<RnnStepper> s =
+          cells_[i].Open(depth, dtype, project && i == 0, loc);
+      if (!s.has_value()) return std::nullopt;
+      steppers.push_back(*std::move(s));
+      depth = cells_[i].output_size();
+    }
+    RnnStepper stepper;
+    stepper.project = steppers[0].project;
+    stepper.step = [steppers, cells = cells_](Output x, const RnnState& state) {
+      RnnStep all;
+      auto from = state.begin();
+      for (size_t i = 0; i < steppers.size(); ++i) {
+        const auto to =
+            from + static_cast<std::ptrdiff_t>(cells[i].state_sizes().size());
+        const RnnStep one = steppers[i].step(x, RnnState(from, to));
+        all.state.insert(all.state.end(), one.state.begin(), one.state.end());
+        x = one.output;
+        from = to;
+      }
+      all.output = x;
+      return all;
+    };
+    return stepper;
+  }
+
+ private:
+  const std::vector<RnnCell> cells_;
+  std::string prefix_;
+};
+
+// ---- Dropout ----------------------------------------------------------------
+
+// Null if everything is kept.
+Output KeepOf(const Operand& keep, const char* what) {
+  if (keep.output || !keep.literal.valid()) return keep.output;
+  const Output k = keep.Get(DType::kFloat);
+  const double p = k && keep.weak && keep.literal.dtype() == DType::kDouble
+                       ? keep.literal.scalar<double>()
+                       : 1.0;
+  if (!(p > 0 && p <= 1))
+    return BuildError(
+        InvalidArgument("DropoutWrapper: ", what,
+                        ": expected a probability above 0 and up to 1, got ",
+                        p),
+        keep.loc);
+  return p == 1 ? Output() : k;
+}
+
+Output Dropout(Output x, Output keep, const std::optional<int64_t>& seed) {
+  if (!keep) return x;
+  const DType t = RemoveRef(x.dtype());
+  const std::pair<int64_t, int64_t> seeds = SeedsFor(seed);
+  const Output p = keep.dtype() == t ? keep : ops::Cast(keep, t);
+  const Output uniform = ops::RandomUniform(
+      ops::Shape(x), t, {.seed = seeds.first, .seed2 = seeds.second});
+  return ops::Select(uniform < p, x / p, ops::ZerosLike(x));
+}
+
+class DropoutKind final : public RnnCell::Kind {
+ public:
+  DropoutKind(const RnnCell& cell, const DropoutOptions& options)
+      : Kind("dropout"), cell_(cell), options_(options) {}
+
+  int64_t output_size() const override { return cell_.output_size(); }
+  std::vector<int64_t> state_sizes() const override {
+    return cell_.state_sizes();
+  }
+  bool IsMemory(size_t i) const override { return cell_.IsMemory(i); }
+  std::vector<Var> variables() const override { return cell_.variables(); }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    const std::optional<RnnStepper> inner =
+        cell_.Open(depth, dtype, project, loc);
+    if (!inner.has_value()) return std::nullopt;
+    const Output in = KeepOf(options_.input_keep, "input_keep");
+    const Output out = KeepOf(options_.output_keep, "output_keep");
+    const Output kept = KeepOf(options_.state_keep, "state_keep");
+    if (!CurrentGraph().status().ok()) return std::nullopt;
+    // (A seed of its own for each place, from the one given.)
+    const auto seed = [given = options_.seed](int64_t place) {
+      return given.has_value() ? std::optional<int64_t>(*given * 8 + place)
+                               : std::nullopt;
+    };
+    RnnStepper stepper;
+    const bool early = inner->project != nullptr;
+    if (early)
+      stepper.project = [=, project = inner->project](Output rows) {
+        return project(Dropout(rows, in, seed(0)));
+      };
+    stepper.step = [=, cell = cell_, step = inner->step](
+                       Output x, const RnnState& state) {
+      RnnStep s = step(early ? x : Dropout(x, in, seed(0)), state);
+      for (size_t i = 0; i < s.state.size(); ++i)
+        if (!cell.IsMemory(i))
+          s.state[i] =
+              Dropout(s.state[i], kept, seed(2 + static_cast<int64_t>(i)));
+      s.output = Dropout(s.output, out, seed(1));
+      return s;
+    };
+    return stepper;
+  }
+
+ private:
+  const RnnCell cell_;
+  const DropoutOptions options_;
+};
+
+// ---- Functions --------------------------------------------------------------
+
+class FunctionKind final : public RnnCell::Kind {
+ public:
+  FunctionKind(int64_t output_size, std::vector<int64_t> state_sizes,
+               std::function<RnnStep(Output, const RnnState&)> fn)
+      : Kind("function_cell"),
+        output_size_(output_size),
+        state_sizes_(std::move(state_sizes)),
+        fn_(std::move(fn)) {}
+
+  int64_t output_size() const override { return output_size_; }
+  std::vector<int64_t> state_sizes() const override { return state_sizes_; }
+  std::optional<RnnStepper> Open(int64_t, DType, bool, SourceLoc) override {
+    return RnnStepper{nullptr, fn_};
+  }
+
+ private:
+  const int64_t output_size_;
+  const std::vector<int64_t> state_sizes_;
+  const std::function<RnnStep(Output, const RnnState&)> fn_;
+};
+
+}  // namespace
+
+RnnCell BasicRnnCell(int64_t units, const RnnCellOptions& options) {
+  return RnnCell(std::make_shared<BasicKind>(units, options));
+}
+RnnCell GruCell(int64_t units, const RnnCellOptions& options) {
+  return RnnCell(std::make_shared<GruKind>(units, options));
+}
+RnnCell LstmCell(int64_t units, const LstmCellOptions& options) {
+  return RnnCell(std::make_shared<LstmKind>(units, options));
+}
+RnnCell MultiRnnCell(std::vector<RnnCell> cells) {
+  return RnnCell(std::make_shared<MultiKind>(std::move(cells)));
+}
+RnnCell DropoutWrapper(const RnnCell& cell, const DropoutOptions& options) {
+  return RnnCell(std::make_shared<DropoutKind>(cell, options));
+}
+RnnCell FunctionCell(int64_t output_size, std::vector<int64_t> state_sizes,
+                     std::function<RnnStep(Output, const RnnState&)> fn) {
+  return RnnCell(std::make_shared<FunctionKind>(
+      output_size, std::move(state_sizes), std::move(fn)));
+}
+
+}  // namespace sluice
