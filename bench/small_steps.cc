@@ -21,8 +21,26 @@ Result<double> ChainNsPerOp(int n) {
   return s / n * 1e9;
 }
 
-// while (i < n) i = i + 1, from the five primitives, on an int32.
-Result<double> LoopItersPerS(int64_t parallel, int n) {
+// while (i < n) i = i + 1, on an int32.
+Result<double> LoopItersPerS(int parallel, int n) {
+  Graph g;
+  WithGraph use(g);
+  const Output end = While(
+      Constant(int32_t{0}), [&](Output i) { return i < n; },
+      [](Output i) { return i + 1; }, {.parallel_iterations = parallel});
+  Session session(g);
+  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
+                          session.MakeCallable({}, {end}));
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
+    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out, step.Run());
+    if (out[0].scalar<int32_t>() != n) return Internal("wrong count");
+    return OkStatus();
+  }));
+  return n / s;
+}
+
+// The same from the five primitives.
+Result<double> RawLoopItersPerS(int64_t parallel, int n) {
   Graph g;
   WithGraph use(g);
   Output enter = Build("Enter", {Constant(int32_t{0})},
@@ -106,6 +124,9 @@ SLUICE_BENCH("step_run.us") {
   return s / 1000 * 1e6;
 }
 
+SLUICE_BENCH("loop_scalar.raw.par32.iters_per_s") {
+  return RawLoopItersPerS(32, 50000);
+}
 SLUICE_BENCH("loop_scalar.par1.iters_per_s") { return LoopItersPerS(1, 50000); }
 SLUICE_BENCH("loop_scalar.par10.iters_per_s") { return LoopItersPerS(10, 50000); }
 SLUICE_BENCH("loop_scalar.par32.iters_per_s") { return LoopItersPerS(32, 50000); }

@@ -44,10 +44,10 @@ bool AllThere(const std::vector<Operand>& values, const std::string& what,
 
 }  // namespace
 
-std::vector<Operand> After(Node* node) {
+std::vector<Operand> After(Node* node, SourceLoc loc) {
   const ControlDependencies after({node});
   if (node == nullptr) return {Operand(Output())};
-  return {Operand(Constant(Tensor::Scalar(true), "done", {}))};
+  return {Operand(Constant(Tensor::Scalar(true), "done", loc))};
 }
 
 // ---- Conditionals -----------------------------------------------------------

@@ -39,7 +39,7 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
                               const BranchFn& default_fn, bool exclusive,
                               const std::string& name, SourceLoc loc);
 // A value that is there when the node has run.
-std::vector<Operand> After(Node* node);
+std::vector<Operand> After(Node* node, SourceLoc loc);
 
 // What a branch falls apart into. Keeps in `like` what the first one returned.
 template <typename R, typename Fn>
@@ -48,7 +48,7 @@ BranchFn BranchOf(Fn& fn, std::optional<R>* like, SourceLoc loc) {
     auto result = fn();
     if constexpr (std::is_same_v<decltype(result), Node*>) {
       if (!like->has_value()) like->emplace(result);
-      return After(result);
+      return After(result, loc);
     } else {
       using Mine = decltype(result);
       if constexpr (std::is_same_v<Mine, R>)
