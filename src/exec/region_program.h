@@ -68,7 +68,8 @@ class RegionProgram {
   struct Loop {
     std::string name;
     uint32_t counter = 0;  // The register with the number of the iteration.
-    uint32_t begin = 0, end = 0;
+    // Its code; the body is behind the branch.
+    uint32_t begin = 0, branch = 0, end = 0;
   };
 
   // As a kernel: the inputs and outputs of the region's node.
