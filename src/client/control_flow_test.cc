@@ -5,6 +5,7 @@
 
 #include "client/control_flow_test_util.h"
 #include "client/tensor_array.h"
+#include "graph/graphdef.h"
 
 namespace sluice {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(ControlFlowTest, ALoopRunsUntilItsConditionFails) {
   auto [i, total] = While(
@@ -427,6 +429,16 @@ TEST_F(ControlFlowTest, AValueThatLeftItsLoopByItselfIsAnError) {
   EXPECT_EQ(Value<int>(n), 3);
 }
 
+TEST_F(ControlFlowTest, AnErrorNamesTheLineThatCalledALibrary) {
+  const AtLine at({"user.cc", 7});
+  While(
+      Constant(1), [](Output i) { return i < 3; },
+      [](Output) { return Constant(1.0f); });
+  EXPECT_THAT(BuildErrorOf(),
+              AllOf(HasSubstr("loop variable 0"), HasSubstr("user.cc:7"),
+                    Not(HasSubstr("control_flow_test.cc"))));
+}
+
 TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
   const Output v = ops::Fill(IntVector({2}), 1.0f);
   const Output w = ops::Fill(IntVector({3}), 1.0f);
@@ -505,6 +517,40 @@ TEST_F(ControlFlowTest, TensorArraysAreLoopVariablesAndResultsOfBranches) {
               ElementsAre(0, 1, 4, 9));
   EXPECT_THAT(Values<int>(all, {{p, Tensor::Scalar(false)}}),
               ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(ControlFlowTest, AGraphOfLoopsRunsAlikeWhenItIsImported) {
+  const Output n = In<int>("n"), w = In<float>("w");
+  const auto [i, y] = While(
+      std::tuple{0, 0.0f}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output y) {
+        const Output z = Cond(
+            ops::Equal(ops::FloorMod(i, 2), 0),
+            [&] {
+              return std::get<1>(While(
+                  std::tuple{0, w}, [&](Output j, Output) { return j < i; },
+                  [&](Output j, Output v) {
+                    return std::tuple{j + 1, v * w};
+                  }));
+            },
+            [&] { return y + 6; });
+        return std::tuple{i + 1, z + y};
+      });
+  const Output out = ops::Identity(y, {.name = "out"});
+  const float expected = Value<float>(out, {{n, 7}, {w, 1.5f}});
+  // As TensorFlow computes it from the same graph.
+  EXPECT_FLOAT_EQ(expected, 99.7734375f);
+  const Result<std::string> bytes = ExportGraphDef(graph_);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Graph copy;
+  ASSERT_TRUE(ImportGraphDef(*bytes, copy).ok());
+  Session session(copy);
+  const Result<Tensor> again =
+      session.Run({{*copy.FindOutput("n"), Tensor::Scalar(7)},
+                   {*copy.FindOutput("w"), Tensor::Scalar(1.5f)}},
+                  *copy.FindOutput("out"));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->scalar<float>(), expected);
 }
 
 // ---- Loops that grow after they were built ----------------------------------

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/builder.h"
+
 namespace sluice {
 namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
+  if (g == &CurrentGraph()) {  // Knows whose line it is (AtLine).
+    BuildError(s, loc);
+    return;
+  }
   g->RecordError(
       loc.known()
           ? Status(s.code(), absl::StrCat(s.message(), "; at ", loc.ToString()))
