@@ -156,6 +156,9 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   spec.device = s.device;
   spec.loc = s.loc.known() ? s.loc : loc;
   ControlFlowContext* const context = s.context;
+  for (WhileContext* loop = InnermostWhile(context); loop != nullptr;
+       loop = InnermostWhile(loop->outer()))
+    if (loop->rewrite_hook) loop->rewrite_hook(&spec);
   if (Status fits = PrepareForContext(context, s.in_condition, &spec);
       !fits.ok()) {
     s.graph->RecordError(fits);

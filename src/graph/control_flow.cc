@@ -109,6 +109,8 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
   SLUICE_ASSIGN_OR_RETURN(
       const Output around,
       CaptureFrom(home, context->outer(), target, value, consumer, loc));
+  // (A hook may have brought it right here.)
+  if (IsInside(ContextOf(around), context)) return around;
   const Output taken =
       loop != nullptr ? loop->Take(around, consumer, loc)
                       : context->AsCond()->conditional()->Take(

@@ -26,6 +26,7 @@ namespace sluice {
 
 class CondContext;
 class Conditional;
+class LoopMember;
 class WhileContext;
 
 // One branch of a conditional, or one loop. Owned by its graph's ControlFlow,
@@ -170,6 +171,11 @@ class WhileContext : public ControlFlowContext {
   // value to use, or null for an ordinary capture. (A gradient loop brings
   // values of its forward loop in by stacks.) Remembers what it made.
   std::function<Output(Output)> capture_hook;
+  // Asked before a node is added anywhere within the loop; may make another of
+  // it that computes the same.
+  std::function<void(NodeSpec*)> rewrite_hook;
+  // What gradients keep of the loop (client/loop_family.h); null until then.
+  std::shared_ptr<LoopMember> member;
 
   // ---- For what is there already: these add no nodes.
   int AdoptVariable(LoopVariable variable);  // Returns its index.

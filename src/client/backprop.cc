@@ -1,0 +1,334 @@
+#include "client/backprop.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "graph/gradient_scope.h"
+#include "graph/shape_context.h"
+#include "graph/tensor_array_info.h"
+
+namespace sluice {
+
+bool IsDifferentiable(DType t) {
+  t = RemoveRef(t);
+  return IsFloating(t) || IsComplex(t) || t == DType::kResource ||
+         t == DType::kVariant;
+}
+
+Output ZerosFor(const Output& x) {
+  constexpr int64_t kSmall = 64;
+  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
+  const DType type = resource ? VariableType(x) : RemoveRef(x.dtype());
+  const PartialShape shape = resource ? VariableShapeOf(x) : x.shape();
+  if (IsTensorArrayFlow(x)) return x;
+  if (type == DType::kVariant) return Build("ZerosLike", {x}, {}, "zeros", {});
+  if (!shape.fully_known())
+    return resource ? Build("Fill",
+                            {Build("VariableShape", {x}, {}, "", {}),
+                             ScalarOf(type, 0, {})},
+                            {}, "zeros", {})
+                    : Build("ZerosLike", {x}, {}, "zeros", {});
+  if (shape.num_elements() <= kSmall) {
+    const Result<Shape> known = shape.ToShape();
+    if (known.ok()) {
+      Result<Tensor> zeros = Tensor::Zeros(type, *known);
+      if (zeros.ok()) return Constant(*std::move(zeros), "zeros", {});
+    }
+  }
+  const std::span<const int64_t> dims(shape.dims().begin(), shape.dims().end());
+  return Build(
+      "Fill",
+      {Constant(Tensor::Vector<int64_t>(dims), "", {}), ScalarOf(type, 0, {})},
+      {}, "zeros", {});
+}
+
+Backprop::Backprop(const std::vector<Output>& ys,
+                   const std::vector<GradTarget>& xs,
+                   const GradientOptions& options)
+    : ys_(ys), options_(options) {
+  for (const GradTarget& x : xs) xs_.push_back(x.output);
+}
+
+Result<std::vector<Gradient>> Backprop::Run() {
+  SLUICE_RETURN_IF_ERROR(Validate());
+  Level outermost;
+  if (!ys_.empty() && !xs_.empty()) {
+    SLUICE_RETURN_IF_ERROR(FindBase());
+    FindBetween();
+    FindUnits();
+    const NameScope scope(options_.name);
+    const GradientScope call(scope.prefix());
+    SLUICE_RETURN_IF_ERROR(Seed());
+    outermost.loop = base_;
+    SLUICE_RETURN_IF_ERROR(Walk(outermost));
+  }
+  return Collect();
+}
+
+Status Backprop::Seed() {
+  for (size_t i = 0; i < ys_.size(); ++i) {
+    const Output& y = ys_[i];
+    if (!Between(y.node)) continue;
+    Output seed = i < options_.grad_ys.size() ? options_.grad_ys[i] : Output();
+    SLUICE_ASSIGN_OR_RETURN(seed, SeedFor(y, seed));
+    Add(y, seed);
+  }
+  return OkStatus();
+}
+
+Result<Output> Backprop::SeedFor(const Output& y, Output given) {
+  const DType t = RemoveRef(y.dtype());
+  if (given) {
+    if (t != DType::kResource && RemoveRef(given.dtype()) != t)
+      return InvalidArgument("gradients: grad_ys: expected ", DTypeName(t),
+                             " as ", y.name(), ", got ",
+                             DTypeName(given.dtype()));
+    if (t != DType::kResource && !given.shape().CompatibleWith(y.shape()))
+      return InvalidArgument("gradients: grad_ys: expected shape ",
+                             y.shape().ToString(), " as ", y.name(), ", got ",
+                             given.shape().ToString());
+    return given;
+  }
+  if (!IsFloating(t) && !IsInteger(t))
+    return InvalidArgument(
+        "gradients: expected ys of a real type where grad_ys gives nothing, "
+        "got ",
+        DTypeName(t), "; ", y.node->Describe());
+  const ContextScope there(ContextOf(y));
+  const AtLine at(y.node->loc());
+  const Output ones = y.shape().rank() == 0
+                          ? ScalarOf(t, 1)
+                          : Build("OnesLike", {y}, {}, "", {});
+  return Built(ones);
+}
+
+Result<Output> Backprop::Built(Output o) const {
+  if (o) return o;
+  return graph_->status().ok() ? Internal("gradients: a builder failed")
+                               : graph_->status();
+}
+
+// ---- Sums -------------------------------------------------------------------
+
+void Backprop::Add(const Output& o, const Gradient& g) {
+  Sums& sums = grads_[Representative(o.node)];
+  sums.resize(static_cast<size_t>(o.node->num_outputs()));
+  sums[static_cast<size_t>(o.index)].push_back(g);
+}
+
+bool Backprop::HasGradient(const Output& o) const {
+  const auto it = grads_.find(Representative(o.node));
+  return it != grads_.end() &&
+         !it->second[static_cast<size_t>(o.index)].empty();
+}
+
+Result<Gradient> Backprop::Total(const Output& o, Level& level) {
+  if (!HasGradient(o)) return Gradient();
+  std::vector<Gradient>& sum =
+      grads_[Representative(o.node)][static_cast<size_t>(o.index)];
+  if (sum.size() > 1) {
+    const ContextScope there(Mirror(ContextOf(o), level));
+    const AtLine at(o.node->loc());
+    const Gradient total = SumGradients(sum, o);
+    if (!total) return Built(Output()).status();
+    sum = {total};
+  }
+  return sum[0];
+}
+
+Result<std::vector<Gradient>> Backprop::Totals(Node* node, Level& level) {
+  std::vector<Gradient> totals;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(node, i), level));
+    totals.push_back(g);
+  }
+  return totals;
+}
+
+ControlFlowContext* Backprop::Mirror(ControlFlowContext* c,
+                                     Level& level) const {
+  if (level.member != nullptr) return level.member->Mirror(c);
+  return IsInside(base_, c) ? base_ : c;
+}
+
+Conditional* Backprop::Mirror(Conditional* c, Level& level) const {
+  return level.member != nullptr ? level.member->Mirror(c) : c;
+}
+
+// ---- The walk ---------------------------------------------------------------
+
+Status Backprop::Walk(Level& level) {
+  for (const size_t unit : units_on_[level.loop])
+    if (pending_[unit] == 0) level.ready.push_back(unit);
+  while (!level.ready.empty()) {
+    const size_t unit = level.ready.front();
+    level.ready.pop_front();
+    SLUICE_RETURN_IF_ERROR(Visit(unit, level));
+    for (const size_t source : sources_[unit])
+      if (--pending_[source] == 0) level.ready.push_back(source);
+  }
+  for (const size_t unit : units_on_[level.loop]) {
+    if (pending_[unit] <= 0) continue;
+    const Node* const n =
+        unit < between_.size() ? graph_->nodes()[unit].get() : nullptr;
+    return InvalidArgument(
+        "gradients: expected cycles through loops only, got one through ",
+        n == nullptr ? "a loop" : n->Describe(),
+        n == nullptr ? "" : "; path: " + PathThrough(n));
+  }
+  return OkStatus();
+}
+
+Status Backprop::Visit(size_t unit, Level& level) {
+  if (unit >= between_.size())
+    return VisitLoop(graph_->control_flow().loops()[unit - between_.size()],
+                     level);
+  return VisitNode(graph_->nodes()[unit].get(), level);
+}
+
+Status Backprop::VisitNode(Node* node, Level& level) {
+  bool any = false, flows = false;
+  for (int i = 0; i < node->num_outputs(); ++i)
+    any = any || HasGradient(Output(node, i));
+  for (const Output& in : InputsOf(node))
+    flows = flows || (in && Between(in.node) && IsDifferentiable(in.dtype()));
+  if (!any || !flows || StopsAt(node) || IsLoopMover(node)) return OkStatus();
+  if (node->op().role == OpRole::kSwitch) return VisitSwitch(node, level);
+  if (node->op().role == OpRole::kMerge) return VisitMerge(node, level);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy, Totals(node, level));
+  if (const Output saved = LoopFamily::SavedValueOf(node)) {
+    Add(saved, dy[0]);
+    return OkStatus();
+  }
+  if (node->op().role == OpRole::kEnter) {
+    // What flows into a loop's constant belongs to every iteration; within one,
+    // it is just the value.
+    if (level.member == nullptr) {
+      Add(node->input(0), dy[0]);
+      return OkStatus();
+    }
+    return IsConstantEnter(node) ? OkStatus()  // Later, by VisitLoop.
+                                 : Internal(
+                                       "gradients: a loop variable's "
+                                       "Enter on the way; ",
+                                       node->Describe());
+  }
+  return Differentiate(node, dy, level);
+}
+
+namespace {
+
+// Sparse gradients pass such ops as they are.
+bool ForwardsValue(const Node& n) {
+  return (n.op_name() == "Identity" || n.op_name() == "ReadVariableOp") &&
+         n.FindAttr("_gradient_op_type") == nullptr;
+}
+
+void Gate(std::vector<Gradient>* grads) {
+  std::vector<Node*> all;
+  for (const Gradient& g : *grads)
+    if (g) all.push_back(g.is_sparse() ? g.values.node : g.dense.node);
+  if (all.size() < 2) return;
+  const ControlDependencies after(all);
+  for (Gradient& g : *grads) {
+    if (g.is_sparse()) {
+      g.values = Build("Identity", {g.values}, {}, "", {});
+    } else if (g) {
+      g.dense = Build("Identity", {g.dense}, {}, "", {});
+    }
+  }
+}
+
+}  // namespace
+
+Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
+                               Level& level) {
+  const Result<UserGradient> fn = FindGradient(*node);
+  if (!fn.ok()) return NoGradientFor(node, fn.status());
+  if (*fn == nullptr) return OkStatus();
+  ControlFlowContext* const place = Mirror(ContextOf(node), level);
+  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  const ContextScope there(place);
+  const NameScope scope(node->name() + "_grad");
+  const std::optional<ColocateWith> colocate(
+      options_.colocate ? std::optional<ColocateWith>(std::in_place, node)
+                        : std::nullopt);
+  const AtLine at(node->loc());
+  GradContext c;
+  c.op = node;
+  c.grads.resize(static_cast<size_t>(node->num_inputs()));
+  if (dy[0].is_sparse() && ForwardsValue(*node)) {
+    c.grads[0] = dy[0];
+  } else {
+    for (size_t i = 0; i < dy.size(); ++i) {
+      c.dy.push_back(Densify(dy[i], Output(node, static_cast<int>(i))));
+      if (dy[i] && !c.dy.back()) return Built(Output()).status();
+    }
+    Status s = (*fn)(c);
+    if (s.ok()) s = BuildStatus();
+    if (!s.ok()) return Annotate(s, "gradient of " + node->Describe());
+  }
+  return Distribute(node, std::move(c.grads), level);
+}
+
+// Checks what a gradient function gave and adds it to the inputs' sums.
+Status Backprop::Distribute(Node* node, std::vector<Gradient> grads, Level&) {
+  if (grads.size() != static_cast<size_t>(node->num_inputs()))
+    return Internal("gradient of ", node->Describe(), ": expected ",
+                    node->num_inputs(), " gradients, got ", grads.size());
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    Gradient& g = grads[static_cast<size_t>(i)];
+    if (!g) continue;
+    const Output& in = node->input(i);
+    if (!Between(in.node) || !IsDifferentiable(in.dtype())) {
+      g = Gradient();
+      continue;
+    }
+    SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+  }
+  if (options_.gate_ops) Gate(&grads);
+  for (int i = 0; i < node->num_inputs(); ++i)
+    if (grads[static_cast<size_t>(i)])
+      Add(node->input(i), grads[static_cast<size_t>(i)]);
+  return OkStatus();
+}
+
+Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
+  const DType edge = RemoveRef(in.dtype());
+  const DType want = edge == DType::kResource ? VariableType(in) : edge;
+  const Output value = g.is_sparse() ? g.values : g.dense;
+  if (want != DType::kInvalid && want != RemoveRef(value.dtype()) &&
+      edge != DType::kVariant)
+    return Internal("gradient of ", node.Describe(), ": expected ",
+                    DTypeName(want), " for input ", in.name(), ", got ",
+                    DTypeName(value.dtype()));
+  if (g.is_sparse() || edge == DType::kResource || edge == DType::kVariant ||
+      !in.shape().rank_known())
+    return OkStatus();
+  return Annotate(
+      graph_->SetShape(g.dense, in.shape()),
+      absl::StrCat("gradient of ", node.Describe(), " for input ", in.name()));
+}
+
+Result<std::vector<Gradient>> Backprop::Collect() {
+  std::vector<Gradient> result;
+  Level outermost;
+  outermost.loop = base_;
+  for (const Output& x : xs_) {
+    if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
+      return InvalidArgument(
+          "gradients: expected xs that are not within a loop that the ys are "
+          "not in, got ",
+          x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
+    SLUICE_ASSIGN_OR_RETURN(Gradient g, Total(x, outermost));
+    if (!g && options_.unconnected == Unconnected::kZero) {
+      const AtLine at(x.node->loc());
+      SLUICE_ASSIGN_OR_RETURN(g, Built(ZerosFor(x)));
+    }
+    result.push_back(g);
+  }
+  return result;
+}
+
+}  // namespace sluice

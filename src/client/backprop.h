@@ -1,0 +1,141 @@
+// The walk behind Gradients (client/gradients.h). Not for users.
+//
+// Nodes stand on levels: the bodies of loops, and outermost the place that the
+// ys are in. On a level the walk goes from consumers to producers over units,
+// each when all its consumers on the level are done: a node, or a whole loop
+// further in, whose body is the next level. Conditionals are not units: their
+// Switches and Merges are nodes like others, of the level they stand on.
+#ifndef SLUICE_CLIENT_BACKPROP_H_
+#define SLUICE_CLIENT_BACKPROP_H_
+
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/gradients.h"
+#include "client/loop_family.h"
+#include "graph/control_flow.h"
+
+namespace sluice {
+
+// True if gradients may flow through an edge of this type.
+bool IsDifferentiable(DType t);
+
+// Zeros like the value (for the handle of a variable: like the variable), in
+// the current context. Where it is a TensorArray's flow: itself, whose number
+// means nothing.
+Output ZerosFor(const Output& x);
+
+// One call of Gradients. Linear in the size of the graph (times the depth of
+// its loops). Lives on one thread, which holds the graph's mutex.
+class Backprop {
+ public:
+  Backprop(const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
+           const GradientOptions& options);
+  Result<std::vector<Gradient>> Run();
+
+ private:
+  using Sums = std::vector<std::vector<Gradient>>;  // Per output, to be added.
+
+  // The outermost level has no member: gradients stand beside what they are the
+  // gradients of. Those of a loop's body stand in the loop of `member`.
+  struct Level {
+    WhileContext* loop = nullptr;
+    LoopMember* member = nullptr;
+    std::deque<size_t> ready;  // Units whose consumers are all done.
+  };
+
+  // ---- What is on the way (backprop_paths.cc).
+  Status Validate();
+  Status FindBase();
+  void FindBetween();
+  std::vector<Output> InputsOf(const Node* n) const;
+  bool StopsAt(const Node* n) const;
+  WhileContext* LevelOf(const Node* n) const;
+  WhileContext* LevelAround(const WhileContext* loop) const;
+  void FindUnits();
+  size_t UnitOf(Node* n, WhileContext* level) const;
+  Node* Representative(Node* n) const;
+  std::string PathThrough(const Node* node) const;
+  void Expand(std::deque<const Node*>* queue,
+              std::unordered_map<const Node*, const Node*>* from) const;
+  Status NoGradientFor(const Node* node, const Status& why) const;
+
+  static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
+  bool Between(const Node* n) const {
+    return Id(n) < between_.size() && between_[Id(n)];
+  }
+  // The nodes of a loop that only move its variables on.
+  bool IsLoopMover(const Node* n) const;
+  // Loops that the whole call is within end paths as the graph's end does.
+  bool IsBaseMerge(const Node* n) const;
+
+  // ---- The walk (backprop.cc).
+  Status Seed();
+  Result<Output> SeedFor(const Output& y, Output given);
+  Status Walk(Level& level);
+  Status Visit(size_t unit, Level& level);
+  Status VisitNode(Node* node, Level& level);
+  Status Differentiate(Node* node, const std::vector<Gradient>& dy,
+                       Level& level);
+  Status Distribute(Node* node, std::vector<Gradient> grads, Level& level);
+  Status Check(const Node& node, const Output& in, const Gradient& g);
+  void Add(const Output& o, const Gradient& g);
+  bool HasGradient(const Output& o) const;
+  Result<Gradient> Total(const Output& o, Level& level);
+  Result<std::vector<Gradient>> Totals(Node* node, Level& level);
+  Result<std::vector<Gradient>> Collect();
+  // An output that was just built, or the error that building it recorded.
+  Result<Output> Built(Output o) const;
+  Status BuildStatus() const { return graph_->status(); }
+  // Where the gradient of what is in `c` is built.
+  ControlFlowContext* Mirror(ControlFlowContext* c, Level& level) const;
+  Conditional* Mirror(Conditional* c, Level& level) const;
+
+  // ---- Conditionals (cond_gradient.cc).
+  Status VisitSwitch(Node* node, Level& level);
+  Status VisitMerge(Node* node, Level& level);
+  Result<Gradient> MergeBranches(Node* node, Conditional* cond,
+                                 const std::vector<Gradient>& dy);
+  Result<Output> MergeDense(Node* node, Conditional* cond,
+                            const std::vector<Gradient>& dy);
+  // Slices of no row of what `like` is.
+  Result<Gradient> NoSlices(const Output& like, DType indices);
+  Result<Gradient> MergeSparse(Node* node, Conditional* cond,
+                               const std::vector<Gradient>& dy);
+
+  // ---- Loops (while_gradient.cc).
+  Status VisitLoop(WhileContext* loop, Level& level);
+  Status OpenVariables(WhileContext* loop, Level& outer, Level& inner,
+                       std::map<int, int>* opened);
+  Status CloseVariables(WhileContext* loop, Level& outer, Level& inner,
+                        const std::map<int, int>& opened);
+  Status Accumulate(Output x, const Gradient& g, Level& outer, Level& inner);
+  Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
+                                 ControlFlowContext* around);
+  Result<Gradient> AccumulateSparse(Output x, const Gradient& g,
+                                    LoopMember* member,
+                                    ControlFlowContext* around);
+
+  const std::vector<Output>& ys_;
+  std::vector<Output> xs_;
+  const GradientOptions& options_;
+  Graph* graph_ = nullptr;
+  WhileContext* base_ = nullptr;  // The innermost loop around all the ys.
+  // By node id, for the nodes there were when it began. between_: some y
+  // depends on it, and it depends on some x, by edges that gradients can flow
+  // through.
+  std::vector<char> between_, stop_;
+  // Units: nodes by id, then loops in the order of ControlFlow::loops().
+  std::vector<int> pending_;                  // Edges to units further on.
+  std::vector<std::vector<size_t>> sources_;  // Units before it, on its level.
+  std::unordered_map<const WhileContext*, std::vector<size_t>> units_on_;
+  std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
+  std::unordered_map<const Node*, Sums> grads_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLIENT_BACKPROP_H_

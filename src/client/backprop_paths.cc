@@ -1,0 +1,259 @@
+// Which nodes gradients pass, on which level, and in what order.
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "client/backprop.h"
+
+namespace sluice {
+
+Status Backprop::Validate() {
+  graph_ = &CurrentGraph();
+  const auto check = [this](const std::vector<Output>& list, const char* what,
+                            bool may_be_null) -> Status {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!list[i] && may_be_null) continue;
+      if (!list[i])
+        return graph_->status().ok()
+                   ? InvalidArgument("gradients: ", what, "[", i,
+                                     "]: expected an output, got none")
+                   : graph_->status();
+      if (list[i].graph() != graph_)
+        return InvalidArgument("gradients: ", what, "[", i,
+                               "]: expected an output of the current graph, "
+                               "got ",
+                               list[i].name(), " of another");
+    }
+    return OkStatus();
+  };
+  SLUICE_RETURN_IF_ERROR(check(ys_, "ys", false));
+  SLUICE_RETURN_IF_ERROR(check(xs_, "xs", false));
+  SLUICE_RETURN_IF_ERROR(check(options_.grad_ys, "grad_ys", true));
+  SLUICE_RETURN_IF_ERROR(
+      check(options_.stop_gradients, "stop_gradients", false));
+  if (options_.grad_ys.size() > ys_.size())
+    return InvalidArgument("gradients: grad_ys: expected at most ", ys_.size(),
+                           " as there are ys, got ", options_.grad_ys.size());
+  return OkStatus();
+}
+
+// Gradients of what is computed in a loop's body are computed there too.
+Status Backprop::FindBase() {
+  base_ = InnermostWhile(ContextOf(ys_[0]));
+  for (const Output& y : ys_) {
+    WhileContext* const loop = InnermostWhile(ContextOf(y));
+    if (loop != base_)
+      return InvalidArgument(
+          "gradients: expected ys of one loop, or of none, got ", ys_[0].name(),
+          base_ == nullptr ? " of none" : " of loop '",
+          base_ == nullptr ? "" : base_->name() + "'", " and ", y.name(),
+          loop == nullptr ? " of none" : " of loop '",
+          loop == nullptr ? "" : loop->name() + "'");
+  }
+  return OkStatus();
+}
+
+// A node's inputs, among them the value that it reads from where another loop
+// saved it.
+std::vector<Output> Backprop::InputsOf(const Node* n) const {
+  std::vector<Output> inputs = n->inputs();
+  if (const Output saved = LoopFamily::SavedValueOf(n)) inputs.push_back(saved);
+  return inputs;
+}
+
+bool Backprop::IsLoopMover(const Node* n) const {
+  switch (n->op().role) {
+    case OpRole::kMerge:
+    case OpRole::kSwitch:
+    case OpRole::kExit:
+    case OpRole::kNextIteration:
+      break;
+    default:
+      return false;
+  }
+  WhileContext* const loop = InnermostWhile(ContextOf(n));
+  return loop != nullptr && loop->VariableOf(n) >= 0;
+}
+
+bool Backprop::IsBaseMerge(const Node* n) const {
+  return n->op().role == OpRole::kMerge && IsLoopMover(n) &&
+         IsInside(base_, InnermostWhile(ContextOf(n)));
+}
+
+// True if nothing flows from the node to its inputs, whatever it is given.
+bool Backprop::StopsAt(const Node* n) const {
+  if (stop_[Id(n)] || IsBaseMerge(n)) return true;
+  switch (n->op().role) {
+    case OpRole::kSwitch:
+    case OpRole::kMerge:
+    case OpRole::kEnter:
+    case OpRole::kExit:
+    case OpRole::kNextIteration:
+      return false;
+    default:
+      break;
+  }
+  if (LoopFamily::SavedValueOf(n)) return false;
+  const Result<UserGradient> fn = FindGradient(*n);
+  return fn.ok() && *fn == nullptr;
+}
+
+void Backprop::FindBetween() {
+  const auto nodes = static_cast<size_t>(graph_->num_nodes());
+  stop_.assign(nodes, 0);
+  for (const Output& s : options_.stop_gradients) stop_[Id(s.node)] = 1;
+  std::vector<char> needed(nodes), reached(nodes);
+  std::vector<std::vector<Node*>> consumers(nodes);
+  std::vector<Node*> open;
+  const auto mark = [&open](std::vector<char>& set, Node* n) {
+    if (set[Id(n)]) return;
+    set[Id(n)] = 1;
+    open.push_back(n);
+  };
+  const auto next = [&open] {
+    Node* n = open.back();
+    open.pop_back();
+    return n;
+  };
+  for (const Output& y : ys_) mark(needed, y.node);
+  while (!open.empty()) {
+    Node* n = next();
+    if (StopsAt(n)) continue;
+    for (const Output& in : InputsOf(n))
+      if (in && IsDifferentiable(in.dtype())) {
+        mark(needed, in.node);
+        consumers[Id(in.node)].push_back(n);
+      }
+  }
+  for (const Output& x : xs_) mark(reached, x.node);
+  while (!open.empty())
+    for (Node* consumer : consumers[Id(next())]) mark(reached, consumer);
+  between_.assign(nodes, 0);
+  for (size_t i = 0; i < nodes; ++i) between_[i] = needed[i] && reached[i];
+}
+
+// ---- Units ------------------------------------------------------------------
+
+WhileContext* Backprop::LevelOf(const Node* n) const {
+  WhileContext* const loop = InnermostWhile(ContextOf(n));
+  return IsInside(base_, loop) ? base_ : loop;
+}
+
+WhileContext* Backprop::LevelAround(const WhileContext* loop) const {
+  WhileContext* const outer = InnermostWhile(loop->outer());
+  return IsInside(base_, outer) ? base_ : outer;
+}
+
+// Several Switches of one value by one predicate count as one.
+Node* Backprop::Representative(Node* n) const {
+  if (n->op().role != OpRole::kSwitch) return n;
+  const Conditional* c = graph_->control_flow().ConditionalOf(n);
+  if (c == nullptr) return n;
+  const auto it = c->switches().find(n->input(0));
+  return it == c->switches().end() ? n : it->second;
+}
+
+// The unit that stands for the node on `level`, which is that of the node or
+// one around it.
+size_t Backprop::UnitOf(Node* n, WhileContext* level) const {
+  const WhileContext* at = LevelOf(n);
+  if (at == level) return Id(Representative(n));
+  for (;;) {
+    const WhileContext* const around = LevelAround(at);
+    if (around == level) return unit_of_loop_.at(at);
+    at = around;
+  }
+}
+
+void Backprop::FindUnits() {
+  const std::vector<WhileContext*>& loops = graph_->control_flow().loops();
+  const size_t nodes = between_.size();
+  for (size_t i = 0; i < loops.size(); ++i) unit_of_loop_[loops[i]] = nodes + i;
+  sources_.resize(nodes + loops.size());
+  pending_.assign(nodes + loops.size(), 0);
+  std::vector<char> used(nodes + loops.size());
+  for (size_t i = nodes; i-- > 0;) {
+    if (!between_[i]) continue;
+    Node* const n = graph_->nodes()[i].get();
+    WhileContext* const level = LevelOf(n);
+    // The node and the loops that it is in, each on its level.
+    WhileContext* at = level;
+    for (size_t unit = UnitOf(n, level);;) {
+      if (!used[unit]) {
+        used[unit] = 1;
+        units_on_[at].push_back(unit);
+      }
+      if (at == base_ || at == nullptr) break;
+      unit = unit_of_loop_.at(at);
+      at = LevelAround(at);
+    }
+    if (IsLoopMover(n) || StopsAt(n)) continue;
+    for (const Output& in : InputsOf(n)) {
+      if (!in || !Between(in.node) || !IsDifferentiable(in.dtype())) continue;
+      // The innermost level around both.
+      WhileContext* common = level;
+      WhileContext* const home = LevelOf(in.node);
+      while (common != base_ && !IsInside(home, common))
+        common = LevelAround(common);
+      const size_t from = UnitOf(in.node, common), to = UnitOf(n, common);
+      if (from == to) continue;
+      sources_[to].push_back(from);
+      ++pending_[from];
+    }
+  }
+}
+
+// ---- Errors -----------------------------------------------------------------
+
+Status Backprop::NoGradientFor(const Node* node, const Status& why) const {
+  return Status(why.code(),
+                absl::StrCat("gradients: expected a gradient for every op on "
+                             "the way, got none for ",
+                             node->Describe(), "; path: ", PathThrough(node),
+                             "; hint: RegisterGradient, or stop_gradients"));
+}
+
+// "loss <- node <- x": a shortest way from some y through `node` to some x.
+std::string Backprop::PathThrough(const Node* node) const {
+  std::unordered_map<const Node*, const Node*> below, above;  // Towards node.
+  std::deque<const Node*> queue;
+  for (const Output& y : ys_)
+    if (Between(y.node) && above.emplace(y.node, nullptr).second)
+      queue.push_back(y.node);
+  while (!queue.empty() && above.count(node) == 0) Expand(&queue, &above);
+  std::vector<std::string> names;
+  for (const Node* n = node; n != nullptr;
+       n = above.count(n) ? above[n] : nullptr)
+    names.insert(names.begin(), n->name());
+  queue = {node};
+  below.emplace(node, nullptr);
+  const Node* end = nullptr;
+  while (!queue.empty() && end == nullptr) {
+    for (const Output& x : xs_)
+      if (x.node == queue.front() && x.node != node) end = x.node;
+    if (end == nullptr) Expand(&queue, &below);
+  }
+  const size_t at = names.size();
+  for (const Node* n = end; n != nullptr && n != node; n = below[n])
+    names.insert(names.begin() + static_cast<std::ptrdiff_t>(at), n->name());
+  constexpr size_t kMost = 12;
+  if (names.size() > kMost) {
+    // The ends tell more than the middle, but the node itself must show.
+    std::vector<std::string> cut(names.begin(), names.begin() + 4);
+    cut.insert(cut.end(), {"...", node->name(), "..."});
+    cut.insert(cut.end(), names.end() - 4, names.end());
+    names = std::move(cut);
+  }
+  return absl::StrJoin(names, " <- ");
+}
+
+void Backprop::Expand(
+    std::deque<const Node*>* queue,
+    std::unordered_map<const Node*, const Node*>* from) const {
+  const Node* n = queue->front();
+  queue->pop_front();
+  for (const Output& in : InputsOf(n))
+    if (in && Between(in.node) && from->emplace(in.node, n).second)
+      queue->push_back(in.node);
+}
+
+}  // namespace sluice

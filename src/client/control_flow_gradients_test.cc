@@ -1,0 +1,201 @@
+// Gradients through conditionals and loops, against finite differences.
+#include "client/gradient_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CondGradientTest : public GradientTest {};
+class WhileGradientTest : public GradientTest {};
+
+TEST_F(CondGradientTest, IsThatOfTheBranchTaken) {
+  const Output x = In();
+  const Output y = Cond(
+      x < 1.0, [&] { return x * x * x; }, [&] { return ops::Sin(x); });
+  ExpectGradients(y, {{x, Scalar(0.5)}}, 3);
+  ExpectGradients(y, {{x, Scalar(1.5)}}, 3);
+}
+
+TEST_F(CondGradientTest, IsZeroWhereTheOtherBranchUsesIt) {
+  const Output x = In(), z = In({2, 3}, "z");
+  const Output y = Cond(
+      x < 1.0, [&] { return SumOf(z * z) * x; }, [&] { return x * 2.0; });
+  const Tensor m =
+      Tensor::Of<double>(Shape({2, 3}), {0.1, 0.2, 0.3, 0.4, 0.5, 0.6});
+  ExpectGradients(y, {{x, Scalar(0.5)}, {z, m}}, 2);
+  ExpectGradients(y, {{x, Scalar(1.5)}, {z, m}}, 2);
+}
+
+TEST_F(CondGradientTest, Nested) {
+  const Output x = In();
+  const Output y = Cond(
+      x < 1.0,
+      [&] {
+        const Output h = ops::Exp(x);
+        return h * Cond(
+                       x < 0.0, [&] { return h * h; }, [&] { return h + x; });
+      },
+      [&] { return x; });
+  for (double v : {-0.5, 0.5, 1.5}) ExpectGradients(y * x, {{x, Scalar(v)}}, 2);
+}
+
+TEST_F(WhileGradientTest, OfAPower) {
+  const Output x = In(), n = Placeholder<int>(PartialShape::Scalar(), "n");
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, a * x};
+      });
+  for (int count : {0, 1, 5}) {
+    SCOPED_TRACE(count);
+    ExpectGradients(y, {{x, Scalar(1.1)}, {n, Tensor::Scalar(count)}}, 1);
+  }
+}
+
+TEST_F(WhileGradientTest, OfHigherOrder) {
+  const Output x = In();
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, ops::Sin(a) * x};
+      });
+  ExpectGradients(y, {{x, Scalar(1.1)}}, 3, 1e-4);
+}
+
+TEST_F(WhileGradientTest, OfMatricesWithACapturedWeight) {
+  const Output x = In({1, 3}), w = In({3, 3}, "w");
+  const auto [i, h] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, ops::Tanh(ops::MatMul(a, w))};
+      });
+  const Feeds feeds = {
+      {x, Tensor::Of<double>(Shape({1, 3}), {0.1, -0.2, 0.3})},
+      {w, Tensor::Of<double>(Shape({3, 3}),
+                             {0.5, -0.1, 0.2, 0.7, 0.3, 0.1, -0.4, 0.2, 0.6})}};
+  ExpectGradients(h, feeds, 3, 1e-4);
+}
+
+TEST_F(WhileGradientTest, WithAConditionalInTheBody) {
+  const Output x = In();
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 5; },
+      [&](Output i, Output a) {
+        const Output b = ops::Sin(a);
+        const Output next = Cond(
+            ops::Equal(i % 2, 0), [&] { return b * a * x; },
+            [&] { return ops::Exp(-b) + a; });
+        return std::tuple{i + 1, next};
+      });
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 3, 1e-4);
+}
+
+TEST_F(WhileGradientTest, WithADataDependentConditionalInTheBody) {
+  const Output x = In();
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 6; },
+      [&](Output i, Output a) {
+        const Output next = Cond(
+            a < 1.0, [&] { return a * 2.0 + ops::Cos(a); },
+            [&] { return a * 0.3 * x; });
+        return std::tuple{i + 1, next};
+      });
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 2, 1e-4);
+}
+
+TEST_F(WhileGradientTest, Nested) {
+  const Output x = In(), w = In(PartialShape::Scalar(), "w");
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        const Output c = ops::Sin(a);
+        const auto [j, b] = While(
+            std::tuple{0, a}, [&](Output j, Output) { return j <= i; },
+            [&](Output j, Output b) {
+              return std::tuple{j + 1, b * w + ops::Cos(b) * c};
+            });
+        return std::tuple{i + 1, b * 0.5 + a};
+      });
+  ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 3, 1e-4);
+}
+
+TEST_F(WhileGradientTest, NestedThreeDeepWithConditionals) {
+  const Output x = In(), w = In(PartialShape::Scalar(), "w");
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{
+            i + 1, Cond(
+                       ops::Equal(i, 1), [&] { return a * w; },
+                       [&] {
+                         const auto [j, b] = While(
+                             std::tuple{0, a},
+                             [&](Output j, Output) { return j < 2; },
+                             [&](Output j, Output b) {
+                               const auto [k, c] = While(
+                                   std::tuple{0, b},
+                                   [&](Output k, Output) { return k < i + 1; },
+                                   [&](Output k, Output c) {
+                                     return std::tuple{
+                                         k + 1, ops::Sin(c) * w + b * 0.1};
+                                   });
+                               return std::tuple{
+                                   j + 1, Cond(
+                                              c < b, [&] { return c * a; },
+                                              [&] { return c + w; })};
+                             });
+                         return b;
+                       })};
+      });
+  ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 2, 1e-4);
+}
+
+TEST_F(WhileGradientTest, WithinAConditional) {
+  const Output x = In();
+  const Output y = Cond(
+      x < 1.0,
+      [&] {
+        const Output z = x * 2.0;
+        const auto [i, a] = While(
+            std::tuple{0, z}, [&](Output i, Output) { return i < 3; },
+            [&](Output i, Output a) {
+              return std::tuple{i + 1, a * z};
+            });
+        return a;
+      },
+      [&] { return x * x; });
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 3, 1e-4);
+  ExpectGradients(y, {{x, Scalar(1.7)}}, 3, 1e-4);
+}
+
+TEST_F(WhileGradientTest, OfVariablesThatAreUnusedPassThroughOrAreNotReal) {
+  const Output x = In(), z = In(PartialShape::Scalar(), "z");
+  const auto r = While(
+      std::vector<Output>{Constant(0), x, z, Constant(3.0), Constant(true)},
+      [&](std::vector<Output> v) { return v[0] < 4; },
+      [&](std::vector<Output> v) {
+        return std::vector<Output>{v[0] + 1, v[1] * v[2], v[2], v[1],
+                                   ops::LogicalNot(v[4])};
+      });
+  ExpectGradients(r[1], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
+  ExpectGradients(r[2], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
+  ExpectGradients(r[3], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
+  ExpectGradients(r[1] + r[2] * r[3], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
+}
+
+TEST_F(WhileGradientTest, OfShapesThatGrow) {
+  const Output x = In({2});
+  const WhileOptions grow = {
+      .shape_invariants = {PartialShape::Scalar(), PartialShape({-1})}};
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, ops::Concat(0, {ops::Sin(a), a * a})};
+      },
+      grow);
+  ExpectGradients(y, {{x, Tensor::Vector<double>({0.3, 0.6})}}, 2);
+}
+
+}  // namespace
+}  // namespace sluice

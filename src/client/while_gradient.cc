@@ -1,0 +1,237 @@
+// Gradients of loops: a loop that runs through the same iterations the other
+// way round, with the gradients of the loop variables as its variables.
+#include <algorithm>
+#include <optional>
+
+#include "client/backprop.h"
+#include "graph/shape_context.h"
+#include "graph/tensor_array_info.h"
+
+namespace sluice {
+namespace {
+
+const LoopVariable& Variable(const WhileContext* loop, int i) {
+  return loop->variables()[static_cast<size_t>(i)];
+}
+
+// Gradients of variables (resources) have the type of what they hold, and are
+// summed up like those of constants.
+bool IsCarried(const LoopVariable& v) {
+  return RemoveRef(v.merge->output_type(0)) != DType::kResource;
+}
+
+}  // namespace
+
+Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
+  bool any = false;
+  for (const LoopVariable& v : loop->variables())
+    any = any || (v.exit != nullptr && HasGradient(Output(v.exit)));
+  for (size_t i = 0; i < between_.size() && !any; ++i) {
+    const Node* const n = graph_->nodes()[i].get();
+    any = between_[i] && grads_.count(n) != 0 &&
+          IsInside(InnermostWhile(ContextOf(n)), loop);
+  }
+  if (!any || !loop->back_prop) return OkStatus();
+  for (const LoopVariable& v : loop->variables())
+    if (v.next == nullptr || v.switch_node == nullptr)
+      return InvalidArgument(
+          "gradients: expected a loop that is complete, got "
+          "'",
+          loop->name(), "', whose variable '", v.name,
+          "' has no value for the next iteration yet");
+  ControlFlowContext* const around = Mirror(loop->outer(), outer);
+  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  const NameScope scope(loop->name() + "_grad");
+  LoopMember* const forward = LoopFamily::Of(loop);
+  if (forward == nullptr) return Built(Output()).status();
+  Level inner;
+  inner.loop = loop;
+  inner.member = LoopFamily::NewReverse(forward, around);
+  if (inner.member == nullptr) return Built(Output()).status();
+  std::map<int, int> opened;  // Variables of the new loop, by this one's.
+  SLUICE_RETURN_IF_ERROR(OpenVariables(loop, outer, inner, &opened));
+  SLUICE_RETURN_IF_ERROR(Walk(inner));
+  SLUICE_RETURN_IF_ERROR(CloseVariables(loop, outer, inner, opened));
+  // Loop constants: what the iterations give adds up.
+  for (size_t i = 0; i < between_.size(); ++i) {
+    if (!between_[i]) continue;
+    Node* const n = graph_->nodes()[i].get();
+    if (!IsConstantEnter(n) || ContextOf(n) != loop) continue;
+    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
+    if (g && Between(n->input(0).node))
+      SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, outer, inner));
+  }
+  return OkStatus();
+}
+
+Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
+                               std::map<int, int>* opened) {
+  WhileContext* const back = inner.member->loop();
+  const ContextScope around(back->outer());
+  for (size_t i = 0; i < loop->variables().size(); ++i) {
+    const LoopVariable& v = loop->variables()[i];
+    if (!Between(v.merge) || !IsDifferentiable(v.merge->output_type(0)) ||
+        !IsCarried(v))
+      continue;
+    const AtLine at(v.merge->loc());
+    Output last;
+    if (v.exit != nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(v.exit), outer));
+      last = Densify(g, Output(v.exit));
+      if (g && !last) return Built(last).status();
+    }
+    if (!last) {
+      Node* const exit = v.exit;
+      if (exit == nullptr && !v.merge->output_shape(0).fully_known())
+        return InvalidArgument("gradients: expected loop variable '", v.name,
+                               "' of known shape or with an Exit, got ",
+                               v.merge->output_shape(0).ToString(), "; ",
+                               v.merge->Describe());
+      last = ZerosFor(exit == nullptr ? Output(v.merge) : Output(exit));
+      SLUICE_RETURN_IF_ERROR(Built(last).status());
+    }
+    const int mine =
+        back->OpenVariable(last, v.name + "_grad", v.merge->output_shape(0));
+    if (mine < 0) return Built(Output()).status();
+    (*opened)[static_cast<int>(i)] = mine;
+    Add(v.next->input(0), Variable(back, mine).body_value);
+  }
+  return OkStatus();
+}
+
+Status Backprop::CloseVariables(WhileContext* loop, Level& outer, Level& inner,
+                                const std::map<int, int>& opened) {
+  WhileContext* const back = inner.member->loop();
+  for (size_t i = 0; i < loop->variables().size(); ++i) {
+    const LoopVariable v = loop->variables()[i];
+    if (!Between(v.merge)) continue;
+    const Output value(v.switch_node, 1);
+    const AtLine at(v.merge->loc());
+    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(value, inner));
+    const Output& begin = v.enter->input(0);
+    if (!IsCarried(v)) {
+      if (g && Between(begin.node))
+        SLUICE_RETURN_IF_ERROR(Accumulate(begin, g, outer, inner));
+      continue;
+    }
+    const auto it = opened.find(static_cast<int>(i));
+    if (it == opened.end()) continue;
+    const int mine = it->second;
+    Output next;
+    {
+      const ContextScope in_body(back);
+      // (A flow that no gradient passes orders nothing that matters here.)
+      next = g                          ? Densify(g, value)
+             : IsTensorArrayFlow(value) ? Variable(back, mine).body_value
+                                        : ZerosFor(value);
+    }
+    SLUICE_RETURN_IF_ERROR(Built(next).status());
+    if (!back->CloseVariable(mine, next)) return Built(Output()).status();
+    if (Between(begin.node)) {
+      const Output total(Variable(back, mine).exit);
+      SLUICE_RETURN_IF_ERROR(Check(*v.enter, begin, total));
+      Add(begin, total);
+    }
+  }
+  return OkStatus();
+}
+
+// The gradient of `x`, a value around the loop, of which every iteration gives
+// a part.
+Status Backprop::Accumulate(Output x, const Gradient& g, Level& outer,
+                            Level& inner) {
+  static_cast<void>(outer);
+  WhileContext* const back = inner.member->loop();
+  const AtLine at(x.node->loc());
+  if (g.is_sparse()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const Gradient total,
+        AccumulateSparse(x, g, inner.member, back->outer()));
+    Add(x, total);
+    return OkStatus();
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Output total,
+                          AccumulateDense(x, g.dense, back, back->outer()));
+  if (RemoveRef(x.dtype()) != DType::kResource)
+    SLUICE_RETURN_IF_ERROR(graph_->SetShape(total, x.shape()));
+  Add(x, total);
+  return OkStatus();
+}
+
+Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
+                                         ControlFlowContext* around) {
+  const NameScope scope(x.node->name() + "_sum");
+  Output zeros;
+  {
+    const ContextScope there(around);
+    zeros = ZerosFor(x);
+  }
+  SLUICE_RETURN_IF_ERROR(Built(zeros).status());
+  const int v = loop->OpenVariable(zeros, "sum for " + x.name());
+  if (v < 0) return Built(Output()).status();
+  Output sum;
+  {
+    const ContextScope in_body(loop);
+    sum = Build(RemoveRef(g.dtype()) == DType::kVariant ? "AddN" : "AddV2",
+                {Variable(loop, v).body_value, g}, {}, "sum", {});
+    if (sum && sum.node->op_name() == "AddV2")
+      SLUICE_RETURN_IF_ERROR(graph_->SetShape(sum, zeros.shape()));
+  }
+  SLUICE_RETURN_IF_ERROR(Built(sum).status());
+  if (!loop->CloseVariable(v, sum)) return Built(Output()).status();
+  return Output(Variable(loop, v).exit);
+}
+
+// Slices are collected, one array for the indices and one for the values, and
+// joined after the loop.
+Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
+                                            LoopMember* member,
+                                            ControlFlowContext* around) {
+  WhileContext* const loop = member->loop();
+  const NameScope scope(x.node->name() + "_slices");
+  const ContextScope there(around);
+  SLUICE_ASSIGN_OR_RETURN(const Gradient none, NoSlices(x, g.indices.dtype()));
+  const auto collect = [&](const Output& part, const Output& first,
+                           const std::string& name) -> Result<Output> {
+    Node* const array =
+        BuildNode("TensorArrayV3", {ScalarOf(DType::kInt32, 1)},
+                  {{"dtype", part.dtype()}, {"dynamic_size", true}}, name, {});
+    if (array == nullptr) return Built(Output()).status();
+    // No slices in front, so that there is something to join in any case.
+    const Output begun = Build(
+        "TensorArrayWriteV3",
+        {Output(array, 0), ScalarOf(DType::kInt32, 0), first, Output(array, 1)},
+        {}, "", {});
+    SLUICE_RETURN_IF_ERROR(Built(begun).status());
+    const int v = loop->OpenVariable(begun, name);
+    if (v < 0) return Built(Output()).status();
+    Output written;
+    {
+      const ContextScope in_body(loop);
+      const Output place = Build(
+          "AddV2", {member->index(), ScalarOf(DType::kInt32, 1)}, {}, "", {});
+      written =
+          Build("TensorArrayWriteV3",
+                {Output(array, 0), place, part, Variable(loop, v).body_value},
+                {}, "", {});
+    }
+    SLUICE_RETURN_IF_ERROR(Built(written).status());
+    if (!loop->CloseVariable(v, written)) return Built(Output()).status();
+    PartialShape rows = first.shape();
+    AttrMap attrs = {{"dtype", part.dtype()}};
+    if (rows.rank() >= 1)
+      attrs["element_shape_except0"] =
+          AttrValue(PartialShape(std::span<const int64_t>(
+              rows.dims().begin() + 1, rows.dims().end())));
+    return Built(Build("TensorArrayConcatV3",
+                       {Output(array, 0), Output(Variable(loop, v).exit)},
+                       attrs, "", {}));
+  };
+  SLUICE_ASSIGN_OR_RETURN(const Output indices,
+                          collect(g.indices, none.indices, "indices"));
+  SLUICE_ASSIGN_OR_RETURN(const Output values,
+                          collect(g.values, none.values, "values"));
+  return Gradient::Slices(indices, values, Output());
+}
+
+}  // namespace sluice
