@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/control_flow_recovery.h"
 #include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
@@ -54,6 +55,8 @@ Result<std::vector<Gradient>> Backprop::Run() {
   SLUICE_RETURN_IF_ERROR(Validate());
   Level outermost;
   if (!ys_.empty() && !xs_.empty()) {
+    SLUICE_RETURN_IF_ERROR(RecoverControlFlow(graph_));
+    SLUICE_RETURN_IF_ERROR(LoopFamily::Recover(graph_));
     SLUICE_RETURN_IF_ERROR(FindBase());
     FindBetween();
     FindUnits();

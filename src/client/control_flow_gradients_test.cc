@@ -1,9 +1,11 @@
 // Gradients through conditionals and loops, against finite differences.
 #include "client/gradient_test_util.h"
+#include "client/tensor_array.h"
 
 namespace sluice {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class CondGradientTest : public GradientTest {};
@@ -191,10 +193,148 @@ TEST_F(WhileGradientTest, OfShapesThatGrow) {
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
       [&](Output i, Output a) {
-        return std::tuple{i + 1, ops::Concat(0, {ops::Sin(a), a * a})};
+        return std::tuple{i + 1, ops::ConcatV2({ops::Sin(a), a * a}, 0)};
       },
       grow);
   ExpectGradients(y, {{x, Tensor::Vector<double>({0.3, 0.6})}}, 2);
+}
+
+TEST_F(WhileGradientTest, OfSparseReadsInTheLoopStaysSparse) {
+  const Var table(Tensor::Of<double>(Shape({4, 2}), {1, 2, 3, 4, 5, 6, 7, 8}),
+                  "table");
+  Initialize();
+  const Output x = In();
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        const Output rows = ops::Gather(table, ops::Pack({i, i + 1}));
+        return std::tuple{i + 1, a * 2.0 + SumOf(rows * rows) * x};
+      });
+  const Result<std::vector<Gradient>> g = Gradients({y}, {table, x});
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE((*g)[0].is_sparse());
+  const Feeds feeds = {{x, Scalar(0.5)}};
+  // Rows 0..1 in iteration 0 with weight 4, 1..2 with 2, 2..3 with 1.
+  EXPECT_THAT(Values<double>(Densify((*g)[0], table.handle()), feeds),
+              ElementsAre(4, 8, 18, 24, 15, 18, 7, 8));
+  EXPECT_THAT(Values<int>((*g)[0].indices, feeds).size(), 6u);
+}
+
+TEST_F(WhileGradientTest, OfSparseReadsInABranchInTheLoop) {
+  const Output table = In({4, 2}, "table"), n = Placeholder<int>({}, "n");
+  const auto [i, y] = While(
+      std::tuple{0, Constant(0.5)}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, Cond(
+                                     ops::Equal(i % 2, 1),
+                                     [&] {
+                                       const Output row = ops::Gather(table, i);
+                                       return a * SumOf(row * row);
+                                     },
+                                     [&] { return ops::Sin(a) + a; })};
+      });
+  const Tensor t =
+      Tensor::Of<double>(Shape({4, 2}), {.1, .2, .3, .4, .5, .6, .7, .8});
+  for (const int count : {0, 1, 2, 4})
+    ExpectGradients(y, {{table, t}, {n, Tensor::Scalar(count)}}, 2, 1e-4);
+}
+
+TEST_F(WhileGradientTest, InsideABody) {
+  // Newton's method: each step takes two derivatives in the body.
+  const Output x = In();
+  const auto f = [](Output v) { return v * v * v - v * 2.0 + ops::Sin(v); };
+  const auto [i, root] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 20; },
+      [&](Output i, Output v) {
+        const Output g = Grad(f(v), v);
+        return std::tuple{i + 1, v - g / Grad(g, v)};
+      });
+  const double at = Value(root, {{x, Scalar(1.0)}});
+  EXPECT_NEAR(3 * at * at - 2 + std::cos(at), 0, 1e-9);
+}
+
+TEST_F(WhileGradientTest, InsideABodyThroughALoopAndByACapturedValue) {
+  const Output x = In(), w = In(PartialShape::Scalar(), "w");
+  const Output ww = w * w;
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        const auto [j, b] = While(
+            std::tuple{0, a}, [&](Output j, Output) { return j < 2; },
+            [&](Output j, Output b) {
+              return std::tuple{j + 1, b * b * ww};
+            });
+        const std::vector<Output> g = Grad({b}, std::vector<GradTarget>{a, w});
+        return std::tuple{i + 1, a * 0.9 + g[0] * 0.01 + g[1] * 0.01};
+      });
+  ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 2, 1e-4);
+}
+
+TEST_F(WhileGradientTest, OfTensorArrays) {
+  const Output xs = In({4}, "xs"), x = In();
+  const TensorArray in =
+      TensorArray(DType::kDouble, 4, {.clear_after_read = false}).Unstack(xs);
+  const auto [i, a, out] = While(
+      std::tuple{0, x, TensorArray(DType::kDouble, 4)},
+      [&](Output i, Output, TensorArray) { return i < 4; },
+      [&](Output i, Output a, TensorArray out) {
+        const Output next = ops::Sin(a) * in.Read(i) + in.Read(3 - i);
+        return std::tuple{i + 1, next, out.Write(i, next * a)};
+      });
+  const Feeds feeds = {{xs, Tensor::Vector<double>({0.1, 0.6, 0.3, 1.2})},
+                       {x, Scalar(0.7)}};
+  ExpectGradients(a, feeds, 1, 1e-4);
+  ExpectGradients(out.Stack(), feeds, 1, 1e-4);
+}
+
+TEST_F(WhileGradientTest, StopsWhereTold) {
+  const Output x = In();
+  Output inner;
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, a * ops::StopGradient(a * x)};
+      });
+  // y = x^(2^3) x^(1 + 2 + 4); what is not stopped: x * (all else).
+  const double v = 1.1;
+  EXPECT_NEAR(Value(Grad(y, x), {{x, Scalar(v)}}), std::pow(v, 14), 1e-9);
+  EXPECT_FALSE(Grad(y * 1.0, x, {.stop_gradients = {y}}));
+  const auto [k, z] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, a * x};
+      },
+      {.back_prop = false});
+  EXPECT_FALSE(Grad(z, x));
+  EXPECT_NEAR(Value(Grad(z + x, x), {{x, Scalar(v)}}), 1, 1e-9);
+}
+
+TEST_F(WhileGradientTest, ErrorsNameTheOpAndThePath) {
+  const Output x = Placeholder<float>({3}, "x");
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{i + 1, a + ops::Unique(a, {.name = "strange"}).y};
+      },
+      {.shape_invariants = {PartialShape::Scalar(), PartialShape()}});
+  const Status s = Gradients({y}, {x}).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("strange' (Unique)"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr(" <- "));
+}
+
+TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
+  const Output x = In();
+  Output within;
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        within = ops::Sin(a);
+        return std::tuple{i + 1, within};
+      });
+  EXPECT_THAT(std::string(Gradients({y}, {within}).status().message()),
+              HasSubstr("expected xs that are not within a loop"));
+  EXPECT_THAT(std::string(Gradients({y, within}, {x}).status().message()),
+              HasSubstr("expected ys of one loop"));
 }
 
 }  // namespace

@@ -160,10 +160,11 @@ TEST_F(GradientsTest, FlatOpsPassNoneAndOthersWithoutOneAreRefused) {
   EXPECT_THAT(Error(ops::Unique(x).y, x), HasSubstr("(Unique)"));
 }
 
-TEST_F(GradientsTest, ControlFlowOnThePathIsNamed) {
+TEST_F(GradientsTest, AMergeOfNoConditionalIsNamed) {
   const Output x = Placeholder<float>({}, "x");
   const auto [no, yes] = ops::Switch(x, Placeholder<bool>());
-  const Output y = ops::Merge({no * 2, yes}).output;
+  const auto [other_no, other_yes] = ops::Switch(x, Placeholder<bool>());
+  const Output y = ops::Merge({no * 2, other_yes}).output;
   const Status s = Gradients({y}, {x}).status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(s.message()), HasSubstr("(Merge)"));

@@ -15,6 +15,14 @@ Key KeyOf(const Output& o) { return {o.node, o.index}; }
 // On an array and on its reads: which value it holds.
 constexpr const char* kSavedValue = "_saved_value";
 
+// On the Merge of a loop's index: the family that the loop is of (the name of
+// the Exit that says how often its loops run), and how the index goes.
+constexpr const char* kFamily = "_loop_family";
+constexpr const char* kDescending = "_loop_descending";
+// On the Merge of the variable that waits for the loop's writes, where that is
+// not the index.
+constexpr const char* kDone = "_loop_done";
+
 // A node that is built among others of a loop, long after them: only the place
 // counts, not the scopes of whoever asked.
 class InContext {
@@ -102,13 +110,23 @@ LoopMember* LoopFamily::Of(WhileContext* loop) {
   const int counter = AddCounter(loop);
   if (counter < 0) return nullptr;
   auto family = std::make_shared<LoopFamily>();
-  std::shared_ptr<LoopMember> m(new LoopMember(family, loop));
-  family->first_ = m.get();
   family->count_ = Output(Variable(loop, counter).exit);
-  m->index_ = Variable(loop, counter).body_value;
-  m->index_variable_ = m->done_variable_ = counter;
-  loop->member = std::move(m);
-  return loop->member.get();
+  LoopMember* const m = NewMember(family, loop, counter);
+  m->done_variable_ = counter;
+  family->first_ = m;
+  return m;
+}
+
+LoopMember* LoopFamily::NewMember(const std::shared_ptr<LoopFamily>& family,
+                                  WhileContext* loop, int index_variable) {
+  std::shared_ptr<LoopMember> owned(new LoopMember(family, loop));
+  LoopMember* const m = owned.get();
+  loop->member = std::move(owned);
+  m->index_variable_ = index_variable;
+  m->index_ = Variable(loop, index_variable).body_value;
+  loop->graph()->SetAttr(Variable(loop, index_variable).merge, kFamily,
+                         AttrValue(family->count_.node->name()));
+  return m;
 }
 
 LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
@@ -123,34 +141,87 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
   loop->parallel_iterations = back->parallel_iterations;
   loop->swap_memory = back->swap_memory;
   loop->forward = back;
-  std::shared_ptr<LoopMember> owned(new LoopMember(family, loop));
-  LoopMember* const m = owned.get();
-  loop->member = std::move(owned);
-  loop->capture_hook = [m](Output value) { return m->Import(value); };
-  loop->rewrite_hook = [m](NodeSpec* spec) { m->Rewrite(spec); };
-  m->descending_ = !of->descending_;
+  const bool descending = !of->descending_;
   const ContextScope around(outer);
-  const Output zero = ScalarOf(DType::kInt32, 0);
-  const Output one = ScalarOf(DType::kInt32, 1);
   const Output begin =
-      m->descending_ ? Build("Sub", {family->count_, one}, {}, "last") : zero;
-  m->index_variable_ =
-      loop->OpenVariable(begin, "index", PartialShape::Scalar());
-  if (m->index_variable_ < 0) return nullptr;
+      descending ? Build("Sub", {family->count_, ScalarOf(DType::kInt32, 1)},
+                         {}, "last")
+                 : ScalarOf(DType::kInt32, 0);
+  const int v = loop->OpenVariable(begin, "index", PartialShape::Scalar());
+  if (v < 0) return nullptr;
+  // (Before anything asks for what is around: the count may be another loop's.)
   Output again;
   {
     const ContextScope in_condition(loop, true);
-    const Output now(Variable(loop, m->index_variable_).merge);
-    again = m->descending_
+    const Output now(Variable(loop, v).merge);
+    again = descending
                 ? Build("GreaterEqual", {now, ScalarOf(DType::kInt32, 0)})
                 : Build("Less", {now, family->count_});
   }
   if (!loop->SetCondition(again)) return nullptr;
-  m->index_ = Variable(loop, m->index_variable_).body_value;
-  const ContextScope in_body(loop);
-  const Output next = Build(m->descending_ ? "Sub" : "AddV2",
-                            {m->index_, ScalarOf(DType::kInt32, 1)});
-  return loop->CloseVariable(m->index_variable_, next) ? m : nullptr;
+  {
+    const ContextScope in_body(loop);
+    const Output next =
+        Build(descending ? "Sub" : "AddV2",
+              {Variable(loop, v).body_value, ScalarOf(DType::kInt32, 1)});
+    if (!loop->CloseVariable(v, next)) return nullptr;
+  }
+  LoopMember* const m = NewMember(family, loop, v);
+  m->SetHooks(descending);
+  return m;
+}
+
+Status LoopFamily::Recover(Graph* graph) {
+  std::map<std::string, std::shared_ptr<LoopFamily>> families;
+  for (WhileContext* loop : graph->control_flow().loops())
+    if (loop->member != nullptr)
+      families[loop->member->family_->count_.node->name()] =
+          loop->member->family_;
+  for (WhileContext* loop : graph->control_flow().loops()) {
+    if (loop->member != nullptr) continue;
+    for (size_t i = 0; i < loop->variables().size(); ++i) {
+      const LoopVariable& v = loop->variables()[i];
+      const std::string name = v.merge->AttrOr<std::string>(kFamily, "");
+      if (name.empty()) continue;
+      SLUICE_ASSIGN_OR_RETURN(const Output count, graph->FindOutput(name));
+      std::shared_ptr<LoopFamily>& family = families[name];
+      if (family == nullptr) {
+        family = std::make_shared<LoopFamily>();
+        family->count_ = count;
+        // (Shapes of what goes round a loop get lost.)
+        SLUICE_RETURN_IF_ERROR(graph->SetShape(count, PartialShape::Scalar()));
+      }
+      LoopMember* const m = NewMember(family, loop, static_cast<int>(i));
+      if (v.exit == count.node) {
+        family->first_ = m;
+        m->done_variable_ = m->index_variable_;
+      } else {
+        m->SetHooks(v.merge->BoolAttr(kDescending));
+        for (size_t k = 0; k < loop->variables().size(); ++k)
+          if (loop->variables()[k].merge->BoolAttr(kDone))
+            m->done_variable_ = static_cast<int>(k);
+      }
+      break;
+    }
+  }
+  for (const auto& n : graph->nodes()) {
+    const Output value = SavedValueOf(n.get());
+    WhileContext* const home =
+        value ? InnermostWhile(ContextOf(value)) : nullptr;
+    if (home == nullptr || home->member == nullptr) continue;
+    auto& arrays = home->member->family_->arrays_;
+    if (arrays.count(KeyOf(value)) != 0) continue;
+    Output handle = n->input(0);
+    while (handle.node->op().role == OpRole::kEnter ||
+           handle.node->op().role == OpRole::kIdentity ||
+           handle.node->op().role == OpRole::kSwitch)
+      handle = handle.node->input(0);
+    if (const Output outer = SavedValueOf(handle.node)) handle = outer;
+    // (As if it had been read twice: who reads it last is not known.)
+    graph->SetAttr(handle.node, "clear_after_read", false);
+    arrays[KeyOf(value)] = {handle, 2};
+  }
+  return OkStatus();
 }
 
 Output LoopFamily::SavedValueOf(const Node* node) {
@@ -195,6 +266,14 @@ Conditional* LoopFamily::OriginalOf(Conditional* c) const {
 
 // ---- Order ------------------------------------------------------------------
 
+void LoopMember::SetHooks(bool descending) {
+  descending_ = descending;
+  loop_->graph()->SetAttr(Variable(loop_, index_variable_).merge, kDescending,
+                          AttrValue(descending));
+  loop_->capture_hook = [this](Output value) { return Import(value); };
+  loop_->rewrite_hook = [this](NodeSpec* spec) { Rewrite(spec); };
+}
+
 Node* LoopMember::Done() {
   if (done_variable_ >= 0) return Variable(loop_, done_variable_).exit;
   // A variable of its own, that a step without later loops does not run: the
@@ -204,6 +283,7 @@ Node* LoopMember::Done() {
   if (v < 0 || !loop_->CloseVariable(v, Variable(loop_, v).body_value))
     return nullptr;
   done_variable_ = v;
+  loop_->graph()->SetAttr(Variable(loop_, v).merge, kDone, AttrValue(true));
   return Variable(loop_, v).exit;
 }
 

@@ -56,6 +56,8 @@ class LoopMember {
   // Before a node is added: where only the shape of another loop's value is
   // asked for, has it computed there.
   void Rewrite(NodeSpec* spec);
+  // A loop that computes gradients takes what it needs from the others.
+  void SetHooks(bool descending);
   // An Exit: when it has a token, all that WaitFor named is done.
   Node* Done();
   void RunAfter(LoopMember* other);
@@ -84,6 +86,10 @@ class LoopFamily {
   // within `outer`. It has its condition and its index.
   static LoopMember* NewReverse(LoopMember* of, ControlFlowContext* outer);
 
+  // Finds the families of a graph that was exported and imported again.
+  // REQUIRES: its loops are known (graph/control_flow_recovery.h).
+  static Status Recover(Graph* graph);
+
   // How often each of the loops runs: an int32 scalar around the first one.
   Output count() const { return count_; }
 
@@ -99,6 +105,8 @@ class LoopFamily {
   };
   Array* ArrayOf(Output value, LoopMember* home);
   Conditional* OriginalOf(Conditional* c) const;
+  static LoopMember* NewMember(const std::shared_ptr<LoopFamily>& family,
+                               WhileContext* loop, int index_variable);
 
   LoopMember* first_ = nullptr;
   Output count_;
