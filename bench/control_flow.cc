@@ -112,6 +112,15 @@ SLUICE_BENCH("ta_loop_fwd.n10.us_per_iter") {
 SLUICE_BENCH("ta_loop_fwd.n100000.us_per_iter") {
   return TensorArrayLoopUsPerIter(100000, false);
 }
+SLUICE_BENCH("ta_loop_grad.us_per_iter") {
+  return TensorArrayLoopUsPerIter(2000, true);
+}
+SLUICE_BENCH("ta_loop_grad.n10.us_per_iter") {
+  return TensorArrayLoopUsPerIter(10, true);
+}
+SLUICE_BENCH("ta_loop_grad.n100000.us_per_iter") {
+  return TensorArrayLoopUsPerIter(100000, true);
+}
 
 // 614 steps of a loop with 60 scalar carries, and the gradient by their
 // factors.
@@ -157,6 +166,7 @@ Result<double> Scan60Ms(bool gradient) {
 }
 
 SLUICE_BENCH("scan60.fwd_ms") { return Scan60Ms(false); }
+SLUICE_BENCH("scan60.grad_ms") { return Scan60Ms(true); }
 
 }  // namespace
 }  // namespace sluice::bench
