@@ -145,6 +145,24 @@ TEST_F(HigherOrderTest, AScanOfUnknownLengthHandsSeveralValuesOn) {
   EXPECT_EQ(sum.shape().dim(1), 2);
 }
 
+TEST_F(HigherOrderTest, GradientsFlowBackToEveryRowAndToCaptures) {
+  const Output xs = Row({1, 2, 3}), w = Constant(3.0f);
+  const auto add = [](Output a, Output x) { return a + x; };
+  const auto times = [](Output a, Output x) { return a * x; };
+  const Output squares = MapFn([&](Output x) { return w * x * x; }, xs);
+  EXPECT_THAT(Values<float>(Grad(squares, xs)), ElementsAre(6, 12, 18));
+  EXPECT_THAT(Values<float>(Grad(squares, w)), ElementsAre(14));
+  EXPECT_THAT(Values<float>(Grad(Scan(add, xs), xs)), ElementsAre(3, 2, 1));
+  EXPECT_THAT(Values<float>(Grad(Scan(add, xs, {.reverse = true}), xs)),
+              ElementsAre(1, 2, 3));
+  EXPECT_THAT(Values<float>(Grad(FoldL(times, xs, w), xs)),
+              ElementsAre(18, 9, 6));
+  EXPECT_THAT(Values<float>(Grad(FoldR(times, xs), xs)), ElementsAre(6, 3, 2));
+  // Of a gradient: each slope of the product is 18 over its row.
+  const Output slope = Grad(FoldL(times, xs, w), xs);
+  EXPECT_THAT(Values<float>(Grad(slope, xs)), ElementsAre(15, 12, 9));
+}
+
 TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
   const Output xs = Row({1, 2, 3}), ys = Row({1, 2}), x = Constant(1.0f);
   const auto same = [](Output x) { return x; };
