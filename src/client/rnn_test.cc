@@ -202,7 +202,7 @@ TEST_F(RnnTest, NetworksGiveWhatTensorFlowGives) {
 
 TEST_F(RnnTest, GradientsAreWhatTensorFlowGives) {
   for (const Recording& r : Recordings()) {
-    for (const As as : {As::kStatic}) {
+    for (const As as : {As::kDynamic, As::kUnknownSizes, As::kStatic}) {
       SCOPED_TRACE(absl::StrCat(r.name, " as ", static_cast<int>(as)));
       Built b = BuildRnn(r, as);
       const std::vector<Var> vars = b.cell.variables();
@@ -221,6 +221,47 @@ TEST_F(RnnTest, GradientsAreWhatTensorFlowGives) {
         EXPECT_NEAR(sum, r.gradients[i].first, 2e-5) << i;
         EXPECT_NEAR(weighted, r.gradients[i].second, 2e-5) << i;
       }
+    }
+  }
+}
+
+// Of f(x) = |d sum(y^2) / dx|^2, in double: through the loop, its gradient's
+// loop, and the gradient of that.
+TEST_F(RnnTest, GradientsOfGradientsAgreeWithDifferences) {
+  const std::pair<const char*, RnnCell> cells[] = {
+      {"lstm", LstmCell(2, {.initializer = init::RandomNormal(0, 1, 5)})},
+      {"gru", GruCell(2, {.initializer = init::RandomNormal(0, 1, 6)})},
+      {"peepholes", LstmCell(2, {.peepholes = true,
+                                 .initializer = init::RandomNormal(0, 1, 7)})}};
+  for (const auto& [name, cell] : cells) {
+    SCOPED_TRACE(name);
+    const Output x = Placeholder<double>({2, 3, 2});
+    const Output y =
+        DynamicRnn(cell, x,
+                   {.sequence_length =
+                        Operand(Constant(Tensor::Vector<int32_t>({3, 2})))})
+            .outputs;
+    const Output dx = Grad(ops::Sum(y * y, IntVector({0, 1, 2})), x);
+    const Output f = ops::Sum(dx * dx, IntVector({0, 1, 2}));
+    const Output df = Grad(f, x);
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    Initialize();
+    Tensor at(DType::kDouble, {2, 3, 2});
+    for (int i = 0; i < 12; ++i) at.data<double>()[i] = std::sin(i + 1.0);
+    const std::vector<double> slopes = Values<double>(df, {{x, at}});
+    ASSERT_EQ(slopes.size(), 12u);
+    for (int i = 0; i < 12; ++i) {
+      constexpr double kStep = 1e-5;
+      double sides[2];
+      for (const int side : {0, 1}) {
+        Tensor moved(DType::kDouble, {2, 3, 2});
+        std::copy_n(at.data<double>(), 12, moved.data<double>());
+        moved.data<double>()[i] += side == 1 ? kStep : -kStep;
+        sides[side] = Eval(f, {{x, moved}}).scalar<double>();
+      }
+      EXPECT_NEAR(slopes[static_cast<size_t>(i)],
+                  (sides[1] - sides[0]) / (2 * kStep), 1e-7)
+          << i;
     }
   }
 }
