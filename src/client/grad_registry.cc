@@ -1,6 +1,5 @@
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "client/gradients.h"
 
@@ -15,21 +14,6 @@ struct Registry {
 Registry& Global() {
   static Registry* const registry = new Registry();
   return *registry;
-}
-
-// Numbers flow through these, but nobody has said how gradients flow back: to
-// go on without would be silently wrong. (All others that declare NoGradient
-// are flat, or numbers do not flow through them.)
-bool IsRefused(const std::string& op) {
-  static const auto* const kRefused =
-      new std::set<std::string>{"Bitcast",          "DeepCopy",
-                                "GuaranteeConst",   "InplaceAdd",
-                                "InplaceSub",       "InplaceUpdate",
-                                "ListDiff",         "MaxPoolGradWithArgmax",
-                                "ParallelConcat",   "RefSelect",
-                                "Unique",           "UniqueV2",
-                                "UniqueWithCounts", "UniqueWithCountsV2"};
-  return kRefused->count(op) != 0;
 }
 
 }  // namespace
@@ -64,8 +48,7 @@ Result<UserGradient> FindGradient(const Node& node) {
   const OpDef* op =
       name == node.op_name() ? &node.op() : OpRegistry::Global()->Find(name);
   if (op != nullptr && op->grad != nullptr) return UserGradient(op->grad);
-  if (op != nullptr && !op->no_grad_reason.empty() && !IsRefused(op->name))
-    return UserGradient();
+  if (op != nullptr && !op->no_grad_reason.empty()) return UserGradient();
   return NotFound("gradient '", name, "': expected a registered function");
 }
 

@@ -7,6 +7,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
+#include "ops/grad_util.h"
 
 namespace sluice {
 namespace {
@@ -282,7 +283,7 @@ SLUICE_OP(GuaranteeConst)
     .Stateful()
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
-    .NoGradient("a constant has none")
+    .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
     .Doc("The input, promised to be the same in every step.")
     .Family("control_flow");
@@ -305,7 +306,7 @@ SLUICE_OP(DeepCopy)
     .Stateful()
     .Shape(UnchangedShape)
     .Kernel(Cpu(CopyInput, true))
-    .NoGradient("it is made for values outside of training")
+    .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
     .Doc("A copy of the input in a buffer of its own.")
     .Family("control_flow");

@@ -121,6 +121,11 @@ bool NamesARowTwice(const RecordedCase& c) {
   return false;
 }
 
+// A difference changes which values are distinct, or left.
+bool DependsOnEquality(const std::string& op) {
+  return op == "ListDiff" || op.rfind("Unique", 0) == 0;
+}
+
 TEST(ArrayGradients, AreTheSlopesOfWhatIsComputed) {
   int checked = 0;
   for (const RecordedCase& c : ReadCases()) {
@@ -128,6 +133,7 @@ TEST(ArrayGradients, AreTheSlopesOfWhatIsComputed) {
     ASSERT_NE(op, nullptr) << c.op;
     if (c.error || op->grad == nullptr) continue;
     if (c.op == "DynamicStitch" && NamesARowTwice(c)) continue;
+    if (DependsOnEquality(c.op)) continue;
     for (bool known : {true, false}) CheckCase(c, known, &checked);
   }
   EXPECT_GT(checked, 2000);

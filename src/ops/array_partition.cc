@@ -238,6 +238,54 @@ Status MakeInplaceSum(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
+// The rows that i names, as a vector of numbers in range.
+Output RowsNamed(GradContext& c) {
+  const Output rows = Build("StridedSlice",
+                            {grad::ShapeOf(c.input(0)), IntVector({0}),
+                             IntVector({1}), IntVector({1})},
+                            {{"shrink_axis_mask", 1}});
+  return Build("Reshape",
+               {Build("FloorMod", {c.input(1), rows}), IntVector({-1})});
+}
+
+// The rows of dy that v went to, shaped like v.
+Status InplaceAddGrad(GradContext& c) {
+  c.grads[0] = c.dy[0];
+  c.grads[2] = grad::ReshapeLike(
+      Build("GatherV2", {c.dy[0], RowsNamed(c), Constant(int32_t{0})}),
+      c.input(2));
+  return OkStatus();
+}
+
+Status InplaceSubGrad(GradContext& c) {
+  SLUICE_RETURN_IF_ERROR(InplaceAddGrad(c));
+  c.grads[2] = grad::Neg(c.grads[2].dense);
+  return OkStatus();
+}
+
+// Of rows that were replaced several times the last one counts.
+Status InplaceUpdateGrad(GradContext& c) {
+  const Output zeros = grad::ZerosLike(c.input(2));
+  c.grads[0] = Build("InplaceUpdate", {c.dy[0], c.input(1), zeros});
+  const Output rows = RowsNamed(c);
+  const Output order = Build("Range", {Constant(int32_t{0}), grad::SizeOf(rows),
+                                       Constant(int32_t{1})});
+  const Output count =
+      Build("StridedSlice", {grad::ShapeOf(c.input(0)), IntVector({0}),
+                             IntVector({1}), IntVector({1})});
+  const Output last =
+      Build("InplaceUpdate",
+            {Build("Fill", {count, Constant(int32_t{-1})}), rows, order});
+  const Output axis = Constant(int32_t{0});
+  const Output taken = Build("GatherV2", {c.dy[0], rows, axis});
+  c.grads[2] = grad::ReshapeLike(
+      Build("Select",
+            {Build("Equal", {Build("GatherV2", {last, rows, axis}), order}),
+             taken, grad::ZerosLike(taken)}),
+      c.input(2));
+  return OkStatus();
+}
+
 // ---- Declarations -----------------------------------------------------------
 
 SLUICE_OP(DynamicPartition)
@@ -288,29 +336,30 @@ SLUICE_OP(ParallelDynamicStitch)
     .Doc("Collects rows by index into one tensor, in no promised order.")
     .Family("data_flow");
 
-#define SLUICE_INPLACE(Name, kernel, doc)                      \
-  SLUICE_OP(Name)                                              \
-      .Input("x: T")                                           \
-      .Input("i: int32")                                       \
-      .Input("v: T")                                           \
-      .Output("y: T")                                          \
-      .Attr("T: type")                                         \
-      .Shape(UnchangedShape)                                   \
-      .Kernel(kernel)                                          \
-      .NoGradient("it is made for values outside of training") \
-      .Sample({{.shape = {3, 2}},                              \
-               {.shape = {2}, .values = {2, 0}},               \
-               {.shape = {2, 2}}})                             \
-      .Doc(doc)                                                \
+#define SLUICE_INPLACE(Name, kernel, grad, doc)  \
+  SLUICE_OP(Name)                                \
+      .Input("x: T")                             \
+      .Input("i: int32")                         \
+      .Input("v: T")                             \
+      .Output("y: T")                            \
+      .Attr("T: type")                           \
+      .Shape(UnchangedShape)                     \
+      .Kernel(kernel)                            \
+      .Grad(grad)                                \
+      .Sample({{.shape = {3, 2}},                \
+               {.shape = {2}, .values = {2, 0}}, \
+               {.shape = {2, 2}}})               \
+      .Doc(doc)                                  \
       .Family("array")
 
 SLUICE_INPLACE(InplaceUpdate, Cpu(InplaceKernel<Inplace::kUpdate>, true),
+               InplaceUpdateGrad,
                "x with rows replaced, in its own buffer where nobody else "
                "needs it.");
-SLUICE_INPLACE(InplaceAdd, MakeInplaceSum,
+SLUICE_INPLACE(InplaceAdd, MakeInplaceSum, InplaceAddGrad,
                "x with v added to rows, in its own buffer where nobody else "
                "needs it.");
-SLUICE_INPLACE(InplaceSub, MakeInplaceSum,
+SLUICE_INPLACE(InplaceSub, MakeInplaceSum, InplaceSubGrad,
                "x with v subtracted from rows, in its own buffer where nobody "
                "else needs it.");
 #undef SLUICE_INPLACE

@@ -379,7 +379,7 @@ SLUICE_OP(Bitcast)
         "qint16, quint16, qint32}")
     .Shape(BitcastShape)
     .Kernel(CpuState<BitcastKernel>())
-    .NoGradient("bits have no derivative")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {2, 3}, .dtype = DType::kFloat}},
             {{"type", DType::kInt32}})
     .Sample({{.shape = {3}, .dtype = DType::kDouble}},

@@ -7,6 +7,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
+#include "ops/grad_util.h"
 
 namespace sluice {
 namespace {
@@ -200,6 +201,15 @@ Status ParallelConcatShape(ShapeContext& c) {
   return OkStatus();
 }
 
+Status ParallelConcatGrad(GradContext& g) {
+  const int n = g.op->num_inputs();
+  Node* rows =
+      BuildNode("Split", {Constant(int32_t{0}), g.dy[0]}, {{"num_split", n}});
+  if (rows == nullptr) return OkStatus();
+  for (int i = 0; i < n; ++i) g.grads[static_cast<size_t>(i)] = Output(rows, i);
+  return OkStatus();
+}
+
 // ---- Declarations -----------------------------------------------------------
 
 SLUICE_OP(Pack)
@@ -236,7 +246,7 @@ SLUICE_OP(ParallelConcat)
     .Attr("shape: shape")
     .Shape(ParallelConcatShape)
     .Kernel(CpuState<ParallelConcatKernel>(true))
-    .NoGradient("TensorFlow gives it none")
+    .Grad(ParallelConcatGrad)
     .Sample({{.shape = {1, 3}}, {.shape = {1, 3}}},
             {{"N", 2}, {"shape", PartialShape({2, 3})}})
     .Doc("Joins tensors of one row each along their first dimension.")

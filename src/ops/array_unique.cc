@@ -9,6 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
+#include "ops/grad_util.h"
 
 namespace sluice {
 namespace {
@@ -272,6 +273,14 @@ Status ListDiffShape(ShapeContext& c) {
   return OkStatus();
 }
 
+// What is left stood in x.
+Status ListDiffGrad(GradContext& c) {
+  if (!c.dy[0]) return OkStatus();
+  c.grads[0] = Build("UnsortedSegmentSum",
+                     {c.dy[0], c.output(1), grad::SizeOf(c.input(0))});
+  return OkStatus();
+}
+
 // ---- Bincount, UnravelIndex -------------------------------------------------
 
 template <typename T>
@@ -362,7 +371,7 @@ SLUICE_OP(Unique)
     .Attr("out_idx: {int32, int64} = DT_INT32")
     .Shape(UniqueShape)
     .Kernel(CpuState<UniqueKernel<false>>(true))
-    .NoGradient("which values are distinct has no derivative")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
     .Doc("The distinct values in order of first occurrence, and which each is.")
     .Family("array");
@@ -377,7 +386,7 @@ SLUICE_OP(UniqueV2)
     .Attr("out_idx: {int32, int64} = DT_INT32")
     .Shape(UniqueShape)
     .Kernel(CpuState<UniqueKernel<false>>(true))
-    .NoGradient("which values are distinct has no derivative")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
     .Doc("The distinct slices along an axis, and which each is.")
@@ -392,7 +401,7 @@ SLUICE_OP(UniqueWithCounts)
     .Attr("out_idx: {int32, int64} = DT_INT32")
     .Shape(UniqueShape)
     .Kernel(CpuState<UniqueKernel<true>>(true))
-    .NoGradient("which values are distinct has no derivative")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
     .Doc("Unique, and how often each value occurs.")
     .Family("array");
@@ -408,7 +417,7 @@ SLUICE_OP(UniqueWithCountsV2)
     .Attr("out_idx: {int32, int64} = DT_INT32")
     .Shape(UniqueShape)
     .Kernel(CpuState<UniqueKernel<true>>(true))
-    .NoGradient("which values are distinct has no derivative")
+    .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
     .Doc("UniqueV2, and how often each slice occurs.")
@@ -423,7 +432,7 @@ SLUICE_OP(ListDiff)
     .Attr("out_idx: {int32, int64} = DT_INT32")
     .Shape(ListDiffShape)
     .Kernel(CpuState<ListDiffKernel>(true))
-    .NoGradient("which values are left has no derivative")
+    .Grad(ListDiffGrad)
     .Sample({{.shape = {4}, .values = {1, 2, 3, 2}},
              {.shape = {2}, .values = {2, 5}}})
     .Doc("The values of x that are not in y, and where they stood.")

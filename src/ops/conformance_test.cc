@@ -70,6 +70,11 @@ const std::map<std::string, std::string>& NotDifferenced() {
   static const auto* m = new std::map<std::string, std::string>{
       {"Complex", "complex128 out of doubles: see MissingKernels"},
       {"RandomGamma", "samples are not differentiated through"},
+      {"Unique", "has none: repeats are one value"},
+      {"UniqueV2", "has none: repeats are one value"},
+      {"UniqueWithCounts", "has none: repeats are one value"},
+      {"UniqueWithCountsV2", "has none: repeats are one value"},
+      {"ListDiff", "a difference changes what is left"},
       {"Betainc:0", "TensorFlow gives none for a"},
       {"Betainc:1", "TensorFlow gives none for b"},
       {"Polygamma:0", "defined at whole orders only"},

@@ -6,6 +6,7 @@
 #include "exec/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/grad_util.h"
 
 namespace sluice {
 namespace {
@@ -230,7 +231,7 @@ SLUICE_OP(RefSelect)
     .Family("control_flow")
     .Shape(RefSelectShape)
     .Kernel(Cpu(RunRefSelect))
-    .NoGradient("passes a reference on, not a value")
+    .Grad(grad::Undefined)
     .Doc("The reference among the inputs that the index names.");
 
 SLUICE_OP(Abort)

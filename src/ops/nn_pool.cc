@@ -327,6 +327,29 @@ Status MaxPoolWithArgmaxGradient(GradContext& c) {
   return OkStatus();
 }
 
+// Each element of grad went to the place that argmax names, in its image or in
+// the whole batch.
+Status MaxPoolGradWithArgmaxGradient(GradContext& c) {
+  const Output argmax = c.input(2), axis = Constant(int32_t{0});
+  if (c.op->BoolAttr("include_batch_in_index")) {
+    c.grads[1] =
+        Build("GatherV2",
+              {Build("Reshape", {c.dy[0], IntVector({-1})}), argmax, axis});
+    return OkStatus();
+  }
+  const Output batch = Build(
+      "StridedSlice",
+      {grad::ShapeOf(argmax), IntVector({0}), IntVector({1}), IntVector({1})});
+  const Output flat = Build("ConcatV2", {batch, IntVector({-1}), axis});
+  c.grads[1] = grad::ReshapeLike(
+      Build("GatherV2",
+            {Build("Reshape", {c.dy[0], flat}),
+             Build("Reshape", {argmax, flat}), Constant(int32_t{1})},
+            {{"batch_dims", 1}}),
+      argmax);
+  return OkStatus();
+}
+
 Status AvgPoolGradient(GradContext& c) {
   c.grads[0] = Build("AvgPoolGrad", {grad::ShapeOf(c.input(0)), c.dy[0]},
                      PoolAttrs(*c.op));
@@ -512,7 +535,7 @@ OpDefBuilder MaxPoolGradWithArgmaxOp() {
       .Kernel(CpuStateFor<MaxPoolGradWithArgmax, float, double, half, bfloat16,
                           int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
-      .NoGradient("TensorFlow defines none")
+      .Grad(MaxPoolGradWithArgmaxGradient)
       .Sample({{.shape = {1, 4, 4, 1}},
                {.shape = {1, 2, 2, 1}},
                {.shape = {1, 2, 2, 1}, .values = {0, 3, 9, 10}}},
