@@ -29,6 +29,15 @@ bool HasReference(const Node& n) {
   return false;
 }
 
+// Takes a value that is changed in place where nobody else holds it. A region
+// keeps what a loop carries in a slot that its exit reads, too: each iteration
+// would copy a whole list.
+bool ChangesVariants(const Node& n) {
+  for (const Output& in : n.inputs())
+    if (in.dtype() == DType::kVariant) return true;
+  return false;
+}
+
 // All shapes are known, and small.
 bool IsSmall(const Node& n) {
   int64_t all = 0;
@@ -242,7 +251,8 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
     case OpRole::kArg:
       return RegionUnit::kFree;
     case OpRole::kCompute: {
-      if (HasReference(n) || !n.op().kernel) return RegionUnit::kSlow;
+      if (HasReference(n) || ChangesVariants(n) || !n.op().kernel)
+        return RegionUnit::kSlow;
       Result<std::shared_ptr<Kernel>> made = (*kernels_)(n);
       if (!made.ok() || *made == nullptr || (*made)->run == nullptr ||
           ((*made)->expensive && !IsSmall(n)))
