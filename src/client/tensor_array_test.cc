@@ -2,6 +2,7 @@
 #include "client/tensor_array.h"
 
 #include "client/client_test_util.h"
+#include "client/control_flow.h"
 #include "client/loops.h"
 
 namespace sluice {
@@ -182,6 +183,103 @@ TEST_F(TensorArrayClientTest, ALoopCarriesTheFlow) {
   ASSERT_EQ(got.size(), static_cast<size_t>(kCount));
   for (int k = 0; k < kCount; ++k)
     EXPECT_EQ(got[static_cast<size_t>(k)], k * k);
+}
+
+TEST_F(TensorArrayClientTest, AnArrayIsALoopVariable) {
+  const Output n = Placeholder<int32_t>({});
+  const Output x = Placeholder<float>({-1, 2});
+  const TensorArray rows = TensorArray(DType::kFloat, n).Unstack(x);
+  const auto [i, sum, filled] = While(
+      std::tuple{0, Constant(Tensor::Vector<float>({0, 0})),
+                 TensorArray(DType::kFloat, n)},
+      [&](Output i, Output, const TensorArray&) { return i < n; },
+      [&](Output i, Output sum, const TensorArray& out) {
+        const Output next = sum + rows.Read(i);
+        return std::tuple{i + 1, next, out.Write(i, next)};
+      });
+  // What the body writes tells the shape outside.
+  EXPECT_EQ(filled.Read(0).shape(), PartialShape({2}));
+  const Feeds feeds = {{n, Tensor::Scalar<int32_t>(3)},
+                       {x, Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}};
+  EXPECT_THAT(Values<float>(filled.Stack(), feeds),
+              ElementsAre(1, 2, 4, 6, 9, 12));
+  // Only the flow goes around: the handles are loop constants.
+  int handles = 0;
+  for (const auto& node : graph_.nodes())
+    if (node->op_name() == "Merge" && node->output_type(0) == DType::kResource)
+      ++handles;
+  EXPECT_EQ(handles, 0);
+}
+
+TEST_F(TensorArrayClientTest, NestedLoopsFillOneArray) {
+  const TensorArray a(DType::kInt32, 12);
+  const auto [i, filled] = While(
+      std::tuple{0, a}, [](Output i, const TensorArray&) { return i < 3; },
+      [](Output i, const TensorArray& outer) {
+        const auto [j, inner] = While(
+            std::tuple{0, outer},
+            [](Output j, const TensorArray&) { return j < 4; },
+            [&](Output j, const TensorArray& out) {
+              return std::tuple{j + 1, out.Write(i * 4 + j, i * 10 + j)};
+            });
+        return std::tuple{i + 1, inner};
+      });
+  EXPECT_THAT(Values<int32_t>(filled.Stack()),
+              ElementsAre(0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23));
+}
+
+TEST_F(TensorArrayClientTest, ABranchThatWritesOrDoesNot) {
+  const Output p = Placeholder<bool>({});
+  const TensorArray a =
+      TensorArray(DType::kFloat, 1, {.element_shape = PartialShape::Scalar()});
+  const TensorArray after = Cond(
+      p, [&] { return a.Write(0, 5.0f); }, [&] { return a; });
+  const Output read = after.Read(0);
+  EXPECT_THAT(Values<float>(read, {{p, Tensor::Scalar(true)}}), ElementsAre(5));
+  EXPECT_THAT(Values<float>(read, {{p, Tensor::Scalar(false)}}),
+              ElementsAre(0));
+}
+
+TEST_F(TensorArrayClientTest, AWriteTwiceInALoopNamesTheIndexAndTheArray) {
+  const auto [i, filled] = While(
+      std::tuple{0, TensorArray(DType::kInt32, 9, {.name = "results"})},
+      [](Output i, const TensorArray&) { return i < 5; },
+      [](Output i, const TensorArray& out) {
+        return std::tuple{i + 1, out.Write(i / 2, i)};
+      });
+  const Result<Tensor> t = session_.Run(filled.Stack());
+  ASSERT_FALSE(t.ok());
+  EXPECT_THAT(std::string(t.status().message()),
+              ::testing::AllOf(HasSubstr("'results'"), HasSubstr("index 0"),
+                               HasSubstr("once")));
+}
+
+// Many iterations at once, in any order that the scheduler can think of.
+TEST_F(TensorArrayClientTest, WritesOfParallelIterationsAllArrive) {
+  constexpr int kCount = 300;
+  const TensorArray in =
+      TensorArray(DType::kFloat, kCount).Unstack(Placeholder<float>({kCount}));
+  const auto [i, filled] = While(
+      std::tuple{0, TensorArray(DType::kFloat, kCount)},
+      [](Output i, const TensorArray&) { return i < kCount; },
+      [&](Output i, const TensorArray& out) {
+        return std::tuple{i + 1, out.Write(kCount - 1 - i, in.Read(i))};
+      });
+  const Output x = graph_.FindNode("Placeholder");
+  Tensor fed(DType::kFloat, Shape({kCount}));
+  for (int k = 0; k < kCount; ++k) fed.data<float>()[k] = static_cast<float>(k);
+  const Output y = filled.Stack();
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(seed);
+    SessionOptions options;
+    options.scheduler_seed = seed;
+    options.inter_op_threads = 3;
+    Session session(graph_, options);
+    const Result<Tensor> t = session.Run({{x, fed}}, y);
+    ASSERT_TRUE(t.ok()) << t.status();
+    for (int k = 0; k < kCount; ++k)
+      ASSERT_EQ(t->data<float>()[k], static_cast<float>(kCount - 1 - k));
+  }
 }
 
 }  // namespace
