@@ -42,6 +42,21 @@ TEST_F(CondGradientTest, Nested) {
   for (double v : {-0.5, 0.5, 1.5}) ExpectGradients(y * x, {{x, Scalar(v)}}, 2);
 }
 
+TEST_F(CondGradientTest, WithinOneByTheSamePredicate) {
+  const Output x = In();
+  const Output small = x < 1.0;
+  const Output y = Cond(
+      small,
+      [&] {
+        const Output h = ops::Exp(x) * x;
+        const Output inner = Cond(
+            small, [&] { return ops::Sin(h) * h; }, [&] { return h; });
+        return inner * h + h;
+      },
+      [&] { return x; });
+  for (double v : {0.5, 1.5}) ExpectGradients(y, {{x, Scalar(v)}}, 2);
+}
+
 TEST_F(WhileGradientTest, OfAPower) {
   const Output x = In(), n = Placeholder<int>(PartialShape::Scalar(), "n");
   const auto [i, y] = While(

@@ -78,7 +78,6 @@ class RandomProgram : public ::testing::TestWithParam<int> {
         for (const Output& h : Grad({Twin(slope, copy)}, theirs, zeros))
           more.push_back(h);
       ASSERT_TRUE(copy.status().ok()) << copy.status();
-      options.regions = false;
       Session other(copy, options);
       const Result<std::vector<Tensor>> same = other.Run(
           {{theirs[0].output, Tensor::Vector<double>({at[0], at[1]})},

@@ -473,6 +473,17 @@ bool RegionStructure::IsWhole(int f) {
   return true;
 }
 
+// True if a path through the unit, which is in no region, leads from nodes under
+// one guard to nodes under the same: a ControlTrigger, and a Switch of what is
+// under its predicate already.
+bool RegionStructure::IsDetour(const RegionUnit& u) {
+  if (u.node == nullptr) return false;
+  if (u.node->op_name() == "ControlTrigger") return true;
+  if (u.node->op().role != OpRole::kSwitch) return false;
+  const int p = PredicateOf(ResolveAlias(u.node->input(1)));
+  return guards_.Has(u.guard, {p, false}) || guards_.Has(u.guard, {p, true});
+}
+
 void RegionStructure::FindSlow(int f) {
   RegionFrame& frame = mutable_frame(f);
   for (int at : frame.order) {
@@ -481,7 +492,7 @@ void RegionStructure::FindSlow(int f) {
       const RegionUnit& from = frame.units[static_cast<size_t>(d)];
       const bool barrier = from.kind == RegionUnit::kSlow ||
                            from.kind == RegionUnit::kChild ||
-                           from.kind == RegionUnit::kMerge;
+                           from.kind == RegionUnit::kMerge || IsDetour(from);
       std::vector<int> both;
       const std::vector<int> itself = {d};
       const std::vector<int>& more = barrier ? itself : from.slow;

@@ -146,6 +146,7 @@ class RegionStructure {
   int Opaque() { return guards_.Intern({{PredicateOf(Output()), true}}); }
   int UnitSeen(int f, const Node* from) const;
   RegionUnit::Kind Classify(int f, const Node& n, std::shared_ptr<Kernel>* k);
+  bool IsDetour(const RegionUnit& u);
   void FindSlow(int f);
   bool IsWhole(int f);
 

@@ -588,11 +588,41 @@ Result<std::vector<Node*>> TopologicalOrder(const Graph& graph,
         order.push_back(consumers[e]);
   }
   if (order.size() == wanted) return order;
-  for (const auto& node : graph.nodes())
-    if (pending[static_cast<size_t>(node->id())] > 0)
-      return InvalidArgument(
-          "cycle: expected a NextIteration to close it, got one without through ",
-          node->Describe());
+  // What was never ready lies on a cycle or behind one: go back until a node
+  // comes again.
+  const auto stuck = [&](const Node* node) {
+    return !skip(node) && pending[static_cast<size_t>(node->id())] > 0;
+  };
+  const auto before = [&](const Node* node) -> const Node* {
+    const bool merge = node->op().role == OpRole::kMerge;
+    for (const Output& in : node->inputs())
+      if (stuck(in.node) &&
+          !(merge && in.node->op().role == OpRole::kNextIteration))
+        return in.node;
+    for (const Node* c : node->control_inputs())
+      if (stuck(c)) return c;
+    return nullptr;
+  };
+  for (const auto& node : graph.nodes()) {
+    if (!stuck(node.get())) continue;
+    std::vector<const Node*> way;
+    const Node* at = node.get();
+    while (at != nullptr && std::find(way.begin(), way.end(), at) == way.end()) {
+      way.push_back(at);
+      at = before(at);
+    }
+    if (at == nullptr) break;
+    way.erase(way.begin(), std::find(way.begin(), way.end(), at));
+    constexpr size_t kMost = 12;
+    std::string names = at->name();
+    for (size_t i = 1; i < std::min(way.size(), kMost); ++i)
+      absl::StrAppend(&names, " <- ", way[i]->name());
+    absl::StrAppend(&names, way.size() > kMost ? " <- ..." : "", " <- ",
+                    at->name());
+    return InvalidArgument(
+        "cycle: expected a NextIteration to close it, got one without through ",
+        at->Describe(), ": ", names);
+  }
   return Internal("cycle");
 }
 
