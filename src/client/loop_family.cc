@@ -280,8 +280,12 @@ Node* LoopMember::Done() {
   // index would bring the writes along.
   const ContextScope around(loop_->outer(), loop_->in_outer_condition());
   const int v = loop_->OpenVariable(ScalarOf(DType::kInt32, 0), "done");
-  if (v < 0 || !loop_->CloseVariable(v, Variable(loop_, v).body_value))
-    return nullptr;
+  if (v < 0) return nullptr;
+  {
+    const ContextScope in_body(loop_);
+    const Output next = Build("Identity", {Variable(loop_, v).body_value});
+    if (!next || !loop_->CloseVariable(v, next)) return nullptr;
+  }
   done_variable_ = v;
   loop_->graph()->SetAttr(Variable(loop_, v).merge, kDone, AttrValue(true));
   return Variable(loop_, v).exit;
@@ -300,7 +304,10 @@ void LoopMember::WaitFor(Node* node) {
   const ControlDependencies after({node});
   trigger_ = BuildNode("ControlTrigger", {}, {}, "written");
   if (trigger_ == nullptr) return;
-  g->AddControlEdge(trigger_, Variable(loop_, done_variable_).next)
+  // (Its value waits, not the NextIteration, which is no node that runs where
+  // the whole loop is planned ahead.)
+  g->AddControlEdge(trigger_,
+                    Variable(loop_, done_variable_).next->input(0).node)
       .IgnoreError();
   // Loops around it that others follow must not be done before this one is.
   WhileContext* const around = InnermostWhile(loop_->outer());
