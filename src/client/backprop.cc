@@ -270,7 +270,11 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
     }
     Status s = (*fn)(c);
     if (s.ok()) s = BuildStatus();
-    if (!s.ok()) return Annotate(s, "gradient of " + node->Describe());
+    if (!s.ok())
+      return Annotate(
+          Status(s.code(), absl::StrCat(std::string(s.message()),
+                                        "; path: ", PathThrough(node))),
+          "gradient of " + node->Describe());
   }
   return Distribute(node, std::move(c.grads), level);
 }
