@@ -358,7 +358,11 @@ Node* BuildInstance(const Instance& in, bool constants) {
   return BuildNode(in.op->name, inputs, in.attrs);
 }
 
-bool NeedsNoKernel(const OpDef& op) { return op.role != OpRole::kCompute; }
+// (What begins with an underscore is made when a step is compiled, and gets its
+// kernel then.)
+bool NeedsNoKernel(const OpDef& op) {
+  return op.role != OpRole::kCompute || op.name[0] == '_';
+}
 
 // ---- Declarations -----------------------------------------------------------
 
