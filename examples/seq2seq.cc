@@ -1,0 +1,176 @@
+// Sequence to sequence with attention: it reads a word and learns to write it
+// backwards. To write, a loop in the graph feeds each letter back and stops as
+// soon as every word of the batch has ended.
+#include <cstdio>
+#include <random>
+#include <string>
+
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+namespace {
+
+// Letters are 2, 3, ...; 0 begins a word, 1 ends it (and pads it).
+constexpr int kBegin = 0, kEnd = 1, kSymbols = 2 + 26;
+constexpr int kBatch = 32, kLongest = 8, kUnits = 48, kSteps = 900;
+
+struct Model {
+  Var embedding = GetVariable("embedding", {kSymbols, 16});
+  Var keys = GetVariable("keys", {2 * kUnits, kUnits});
+  Var out = GetVariable("out", {3 * kUnits, kSymbols});
+  RnnCell forward = GruCell(kUnits), backward = GruCell(kUnits);
+  RnnCell decoder = GruCell(kUnits);
+
+  Output Embed(Output letters) const {
+    return ops::GatherV2(embedding, letters, 0);
+  }
+  // What the decoder looks at, one row per letter, and what it begins with.
+  struct Read {
+    Output rows, keys, mask;  // [batch, time, ...].
+    RnnState state;
+  };
+  Read Encode(Output letters, Output lengths) const {
+    BidirectionalRnnResult r =
+        BidirectionalDynamicRnn(forward, backward, Embed(letters),
+                                {.sequence_length = Operand(lengths)});
+    Read read;
+    read.rows = ops::ConcatV2({r.forward.outputs, r.backward.outputs}, 2);
+    Output flat = ops::Reshape(read.rows, {-1, 2 * kUnits});
+    read.keys = ops::Reshape(ops::MatMul(flat, keys), {-1, kLongest, kUnits});
+    Output beyond = ops::GreaterEqual(ops::Range(0, kLongest, 1),
+                                      ops::ExpandDims(lengths, 1));
+    read.mask = ops::Cast(beyond, DType::kFloat) * -1e9f;
+    read.state = r.backward.state;
+    return read;
+  }
+  // The decoder with attention: scores of the next letter.
+  RnnCell Attending(const Read& read) const {
+    return FunctionCell(
+        kSymbols, {kUnits}, [this, read](Output x, const RnnState& s) {
+          RnnStep step = decoder(x, s);
+          Output match =
+              ops::Sum(read.keys * ops::ExpandDims(step.output, 1), 2);
+          Output weights = ops::ExpandDims(ops::Softmax(match + read.mask), 2);
+          Output seen = ops::Sum(read.rows * weights, 1);
+          Output both = ops::ConcatV2({step.output, seen}, 1);
+          return RnnStep{ops::MatMul(both, out), step.state};
+        });
+  }
+};
+
+// Random words, and what they are backwards.
+void Draw(std::mt19937* random, Tensor* words, Tensor* lengths,
+          Tensor* reversed) {
+  *words = Tensor(DType::kInt32, {kBatch, kLongest});
+  *reversed = Tensor(DType::kInt32, {kBatch, kLongest + 1});
+  *lengths = Tensor(DType::kInt32, {kBatch});
+  for (int i = 0; i < kBatch; ++i) {
+    const int n = 1 + static_cast<int>((*random)() % kLongest);
+    lengths->data<int32_t>()[i] = n;
+    int32_t* word = words->data<int32_t>() + i * kLongest;
+    int32_t* back = reversed->data<int32_t>() + i * (kLongest + 1);
+    for (int t = 0; t < kLongest; ++t)
+      word[t] = t < n ? 2 + static_cast<int32_t>((*random)() % 26) : kEnd;
+    for (int t = 0; t <= kLongest; ++t)
+      back[t] = t < n ? word[n - 1 - t] : kEnd;
+  }
+}
+
+std::string Letters(const int32_t* p, int n) {
+  std::string s;
+  for (int i = 0; i < n && p[i] >= 2; ++i)
+    s += static_cast<char>('a' + p[i] - 2);
+  return s;
+}
+
+}  // namespace
+
+int main() {
+  SetRandomSeed(1);
+  const Model model;
+  Output words = Placeholder<int32_t>({-1, kLongest});
+  Output lengths = Placeholder<int32_t>({-1});
+  Output reversed = Placeholder<int32_t>({-1, kLongest + 1});
+  Model::Read read = model.Encode(words, lengths);
+  RnnCell cell = model.Attending(read);
+  Output batch = ops::Size(lengths);
+  Output begin = ops::Fill(ops::Pack({batch}), kBegin);
+
+  // Training: each letter is predicted from those before it.
+  Output before = ops::ConcatV2(
+      {ops::ExpandDims(begin, 1), ops::Slice(reversed, {0, 0}, {-1, kLongest})},
+      1);
+  RnnResult taught = DynamicRnn(
+      cell, model.Embed(before),
+      {.sequence_length = Operand(lengths + 1), .initial_state = read.state});
+  Output losses = ops::SparseSoftmaxCrossEntropyWithLogits(
+                      ops::Reshape(taught.outputs, {-1, kSymbols}),
+                      ops::Reshape(reversed, {-1}))
+                      .loss;
+  // What pads a word does not count.
+  Output counts = ops::Cast(ops::LessEqual(ops::Range(0, kLongest + 1, 1),
+                                           ops::ExpandDims(lengths, 1)),
+                            DType::kFloat);
+  Output loss = ops::Sum(losses * ops::Reshape(counts, {-1}), 0) /
+                ops::Sum(counts, {0, 1});
+  Node* train = AdagradOptimizer(0.1, 1e-5).Minimize(loss);
+
+  // Writing: the best letter each time.
+  auto written = While(
+      std::tuple{0, begin, read.state, ops::Fill(ops::Pack({batch}), false),
+                 TensorArray(DType::kInt32, 0, {.dynamic_size = true})},
+      [&](Output t, Output, RnnState, Output ended, TensorArray) {
+        return ops::LogicalAnd(t < 2 * kLongest,
+                               ops::LogicalNot(ops::All(ended, 0)));
+      },
+      [&](Output t, Output letter, RnnState state, Output ended,
+          TensorArray so_far) {
+        RnnStep step = cell(model.Embed(letter), state);
+        Output best =
+            ops::ArgMax(step.output, 1, {.output_type = DType::kInt32});
+        Output next = ops::SelectV2(ended, kEnd, best);
+        return std::tuple{t + 1, next, step.state, ops::Equal(next, kEnd),
+                          so_far.Write(t, next)};
+      },
+      {.back_prop = false, .name = "write"});
+  Output result = ops::Transpose(std::get<4>(written).Stack(), {1, 0});
+
+  Session session;
+  Status status = session.RunTargets({GlobalVariablesInitializer()});
+  std::mt19937 random(1);
+  Tensor w, n, back;
+  for (int step = 0; step <= kSteps && status.ok(); ++step) {
+    Draw(&random, &w, &n, &back);
+    const auto out = session.Run({{words, w}, {lengths, n}, {reversed, back}},
+                                 {loss}, {train});
+    status = out.status();
+    if (status.ok() && step % 150 == 0)
+      std::printf("step %3d: loss %.4f\n", step, (*out)[0].scalar<float>());
+  }
+  Draw(&random, &w, &n, &back);
+  const auto out =
+      session.Run({{words, w}, {lengths, n}}, {result, std::get<0>(written)});
+  if (!status.ok() || !out.ok()) {
+    std::fprintf(stderr, "%s\n%s\n", status.ToString().c_str(),
+                 out.status().ToString().c_str());
+    return 1;
+  }
+  const int steps = (*out)[1].scalar<int32_t>();
+  int right = 0;
+  for (int i = 0; i < kBatch; ++i) {
+    const std::string got =
+        Letters((*out)[0].data<int32_t>() + i * steps, steps);
+    right +=
+        got == Letters(back.data<int32_t>() + i * (kLongest + 1), kLongest);
+    if (i < 5)
+      std::printf("%-8s -> %s\n",
+                  Letters(w.data<int32_t>() + i * kLongest, kLongest).c_str(),
+                  got.c_str());
+  }
+  std::printf(
+      "%d of %d new words are right; the writing stopped after %d of at "
+      "most %d letters\n",
+      right, kBatch, steps, 2 * kLongest);
+  return 0;
+}
