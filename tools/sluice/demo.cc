@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "tools/sluice/demo_data.h"
 #include "tools/sluice/demo_page.h"
+#include "tools/sluice/demo_text.h"
 #include "tools/sluice/demo_train.h"
 
 namespace sluice {
@@ -27,6 +29,8 @@ struct Options {
   std::string data = demo::kFashionMnistDir;
   uint64_t seed = 1;
   bool synthetic = false;
+  std::string text = demo::kText;
+  int text_steps = 600;
 };
 
 struct Goal {
@@ -53,6 +57,16 @@ Result<ImageData> Load(const Options& options) {
                     "name its folder with --data,\n  or run on made images: "
                     "sluice demo --synthetic");
   return data;
+}
+
+// What the model wrote, set off from what the demo says.
+std::string Indented(const std::string& text) {
+  std::string out = "    | ";
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "    | ";
+  }
+  return out;
 }
 
 Status Run(const Options& options) {
@@ -90,8 +104,22 @@ Status Run(const Options& options) {
         100 * t.final_accuracy, t.images_per_second, t.step_us, t.seconds);
     trainings.push_back(std::move(t));
   }
+  std::optional<demo::TextTraining> text;
+  if (options.text != demo::kText || std::filesystem::exists(options.text)) {
+    demo::TextOptions how;
+    how.path = options.text;
+    how.steps = options.text_steps;
+    how.seed = options.seed;
+    how.terminal = isatty(STDOUT_FILENO) != 0;
+    SLUICE_ASSIGN_OR_RETURN(text, demo::TrainOnText(how));
+    std::printf("%s\n", Indented(text->last_words).c_str());
+  } else {
+    std::printf("No text at %s: no language model (name one with --text)\n",
+                demo::kText);
+  }
   SLUICE_RETURN_IF_ERROR(
-      Write(out / "index.html", demo::MakePage(data, trainings)));
+      Write(out / "index.html",
+            demo::MakePage(data, trainings, text ? &*text : nullptr)));
   std::printf("page:   %s\n", (out / "index.html").c_str());
   for (const Goal& goal : goals)
     std::printf("trace:  %s (open in ui.perfetto.dev)\n",
@@ -111,8 +139,9 @@ Status Run(const Options& options) {
 int DemoMain(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Trains the classifier of Figure 1 of the OSDI'16 paper, then a small "
-      "convolutional network, on Fashion-MNIST.",
+      "Trains the classifier of Figure 1 of the OSDI'16 paper and a small "
+      "convolutional network on Fashion-MNIST, then a language model, which "
+      "writes by itself.",
       "sluice demo");
   app.add_option("--epochs", options.epochs,
                  "Epochs of both networks (by default 14 and 7)")
@@ -126,6 +155,11 @@ int DemoMain(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--synthetic", options.synthetic,
                "Made images instead of Fashion-MNIST");
+  app.add_option("--text", options.text, "What the language model learns")
+      ->capture_default_str();
+  app.add_option("--text-steps", options.text_steps, "Steps it learns for")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -258,6 +258,35 @@ std::string Confusions(const ImageData& data, const Training& t) {
   return out + "</table></div>";
 }
 
+std::string Language(const TextTraining& t) {
+  double most = 1;
+  for (const Point& p : t.bits) most = std::max(most, p.value);
+  Chart bits("Bits a character", 0, std::ceil(most / 2) * 2,
+             t.bits.empty() ? 1 : t.bits.back().epoch, false);
+  bits.Line(t.bits, kColours[0], false);
+  const auto words = [](const char* title, const std::string& s) {
+    return absl::StrCat("<div class=card><h3>", title,
+                        "</h3><pre style=\"white-space:pre-wrap\">", Escaped(s),
+                        "</pre></div>");
+  };
+  return absl::StrCat(
+      "<h2>A language model of ", Escaped(t.path), "</h2><p>An LSTM of ",
+      Number(t.parameters), " parameters learns ",
+      Number(static_cast<double>(t.characters)),
+      " characters, each from those before it: a loop along the text, and one "
+      "back along it for the gradients. ",
+      absl::StrFormat("%.1f s of training, %.1f ms per step, ", t.seconds,
+                      t.step_ms),
+      Number(t.characters_per_second),
+      " characters/s. Then it writes: a loop in the graph draws each character "
+      "and feeds it back, ",
+      Number(t.written_per_second), " a second.</p><div class=cards>",
+      bits.Finish("By step, averaged: how many bits it takes to tell the model "
+                  "the next character."),
+      words("What it wrote after a tenth of the training", t.first_words),
+      words("What it wrote in the end", t.last_words), "</div>");
+}
+
 void AppendBig32(std::string* out, uint32_t v) {
   for (int shift = 24; shift >= 0; shift -= 8)
     *out += static_cast<char>(v >> shift & 0xff);
@@ -296,7 +325,8 @@ std::string EncodePng(const uint8_t* pixels, int width, int height) {
 }
 
 std::string MakePage(const ImageData& data,
-                     const std::vector<Training>& trainings) {
+                     const std::vector<Training>& trainings,
+                     const TextTraining* text) {
   std::string out = kHead;
   absl::StrAppend(&out, "<h1>Sluice demo: ", Escaped(data.name), "</h1><p>",
                   Number(static_cast<double>(data.train.count())),
@@ -312,6 +342,7 @@ std::string MakePage(const ImageData& data,
     out += Grid(data, trainings.back());
     out += Confusions(data, trainings.back());
   }
+  if (text != nullptr) out += Language(*text);
   return out + "</main></body></html>\n";
 }
 

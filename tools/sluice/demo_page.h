@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "tools/sluice/demo_text.h"
 #include "tools/sluice/demo_train.h"
 
 namespace sluice::demo {
 
 // Learning curves, figures, and test images with what each network took them
-// for.
+// for; what the language model wrote, if there is one.
 std::string MakePage(const ImageData& data,
-                     const std::vector<Training>& trainings);
+                     const std::vector<Training>& trainings,
+                     const TextTraining* text = nullptr);
 
 // A grey image as a PNG file.
 std::string EncodePng(const uint8_t* pixels, int width, int height);

@@ -74,6 +74,34 @@ TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
   EXPECT_FALSE(Train(BuildConvNet, data, options).ok());
 }
 
+TEST(DemoTest, LearnsToWrite) {
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / "demo_test_text").string();
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 200; ++i) file << "abc & <abc>\n";
+  }
+  TextOptions options;
+  options.path = path;
+  options.steps = 60;
+  options.units = 16;
+  const Result<TextTraining> t = TrainOnText(options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_EQ(t->characters, 200 * 12);
+  EXPECT_LT(t->final_bits, 4);  // Of 7.
+  EXPECT_LT(t->bits.back().value, t->bits.front().value);
+  EXPECT_EQ(t->last_words.size(), 500u);
+  const std::string page = MakePage(MakeImages(1), {}, &*t);
+  EXPECT_THAT(page, HasSubstr("A language model of"));
+  EXPECT_THAT(page, HasSubstr("<polyline"));
+  std::ofstream(path) << "too short";
+  EXPECT_THAT(std::string(TrainOnText(options).status().message()),
+              HasSubstr("expected more than 40 characters, got 9"));
+  options.path = path + ".none";
+  EXPECT_EQ(TrainOnText(options).status().code(), StatusCode::kNotFound);
+  std::filesystem::remove(path);
+}
+
 TEST(DemoTest, PngsHoldTheirPixels) {
   const uint8_t pixels[] = {0, 128, 255, 7, 8, 9};
   const std::string png = EncodePng(pixels, 3, 2);
