@@ -326,7 +326,7 @@ void RegionStructure::FindLoop(int f) {
     }
     if (next == nullptr && enter == nullptr) continue;  // Of a conditional.
     if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
-        !n->control_inputs().empty() || !next->control_inputs().empty())
+        !n->control_inputs().empty())
       return;
     loop.variables.push_back({n, enter, next});
     inits.insert(enter);

@@ -69,6 +69,7 @@ int Main(int argc, char** argv) {
   AddRun(app, &run);
   AddOps(app, &run);
   AddReplay(app, &run);
+  AddShow(app, &run);
   AddBench(app, &run);
 #ifdef SLUICE_HAS_DEMO
   // Its options are its own.

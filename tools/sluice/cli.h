@@ -25,6 +25,7 @@ int Main(int argc, char** argv);
 void AddRun(CLI::App& app, std::function<int()>* run);
 void AddOps(CLI::App& app, std::function<int()>* run);
 void AddReplay(CLI::App& app, std::function<int()>* run);
+void AddShow(CLI::App& app, std::function<int()>* run);
 void AddBench(CLI::App& app, std::function<int()>* run);
 
 // Writes "sluice: <message>" to standard error; returns `code`.
