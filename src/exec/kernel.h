@@ -27,16 +27,21 @@ class KernelContext;
 
 using DoneFn = std::function<void(Status)>;
 
-// The places of up to three scalar inputs and of the output among registers of
-// eight bytes, whose low bytes hold an element.
+// Where up to three inputs and the output lie: scalars in registers of eight
+// bytes, whose low bytes hold an element; tensors, with kSlot set, in slots.
 struct ScalarPlaces {
+  static constexpr uint32_t kSlot = 1u << 31;
   uint32_t in[3] = {};
-  uint32_t out = 0;
+  uint32_t out = 0;       // A register.
   void* state = nullptr;  // Kernel::state.
+  const Tensor& tensor(const Tensor* slots, int i) const {
+    return slots[in[i] & ~kSlot];
+  }
 };
-// False: this element has no result (an integer divided by zero), and run, on
-// the same inputs, says why.
-using ScalarFn = bool (*)(uint64_t* registers, const ScalarPlaces& at);
+// False: not this time. Then run does it on the same inputs, or says why not
+// (an integer divided by zero).
+using ScalarFn = bool (*)(uint64_t* registers, Tensor* slots,
+                          const ScalarPlaces& at);
 
 // Made once per node and plan (once per session for stateful ops), shared by
 // all steps. Exactly one of run and run_async is set.
@@ -49,6 +54,9 @@ struct Kernel {
   // The same as run where every input and the one output is a scalar of at most
   // eight bytes; optional. What regions (exec/region_program.h) are fast by.
   ScalarFn scalar = nullptr;
+  uint8_t scalar_slots =
+      0;  // Bit i: it takes input i as a tensor of any shape.
+  uint8_t scalar_inputs = 3;  // It looks at no input from this one on.
   // May take long (more than ~20 us for some shapes): the executor measures it
   // and runs it beside others where there are any.
   bool expensive = false;
@@ -123,9 +131,9 @@ class KernelContext {
     SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, handle(i));
     std::shared_ptr<T> r = std::dynamic_pointer_cast<T>(h->resource);
     if (r == nullptr)
-      return InvalidArgument("input ", i, ": expected another kind of resource, got ",
-                             h->resource ? h->resource->TypeName() : "none", " '",
-                             h->name, "'");
+      return InvalidArgument(
+          "input ", i, ": expected another kind of resource, got ",
+          h->resource ? h->resource->TypeName() : "none", " '", h->name, "'");
     return r;
   }
   Result<const ResourceHandle*> handle(int i) const;
@@ -135,8 +143,10 @@ class KernelContext {
     return *static_cast<T*>(state_);
   }
   StepContext& step() const { return *step_; }
-  const Node& node() const { return *node_; }  // For messages, not attributes:
-                                               // read those in the maker.
+  const Node& node() const {
+    return *node_;
+  }  // For messages, not attributes:
+     // read those in the maker.
   bool cancelled() const { return step_->cancellation->cancelled(); }
 
  private:
@@ -199,7 +209,8 @@ KernelMaker CpuState(bool expensive = false) {
 
 // For constant folding, shape functions and tests: runs the node's kernel once
 // on these inputs. Unimplemented for async kernels and nodes without a kernel.
-Result<std::vector<Tensor>> RunKernel(const Node& node, std::vector<Tensor> inputs,
+Result<std::vector<Tensor>> RunKernel(const Node& node,
+                                      std::vector<Tensor> inputs,
                                       ResourceManager* resources = nullptr);
 
 }  // namespace sluice

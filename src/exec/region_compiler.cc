@@ -85,14 +85,23 @@ class Compiler {
 
   bool IsScalarCall(const Node& n) {
     auto it = inside_.find(&n);
-    if (it == inside_.end() || it->second == nullptr ||
-        it->second->kernel == nullptr ||
-        it->second->kernel->scalar == nullptr || n.num_inputs() > 3 ||
-        n.num_outputs() != 1 || !FitsRegister(n.output_type(0)))
+    if (it == inside_.end() || it->second == nullptr) return false;
+    const Kernel* k = it->second->kernel.get();
+    if (k == nullptr || k->scalar == nullptr || n.num_outputs() != 1 ||
+        !FitsRegister(n.output_type(0)) ||
+        (n.num_inputs() > 3 && k->scalar_inputs == 3))
       return false;
-    for (const Output& in : n.inputs())
-      if (!value(Root(in)).scalar || !FitsRegister(in.dtype())) return false;
-    return true;
+    for (int i = 0; i < NumScalarInputs(n, *k); ++i)
+      if (!TakesTensor(*k, i) && (!value(Root(n.input(i))).scalar ||
+                                  !FitsRegister(n.input(i).dtype())))
+        return false;
+    return k->scalar_slots == 0 || KnownScalar(Output(const_cast<Node*>(&n)));
+  }
+  static int NumScalarInputs(const Node& n, const Kernel& k) {
+    return std::min<int>(n.num_inputs(), k.scalar_inputs);
+  }
+  static bool TakesTensor(const Kernel& k, int input) {
+    return ((k.scalar_slots >> input) & 1) != 0;
   }
 
   bool KnownScalar(const Output& o) const {
@@ -169,8 +178,13 @@ class Compiler {
           break;
         }
         case OpRole::kCompute: {
-          const bool call = IsScalarCall(*n);
-          for (const Output& in : n->inputs()) want(in, call);
+          if (!IsScalarCall(*n)) {
+            for (const Output& in : n->inputs()) want(in, false);
+            break;
+          }
+          const Kernel& k = *inside_[n]->kernel;
+          for (int i = 0; i < NumScalarInputs(*n, k); ++i)
+            want(n->input(i), !TakesTensor(k, i));
           break;
         }
         default:
@@ -267,8 +281,10 @@ class Compiler {
       RegionInstr i;
       i.fn = u.kernel->scalar;
       i.at = {};
-      for (int k = 0; k < n.num_inputs(); ++k)
-        i.at.in[k] = Register(n.input(k));
+      for (int k = 0; k < NumScalarInputs(n, *u.kernel); ++k)
+        i.at.in[k] = TakesTensor(*u.kernel, k)
+                         ? Slot(n.input(k)) | ScalarPlaces::kSlot
+                         : Register(n.input(k));
       Value& v = value(first);
       v.reg = NewRegister();
       i.at.out = static_cast<uint32_t>(v.reg);

@@ -64,7 +64,12 @@ class LastReads {
       if (out.slot >= 0) pinned[static_cast<size_t>(out.slot)] = 1;
     for (uint32_t at = 0; at < p_.code.size(); ++at) {
       const RegionInstr& i = p_.code[at];
-      if (i.fn != nullptr) continue;
+      if (i.fn != nullptr) {
+        for (uint32_t in : i.at.in)
+          if ((in & ScalarPlaces::kSlot) != 0)
+            reads[in & ~ScalarPlaces::kSlot].push_back({at, -2});
+        continue;
+      }
       switch (i.code) {
         case RegionInstr::kCall: {
           const RegionProgram::Call& c = p_.calls[i.target];

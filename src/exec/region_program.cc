@@ -1,6 +1,5 @@
 #include "exec/region_program.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -71,8 +70,8 @@ class RegionRun {
     uint64_t* const regs = regs_;
     for (;;) {
       if (i->fn != nullptr) {
-        if (!i->fn(regs, i->at)) [[unlikely]]
-          return ScalarFailure(i);
+        if (!i->fn(regs, slots_, i->at)) [[unlikely]]
+          SLUICE_RETURN_IF_ERROR(RunInstead(i));
         ++i;
         continue;
       }
@@ -148,24 +147,31 @@ class RegionRun {
     ctx_.num_outputs_ = c.node->num_outputs();
   }
 
-  // A scalar had no result. The kernel says why.
-  Status ScalarFailure(const RegionInstr* i) {
+  // Not by its scalar function, then by its kernel.
+  Status RunInstead(const RegionInstr* i) {
     const RegionProgram::Call& c = p_.calls[CallOf(i)];
-    std::array<Tensor, 3> in;
-    std::array<InputRef, 3> refs;
+    const auto inputs = static_cast<size_t>(c.node->num_inputs());
+    std::vector<Tensor> in(inputs);
+    std::vector<InputRef> refs(inputs);
     Tensor out;
-    for (uint32_t k = 0; k < static_cast<uint32_t>(c.node->num_inputs()); ++k) {
-      Box(regs_[i->at.in[k]],
-          RemoveRef(c.node->input_type(static_cast<int>(k))), &in[k]);
+    for (uint32_t k = 0; k < inputs; ++k) {
       refs[k] = {InputRef::kLocal, k};
+      const DType t = RemoveRef(c.node->input_type(static_cast<int>(k)));
+      if (k >= c.kernel->scalar_inputs) {
+        Box(0, t, &in[k]);
+      } else if ((i->at.in[k] & ScalarPlaces::kSlot) != 0) {
+        in[k] = i->at.tensor(slots_, static_cast<int>(k));
+      } else {
+        Box(regs_[i->at.in[k]], t, &in[k]);
+      }
     }
     SetUp(c);
     ctx_.tables_[InputRef::kLocal] = in.data();
     ctx_.refs_ = refs.data();
     ctx_.outputs_ = &out;
     Status s = c.kernel->run(ctx_);
-    return At(i,
-              s.ok() ? Internal("scalar: expected an error, got a result") : s);
+    if (s.ok()) s = Unbox(out, c.node->output_type(0), &regs_[i->at.out]);
+    return s.ok() ? s : At(i, s);
   }
 
   uint32_t CallOf(const RegionInstr* i) const {

@@ -117,7 +117,7 @@ Status SelectKernel(KernelContext& ctx) {
   return OkStatus();
 }
 
-bool ScalarSelect(uint64_t* registers, const ScalarPlaces& at) {
+bool ScalarSelect(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   const bool condition = (registers[at.in[0]] & 1) != 0;
   registers[at.out] = registers[at.in[condition ? 1 : 2]];
   return true;

@@ -32,7 +32,7 @@ Status RunCast(KernelContext& ctx) {
   return OkStatus();
 }
 
-bool ScalarCast(uint64_t* registers, const ScalarPlaces& at) {
+bool ScalarCast(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   uint64_t bits = 0;
   static_cast<const CastState*>(at.state)
       ->kernel.fn(&registers[at.in[0]], &bits, 1);

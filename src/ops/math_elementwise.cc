@@ -45,7 +45,7 @@ Status RunUnary(KernelContext& ctx) {
   return OkStatus();
 }
 
-bool UnaryScalar(uint64_t* registers, const ScalarPlaces& at) {
+bool UnaryScalar(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   uint64_t bits = 0;
   static_cast<const UnaryState*>(at.state)
       ->kernel.fn(&registers[at.in[0]], &bits, 1);
@@ -184,7 +184,7 @@ Status RunHot(KernelContext& ctx) {
 }
 
 template <typename F, typename T>
-bool HotScalar(uint64_t* registers, const ScalarPlaces& at) {
+bool HotScalar(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   T a, b;
   std::memcpy(&a, &registers[at.in[0]], sizeof(T));
   std::memcpy(&b, &registers[at.in[1]], sizeof(T));
@@ -196,7 +196,7 @@ bool HotScalar(uint64_t* registers, const ScalarPlaces& at) {
 }
 
 // Any other op on scalars.
-bool ScalarByLoop(uint64_t* registers, const ScalarPlaces& at) {
+bool ScalarByLoop(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   const auto& s = *static_cast<const BinaryState*>(at.state);
   uint64_t bits = 0;
   const bool ok =

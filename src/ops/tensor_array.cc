@@ -57,12 +57,14 @@ TensorArrayState::TensorArrayState(
       dynamic_size_(options_->dynamic_size),
       clear_after_read_(options_->clear_after_read),
       element_shape_(options_->element_shape) {
-  Resize(static_cast<size_t>(size));
   if (element_shape_.fully_known()) {
     Result<Shape> exact = element_shape_.ToShape();
     exact_ = exact.ok();
     if (exact_) exact_shape_ = *std::move(exact);
   }
+  packed_ = exact_ && exact_shape_.rank() == 0 && IsPlain(dtype()) &&
+            DTypeSize(dtype()) <= sizeof(uint64_t);
+  Resize(static_cast<size_t>(size));
 }
 
 Status TensorArrayState::CheckSize(int64_t size) {
@@ -102,7 +104,11 @@ Status TensorArrayState::Closed() const {
 // ---- Shapes -----------------------------------------------------------------
 
 void TensorArrayState::Resize(size_t size) {
-  values_.resize(size);
+  if (packed_) {
+    words_.resize(size);
+  } else {
+    values_.resize(size);
+  }
   states_.resize(size);
   if (!shapes_.empty()) shapes_.resize(size);
 }
@@ -114,7 +120,7 @@ void TensorArrayState::SetShape(size_t i, const Shape& shape) {
   } else if (!shapes_.empty()) {
     shapes_[i] = shape;
   } else if (!(shape == common_shape_)) [[unlikely]] {
-    shapes_.assign(values_.size(), common_shape_);
+    shapes_.assign(length(), common_shape_);
     shapes_[i] = shape;
   }
 }
@@ -165,7 +171,7 @@ Status TensorArrayState::GrowTo(int64_t size) {
 }
 
 Status TensorArrayState::Put(int64_t index, Tensor value) {
-  const auto size = static_cast<int64_t>(values_.size());
+  const auto size = static_cast<int64_t>(length());
   if (index < 0 || index >= size) [[unlikely]] {
     if (index < 0 || !dynamic_size_)
       return Error("write to index ", index, ": expected one in [0, ", size,
@@ -179,7 +185,7 @@ Status TensorArrayState::Put(int64_t index, Tensor value) {
   const uint8_t state = states_[i];
   if (state == 0) [[likely]] {
     SetShape(i, value.shape());
-    values_[i] = std::move(value);
+    SetElement(i, std::move(value));
     states_[i] = kWritten;
     return OkStatus();
   }
@@ -199,7 +205,7 @@ Status TensorArrayState::Sum(size_t i, Tensor value) {
     return Error("gradient of index ", i, ": expected shape ",
                  ShapeOf(i).ToString(), ", got ", value.shape().ToString());
   if (states_[i] & kShapeOnly) {
-    values_[i] = std::move(value);
+    SetElement(i, std::move(value));
     states_[i] = kWritten;
     return OkStatus();
   }
@@ -210,6 +216,10 @@ Status TensorArrayState::Sum(size_t i, Tensor value) {
   if (!add_)
     return Error("index ", i, ": expected a type that has sums, got ",
                  DTypeName(t));
+  if (packed_) {
+    add_(&words_[i], std::as_const(value).raw(), &words_[i], 1);
+    return OkStatus();
+  }
   Tensor& have = values_[i];
   const int64_t n = have.num_elements();
   if (n == 0) return OkStatus();
@@ -234,16 +244,17 @@ Status TensorArrayState::MakeZeros(size_t i) {
                  "one's is ",
                  element_shape_.ToString(), ")");
   const Shape& shape = states_[i] & kShapeOnly ? ShapeOf(i) : exact_shape_;
-  SLUICE_ASSIGN_OR_RETURN(values_[i], Tensor::Zeros(dtype(), shape));
-  SetShape(i, values_[i].shape());
+  SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(dtype(), shape));
+  SetShape(i, shape);
+  SetElement(i, std::move(zeros));
   states_[i] = kWritten;
   return OkStatus();
 }
 
 Status TensorArrayState::Take(int64_t index, Tensor* value) {
-  if (index < 0 || index >= static_cast<int64_t>(values_.size())) [[unlikely]]
+  if (index < 0 || index >= static_cast<int64_t>(length())) [[unlikely]]
     return Error("read of index ", index, ": expected one in [0, ",
-                 values_.size(), ")");
+                 length(), ")");
   const auto i = static_cast<size_t>(index);
   if (states_[i] & kCleared) [[unlikely]]
     return Error("read of index ", index,
@@ -252,13 +263,51 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
   if ((states_[i] & (kWritten | kShapeOnly)) != kWritten) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
   if (clear_after_read_) {
-    *value = std::move(values_[i]);
+    *value = packed_ ? Element(i) : std::move(values_[i]);
     states_[i] |= kRead | kCleared;
   } else {
-    *value = values_[i];
+    *value = Element(i);
     states_[i] |= kRead;
   }
   return OkStatus();
+}
+
+Tensor TensorArrayState::Element(size_t i) const {
+  if (!packed_) return values_[i];
+  Tensor t(dtype(), exact_shape_);
+  std::memcpy(t.raw(), &words_[i], DTypeSize(dtype()));
+  return t;
+}
+
+void TensorArrayState::SetElement(size_t i, Tensor value) {
+  if (packed_) {
+    std::memcpy(&words_[i], std::as_const(value).raw(), DTypeSize(dtype()));
+  } else {
+    values_[i] = std::move(value);
+  }
+}
+
+bool TensorArrayState::WriteScalar(int64_t index, DType dtype, uint64_t bits) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto i = static_cast<size_t>(index);
+  if (closed_ || !packed_ || dtype != this->dtype() || i >= length() ||
+      states_[i] != 0)
+    return false;
+  SetShape(i, exact_shape_);
+  words_[i] = bits;
+  states_[i] = kWritten;
+  return true;
+}
+
+bool TensorArrayState::ReadScalar(int64_t index, DType dtype, uint64_t* bits) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto i = static_cast<size_t>(index);
+  if (closed_ || !packed_ || dtype != this->dtype() || i >= length() ||
+      (states_[i] & (kWritten | kCleared | kShapeOnly)) != kWritten)
+    return false;
+  *bits = words_[i];
+  states_[i] |= clear_after_read_ ? kRead | kCleared : kRead;
+  return true;
 }
 
 Status TensorArrayState::Write(int64_t index, Tensor value) {
@@ -367,10 +416,10 @@ Status TensorArrayState::Scatter(std::span<const int32_t> indices,
   SLUICE_RETURN_IF_ERROR(Narrow(element));
   int64_t most = -1;
   for (const int32_t i : indices) most = std::max<int64_t>(most, i);
-  if (most >= static_cast<int64_t>(values_.size())) {
+  if (most >= static_cast<int64_t>(length())) {
     if (!dynamic_size_)
       return Error("scatter to index ", most, ": expected one in [0, ",
-                   values_.size(), "), since the array does not grow");
+                   length(), "), since the array does not grow");
     SLUICE_RETURN_IF_ERROR(GrowTo(most + 1));
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -395,7 +444,7 @@ Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
   {
     std::lock_guard<std::mutex> lock(mu_);
     SLUICE_RETURN_IF_ERROR(CheckOpen());
-    if (values_.empty()) {
+    if (length() == 0) {
       PartialShape rest = element_shape_except0;
       if (!rest.fully_known() && element_shape_.rank() >= 1) {
         SLUICE_ASSIGN_OR_RETURN(
@@ -409,7 +458,7 @@ Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
                              element_shape_except0.ToString());
       tail = rest.dims();
     }
-    parts.resize(values_.size());
+    parts.resize(length());
     for (size_t i = 0; i < parts.size(); ++i)
       SLUICE_RETURN_IF_ERROR(Take(static_cast<int64_t>(i), &parts[i]));
   }
@@ -473,7 +522,7 @@ Status TensorArrayState::Split(const Tensor& value,
   const auto n = static_cast<int64_t>(lengths.size());
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
-  const auto size = static_cast<int64_t>(values_.size());
+  const auto size = static_cast<int64_t>(length());
   if (n > size && dynamic_size_) {
     SLUICE_RETURN_IF_ERROR(GrowTo(n));
   } else if (n != size) {
@@ -492,7 +541,7 @@ Status TensorArrayState::Split(const Tensor& value,
 Status TensorArrayState::Size(int32_t* size) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
-  *size = static_cast<int32_t>(values_.size());
+  *size = static_cast<int32_t>(length());
   return OkStatus();
 }
 
@@ -500,6 +549,7 @@ Status TensorArrayState::Close() {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
   values_.clear();
+  words_.clear();
   states_.clear();
   shapes_.clear();
   gradients_.clear();
@@ -528,7 +578,7 @@ Status TensorArrayState::Gradient(const std::string& source,
   if (prepend != nullptr)
     options->element_shape = array::JoinShapes(*prepend, element_shape_);
   auto gradient = std::make_shared<TensorArrayState>(
-      options, static_cast<int64_t>(values_.size()), true);
+      options, static_cast<int64_t>(length()), true);
   {
     std::lock_guard<std::mutex> theirs(gradient->mu_);
     SLUICE_RETURN_IF_ERROR(gradient->CopyShapes(*this, prepend));

@@ -57,6 +57,10 @@ class TensorArrayState final : public Resource {
 
   Status Write(int64_t index, Tensor value);
   Status Read(int64_t index, Tensor* value);
+  // The same for a scalar of at most eight bytes, the low ones of `bits`. False,
+  // and nothing done: this is a matter for Write or Read, if only for its error.
+  bool WriteScalar(int64_t index, DType dtype, uint64_t bits);
+  bool ReadScalar(int64_t index, DType dtype, uint64_t* bits);
   // The elements at `indices`, all of one shape that fits `element_shape`,
   // along a new first dimension.
   Status Gather(std::span<const int32_t> indices,
@@ -94,6 +98,9 @@ class TensorArrayState final : public Resource {
   Status MakeZeros(size_t i);
   Status FitElementShape(int64_t index, const Shape& shape);
   Status Narrow(const PartialShape& shape);
+  size_t length() const { return states_.size(); }
+  Tensor Element(size_t i) const;
+  void SetElement(size_t i, Tensor value);
   Status GrowTo(int64_t size);
   void Resize(size_t size);
   void SetShape(size_t i, const Shape& shape);
@@ -121,10 +128,13 @@ class TensorArrayState final : public Resource {
   PartialShape element_shape_;  // What is asked of the elements' shapes.
   bool exact_ = false;          // It is fully known:
   Shape exact_shape_;
-  std::vector<Tensor> values_;
-  std::vector<uint8_t> states_;  // Of State, as long as values_.
+  // The elements: scalars that are known to be such are kept as words.
+  bool packed_ = false;
+  std::vector<Tensor> values_;   // Unless packed_.
+  std::vector<uint64_t> words_;  // If packed_.
+  std::vector<uint8_t> states_;  // Of State; as long as the array.
   // Shapes of what was written, also after it was read: one for all as long as
-  // they are the same, else shapes_ as long as values_.
+  // they are the same, else shapes_ as long as the array.
   bool has_common_shape_ = false;
   Shape common_shape_;
   std::vector<Shape> shapes_;

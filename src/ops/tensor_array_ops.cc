@@ -24,10 +24,9 @@ Status NotAnArray(const KernelContext& ctx) {
                          " '", h->name, "'");
 }
 
-// The array behind input 0, which lives as long as the token. Runs with every
+// The array behind a handle, which lives as long as the token. Runs with every
 // read and write: no cast across a class tree, no count of owners.
-TensorArrayState* ArrayOrNull(const KernelContext& ctx) {
-  const Tensor& t = ctx.input(0);
+TensorArrayState* ArrayOrNull(const Tensor& t) {
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
   Resource* r = t.data<ResourceHandle>()->resource.get();
@@ -37,7 +36,7 @@ TensorArrayState* ArrayOrNull(const KernelContext& ctx) {
 }
 
 #define SLUICE_TENSOR_ARRAY(array)                  \
-  TensorArrayState* const array = ArrayOrNull(ctx); \
+  TensorArrayState* const array = ArrayOrNull(ctx.input(0)); \
   if (array == nullptr) [[unlikely]]                \
   return NotAnArray(ctx)
 
@@ -127,9 +126,35 @@ Status RunWrite(KernelContext& ctx) {
   return OkStatus();
 }
 
+bool WriteScalar(uint64_t* registers, Tensor* slots, const ScalarPlaces& at) {
+  TensorArrayState* const array = ArrayOrNull(at.tensor(slots, 0));
+  registers[at.out] = 0;  // The flow, which is zero.
+  return array != nullptr &&
+         array->WriteScalar(static_cast<int32_t>(registers[at.in[1]]),
+                            *static_cast<const DType*>(at.state),
+                            registers[at.in[2]]);
+}
+
+Status MakeWrite(const Node& n, Kernel* k) {
+  k->run = RunWrite;
+  k->state = std::make_shared<DType>(n.TypeAttr("T"));
+  k->scalar = WriteScalar;
+  k->scalar_slots = 1;
+  k->scalar_inputs = 3;
+  return OkStatus();
+}
+
 class ReadKernel {
  public:
   explicit ReadKernel(const Node& n) : dtype_(n.TypeAttr("dtype")) {}
+  static bool RunScalar(uint64_t* registers, Tensor* slots,
+                        const ScalarPlaces& at) {
+    TensorArrayState* const array = ArrayOrNull(at.tensor(slots, 0));
+    return array != nullptr &&
+           array->ReadScalar(static_cast<int32_t>(registers[at.in[1]]),
+                             static_cast<const ReadKernel*>(at.state)->dtype_,
+                             &registers[at.out]);
+  }
   Status Run(KernelContext& ctx) {
     SLUICE_TENSOR_ARRAY(array);
     SLUICE_INDEX(index);
@@ -140,6 +165,14 @@ class ReadKernel {
  private:
   const DType dtype_;
 };
+
+Status MakeRead(const Node& n, Kernel* k) {
+  SLUICE_RETURN_IF_ERROR(CpuState<ReadKernel>()(n, k));
+  k->scalar = ReadKernel::RunScalar;
+  k->scalar_slots = 1;
+  k->scalar_inputs = 2;
+  return OkStatus();
+}
 
 class GatherKernel {
  public:
@@ -439,7 +472,7 @@ SLUICE_OP(TensorArrayWriteV3)
     .Stateful()
     .Family("tensor_array")
     .Shape(WriteShape)
-    .Kernel(Cpu(RunWrite))
+    .Kernel(MakeWrite)
     .Grad(WriteGrad)
     .Doc("Writes one element of a TensorArray.");
 
@@ -452,7 +485,7 @@ SLUICE_OP(TensorArrayReadV3)
     .Stateful()
     .Family("tensor_array")
     .Shape(ReadShape)
-    .Kernel(CpuState<ReadKernel>())
+    .Kernel(MakeRead)
     .Grad(ReadGrad)
     .Doc("One element of a TensorArray.");
 
