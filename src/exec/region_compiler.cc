@@ -219,6 +219,7 @@ class Compiler {
     } else if (!IsInside(root.node)) {
       RegionProgram::Port in;
       in.dtype = RemoveRef(root.dtype());
+      in.node = root.node;
       if (v.wants_register) in.reg = v.reg = NewRegister();
       if (v.wants_slot) in.slot = v.slot = p_->num_slots++;
       inputs_.push_back(root);
@@ -254,7 +255,9 @@ class Compiler {
   uint32_t Here() const { return static_cast<uint32_t>(p_->code.size()); }
 
   // After a value has come into one table: into the other, if it is read there.
-  void AlsoWanted(Value* v, DType dtype) {
+  void AlsoWanted(const Output& root) {
+    Value* const v = &value(root);
+    const DType dtype = root.dtype();
     if (v->reg >= 0 && v->wants_slot) {
       if (v->slot < 0) v->slot = p_->num_slots++;
       RegionInstr& i = Emit(RegionInstr::kBox);
@@ -263,7 +266,11 @@ class Compiler {
       i.flag = static_cast<uint8_t>(dtype);
     } else if (v->slot >= 0 && v->wants_register) {
       if (v->reg < 0) v->reg = NewRegister();
+      RegionProgram::Call blamed;
+      blamed.node = root.node;
       RegionInstr& i = Emit(RegionInstr::kUnbox);
+      p_->call_of.back() = static_cast<uint32_t>(p_->calls.size());
+      p_->calls.push_back(std::move(blamed));
       i.in[0] = static_cast<uint32_t>(v->slot);
       i.out = static_cast<uint32_t>(v->reg);
       i.flag = static_cast<uint8_t>(dtype);
@@ -292,7 +299,7 @@ class Compiler {
       p_->code.push_back(i);
       p_->call_of.push_back(call);
       p_->calls.push_back(std::move(c));
-      AlsoWanted(&v, n.output_type(0));
+      AlsoWanted(first);
       return;
     }
     std::vector<InputRef> refs;
@@ -316,8 +323,8 @@ class Compiler {
     }
     p_->calls.push_back(std::move(c));
     for (int k = 0; k < n.num_outputs(); ++k) {
-      Value& v = value(Output(const_cast<Node*>(u.node), k));
-      if (v.wants_register) AlsoWanted(&v, n.output_type(k));
+      const Output o(const_cast<Node*>(u.node), k);
+      if (value(o).wants_register) AlsoWanted(o);
     }
   }
 
@@ -340,13 +347,14 @@ class Compiler {
       i.in[2] = predicate;
       i.out = static_cast<uint32_t>(v.slot);
     }
-    AlsoWanted(&v, n.output_type(0));
-    Value& index = value(Output(const_cast<Node*>(u.node), 1));
+    AlsoWanted(Output(const_cast<Node*>(u.node)));
+    const Output chosen(const_cast<Node*>(u.node), 1);
+    Value& index = value(chosen);
     if (!index.wants_register && !index.wants_slot) return;
     index.reg = NewRegister();
     SelectRegister(NewRegister(1 - when_true), NewRegister(when_true),
                    predicate, static_cast<uint32_t>(index.reg));
-    AlsoWanted(&index, DType::kInt32);
+    AlsoWanted(chosen);
   }
 
   void SelectRegister(uint32_t a, uint32_t b, uint32_t predicate,
@@ -472,8 +480,7 @@ class Compiler {
 
     const uint32_t top = info.begin = Here();
     for (const RegionLoopVariable& v : loop.variables)
-      AlsoWanted(&value(Output(const_cast<Node*>(v.merge))),
-                 v.merge->output_type(0));
+      AlsoWanted(Output(const_cast<Node*>(v.merge)));
     EmitUnits(f, Schedule(f, head), 0);
     const uint32_t condition = Register(loop.condition);
     const uint32_t branch = Here();

@@ -64,6 +64,7 @@ class RegionProgram {
     int64_t reg = -1;
     int64_t slot = -1;
     DType dtype = DType::kInvalid;
+    const Node* node = nullptr;  // Of an input: what gives it.
   };
   struct Loop {
     std::string name;

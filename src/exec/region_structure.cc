@@ -473,9 +473,9 @@ bool RegionStructure::IsWhole(int f) {
   return true;
 }
 
-// True if a path through the unit, which is in no region, leads from nodes under
-// one guard to nodes under the same: a ControlTrigger, and a Switch of what is
-// under its predicate already.
+// True if a path through the unit, which is in no region, leads from nodes
+// under one guard to nodes under the same: a ControlTrigger, and a Switch of
+// what is under its predicate already.
 bool RegionStructure::IsDetour(const RegionUnit& u) {
   if (u.node == nullptr) return false;
   if (u.node->op_name() == "ControlTrigger") return true;

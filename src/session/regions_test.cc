@@ -246,6 +246,7 @@ TEST_F(RegionsTest, APredicateThatIsNoScalarIsAnError) {
                          out[1]);
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
   EXPECT_THAT(std::string(s.message()), HasSubstr("bool scalar"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("regions_test.cc"));
 }
 
 TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {

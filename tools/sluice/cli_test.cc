@@ -69,6 +69,65 @@ node { name: "x" op: "Placeholder"
 node { name: "scope/y" op: "Neg" input: "x"
        attr { key: "T" value { type: DT_FLOAT } } })";
 
+// while (i < n) i = cond(i < 3, i + 1, i + 2), as a text GraphDef.
+constexpr char kLoop[] = R"(
+node { name: "zero" op: "Const" attr { key: "dtype" value { type: DT_INT32 } }
+       attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape {}
+                                            int_val: 0 } } } }
+node { name: "n" op: "Placeholder"
+       attr { key: "dtype" value { type: DT_INT32 } }
+       attr { key: "shape" value { shape {} } } }
+node { name: "enter" op: "Enter" input: "zero"
+       attr { key: "T" value { type: DT_INT32 } }
+       attr { key: "frame_name" value { s: "count" } } }
+node { name: "limit" op: "Enter" input: "n"
+       attr { key: "T" value { type: DT_INT32 } }
+       attr { key: "frame_name" value { s: "count" } }
+       attr { key: "is_constant" value { b: true } } }
+node { name: "i" op: "Merge" input: "enter" input: "next"
+       attr { key: "T" value { type: DT_INT32 } } attr { key: "N" value { i: 2 } } }
+node { name: "less" op: "Less" input: "i" input: "limit"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "go" op: "LoopCond" input: "less" }
+node { name: "switch" op: "Switch" input: "i" input: "go"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "small" op: "Less" input: "switch:1" input: "limit"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "branch" op: "Switch" input: "switch:1" input: "small"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "twice" op: "AddV2" input: "branch:1" input: "branch:1"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "square" op: "Mul" input: "branch" input: "branch"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "merge" op: "Merge" input: "square" input: "twice"
+       attr { key: "T" value { type: DT_INT32 } } attr { key: "N" value { i: 2 } } }
+node { name: "next" op: "NextIteration" input: "merge"
+       attr { key: "T" value { type: DT_INT32 } } }
+node { name: "exit" op: "Exit" input: "switch"
+       attr { key: "T" value { type: DT_INT32 } } })";
+
+TEST_F(Command, ShowPrintsLoopsAndBranchesAsNestedBoxes) {
+  const Outcome o = Sluice({"show", Write("g.pbtxt", kLoop)});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("n = Placeholder()  int32[]\n"));
+  EXPECT_THAT(o.out, HasSubstr("\n┌ while count"));
+  EXPECT_THAT(o.out, HasSubstr("\n│ ┌ if small:0"));
+  EXPECT_THAT(o.out, HasSubstr("\n│ │ twice = AddV2(branch:1, branch:1)"));
+  EXPECT_THAT(o.out, HasSubstr("\n│ ┌ if not small:0"));
+  EXPECT_THAT(o.out, HasSubstr("\n│ │ square = Mul(branch, branch)"));
+  EXPECT_THAT(o.out, HasSubstr("\n│ merge = Merge(square, twice)"));
+}
+
+TEST_F(Command, ShowDrawsClustersForGraphviz) {
+  const Outcome o =
+      Sluice({"show", Write("g.pbtxt", kLoop), "--format", "dot"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, StartsWith("digraph sluice {"));
+  EXPECT_THAT(o.out, HasSubstr("subgraph cluster_2"));
+  ExpectMistake({"show", Write("h.pbtxt", kLoop), "--format", "png"},
+                "--format");
+}
+
 TEST_F(Command, RunPrintsWhatIsFetched) {
   const std::string graph = Write("g.pbtxt", kNegate);
   ASSERT_TRUE(WriteNpy(dir_ + "/x.npy", Tensor::Vector<float>({1, -2})).ok());
