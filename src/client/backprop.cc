@@ -204,6 +204,11 @@ Status Backprop::VisitNode(Node* node, Level& level) {
     Add(saved, dy[0]);
     return OkStatus();
   }
+  if (pushed_.size() > 0 && InputsOf(node).size() > node->inputs().size())
+    return Unimplemented(
+        "gradients: expected values of a loop that were saved by gradients of "
+        "this library, got a stack's, whose order only its maker knows; ",
+        node->Describe(), "; path: ", PathThrough(node));
   if (node->op().role == OpRole::kEnter) {
     // What flows into a loop's constant belongs to every iteration; within one,
     // it is just the value.

@@ -51,6 +51,7 @@ class Backprop {
   Status Validate();
   Status FindBase();
   void FindBetween();
+  void FindStacks();
   std::vector<Output> InputsOf(const Node* n) const;
   bool StopsAt(const Node* n) const;
   WhileContext* LevelOf(const Node* n) const;
@@ -134,6 +135,8 @@ class Backprop {
   std::unordered_map<const WhileContext*, std::vector<size_t>> units_on_;
   std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
   std::unordered_map<const Node*, Sums> grads_;
+  // What is pushed on a stack, by the node that made it.
+  std::unordered_map<const Node*, std::vector<Output>> pushed_;
 };
 
 }  // namespace sluice

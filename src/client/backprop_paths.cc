@@ -52,11 +52,55 @@ Status Backprop::FindBase() {
   return OkStatus();
 }
 
+namespace {
+
+bool IsPop(const Node* n) {
+  return n->op_name() == "StackPopV2" || n->op_name() == "StackPop";
+}
+
+// The node behind a handle that was passed on.
+const Node* MakerOf(Output handle) {
+  for (;;) {
+    switch (handle.node->op().role) {
+      case OpRole::kIdentity:
+      case OpRole::kEnter:
+      case OpRole::kSwitch:
+      case OpRole::kMerge:
+      case OpRole::kExit:
+        handle = handle.node->input(0);
+        continue;
+      default:
+        return handle.node;
+    }
+  }
+}
+
+}  // namespace
+
+// TensorFlow's gradients of loops save on stacks.
+void Backprop::FindStacks() {
+  for (const auto& n : graph_->nodes())
+    if (n->op_name() == "StackPushV2" || n->op_name() == "StackPush")
+      pushed_[MakerOf(n->input(0))].push_back(n->input(1));
+}
+
 // A node's inputs, among them the value that it reads from where another loop
 // saved it.
 std::vector<Output> Backprop::InputsOf(const Node* n) const {
   std::vector<Output> inputs = n->inputs();
   if (const Output saved = LoopFamily::SavedValueOf(n)) inputs.push_back(saved);
+  if (!pushed_.empty() && IsPop(n)) {
+    const Node* stack = MakerOf(n->input(0));
+    // A handle that was itself pushed: that of a loop within.
+    while (IsPop(stack)) {
+      const auto of_handles = pushed_.find(MakerOf(stack->input(0)));
+      if (of_handles == pushed_.end()) break;
+      stack = MakerOf(of_handles->second[0]);
+    }
+    const auto it = pushed_.find(stack);
+    if (it != pushed_.end())
+      inputs.insert(inputs.end(), it->second.begin(), it->second.end());
+  }
   return inputs;
 }
 
@@ -92,12 +136,13 @@ bool Backprop::StopsAt(const Node* n) const {
     default:
       break;
   }
-  if (LoopFamily::SavedValueOf(n)) return false;
+  if (LoopFamily::SavedValueOf(n) || IsPop(n)) return false;
   const Result<UserGradient> fn = FindGradient(*n);
   return fn.ok() && *fn == nullptr;
 }
 
 void Backprop::FindBetween() {
+  FindStacks();
   const auto nodes = static_cast<size_t>(graph_->num_nodes());
   stop_.assign(nodes, 0);
   for (const Output& s : options_.stop_gradients) stop_[Id(s.node)] = 1;
