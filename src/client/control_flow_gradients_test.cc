@@ -298,8 +298,8 @@ TEST_F(WhileGradientTest, OfTensorArrays) {
       });
   const Feeds feeds = {{xs, Tensor::Vector<double>({0.1, 0.6, 0.3, 1.2})},
                        {x, Scalar(0.7)}};
-  ExpectGradients(a, feeds, 1, 1e-4);
-  ExpectGradients(out.Stack(), feeds, 1, 1e-4);
+  ExpectGradients(a, feeds, 2, 1e-4);
+  ExpectGradients(out.Stack(), feeds, 2, 1e-4);
 }
 
 TEST_F(WhileGradientTest, StopsWhereTold) {

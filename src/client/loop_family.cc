@@ -15,6 +15,9 @@ Key KeyOf(const Output& o) { return {o.node, o.index}; }
 // On an array and on its reads: which value it holds.
 constexpr const char* kSavedValue = "_saved_value";
 
+// On an array of a variable's values: the node that writes the last one.
+constexpr const char* kLastWrite = "_saved_last";
+
 // On the Merge of a loop's index: the family that the loop is of (the name of
 // the Exit that says how often its loops run), and how the index goes.
 constexpr const char* kFamily = "_loop_family";
@@ -209,17 +212,22 @@ Status LoopFamily::Recover(Graph* graph) {
     WhileContext* const home =
         value ? InnermostWhile(ContextOf(value)) : nullptr;
     if (home == nullptr || home->member == nullptr) continue;
-    auto& arrays = home->member->family_->arrays_;
-    if (arrays.count(KeyOf(value)) != 0) continue;
     Output handle = n->input(0);
     while (handle.node->op().role == OpRole::kEnter ||
            handle.node->op().role == OpRole::kIdentity ||
            handle.node->op().role == OpRole::kSwitch)
       handle = handle.node->input(0);
     if (const Output outer = SavedValueOf(handle.node)) handle = outer;
+    SLUICE_ASSIGN_OR_RETURN(
+        const Output whose,
+        graph->FindOutput(handle.node->AttrOr<std::string>(kSavedValue, "")));
+    auto& arrays = home->member->family_->arrays_;
+    if (arrays.count(KeyOf(whose)) != 0) continue;
     // (As if it had been read twice: who reads it last is not known.)
     graph->SetAttr(handle.node, "clear_after_read", false);
-    arrays[KeyOf(value)] = {handle, 2};
+    arrays[KeyOf(whose)] = {
+        handle, 2,
+        graph->FindNode(handle.node->AttrOr<std::string>(kLastWrite, ""))};
   }
   return OkStatus();
 }
@@ -256,7 +264,26 @@ LoopFamily::Array* LoopFamily::ArrayOf(Output value, LoopMember* home) {
                 "write", value.node->loc());
   if (write == nullptr) return nullptr;
   home->WaitFor(write);
-  return &arrays_.emplace(KeyOf(value), Array{handle, 0}).first->second;
+  return &arrays_.emplace(KeyOf(value), Array{handle}).first->second;
+}
+
+// The last value of a variable is what leaves the loop.
+bool LoopFamily::SaveLast(Array* array, LoopMember* home,
+                          const LoopVariable& v) {
+  if (array->last != nullptr) return true;
+  const InContext here(home->loop_->outer(), v.exit);
+  const NameScope scope(v.exit->name() + "/saved");
+  array->last = BuildNode(
+      "TensorArrayWriteV3",
+      {array->handle, count_, Output(v.exit), ScalarOf(DType::kFloat, 0)}, {},
+      "write", v.exit->loc());
+  if (array->last == nullptr) return false;
+  home->loop_->graph()->SetAttr(array->handle.node, kLastWrite,
+                                AttrValue(array->last->name()));
+  WhileContext* const around = InnermostWhile(home->loop_->outer());
+  if (around != nullptr && around->member != nullptr)
+    around->member->WaitFor(array->last);
+  return true;
 }
 
 Conditional* LoopFamily::OriginalOf(Conditional* c) const {
@@ -412,20 +439,52 @@ Output LoopMember::Import(Output value) {
                    : capture(here->branch(value.index), n->input(0));
       }
     }
-    return Read(value, from);
+    return Read(value, from, from->NextOf(value));
   }
 }
 
-Output LoopMember::Read(Output value, LoopMember* from) {
+int LoopMember::NextOf(const Output& value) const {
+  if (descending_ || IsRef(value.dtype()) || ContextOf(value) != loop_ ||
+      value.node->op().role == OpRole::kSwitch)
+    return -1;
+  for (size_t i = 0; i < loop_->variables().size(); ++i) {
+    const LoopVariable& v = loop_->variables()[i];
+    if (v.next != nullptr && v.exit != nullptr && v.switch_node != nullptr &&
+        Bare(v.next->input(0)) == value)
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
   const auto it = reads_.find(KeyOf(value));
   if (it != reads_.end()) return it->second;
-  LoopFamily::Array* const array = family_->ArrayOf(value, from);
+  const Output saved =
+      next_of < 0 ? value
+                  : Output(Variable(from->loop_, next_of).switch_node, 1);
+  LoopFamily::Array* const array = family_->ArrayOf(saved, from);
+  if (array == nullptr) return Output();
+  Output place = index_;
+  if (next_of >= 0) {
+    if (!family_->SaveLast(array, from, Variable(from->loop_, next_of)))
+      return Output();
+    if (InnermostWhile(from->loop_->outer()) == InnermostWhile(loop_->outer()))
+      loop_->graph()
+          ->AddControlEdge(array->last, Variable(loop_, index_variable_).enter)
+          .IgnoreError();
+    if (!next_index_) {
+      const InContext here(loop_, index_.node);
+      next_index_ = Build("AddV2", {index_, ScalarOf(DType::kInt32, 1)}, {},
+                          "next_index");
+    }
+    place = next_index_;
+  }
   ControlFlowContext* const where = Mirror(ContextOf(value));
-  if (array == nullptr || where == nullptr) return Output();
+  if (where == nullptr) return Output();
   RunAfter(from);
   const InContext here(where, value.node);
   const Output read = Build(
-      "TensorArrayReadV3", {array->handle, index_, ScalarOf(DType::kFloat, 0)},
+      "TensorArrayReadV3", {array->handle, place, ScalarOf(DType::kFloat, 0)},
       {{"dtype", value.dtype()}, {kSavedValue, value.name()}},
       value.node->name() + "/saved/read");
   if (!read) return Output();

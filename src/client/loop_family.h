@@ -52,7 +52,11 @@ class LoopMember {
   // What nodes of this loop use in place of `value`, of another loop of the
   // family; null if it is not of one.
   Output Import(Output value);
-  Output Read(Output value, LoopMember* from);
+  // Reads `value` of another loop; where it is the next value of that loop's
+  // variable `next_of`, from where that one is saved, at t + 1.
+  Output Read(Output value, LoopMember* from, int next_of);
+  // The variable whose next value it is; -1 for none.
+  int NextOf(const Output& value) const;
   // Before a node is added: where only the shape of another loop's value is
   // asked for, has it computed there.
   void Rewrite(NodeSpec* spec);
@@ -65,6 +69,7 @@ class LoopMember {
   const std::shared_ptr<LoopFamily> family_;
   WhileContext* const loop_;
   Output index_;
+  Output next_index_;  // t + 1; null until needed.
   bool descending_ = false;
   int index_variable_ = -1;
   int done_variable_ = -1;
@@ -102,8 +107,10 @@ class LoopFamily {
   struct Array {
     Output handle;
     int reads = 0;
+    Node* last = nullptr;  // Writes a variable's last value, at n.
   };
   Array* ArrayOf(Output value, LoopMember* home);
+  bool SaveLast(Array* array, LoopMember* home, const LoopVariable& v);
   Conditional* OriginalOf(Conditional* c) const;
   static LoopMember* NewMember(const std::shared_ptr<LoopFamily>& family,
                                WhileContext* loop, int index_variable);
