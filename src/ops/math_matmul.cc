@@ -1,4 +1,5 @@
 // Products of matrices, single and in batches.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -138,6 +139,88 @@ SLUICE_OP(MatMul)
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc("The product of two matrices, each transposed first if asked.");
+
+// ---- A product that is added to a sum ---------------------------------------
+
+Status MatMulAddShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(MatMulShape(c));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape sum, c.WithRank(2, 2));
+  const auto merged = c.outputs()[0].MergeWith(sum);
+  if (!merged.ok())
+    return InvalidArgument("sum: expected the product's shape ",
+                           c.outputs()[0].ToString(), ", got ", sum.ToString());
+  c.set_output(0, *merged);
+  return OkStatus();
+}
+
+// Adds to the sum where it lies, if nobody else needs that.
+template <typename T>
+class MatMulAdd {
+ public:
+  explicit MatMulAdd(const Node& n)
+      : transpose_a_(n.BoolAttr("transpose_a")),
+        transpose_b_(n.BoolAttr("transpose_b")) {}
+
+  Status Run(KernelContext& ctx) const {
+    const Tensor &a = ctx.input(0), &b = ctx.input(1), &sum = ctx.input(2);
+    if (a.rank() != 2 || b.rank() != 2)
+      return InvalidArgument("matrices: expected two of rank 2, got ",
+                             a.shape().ToString(), " and ",
+                             b.shape().ToString());
+    dnn::GemmShape s;
+    s.m = a.dim(transpose_a_ ? 1 : 0);
+    s.k = a.dim(transpose_a_ ? 0 : 1);
+    s.n = b.dim(transpose_b_ ? 0 : 1);
+    if (s.k != b.dim(transpose_b_ ? 1 : 0))
+      return Mismatch(a.shape().ToString(), b.shape().ToString());
+    if (sum.rank() != 2 || sum.dim(0) != s.m || sum.dim(1) != s.n)
+      return InvalidArgument("sum: expected the product's shape [", s.m, ",",
+                             s.n, "], got ", sum.shape().ToString());
+    s.trans_a = transpose_a_ ? Trans::kTranspose : Trans::kNone;
+    s.trans_b = transpose_b_ ? Trans::kTranspose : Trans::kNone;
+    s.accumulate = true;
+    const T *pa = a.data<T>(), *pb = b.data<T>(), *psum = sum.data<T>();
+    const Shape shape = sum.shape();
+    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 0, DTypeOf<T>(), shape));
+    T* out = ctx.output(0).data<T>();
+    if (out != psum) std::copy_n(psum, shape.num_elements(), out);
+    // (Without a dimension to sum over there is nothing to add.)
+    if (s.k > 0) dnn::Gemm<T>(s, pa, pb, out);
+    return OkStatus();
+  }
+
+ private:
+  const bool transpose_a_, transpose_b_;
+};
+
+Status MakeMatMulAdd(const Node& n, Kernel* k) {
+  return CpuStateFor<MatMulAdd, float, double>("T", MayBeExpensive(n))(n, k);
+}
+
+Status MatMulAddGrad(GradContext& c) {
+  SLUICE_RETURN_IF_ERROR(MatMulGrad(c));
+  c.grads[2] = c.dy[0];
+  return OkStatus();
+}
+
+SLUICE_OP(MatMulAdd)
+    .Input("a: T")
+    .Input("b: T")
+    .Input("sum: T")
+    .Output("result: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float, double}")
+    .Family("math")
+    .Shape(MatMulAddShape)
+    .Kernel(MakeMatMulAdd)
+    .Grad(MatMulAddGrad)
+    .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}, {.shape = {2, 4}}})
+    .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}, {.shape = {2, 4}}},
+            {{"transpose_a", true}, {"transpose_b", true}})
+    .Doc(
+        "The product of two matrices, each transposed first if asked, added to "
+        "a sum: what gradients of loops add up.");
 
 // Hints that many elements are zero are taken as read: our dense product is
 // faster on all but nearly empty matrices.
