@@ -50,7 +50,7 @@ void Execution::Start(const ExecuteOptions& options) {
   status_ = OkStatus();
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
-  tokens_.Start();
+  tokens_.Start(options.max_call_depth);
   std::lock_guard<std::mutex> lock(mu_);
   started_ = true;
 }
@@ -396,10 +396,8 @@ bool Execution::Fail(const Ready* r, const Status& s) {
   if (status_.ok()) {
     std::string where;
     if (r != nullptr && !IsLocated(s)) {
-      where = absl::StrCat("; ", r->node->node->Describe());
-      if (r->iteration->frame->plan->parent >= 0)
-        absl::StrAppend(&where, ", frame '", r->iteration->frame->plan->name,
-                        "' iteration ", r->iteration->index);
+      where = absl::StrCat("; ", r->node->node->Describe(),
+                           Tokens::Where(*r->iteration));
     } else if (s.code() == StatusCode::kDeadlineExceeded) {
       const std::string waiting = tokens_.DescribeWaiting(8);
       if (!waiting.empty()) where = absl::StrCat("; ", waiting);

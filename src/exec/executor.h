@@ -41,6 +41,7 @@ struct ExecuteOptions {
   int intra_op_threads = 1;       // For a kernel that runs alone.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   TraceCollector* trace = nullptr;
+  uint32_t max_call_depth = UINT32_MAX;  // Calls of functions within each other.
   // Not 0: ready nodes are taken in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
 };

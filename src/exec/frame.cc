@@ -135,8 +135,9 @@ inline void Tokens::Finish(Iteration* it) {
 
 // ---- Nodes ------------------------------------------------------------------
 
-void Tokens::Start() {
-  root_ = NewFrame(plan_.frames[0], nullptr)->oldest;
+void Tokens::Start(uint32_t max_call_depth) {
+  max_call_depth_ = max_call_depth;
+  root_ = NewFrame(plan_.frames[0], nullptr, 0)->oldest;
   ++root_->active;  // The step itself: the root ends with Clear.
 }
 
@@ -197,6 +198,15 @@ Status Tokens::Move(Ready r, const Tensor* read) {
       SLUICE_RETURN_IF_ERROR(LeaveFrame(r, dead));
       Finish(it);
       return OkStatus();
+    case OpRole::kCall:
+      if (dead) break;
+      SLUICE_RETURN_IF_ERROR(Call(r));
+      Finish(it);
+      return OkStatus();
+    case OpRole::kReturn:
+      Return(r, dead, read);
+      Finish(it);
+      return OkStatus();
     case OpRole::kNextIteration:
       NextIteration(r, dead);
       Finish(it);
@@ -221,6 +231,7 @@ Status Tokens::Move(Ready r, const Tensor* read) {
     case OpRole::kArg:
     case OpRole::kRetval:
     case OpRole::kCompute:
+    case OpRole::kFunctional:
       return Internal("not a node that moves tokens: ", n.node->Describe());
   }
   CompleteDead(r);
@@ -229,7 +240,8 @@ Status Tokens::Move(Ready r, const Tensor* read) {
 
 // ---- Frames -----------------------------------------------------------------
 
-Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent) {
+Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent,
+                        uint32_t index) {
   Pool& pool = PoolOf(&plan);
   if (pool.frames.empty()) {
     pool.all_frames.push_back(std::make_unique<Frame>());
@@ -239,11 +251,15 @@ Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent) {
   pool.frames.pop_back();
   f->plan = &plan;
   f->parent = parent;
+  f->index = index;
+  f->depth = parent == nullptr ? 0 : parent->frame->depth;
   f->enters_left = plan.num_enters;
   f->next_index = 0;
-  f->seed_pending = plan.initial_pending;
-  f->seed_merges = plan.later_merges;
-  f->seed_ready = plan.sources;
+  if (plan.parent >= 0) {  // A loop: there may be more iterations.
+    f->seed_pending = plan.initial_pending;
+    f->seed_merges = plan.later_merges;
+    f->seed_ready = plan.sources;
+  }
   f->constants.resize(plan.num_constant_slots);
   f->exited.assign(plan.exits.size(), 0);
   ++frames_alive_;
@@ -251,12 +267,13 @@ Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent) {
   return f;
 }
 
-// The child frame `index` of an iteration, made by whichever Enter comes first.
+// The child frame `index` of an iteration, made by its Call or by whichever
+// Enter comes first.
 Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
   Frame*& child = parent->children[index];
   if (child == nullptr) {
     const int id = parent->frame->plan->children[index];
-    child = NewFrame(plan_.frames[static_cast<size_t>(id)], parent);
+    child = NewFrame(plan_.frames[static_cast<size_t>(id)], parent, index);
     ++parent->active;
   }
   return child;
@@ -301,6 +318,42 @@ Status Tokens::LeaveFrame(Ready r, bool dead) {
   return OkStatus();
 }
 
+Status Tokens::Call(Ready r) {
+  const PlanNode& n = *r.node;
+  const uint32_t depth = r.iteration->frame->depth + 1;
+  if (depth > max_call_depth_) {
+    const auto& children = r.iteration->frame->plan->children;
+    return ResourceExhausted(
+        "call depth: expected at most ", max_call_depth_,
+        " calls within each other (SessionOptions::max_call_depth), got one more, "
+        "of function '",
+        plan_.frames[static_cast<size_t>(children[n.aux])].name, "'");
+  }
+  Frame* f = ChildOf(r.iteration, n.aux);
+  f->call = &n;
+  f->depth = depth;
+  f->returns_left = f->plan->num_returns;
+  for (uint32_t i = 0; i < n.num_inputs; ++i) {
+    const PlanNode* arg = i < f->plan->args.size() ? f->plan->args[i] : nullptr;
+    Tensor unused;
+    Forward(r, i, nullptr, arg == nullptr ? &unused : &Slot(*arg, f->oldest));
+    if (arg != nullptr) Sent(*arg, f->oldest);
+  }
+  f->enters_left = 0;
+  Retire(f);
+  return OkStatus();
+}
+
+void Tokens::Return(Ready r, bool dead, const Tensor* read) {
+  if (dead) {
+    ReleaseInputs(r);
+    return;
+  }
+  Frame* f = r.iteration->frame;
+  Forward(r, 0, read, &f->parent->slots[f->call->first_output + r.node->aux]);
+  --f->returns_left;
+}
+
 void Tokens::NextIteration(Ready r, bool dead) {
   if (dead) {
     ReleaseInputs(r);
@@ -339,14 +392,15 @@ Iteration* Tokens::NewIteration(Frame* f) {
   it->frame = f;
   it->index = f->next_index++;
   it->next = nullptr;
-  it->pending = f->seed_pending;
-  it->merges = it->index == 0 ? plan.initial_merges : f->seed_merges;
+  const bool first = it->index == 0;
+  it->pending = first ? plan.initial_pending : f->seed_pending;
+  it->merges = first ? plan.initial_merges : f->seed_merges;
   it->tables[InputRef::kFrame] = f->constants.data();
   (f->oldest == nullptr ? f->oldest : f->newest->next) = it;
   f->newest = it;
   ++f->alive;
   ++iterations_alive_;
-  for (uint32_t local : f->seed_ready) {
+  for (uint32_t local : first ? plan.sources : f->seed_ready) {
     ++it->active;
     ready_.push_back({&plan_.node(plan, local), it});
   }
@@ -386,14 +440,27 @@ Iteration* Tokens::EndFrame(Frame* f) {
   Iteration* parent = f->parent;
   for (const PlanNode* exit : f->plan->exits)
     if (f->exited[exit->aux] == 0) Deliver(*exit, parent, true, -1);
+  if (f->call != nullptr) {
+    const bool dead = f->returns_left > 0;
+    const uint32_t first = f->call->first_output;
+    for (uint32_t s = first; s < first + f->call->num_outputs; ++s)
+      if (dead)
+        parent->slots[s] = Tensor();
+      else
+        Publish(parent, s);
+    Deliver(*f->call, parent, dead, -1);
+    f->call = nullptr;
+  }
   for (Tensor& t : f->constants) t = Tensor();
-  parent->children[f->plan->index_in_parent] = nullptr;
+  parent->children[f->index] = nullptr;
   PoolOf(f->plan).frames.push_back(f);
   --frames_alive_;
   return parent;
 }
 
 void Tokens::Clear(bool complete) {
+  // Of each static frame; what a deep recursion took beyond that is given back.
+  constexpr size_t kKeptFrames = 1024;
   ready_.clear();
   if (root_ == nullptr) return;
   if (complete && iterations_alive_ == 1 && root_->held == 0) {
@@ -419,36 +486,51 @@ void Tokens::Clear(bool complete) {
       }
     }
   }
+  for (size_t f = 1; f < pools_.size(); ++f)
+    if (pools_[f].all_frames.size() > kKeptFrames) pools_[f] = Pool();
   // The step's own hold on the root.
   root_->active = 0;
   root_ = nullptr;
   frames_alive_ = iterations_alive_ = 0;
 }
 
+std::string Tokens::Where(const Iteration& it) {
+  const Frame& f = *it.frame;
+  if (f.plan->is_root()) return "";
+  if (f.plan->is_function)
+    return absl::StrCat(", function '", f.plan->name, "' at call depth ", f.depth);
+  return absl::StrCat(", frame '", f.plan->name, "' iteration ", it.index);
+}
+
 std::string Tokens::DescribeWaiting(int most) const {
   std::string out;
-  if (root_ != nullptr) Describe(*root_->frame, 0, &most, &out);
+  // (Calls nest deeper than a thread's stack.)
+  std::vector<const Iteration*> open;
+  if (root_ != nullptr) open.push_back(root_);
+  while (!open.empty() && most > 0) {
+    const Iteration* it = open.back();
+    open.pop_back();
+    Describe(*it, &most, &out);
+    if (it->next != nullptr) open.push_back(it->next);
+    for (const Frame* child : it->children)
+      if (child != nullptr) open.push_back(child->oldest);
+  }
   return out;
 }
 
-void Tokens::Describe(const Frame& f, int depth, int* left,
-                      std::string* out) const {
-  for (const Iteration* it = f.oldest; it != nullptr; it = it->next) {
-    if (f.plan->parent >= 0)
-      absl::StrAppend(out, out->empty() ? "" : "; ", "frame '", f.plan->name,
-                      "' iteration ", it->index);
-    for (uint32_t i = 0; i < f.plan->num_nodes && *left > 0; ++i) {
-      const PlanNode& n = plan_.node(*f.plan, i);
-      const uint32_t waits = it->pending[i] & ~Iteration::kDead;
-      // Of interest: nodes that have some of their tokens, not all.
-      if (waits == 0 || waits >= f.plan->initial_pending[i]) continue;
-      --*left;
-      absl::StrAppend(out, out->empty() ? "" : "; ", n.node->Describe(),
-                      " waits for ", waits, " of ", f.plan->initial_pending[i],
-                      " inputs");
-    }
-    for (const Frame* child : it->children)
-      if (child != nullptr) Describe(*child, depth + 1, left, out);
+void Tokens::Describe(const Iteration& it, int* left, std::string* out) const {
+  const PlanFrame& plan = *it.frame->plan;
+  if (!plan.is_root())
+    absl::StrAppend(out, out->empty() ? "" : "; ", Where(it).substr(2));
+  for (uint32_t i = 0; i < plan.num_nodes && *left > 0; ++i) {
+    const PlanNode& n = plan_.node(plan, i);
+    const uint32_t waits = it.pending[i] & ~Iteration::kDead;
+    // Of interest: nodes that have some of their tokens, not all.
+    if (waits == 0 || waits >= plan.initial_pending[i]) continue;
+    --*left;
+    absl::StrAppend(out, out->empty() ? "" : "; ", n.node->Describe(),
+                    " waits for ", waits, " of ", plan.initial_pending[i],
+                    " inputs");
   }
 }
 

@@ -11,13 +11,16 @@
 //   Exit(d)          makes d available in the parent; a dead d is held back, and
 //                    reaches the parent only if no live one came (below).
 //   NextIteration(d) makes d available in the next iteration; a dead d stops.
+//   Call(d..., f)    with all inputs live: a frame of f's body, where they are
+//                    the arguments. Done when that frame is: live if all results
+//                    came, else dead.
 //   any other op     dead if any input is dead, data or control.
 //
 // An iteration is done when nothing in it is ready or running, no frame within
 // it lives, the iteration before it is done, and (for the first) every Enter has
 // brought its token. A frame is done when its last iteration is done and no
 // NextIteration waits; then each Exit that never fired live sends one dead token
-// to the parent. At most parallel_iterations iterations of a frame exist at
+// to the parent, or the Call that made it is done. At most parallel_iterations iterations of a frame exist at
 // once; tokens for one more wait in the frame.
 //
 // No threads and no kernels here: whoever drives takes a node from ready(),
@@ -53,10 +56,14 @@ struct Iteration {
   Tensor* tables[3] = {};          // By InputRef::Table.
 };
 
-// One dynamic frame: its identity is (parent iteration, static frame).
+// One dynamic frame: its identity is (parent iteration, Enters or Call).
 struct Frame {
   const PlanFrame* plan = nullptr;
   Iteration* parent = nullptr;  // Null for the root.
+  uint32_t index = 0;           // Among the parent's children.
+  const PlanNode* call = nullptr;  // Of a function: the Call in the parent.
+  uint32_t returns_left = 0;       // Results that have not come.
+  uint32_t depth = 0;              // Calls that it is within.
   uint32_t enters_left = 0;
   uint32_t alive = 0;           // Iterations that exist.
   int64_t next_index = 0;       // Of the next iteration.
@@ -118,8 +125,9 @@ class Tokens {
   Tokens& operator=(const Tokens&) = delete;
 
   // Makes the root iteration; nodes without inputs become ready.
+  // A Call within `max_call_depth` others fails.
   // REQUIRES: Clear() since the last step, or a fresh object.
-  void Start();
+  void Start(uint32_t max_call_depth = UINT32_MAX);
   // Gives a fed edge its token. At most once per step and argument.
   void Feed(uint32_t arg, Tensor value);
   // The nodes that may run now. The driver takes from it in any order.
@@ -149,6 +157,8 @@ class Tokens {
   // Cheap if the step ran to its end. `complete`: no kernel failed or was
   // forgotten, so there is nothing in the slots but tokens.
   void Clear(bool complete = true);
+  // ", frame 'loop' iteration 3": where a node is, for messages; "" in the root.
+  static std::string Where(const Iteration& it);
   // Live frames and the nodes in them that wait, and for what; at most `most`
   // nodes. For messages.
   std::string DescribeWaiting(int most) const;
@@ -174,15 +184,17 @@ class Tokens {
   void ReleaseSlot(Iteration* it, uint32_t slot);
   void Finish(Iteration* it);
 
-  Frame* NewFrame(const PlanFrame& plan, Iteration* parent);
+  Frame* NewFrame(const PlanFrame& plan, Iteration* parent, uint32_t index);
   Frame* ChildOf(Iteration* parent, uint32_t index);
   void EnterFrame(Ready r, bool dead, const Tensor* read);
   Status LeaveFrame(Ready r, bool dead);
+  Status Call(Ready r);
+  void Return(Ready r, bool dead, const Tensor* read);
   void NextIteration(Ready r, bool dead);
   Iteration* NewIteration(Frame* f);
   void Retire(Frame* f);
   Iteration* EndFrame(Frame* f);
-  void Describe(const Frame& f, int depth, int* left, std::string* out) const;
+  void Describe(const Iteration& it, int* left, std::string* out) const;
 
   struct Pool {  // Recycled frames and iterations of one static frame.
     std::vector<std::unique_ptr<Frame>> all_frames;
@@ -200,6 +212,7 @@ class Tokens {
   Iteration* root_ = nullptr;
   int frames_alive_ = 0;
   int iterations_alive_ = 0;
+  uint32_t max_call_depth_ = UINT32_MAX;
 };
 
 }  // namespace sluice

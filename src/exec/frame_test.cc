@@ -406,5 +406,218 @@ TEST_F(FrameTest, WaitingNodesAreDescribed) {
   EXPECT_NE(text.find("waits for 1 of 2 inputs"), std::string::npos) << text;
 }
 
+// ---- Calls ------------------------------------------------------------------
+
+// f(x) = p(x) ? f(step(x)) : x, by name: nodes start, x, p, sw, step, again, m,
+// and ret of the body, whose predicate and step the test computes itself.
+class CallTest : public FrameTest {
+ protected:
+  Output Called(const std::string& function, std::vector<Output> args,
+                const std::string& name) {
+    return Build("_Call", std::move(args),
+                 {{"Tout", AttrValue::Types{DType::kFloat}},
+                  {"function", function}},
+                 name);
+  }
+  Output Param(const std::string& function, int index, const std::string& name) {
+    return Build("_Arg", {},
+                 {{"T", DType::kFloat}, {"index", index}, {"function", function}},
+                 name);
+  }
+  void Result(const std::string& function, Output o, const std::string& name) {
+    BuildNode("_Retval", {o}, {{"index", 0}, {"function", function}}, name);
+  }
+  void DefineF() {
+    BuildNode("_Function", {}, {{"function", "f"}}, "start");
+    const Output x = Param("f", 0, "x");
+    Node* sw = Switch(x, Build("Less", {x, x}, {}, "p"), "sw");
+    const Output step = Add(Output(sw, 1), Output(sw, 1), "step");
+    const Output again = Called("f", {step}, "again");
+    Result("f", Build("Merge", {Output(sw, 0), again}, {}, "m"), "ret");
+  }
+  // The ready node of that name in the frame `depth` calls down.
+  Status FireAt(uint32_t depth, const std::string& name,
+                Tensor value = Tensor::Scalar(1.f)) {
+    ReadyList& ready = tokens_->ready();
+    for (size_t i = 0; i < ready.size(); ++i)
+      if (ready[i].node->node->name() == name &&
+          ready[i].iteration->frame->depth == depth) {
+        std::swap(ready[i], ready.back());
+        return FireLast(std::move(value));
+      }
+    return NotFound(name, " is not ready at depth ", depth);
+  }
+  Status FireLast(Tensor value) {
+    const Ready r = tokens_->ready().back();
+    tokens_->ready().pop_back();
+    if (r.node->role != OpRole::kCompute) return tokens_->Move(r, nullptr);
+    if (Tokens::IsDead(r)) {
+      tokens_->CompleteDead(r);
+    } else {
+      Tokens::OutputSlots(r)[0] = std::move(value);
+      tokens_->Complete(r);
+    }
+    return OkStatus();
+  }
+  void Run(uint32_t depth, std::initializer_list<const char*> names) {
+    for (const char* n : names) {
+      const Status s = FireAt(depth, n);
+      ASSERT_TRUE(s.ok()) << s;
+    }
+  }
+};
+
+TEST_F(CallTest, CallMakesAFrameWithItsArguments) {
+  DefineF();
+  Retval(Called("f", {Arg(0)}, "call"), 0);
+  Start();
+  EXPECT_EQ(ReadyNames(), Names{});
+  tokens_->Feed(0, Tensor::Scalar(7.f));
+  EXPECT_EQ(ReadyNames(), Names{"call"});
+  FireAll({"call"});
+  EXPECT_EQ(tokens_->frames_alive(), 2);
+  EXPECT_EQ(ReadyNames(), (Names{"p", "start"}));
+  FireAll({"start"});
+  ASSERT_TRUE(Fire("p", Tensor::Scalar(false)).ok());
+  FireAll({"sw", "m"});
+  // The result has come; the call is done when its frame is.
+  EXPECT_EQ(ReadyNames(), (Names{"ret", "step dead"}));
+  FireAll({"ret"});
+  EXPECT_EQ(ReadyNames(), Names{"step dead"});
+  FireAll({"step"});
+  EXPECT_EQ(ReadyNames(), Names{"again dead"});
+  FireAll({"again"});
+  EXPECT_EQ(ReadyNames(), Names{"ret0"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+  FireAll({"ret0"});
+  EXPECT_EQ(got_["ret0"].scalar<float>(), 7.f);
+}
+
+TEST_F(CallTest, FramesNestAndAreUsedAgain) {
+  DefineF();
+  Retval(Called("f", {Called("f", {Arg(0)}, "first")}, "second"), 0);
+  Start();
+  tokens_->Feed(0, Tensor::Scalar(0.f));
+  float value = 0;
+  for (const char* call : {"first", "second"}) {
+    FireAll({call});
+    for (uint32_t depth = 1; depth <= 3; ++depth) {
+      Run(depth, {"start"});
+      ASSERT_TRUE(FireAt(depth, "p", Tensor::Scalar(depth < 3)).ok());
+      Run(depth, {"sw"});
+      if (depth == 3) break;
+      ASSERT_TRUE(FireAt(depth, "step", Tensor::Scalar(++value)).ok());
+      Run(depth, {"again"});
+    }
+    EXPECT_EQ(tokens_->frames_alive(), 4);
+    Run(3, {"step", "again"});  // Dead.
+    for (uint32_t depth = 3; depth >= 1; --depth) {
+      Run(depth, {"m", "ret"});
+      EXPECT_EQ(tokens_->frames_alive(), static_cast<int>(depth));
+    }
+  }
+  FireAll({"ret0"});
+  EXPECT_EQ(got_["ret0"].scalar<float>(), 4.f);
+  EXPECT_EQ(tokens_->iterations_alive(), 1);
+}
+
+TEST_F(CallTest, CallsBesideEachOtherAreFramesOfTheirOwn) {
+  DefineF();
+  Retval(Add(Called("f", {Arg(0)}, "a"), Called("f", {Arg(1)}, "b"), "sum"), 0);
+  Start();
+  tokens_->Feed(0, Tensor::Scalar(1.f));
+  tokens_->Feed(1, Tensor::Scalar(2.f));
+  FireAll({"a", "b"});
+  EXPECT_EQ(tokens_->frames_alive(), 3);
+  EXPECT_EQ(ReadyNames(), (Names{"p", "p", "start", "start"}));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Fire("p", Tensor::Scalar(false)).ok());
+    FireAll({"start", "sw", "m", "ret", "step", "again"});
+  }
+  EXPECT_EQ(ReadyNames(), Names{"sum"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+}
+
+TEST_F(CallTest, ADeadArgumentMakesTheCallDeadAndNoFrame) {
+  DefineF();
+  Node* sw = Switch(Arg(0), Arg(1, DType::kBool), "branch");
+  Retval(Called("f", {Output(sw, 1)}, "call"), 0);
+  Start();
+  tokens_->Feed(0, Tensor::Scalar(1.f));
+  tokens_->Feed(1, Tensor::Scalar(false));
+  FireAll({"branch"});
+  EXPECT_EQ(ReadyNames(), Names{"call dead"});
+  FireAll({"call"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+  EXPECT_EQ(ReadyNames(), Names{"ret0 dead"});
+}
+
+TEST_F(CallTest, AResultThatDoesNotComeMakesTheCallDead) {
+  BuildNode("_Function", {}, {{"function", "g"}}, "start");
+  const Output x = Param("g", 0, "x");
+  Node* sw = Switch(x, Build("Less", {x, x}, {}, "p"), "sw");
+  Result("g", Output(sw, 1), "ret");
+  Retval(Called("g", {Arg(0)}, "call"), 0);
+  Start();
+  tokens_->Feed(0, Tensor::Scalar(1.f));
+  FireAll({"call", "start"});
+  ASSERT_TRUE(Fire("p", Tensor::Scalar(false)).ok());
+  FireAll({"sw"});
+  EXPECT_EQ(ReadyNames(), Names{"ret dead"});
+  FireAll({"ret"});
+  EXPECT_EQ(ReadyNames(), Names{"ret0 dead"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+}
+
+TEST_F(CallTest, CallsWithinEachOtherHaveALimit) {
+  DefineF();
+  Retval(Called("f", {Arg(0)}, "call"), 0);
+  Start();
+  tokens_->Clear();
+  tokens_->Start(2);
+  tokens_->Feed(0, Tensor::Scalar(1.f));
+  FireAll({"call"});
+  for (uint32_t depth = 1; depth <= 2; ++depth) {
+    Run(depth, {"start"});
+    ASSERT_TRUE(FireAt(depth, "p", Tensor::Scalar(true)).ok());
+    Run(depth, {"sw", "step"});
+    const Status s = FireAt(depth, "again");
+    EXPECT_EQ(s.ok(), depth < 2) << s;
+    if (!s.ok()) {
+      EXPECT_EQ(s.code(), StatusCode::kResourceExhausted);
+      EXPECT_NE(s.message().find("function 'f'"), absl::string_view::npos) << s;
+    }
+  }
+  EXPECT_NE(tokens_->DescribeWaiting(8).find("function 'f' at call depth 2"),
+            std::string::npos)
+      << tokens_->DescribeWaiting(8);
+  tokens_->Clear(false);
+}
+
+TEST_F(CallTest, ALoopRunsWithinAFunction) {
+  BuildNode("_Function", {}, {{"function", "g"}}, "start");
+  Result("g", Loop(Param("g", 0, "in")), "ret");
+  Retval(Called("g", {Arg(0)}, "call"), 0);
+  Start();
+  tokens_->Feed(0, Tensor::Scalar(1.f));
+  FireAll({"call", "start", "e"});
+  EXPECT_EQ(tokens_->frames_alive(), 3);
+  Iterate(true);
+  Iterate(false);
+  FireAll({"x", "x"});  // That of iteration 0 is dead.
+  EXPECT_EQ(ReadyNames(), (Names{"add@1 dead", "ret"}));
+  FireAll({"ret", "add", "n"});
+  EXPECT_EQ(ReadyNames(), Names{"ret0"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+}
+
+TEST_F(CallTest, MismatchedCallsAreRefused) {
+  DefineF();
+  Retval(Called("f", {}, "call"), 0);
+  EXPECT_NE(BuildError().message().find("results of function 'f'"),
+            absl::string_view::npos)
+      << BuildError();
+}
+
 }  // namespace
 }  // namespace sluice

@@ -25,6 +25,7 @@ class PlanBuilder {
     NumberNodes();
     NumberSlots();
     SLUICE_RETURN_IF_ERROR(ConnectInputs());
+    SLUICE_RETURN_IF_ERROR(CheckCalls());
     ConnectEdges();
     CountTokens();
     SLUICE_RETURN_IF_ERROR(MakeKernels());
@@ -36,6 +37,7 @@ class PlanBuilder {
     int frame = 0;           // Where the node runs.
     int output_frame = 0;    // Where its consumers run.
     bool runs = true;
+    uint32_t child = 0;      // Of a Call: which of its frame's children.
     uint32_t plan_index = 0; // Of a node that runs.
     uint32_t constant = 0;   // Slot of a Const in the plan's table.
   };
@@ -91,9 +93,36 @@ class PlanBuilder {
     return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
   }
 
+  // The function that a node belongs to by its own word (an _Arg, _Function or
+  // _Retval) or calls; "" if none.
+  static std::string FunctionOf(const Node& n) {
+    return n.AttrOr<std::string>("function", "");
+  }
+  static bool BeginsFunction(const Node& n) {
+    return n.num_inputs() == 0 &&
+           (n.op().role == OpRole::kArg || n.op_name() == "_Function") &&
+           !FunctionOf(n).empty();
+  }
+
+  int FunctionFrame(const std::string& name) {
+    auto [it, fresh] = frame_ids_.try_emplace(
+        {-1, name}, static_cast<int>(plan_->frames.size()));
+    if (fresh) {
+      PlanFrame f;
+      f.name = name;
+      f.is_function = true;
+      f.num_enters = 1;  // The call.
+      plan_->frames.push_back(std::move(f));
+      plan_->has_control_flow = true;
+    }
+    return it->second;
+  }
+
   Status AssignFrame(const Node& n) {
-    int f = 0;
-    const Node* first = nullptr;
+    int f = BeginsFunction(n) ? FunctionFrame(FunctionOf(n)) : 0;
+    const Node* first = BeginsFunction(n) ? &n : nullptr;
+    // What stands at the beginning counts as being there.
+    info(&n).output_frame = f;
     auto meet = [&](const Node* from) {
       // A constant without control inputs is nowhere in particular.
       if (from == nullptr || (IsConst(*from) && from->control_inputs().empty()))
@@ -124,18 +153,24 @@ class PlanBuilder {
         break;
       }
       case OpRole::kExit:
-        if (f == 0)
+        if (frame(f).parent < 0)
           return InvalidArgument("Exit: expected to be inside a frame, got the "
                                  "root; ", n.Describe());
         out.output_frame = frame(f).parent;
         break;
       case OpRole::kNextIteration:
-        if (f == 0)
+        if (frame(f).parent < 0)
           return InvalidArgument("NextIteration: expected to be inside a frame, "
                                  "got the root; ", n.Describe());
         break;
+      case OpRole::kCall: {
+        const int callee = FunctionFrame(FunctionOf(n));
+        out.child = frame(f).num_children++;
+        frame(f).children.push_back(callee);
+        break;
+      }
       case OpRole::kRetval:
-        if (f != 0)
+        if (f != (FunctionOf(n).empty() ? 0 : FunctionFrame(FunctionOf(n))))
           return InvalidArgument(
               "fetch: expected an edge outside loops, got '", n.input(0).name(),
               "' in frame '", frame(f).name, "' (fetch what its Exit gives); ",
@@ -230,6 +265,9 @@ class PlanBuilder {
         }
         if (p.role == OpRole::kEnter)
           p.aux = frame(info(n).output_frame).index_in_parent;
+        if (p.role == OpRole::kCall) p.aux = info(n).child;
+        if (p.role == OpRole::kRetval && !FunctionOf(*n).empty())
+          p.role = OpRole::kReturn;
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
         // Control edges from both branches of a conditional may meet in one.
         if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
@@ -298,12 +336,49 @@ class PlanBuilder {
         }
         plan_->inputs.push_back(ref);
       }
+      PlanFrame& f = frame(info(&n).frame);
+      if (p.role == OpRole::kReturn) {
+        p.aux = static_cast<uint32_t>(n.IntAttr("index"));
+        ++f.num_returns;
+      }
       if (p.role == OpRole::kArg || p.role == OpRole::kRetval) {
         p.aux = static_cast<uint32_t>(n.IntAttr("index"));
-        auto& list = p.role == OpRole::kArg ? plan_->args : plan_->retvals;
+        auto& list = p.role == OpRole::kRetval ? plan_->retvals
+                     : f.is_function           ? f.args
+                                               : plan_->args;
         if (list.size() <= p.aux) list.resize(p.aux + 1, nullptr);
         list[p.aux] = &p;
       }
+    }
+    return OkStatus();
+  }
+
+  // A call brings what its function takes, and gets what it gives.
+  Status CheckCalls() {
+    std::map<int, std::vector<DType>> results;  // By function.
+    for (const PlanNode& p : plan_->nodes) {
+      if (p.role != OpRole::kReturn) continue;
+      std::vector<DType>& types = results[info(p.node).frame];
+      types.resize(std::max<size_t>(types.size(), p.aux + 1), DType::kInvalid);
+      types[p.aux] = RemoveRef(p.node->input_type(0));
+    }
+    for (const PlanNode& p : plan_->nodes) {
+      if (p.role != OpRole::kCall) continue;
+      const int callee =
+          frame(info(p.node).frame).children[static_cast<size_t>(p.aux)];
+      const PlanFrame& f = frame(callee);
+      const std::vector<DType>& types = results[callee];
+      bool good = f.args.size() <= p.num_inputs &&
+                  types.size() == p.num_outputs && f.num_returns == types.size();
+      for (size_t i = 0; good && i < f.args.size(); ++i)
+        good = f.args[i] == nullptr ||
+               f.args[i]->node->output_type(0) ==
+                   p.node->input(static_cast<int>(i)).dtype();
+      for (size_t i = 0; good && i < types.size(); ++i)
+        good = types[i] == p.node->output_type(static_cast<int>(i));
+      if (!good)
+        return Internal("call: expected the arguments and results of function '",
+                        f.name, "', got others; ", p.node->Describe());
     }
     return OkStatus();
   }

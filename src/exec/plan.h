@@ -8,6 +8,8 @@
 //   - NextIteration: the following iteration; Exit: the parent's iteration;
 //   - Enter: iteration 0 of the child frame, or, if is_constant, the child
 //     frame itself, where every iteration reads it;
+//   - a result of a function: the caller's iteration, where the call's own
+//     outputs are;
 //   - Const: the plan, where every step reads it.
 // A consumer names a slot by InputRef (exec/kernel.h). Identity, LoopCond and
 // their like have no slot and do not run: consumers read their input's.
@@ -60,8 +62,9 @@ struct PlanNode {
   uint32_t num_edges;
   uint32_t local;         // Number within its frame.
   uint32_t aux;           // Merge: number among the frame's. Enter: number of
-                          // the child frame among the frame's children. Exit:
-                          // number among the frame's. Arg, Retval: index.
+                          // the child frame among the frame's children; so
+                          // for Call. Exit: number among the frame's. Arg,
+                          // Retval, Return: index.
                           // Const: slot in Plan::constants.
   uint32_t first_read;    // In Plan::reads: reference inputs to be read.
   uint16_t num_reads;
@@ -76,13 +79,16 @@ struct MergeState {
   uint32_t dead_left = 0;  // Dead data inputs until the Merge itself is dead.
 };
 
-// The static side of a frame: one loop (or the root), wherever it is entered.
+// The static side of a frame: one loop, wherever it is entered, one function,
+// wherever it is called, or the root.
 struct PlanFrame {
   std::string name;  // "" for the root.
-  int parent = -1;
-  uint32_t index_in_parent = 0;
+  int parent = -1;   // Of a loop.
+  bool is_function = false;
+  bool is_root() const { return parent < 0 && !is_function; }
+  uint32_t index_in_parent = 0;  // Of a loop.
   uint32_t num_children = 0;
-  std::vector<int> children;  // Frame ids, by index_in_parent.
+  std::vector<int> children;  // Frame ids: loops within, functions called.
   uint32_t parallel_iterations = 1;
   uint32_t first_node = 0;    // In Plan::nodes.
   uint32_t num_nodes = 0;
@@ -90,6 +96,9 @@ struct PlanFrame {
   uint32_t num_constant_slots = 0;
   uint32_t num_enters = 0;
   std::vector<const PlanNode*> exits;
+  // Of a function.
+  std::vector<const PlanNode*> args;  // By index; null if unused.
+  uint32_t num_returns = 0;
   // What an iteration begins with: tokens that each node waits for, Merges.
   std::vector<uint32_t> initial_pending;
   std::vector<MergeState> initial_merges;   // For iteration 0...

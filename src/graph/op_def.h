@@ -51,6 +51,9 @@ enum class OpRole : uint8_t {
   kExit,
   kNextIteration,
   kLoopCond,
+  kCall,           // Runs a function as a frame of its own.
+  kReturn,         // In such a frame: a result. (Plans only: it is a _Retval.)
+  kFunctional,     // A call, If, While, ...: replaced before a plan is made.
 };
 
 // One input or output, or a sequence of them.
@@ -107,6 +110,10 @@ struct OpDef {
   // "AddV2(x: T, y: T) -> (z: T)", with attributes.
   std::string Signature() const;
 };
+
+// The type of each tensor that the arguments stand for, given the attributes.
+Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
+                                   const AttrMap& attrs);
 
 // Fluent construction, in the syntax of TensorFlow's REGISTER_OP. Strings are
 // parsed when the registry is first used; a mistake in one aborts then, since

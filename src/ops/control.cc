@@ -250,6 +250,7 @@ SLUICE_OP(Abort)
         .Output("output: T")
         .Attr("T: type")
         .Attr("index: int >= 0")
+        .Attr("function: string = ''")
         .Stateful()
         .Family("control_flow")
         .Role(OpRole::kArg)
@@ -262,12 +263,39 @@ SLUICE_OP(Abort)
         .Input("input: T")
         .Attr("T: type")
         .Attr("index: int >= 0")
+        .Attr("function: string = ''")
         .Stateful()
         .Family("control_flow")
         .Role(OpRole::kRetval)
         .Shape(NoOutputs)
         .NoGradient("has no outputs")
         .Doc("The index-th value that a step or a function call gives back.");
+
+// A function that runs as a frame of its own has its nodes in the graph of its
+// callers; _Function, _Arg and _Retval name it, and so do its calls.
+[[maybe_unused]] const OpRegistrar function_op =
+    OpDefBuilder("_Function")
+        .Attr("function: string")
+        .Stateful()
+        .Family("control_flow")
+        .Role(OpRole::kNoOp)
+        .Shape(NoOutputs)
+        .NoGradient("has no inputs")
+        .Doc("Fires when a call of the function begins.");
+
+[[maybe_unused]] const OpRegistrar call_op =
+    OpDefBuilder("_Call")
+        .Input("args: Tin")
+        .Output("results: Tout")
+        .Attr("Tin: list(type) >= 0")
+        .Attr("Tout: list(type) >= 0")
+        .Attr("function: string")
+        .Stateful()
+        .Family("control_flow")
+        .Role(OpRole::kCall)
+        .Shape(UnknownShape)
+        .NoGradient("made when the graph is compiled")
+        .Doc("What a function that may call itself gives for these arguments.");
 
 }  // namespace
 }  // namespace sluice
