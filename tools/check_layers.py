@@ -23,7 +23,7 @@ LAYERS = {
     "kernels": ["base", "tensor"],
     "io": ["base", "tensor"],
     "ops": ["base", "tensor", "graph", "exec", "kernels", "io"],
-    "client": ["base", "tensor", "graph"],
+    "client": ["base", "tensor", "graph", "passes"],
     "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
                 "ops", "client"],
 }

@@ -16,6 +16,7 @@
 
 #include "base/status.h"          // Status, Result
 #include "client/control_flow.h"  // Cond, Case, While
+#include "client/functions.h"     // DefineFunction
 #include "client/gradients.h"     // Grad, Gradients, RegisterGradient
 #include "client/higher_order.h"  // MapFn, FoldL, FoldR, Scan
 #include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...

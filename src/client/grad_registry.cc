@@ -1,6 +1,7 @@
 #include <map>
 #include <mutex>
 
+#include "client/function_gradients.h"
 #include "client/gradients.h"
 
 namespace sluice {
@@ -45,6 +46,7 @@ Result<UserGradient> FindGradient(const Node& node) {
     const auto it = r.functions.find(name);
     if (it != r.functions.end()) return it->second;
   }
+  if (node.op().role == OpRole::kFunctional) return UserGradient(CallGradient);
   const OpDef* op =
       name == node.op_name() ? &node.op() : OpRegistry::Global()->Find(name);
   if (op != nullptr && op->grad != nullptr) return UserGradient(op->grad);

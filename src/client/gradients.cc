@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/backprop.h"
+#include "client/function_gradients.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -92,6 +93,9 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
   std::optional<WithGraph> there;
   if (graph != &CurrentGraph()) there.emplace(*graph);
   std::lock_guard<std::recursive_mutex> lock(graph->mutex());
+  std::vector<Output> x_outputs;
+  for (const GradTarget& x : xs) x_outputs.push_back(x.output);
+  SLUICE_RETURN_IF_ERROR(LowerForGradients(ys, x_outputs));
   return Backprop(ys, xs, options).Run();
 }
 

@@ -24,6 +24,8 @@ const Node* Origin(Output handle) {
       case OpRole::kSwitch:
         n = n->num_inputs() > 0 ? n->input(0).node : nullptr;
         break;
+      case OpRole::kArg:  // Of a function; it may tell by attributes.
+        return n->FindAttr("dtype") == nullptr ? nullptr : n;
       default:
         return nullptr;
     }

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "graph/control_flow.h"
+#include "graph/function.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -238,11 +239,42 @@ std::pair<int, int> Node::OutputRange(int arg) const {
   }
 }
 
-Graph::Graph() : control_flow_(std::make_unique<ControlFlow>(this)) {}
+Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
+                                   const AttrMap& attrs) {
+  std::vector<DType> types;
+  for (const ArgDef& arg : args) {
+    SLUICE_ASSIGN_OR_RETURN(const int64_t n, ArgCount(arg, attrs));
+    if (n > kMaxOutputs)
+      return InvalidArgument("argument '", arg.name, "': expected at most ",
+                             kMaxOutputs, " tensors, got ", n);
+    if (!arg.type_attr.empty()) {
+      auto it = attrs.find(arg.type_attr);
+      if (it == attrs.end() || it->second.get<DType>() == nullptr)
+        return InvalidArgument("attribute '", arg.type_attr,
+                               "': expected a type, got none");
+    }
+    for (int64_t k = 0; k < n; ++k) types.push_back(ArgType(arg, attrs, k));
+  }
+  return types;
+}
+
+Graph::Graph()
+    : library_(std::make_shared<FunctionLibrary>()),
+      control_flow_(std::make_unique<ControlFlow>(this)) {}
 Graph::~Graph() = default;
 
+const std::map<std::string, std::string>& Graph::functions() const {
+  return library_->defs();
+}
+std::map<std::string, std::string>& Graph::function_gradients() {
+  return library_->gradients();
+}
+const std::map<std::string, std::string>& Graph::function_gradients() const {
+  return library_->gradients();
+}
+
 Result<Node*> Graph::AddNode(NodeSpec spec) {
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup(spec.op));
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, library_->LookupOp(spec.op));
   std::unique_ptr<Node> node(new Node);
   node->props_ = std::make_shared<Node::Props>();
   Node::Props& props = *node->props_;
@@ -422,6 +454,69 @@ std::vector<std::unique_ptr<Node>> Graph::Retain(
   by_name_.Clear();
   indexed_ = 0;
   return removed;
+}
+
+Node* Graph::CopyNode(const Node& from, std::string name, std::string device,
+                      SourceLoc loc, std::vector<Output> inputs,
+                      std::vector<Node*> control_inputs) {
+  Node* node = CopyNode(from, std::move(inputs), std::move(control_inputs));
+  auto props = std::make_shared<Node::Props>(*node->props_);
+  props->name = std::move(name);
+  props->device = std::move(device);
+  props->loc = loc;
+  node->props_ = std::move(props);
+  node->copied_ = false;
+  return node;
+}
+
+void Graph::RefineShapes(Node* node) {
+  if (node->op().shape == nullptr) return;
+  ShapeContext c(*node);
+  if (!node->op().shape(c).ok()) return;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    Result<PartialShape> m =
+        node->output_shape(i).MergeWith(c.outputs()[static_cast<size_t>(i)]);
+    if (m.ok() && !(*m == node->output_shape(i)))
+      Change(node).output_shapes[static_cast<size_t>(i)] = *std::move(m);
+  }
+}
+
+Status Graph::TurnIntoIdentity(Node* node, std::vector<Output> values,
+                               std::vector<Node*> controls) {
+  if (values.empty()) return TurnIntoNoOp(node, std::move(controls));
+  if (values.size() != static_cast<size_t>(node->num_outputs()))
+    return Internal("replacing ", node->Describe(), ": expected ",
+                    node->num_outputs(), " values, got ", values.size());
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    const DType got = RemoveRef(values[static_cast<size_t>(i)].dtype());
+    if (got != node->output_type(i))
+      return Internal("replacing output ", i, " of ", node->Describe(),
+                      ": expected ", DTypeName(node->output_type(i)), ", got ",
+                      DTypeName(got));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
+                          OpRegistry::Global()->Lookup("IdentityN"));
+  Node::Props& props = Change(node);
+  props.op = op;
+  props.input_types = props.output_types;
+  props.attrs = {{"T", AttrValue(AttrValue::Types(props.output_types))}};
+  node->inputs_ = std::move(values);
+  node->control_inputs_ = std::move(controls);
+  RefineShapes(node);
+  return OkStatus();
+}
+
+Status Graph::TurnIntoNoOp(Node* node, std::vector<Node*> controls) {
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup("NoOp"));
+  Node::Props& props = Change(node);
+  props.op = op;
+  props.input_types.clear();
+  props.output_types.clear();
+  props.output_shapes.clear();
+  props.attrs.clear();
+  node->inputs_.clear();
+  node->control_inputs_ = std::move(controls);
+  return OkStatus();
 }
 
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {

@@ -17,6 +17,7 @@
 namespace sluice {
 
 class ControlFlow;
+class FunctionLibrary;  // graph/function.h
 class Graph;
 class Node;
 
@@ -176,6 +177,19 @@ class Graph {
   // inferred again; the two share them. The name must be free.
   Node* CopyNode(const Node& from, std::vector<Output> inputs,
                  std::vector<Node*> control_inputs);
+  // The same under another name (which must be free), on another device.
+  Node* CopyNode(const Node& from, std::string name, std::string device,
+                 SourceLoc loc, std::vector<Output> inputs,
+                 std::vector<Node*> control_inputs);
+  // Infers the shapes of a node's outputs again and adds what is new. No error:
+  // a node in a branch that is never taken may not fit its inputs.
+  void RefineShapes(Node* node);
+  // Makes `node` hand on `values` instead of what it did: one per output, of the
+  // same type. It becomes an IdentityN that runs after `controls`.
+  Status TurnIntoIdentity(Node* node, std::vector<Output> values,
+                          std::vector<Node*> controls);
+  // A NoOp: nobody may read its outputs any more.
+  Status TurnIntoNoOp(Node* node, std::vector<Node*> controls);
   // Closes a cycle: gives input `index` of `merge`, which was left null, its
   // source. The source must be a NextIteration.
   Status SetBackEdge(Node* merge, int index, Output source);
@@ -212,16 +226,15 @@ class Graph {
   // Like UniqueName for the prefix of a scope, and reserves it.
   std::string UniqueScope(const std::string& base);
 
+  // The functions that nodes may call; shared with graphs made from this one.
+  FunctionLibrary& library() const { return *library_; }
+  void ShareLibrary(const Graph& from) { library_ = from.library_; }
+  void UseLibrary(std::shared_ptr<FunctionLibrary> l) { library_ = std::move(l); }
   // Functions by name, each a serialised FunctionDef (kept as it came).
-  std::map<std::string, std::string>& functions() { return functions_; }
-  const std::map<std::string, std::string>& functions() const { return functions_; }
+  const std::map<std::string, std::string>& functions() const;
   // The function that computes another one's gradient, by that one's name.
-  std::map<std::string, std::string>& function_gradients() {
-    return function_gradients_;
-  }
-  const std::map<std::string, std::string>& function_gradients() const {
-    return function_gradients_;
-  }
+  std::map<std::string, std::string>& function_gradients();
+  const std::map<std::string, std::string>& function_gradients() const;
 
   // What an importer knows of where a node came from before it was rewritten, by
   // its name: a serialised NodeDef.ExperimentalDebugInfo (kept as it came).
@@ -266,8 +279,8 @@ class Graph {
   mutable size_t indexed_ = 0;
   std::unordered_map<std::string, int> name_counts_;
   std::unordered_set<std::string> scopes_;
-  std::map<std::string, std::string> functions_, function_gradients_,
-      original_names_;
+  std::map<std::string, std::string> original_names_;
+  std::shared_ptr<FunctionLibrary> library_;
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
   Status status_;

@@ -1,12 +1,22 @@
 #include "graph/graphdef_internal.h"
 
 namespace sluice {
-namespace {
-
 Status NodeToProto(const Node& node, proto::NodeDef* def) {
   def->set_name(node.name());
   def->set_op(node.op_name());
   def->set_device(node.device());
+  for (const auto& [name, value] : node.attrs()) {
+    const Status s = AttrToProto(value, &(*def->mutable_attr())[name]);
+    if (!s.ok())
+      return Status(s.code(), absl::StrCat("attribute '", name, "': ",
+                                           s.message(), "; ", node.Describe()));
+  }
+  return OkStatus();
+}
+
+namespace {
+
+Status InputsToProto(const Node& node, proto::NodeDef* def) {
   for (int i = 0; i < node.num_inputs(); ++i) {
     const Output& in = node.input(i);
     if (in.node == nullptr)
@@ -17,12 +27,6 @@ Status NodeToProto(const Node& node, proto::NodeDef* def) {
     def->add_input(in.index == 0 ? in.node->name() : in.name());
   }
   for (const Node* c : node.control_inputs()) def->add_input("^" + c->name());
-  for (const auto& [name, value] : node.attrs()) {
-    const Status s = AttrToProto(value, &(*def->mutable_attr())[name]);
-    if (!s.ok())
-      return Status(s.code(), absl::StrCat("attribute '", name, "': ",
-                                           s.message(), "; ", node.Describe()));
-  }
   const auto& original = node.graph()->original_names();
   if (auto it = original.find(node.name());
       it != original.end() &&
@@ -36,8 +40,11 @@ Status NodeToProto(const Node& node, proto::NodeDef* def) {
 
 Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   proto::GraphDef def;
-  for (const auto& node : g.nodes())
-    SLUICE_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
+  for (const auto& node : g.nodes()) {
+    proto::NodeDef* n = def.add_node();
+    SLUICE_RETURN_IF_ERROR(NodeToProto(*node, n));
+    SLUICE_RETURN_IF_ERROR(InputsToProto(*node, n));
+  }
   for (const auto& [name, bytes] : g.functions())
     if (!def.mutable_library()->add_function()->ParseFromString(bytes))
       return Internal("export: function '", name,

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/function.h"
 #include "graph/graphdef_internal.h"
 
 namespace sluice {
@@ -17,8 +19,9 @@ namespace {
 class Importer {
  public:
   Importer(const proto::GraphDef& def, Graph& g, const ImportOptions& options,
-           ImportResults* results)
+           ImportResults* results, bool internal)
       : def_(def),
+        internal_(internal),
         g_(g),
         options_(options),
         results_(*results),
@@ -119,10 +122,7 @@ class Importer {
       if (name.empty())
         return InvalidArgument("function library: expected a name, got none");
       SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(f));
-      auto [it, added] = g_.functions().emplace(name, bytes);
-      if (!added && it->second != bytes)
-        return InvalidArgument("function library: expected one definition of '",
-                               name, "', got two that differ");
+      SLUICE_RETURN_IF_ERROR(g_.library().Define(name, std::move(bytes)));
     }
     for (const proto::GradientDef& d : def_.library().gradient()) {
       auto [it, added] =
@@ -152,17 +152,17 @@ class Importer {
 
   // Tells of all unknown ops at once: who ports a graph wants the whole list.
   Status FindOps() {
+    for (int i = 0; i < def_.node_size() && !internal_; ++i)
+      if (node_def(i).op().starts_with("_"))
+        return At(i, InvalidArgument("op: expected one that a graph may hold, "
+                                     "got an internal one"));
     int first = -1;
     std::set<std::string> others;
     for (int i = 0; i < def_.node_size(); ++i) {
       const std::string& op = node_def(i).op();
       pending(i).op = OpRegistry::Global()->Find(op);
+      if (pending(i).op == nullptr) pending(i).op = g_.library().FindOp(op);
       if (pending(i).op != nullptr) continue;
-      if (g_.functions().count(op))
-        return At(i, Unimplemented("op '", op,
-                                   "': expected an op, got a "
-                                   "function of the library called directly; "
-                                   "call it by PartitionedCall"));
       if (first < 0)
         first = i;
       else if (op != node_def(first).op())
@@ -328,6 +328,11 @@ class Importer {
                   Annotate(v.status(), absl::StrCat("attribute '", name, "'")));
       spec.attrs.emplace(name, *std::move(v));
     }
+    if (auto line = spec.attrs.find(kSourceLineAttr);
+        line != spec.attrs.end()) {
+      spec.loc = SourceLine(line->second);
+      spec.attrs.erase(line);
+    }
     SLUICE_RETURN_IF_ERROR(At(i, CheckAttrs(*p.op, spec.attrs)));
     if (!options_.prefix.empty()) PrefixColocation(&spec.attrs);
     bool depends = false;
@@ -389,6 +394,18 @@ class Importer {
     return OkStatus();
   }
 
+  // "model.cc:12", as bodies of functions keep it.
+  SourceLoc SourceLine(const AttrValue& v) {
+    const std::string* text = v.get<std::string>();
+    const size_t colon = text == nullptr ? std::string::npos : text->rfind(':');
+    SourceLoc loc;
+    if (colon == std::string::npos ||
+        !absl::SimpleAtoi(text->substr(colon + 1), &loc.line))
+      return SourceLoc();
+    loc.file = g_.library().Intern(text->substr(0, colon));
+    return loc;
+  }
+
   static DType MergeType(const OpDef& op, const AttrMap& attrs) {
     auto it = attrs.find("T");
     const DType* t = it == attrs.end() ? nullptr : it->second.get<DType>();
@@ -445,6 +462,7 @@ class Importer {
   }
 
   const proto::GraphDef& def_;
+  const bool internal_;  // Ops that no user writes are welcome.
   Graph& g_;
   const ImportOptions& options_;
   ImportResults& results_;
@@ -457,6 +475,11 @@ class Importer {
 
 }  // namespace
 
+Status ImportParsed(const proto::GraphDef& def, Graph& g,
+                    const ImportOptions& options, ImportResults* results) {
+  return Importer(def, g, options, results, true).Run();
+}
+
 Status ImportGraphDef(std::string_view bytes, Graph& g,
                       const ImportOptions& options, ImportResults* results) {
   proto::GraphDef def;
@@ -465,7 +488,7 @@ Status ImportGraphDef(std::string_view bytes, Graph& g,
   if (results == nullptr) results = &ignored;
   *results = {};
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  return Importer(def, g, options, results).Run();
+  return Importer(def, g, options, results, false).Run();
 }
 
 }  // namespace sluice

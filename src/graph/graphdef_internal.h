@@ -51,6 +51,16 @@ class LineTable {
   std::vector<const char*> files_;
 };
 void LinesToProto(const Graph& g, proto::GraphDebugInfo* info);
+// ImportGraphDef of our own making (ops that no user writes may be in it),
+// parsed and under the graph's mutex.
+Status ImportParsed(const proto::GraphDef& def, Graph& g,
+                    const ImportOptions& options, ImportResults* results);
+
+// Name, op, device and attributes of a node; no inputs.
+Status NodeToProto(const Node& node, proto::NodeDef* def);
+
+// Where bodies of functions keep the line that made a node: "model.cc:12".
+inline constexpr const char* kSourceLineAttr = "_sluice_line";
 
 }  // namespace sluice
 

@@ -48,7 +48,7 @@ class Pruner {
     out_->Reserve(order.size() + signature_.feeds.size() +
                   signature_.fetches.size());
     out_->producer_version = graph_.producer_version;
-    out_->functions() = graph_.functions();
+    out_->ShareLibrary(graph_);
     SLUICE_RETURN_IF_ERROR(MakeArgs());
     for (const Node* n : order) Copy(*n);
     for (const Node* n : open_) SLUICE_RETURN_IF_ERROR(CloseBackEdges(*n));

@@ -13,6 +13,7 @@
 #include "exec/executor.h"
 #include "exec/plan.h"
 #include "exec/regions.h"
+#include "passes/lower_functional.h"
 #include "passes/passes.h"
 
 namespace sluice {
@@ -161,6 +162,9 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
   for (const Node* t : s.targets)  // Not there: a placeholder that is fed.
     if (Node* n = g->FindNode(t->name())) targets.push_back(n);
   c->signature = std::move(s);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
+                          LowerFunctional(g.get(), graph));
+  targets.insert(targets.end(), effects.begin(), effects.end());
   if (options.constant_folding)
     SLUICE_RETURN_IF_ERROR(FoldConstants(
         g.get(), [](const Node& n, std::vector<Tensor> inputs) {
@@ -168,11 +172,16 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
         }));
   if (options.common_subexpressions)
     SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g.get()));
-  if (options.constant_folding || options.common_subexpressions)
+  if (options.constant_folding || options.common_subexpressions ||
+      !effects.empty())
     DropUnread(g.get(), targets);
   // Kernels made before the plan is: of the regions, and of what they left.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
-  if (options.regions && options.scheduler_seed == 0 &&
+  // (Regions know the frames of loops, not those of functions.)
+  const bool has_calls =
+      std::any_of(g->nodes().begin(), g->nodes().end(),
+                  [](const auto& n) { return n->op().role == OpRole::kCall; });
+  if (options.regions && options.scheduler_seed == 0 && !has_calls &&
       purpose == Purpose::kRun) {
     auto kernel = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
       std::shared_ptr<Kernel>& k = made[&n];
@@ -258,6 +267,7 @@ Status Session::State::Begin(Execution* e, const RunOptions& run,
   o.pool = pool.get();
   o.intra_op_threads = intra_op_threads;
   o.trace = trace;
+  o.max_call_depth = static_cast<uint32_t>(std::max(0, options.max_call_depth));
   o.scheduler_seed =
       options.scheduler_seed == 0
           ? 0

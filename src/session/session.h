@@ -33,6 +33,9 @@ struct SessionOptions {
   // steps that are traced, which show every node, in partial runs, and where
   // scheduler_seed is set.
   bool regions = true;
+  // How many calls of functions that call themselves may be within each other
+  // (each takes some memory, no thread's stack); one more is ResourceExhausted.
+  int max_call_depth = 200'000;
   // Not 0: ready nodes run in a random order drawn from this seed (tests).
   uint64_t scheduler_seed = 0;
   // Variables and other state; null: the session's own, which die with it.

@@ -1,0 +1,221 @@
+// What functional nodes mean: which functions they call, what these must look
+// like, and what is known of the results.
+#include <algorithm>
+
+#include "graph/function.h"
+
+namespace sluice {
+namespace {
+
+using Types = std::vector<DType>;
+
+// "(int32, float)"
+std::string Text(const Types& types) {
+  std::string s = "(";
+  for (size_t i = 0; i < types.size(); ++i)
+    absl::StrAppend(&s, i > 0 ? ", " : "", DTypeName(types[i]));
+  return s + ")";
+}
+
+Types InputTypes(const Node& n, int first) {
+  Types types;
+  for (int i = first; i < n.num_inputs(); ++i)
+    types.push_back(RemoveRef(n.input_type(i)));
+  return types;
+}
+
+Types OutputTypes(const Node& n) {
+  Types types;
+  for (int i = 0; i < n.num_outputs(); ++i) types.push_back(n.output_type(i));
+  return types;
+}
+
+FunctionRef Ref(const Node& n, const char* attr) {
+  return n.AttrOr<FunctionRef>(attr, FunctionRef{});
+}
+
+// The function in attribute `attr` takes `args` and gives `results` (null: any
+// one tensor).
+Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
+                     const Types& args, const Types* results) {
+  Types want_args, want_results;
+  const std::string what =
+      attr == nullptr
+          ? absl::StrCat("function '", ref.name, "'")
+          : absl::StrCat("attribute '", attr, "', function '", ref.name, "'");
+  if (Status s = n.graph()->library().Signature(ref, &want_args, &want_results);
+      !s.ok())
+    return Annotate(s, absl::StrCat("attribute '", attr, "'"));
+  if (want_args != args)
+    return InvalidArgument(what, ": expected arguments ", Text(want_args),
+                           " as it is declared, got ", Text(args));
+  if (results != nullptr && want_results != *results)
+    return InvalidArgument(what, ": expected results ", Text(*results),
+                           " as the node gives, got ", Text(want_results));
+  if (results == nullptr && want_results.size() != 1)
+    return InvalidArgument(what, ": expected one result, got ",
+                           Text(want_results));
+  return OkStatus();
+}
+
+void UniteWith(const std::vector<PartialShape>& other,
+               std::vector<PartialShape>* shapes) {
+  for (size_t i = 0; i < shapes->size(); ++i)
+    (*shapes)[i] = (*shapes)[i].Union(other[i]);
+}
+
+// The shapes that loop variables keep through all iterations: what is certain
+// of the first ones and of all that the body makes of those.
+std::vector<PartialShape> LoopShapes(const Node& n, const FunctionRef& body,
+                                     bool counted,
+                                     std::vector<PartialShape> vars) {
+  FunctionLibrary& library = n.graph()->library();
+  for (int rounds = 0; rounds < 8; ++rounds) {
+    std::vector<PartialShape> args = vars;
+    if (counted) args.insert(args.begin(), PartialShape::Scalar());
+    std::vector<PartialShape> next = vars;
+    UniteWith(library.ResultShapes(body, args, vars.size()), &next);
+    if (next == vars) return vars;
+    vars = std::move(next);
+  }
+  return std::vector<PartialShape>(vars.size());
+}
+
+}  // namespace
+
+CallKind KindOfCall(const Node& n) {
+  if (n.op().role != OpRole::kFunctional) return CallKind::kNone;
+  const std::string& op = n.op_name();
+  if (op == "If" || op == "StatelessIf") return CallKind::kIf;
+  if (op == "While" || op == "StatelessWhile") return CallKind::kWhile;
+  if (op == "Case" || op == "StatelessCase") return CallKind::kCase;
+  if (op == "For") return CallKind::kFor;
+  if (op == "SymbolicGradient") return CallKind::kGradient;
+  return CallKind::kCall;
+}
+
+FunctionRef CalledFunction(const Node& n, int* first_arg) {
+  *first_arg = n.op_name() == "RemoteCall" ? 1 : 0;
+  if (n.op_name() == "PartitionedCall" ||
+      n.op_name() == "StatefulPartitionedCall" || n.op_name() == "RemoteCall")
+    return Ref(n, "f");
+  AttrMap attrs;
+  for (const AttrDef& def : n.op().attrs)
+    if (const AttrValue* v = n.FindAttr(def.name)) attrs.emplace(def.name, *v);
+  FunctionRef ref{n.op_name(), nullptr};
+  if (!attrs.empty()) ref.attrs = std::make_shared<AttrMap>(std::move(attrs));
+  return ref;
+}
+
+Status CheckCall(const Node& n) {
+  const Types outputs = OutputTypes(n);
+  switch (KindOfCall(n)) {
+    case CallKind::kNone:
+      return OkStatus();
+    case CallKind::kCall: {
+      int first = 0;
+      const FunctionRef f = CalledFunction(n, &first);
+      return CheckFunction(n, f, f.name == n.op_name() ? nullptr : "f",
+                           InputTypes(n, first), &outputs);
+    }
+    case CallKind::kGradient: {
+      Types args, results;
+      SLUICE_RETURN_IF_ERROR(
+          n.graph()->library().Signature(Ref(n, "f"), &args, &results));
+      Types want = args;
+      want.insert(want.end(), results.begin(), results.end());
+      if (want != InputTypes(n, 0))
+        return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
+                               "': expected its arguments and the gradients of "
+                               "its results, ", Text(want), ", got ",
+                               Text(InputTypes(n, 0)));
+      if (args.size() != outputs.size())
+        return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
+                               "': expected ", args.size(),
+                               " outputs as there are arguments, got ",
+                               outputs.size());
+      return OkStatus();
+    }
+    case CallKind::kIf:
+      for (const char* branch : {"then_branch", "else_branch"})
+        SLUICE_RETURN_IF_ERROR(CheckFunction(n, Ref(n, branch), branch,
+                                             InputTypes(n, 1), &outputs));
+      return OkStatus();
+    case CallKind::kCase:
+      for (const FunctionRef& f : n.AttrOr<AttrValue::Functions>("branches", {}))
+        SLUICE_RETURN_IF_ERROR(
+            CheckFunction(n, f, "branches", InputTypes(n, 1), &outputs));
+      return OkStatus();
+    case CallKind::kWhile:
+      SLUICE_RETURN_IF_ERROR(
+          CheckFunction(n, Ref(n, "cond"), "cond", InputTypes(n, 0), nullptr));
+      return CheckFunction(n, Ref(n, "body"), "body", InputTypes(n, 0),
+                           &outputs);
+    case CallKind::kFor: {
+      Types args = InputTypes(n, 3);
+      args.insert(args.begin(), DType::kInt32);
+      return CheckFunction(n, Ref(n, "body"), "body", args, &outputs);
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<PartialShape> CallShapes(const Node& n,
+                                     const std::vector<PartialShape>& inputs) {
+  FunctionLibrary& library = n.graph()->library();
+  const auto count = static_cast<size_t>(n.num_outputs());
+  const auto from = [&inputs](size_t first) {
+    return std::vector<PartialShape>(
+        inputs.begin() + static_cast<ptrdiff_t>(std::min(first, inputs.size())),
+        inputs.end());
+  };
+  std::vector<PartialShape> shapes(count);
+  switch (KindOfCall(n)) {
+    case CallKind::kNone:
+      break;
+    case CallKind::kCall: {
+      int first = 0;
+      const FunctionRef f = CalledFunction(n, &first);
+      shapes = library.ResultShapes(f, from(static_cast<size_t>(first)), count);
+      break;
+    }
+    case CallKind::kGradient:
+      for (size_t i = 0; i < count && i < inputs.size(); ++i)
+        if (RemoveRef(n.input_type(static_cast<int>(i))) != DType::kResource)
+          shapes[i] = inputs[i];
+      break;
+    case CallKind::kIf:
+      shapes = library.ResultShapes(Ref(n, "then_branch"), from(1), count);
+      UniteWith(library.ResultShapes(Ref(n, "else_branch"), from(1), count),
+                &shapes);
+      break;
+    case CallKind::kCase: {
+      bool first = true;
+      for (const FunctionRef& f :
+           n.AttrOr<AttrValue::Functions>("branches", {})) {
+        const auto these = library.ResultShapes(f, from(1), count);
+        if (first)
+          shapes = these;
+        else
+          UniteWith(these, &shapes);
+        first = false;
+      }
+      break;
+    }
+    case CallKind::kWhile:
+      shapes = LoopShapes(n, Ref(n, "body"), false, inputs);
+      break;
+    case CallKind::kFor:
+      shapes = LoopShapes(n, Ref(n, "body"), true, from(3));
+      break;
+  }
+  // What a front end knows beyond that.
+  const auto known = n.AttrOr<AttrValue::Shapes>("output_shapes", {});
+  if (known.size() == count)
+    for (size_t i = 0; i < count; ++i)
+      if (Result<PartialShape> m = shapes[i].MergeWith(known[i]); m.ok())
+        shapes[i] = *std::move(m);
+  return shapes;
+}
+
+}  // namespace sluice

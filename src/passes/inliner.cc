@@ -1,0 +1,469 @@
+#include "passes/inliner.h"
+
+#include <algorithm>
+
+#include "absl/strings/strip.h"
+#include "graph/builder.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kMaxNodes = 1 << 18;  // That bodies may add.
+
+bool IsFreeConst(const Output& o) {
+  return o.node->op().role == OpRole::kConst && o.node->control_inputs().empty();
+}
+
+FunctionRef Ref(const Node& n, const char* attr) {
+  return n.AttrOr<FunctionRef>(attr, FunctionRef{});
+}
+
+// For messages: "f", "f_grad", "f_grad_grad".
+std::string NameOf(const FunctionRef& ref, bool gradient) {
+  const FunctionRef* inner = DifferentiatedBy(ref);
+  return absl::StrCat(inner == nullptr ? ref.name : NameOf(*inner, true),
+                      gradient ? "_grad" : "");
+}
+
+std::vector<Output> From(const std::vector<Output>& v, size_t first) {
+  return {v.begin() + static_cast<ptrdiff_t>(first), v.end()};
+}
+
+}  // namespace
+
+Place Place::Below(const std::string& name) const {
+  Place p = *this;
+  p.prefix = prefix + name + "/";
+  return p;
+}
+
+Place Place::Under(Node* new_pivot) const {
+  Place p = *this;
+  p.pivot = new_pivot;
+  p.anchored = std::make_shared<std::unordered_set<const Node*>>();
+  if (new_pivot != nullptr) p.anchored->insert(new_pivot);
+  return p;
+}
+
+Inliner::Inliner(Graph* to, const Graph& taken, bool as_frames)
+    : to_(to), taken_(taken), as_frames_(as_frames) {
+  for (const auto& n : taken.nodes())
+    among_primitives_ = among_primitives_ || n->op().role == OpRole::kSwitch ||
+                        n->op().role == OpRole::kEnter;
+}
+
+// ---- Nodes ------------------------------------------------------------------
+
+std::string Inliner::Unique(const std::string& name) {
+  std::string unique = to_->UniqueName(name);
+  while (taken_.FindNode(unique) != nullptr)
+    unique = to_->UniqueName(unique + "_");
+  return unique;
+}
+
+bool Inliner::IsAnchored(const Place& at, const Output& o) const {
+  return at.pivot == nullptr || at.anchored->count(o.node) != 0;
+}
+
+// A node that neither its inputs nor its control inputs tie to the place is tied
+// to the pivot.
+void Inliner::Anchor(const Place& at, const std::vector<Output>& inputs,
+                     std::vector<Node*>* controls) const {
+  if (at.pivot == nullptr) return;
+  for (const Output& in : inputs)
+    if (in.node == nullptr || at.anchored->count(in.node) != 0) return;
+  for (const Node* c : *controls)
+    if (at.anchored->count(c) != 0) return;
+  controls->push_back(at.pivot);
+}
+
+Result<Node*> Inliner::Add(const Place& at, const std::string& op,
+                           const std::string& name, std::vector<Output> inputs,
+                           AttrMap attrs, std::vector<Node*> controls) {
+  NodeSpec spec;
+  spec.op = op;
+  spec.name = Unique(at.prefix + name);
+  Anchor(at, inputs, &controls);
+  spec.inputs = std::move(inputs);
+  spec.control_inputs = std::move(controls);
+  spec.attrs = std::move(attrs);
+  spec.device = at.device;
+  spec.loc = at.loc;
+  SLUICE_ASSIGN_OR_RETURN(Node * node, to_->AddNode(std::move(spec)));
+  if (at.pivot != nullptr) at.anchored->insert(node);
+  Tell(node, at.context);
+  return node;
+}
+
+Result<Output> Inliner::Add1(const Place& at, const std::string& op,
+                             const std::string& name, std::vector<Output> inputs,
+                             AttrMap attrs) {
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * node, Add(at, op, name, std::move(inputs), std::move(attrs)));
+  return Output(node);
+}
+
+// Tied to nothing: a constant is nowhere in particular.
+Result<Output> Inliner::IntConstant(const Place& at, int64_t v, DType t) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor value, ScalarTensor(t, static_cast<double>(v)));
+  return Add1(tells_contexts() ? at : at.Under(nullptr), "Const", "const", {},
+              {{"value", std::move(value)}, {"dtype", t}});
+}
+
+// The same value, there only if the pivot is.
+Result<Output> Inliner::Anchored(const Place& at, const Output& o) {
+  if (IsAnchored(at, o)) return o;
+  return Add1(at, "Identity", "identity", {o});
+}
+
+Result<Node*> Inliner::Copy(const Node& n, const Place& at,
+                            std::vector<Output> inputs,
+                            std::vector<Node*> controls) {
+  if (++copied_ > kMaxNodes)
+    return ResourceExhausted("functions: expected at most ", kMaxNodes,
+                             " nodes of bodies put in place, got more; ",
+                             n.Describe());
+  // (RecoverControlFlow tells a constant's place by what it waits for.)
+  const bool told = tells_contexts() && at.among_primitives;
+  const bool free_const =
+      n.op().role == OpRole::kConst && controls.empty() && !told;
+  if (!free_const) Anchor(at, inputs, &controls);
+  SLUICE_ASSIGN_OR_RETURN(std::string device, MergeDevices(n.device(), at.device));
+  Node* copy = to_->CopyNode(n, Unique(at.prefix + n.name()), std::move(device),
+                             n.loc().known() ? n.loc() : at.loc,
+                             std::move(inputs), std::move(controls));
+  if (n.op().role == OpRole::kEnter)
+    to_->SetAttr(copy, "frame_name",
+                 AttrValue(at.prefix + n.AttrOr<std::string>("frame_name", "")));
+  if (const AttrValue* c = n.FindAttr("_class"))
+    if (const auto* groups = c->get<AttrValue::Strings>()) {
+      AttrValue::Strings here;
+      for (const std::string& g : *groups)
+        if (!g.starts_with("loc:@"))
+          here.push_back(g);
+        else if (n.graph()->FindNode(g.substr(5)) != nullptr)
+          here.push_back("loc:@" + at.prefix + g.substr(5));
+      to_->SetAttr(copy, "_class", AttrValue(std::move(here)));
+    }
+  to_->RefineShapes(copy);
+  // (Primitives within bodies are for RecoverControlFlow to find.)
+  if (!at.among_primitives) Tell(copy, free_const ? nullptr : at.context);
+  if (!free_const && at.pivot != nullptr) at.anchored->insert(copy);
+  return copy;
+}
+
+Result<Node*> Inliner::Done(const Values& v, const std::string& name,
+                            const Place& at) {
+  std::vector<Node*> controls = v.effects;
+  for (const Output& o : v.outputs)
+    if (std::find(controls.begin(), controls.end(), o.node) == controls.end() &&
+        !IsFreeConst(o))
+      controls.push_back(o.node);
+  return Add(at, "NoOp", name, {}, {}, std::move(controls));
+}
+
+// ---- Functional nodes -------------------------------------------------------
+
+bool Inliner::StaysCall(const Node& n) const {
+  const CallKind kind = KindOfCall(n);
+  if (kind != CallKind::kCall && kind != CallKind::kGradient) return false;
+  int first = 0;
+  const FunctionRef ref =
+      kind == CallKind::kCall ? CalledFunction(n, &first) : Ref(n, "f");
+  bool recursive = false;
+  ForEachFunction(AttrValue(ref), [&](const FunctionRef& f) {
+    recursive = recursive || library().IsRecursive(f.name);
+  });
+  return recursive;
+}
+
+// The place of a functional node's body: below its name, under what the node
+// itself is under.
+Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
+                             const std::vector<Node*>& controls,
+                             const Place& at) {
+  Place place = at.Below(n.name());
+  place.loc = n.loc().known() ? n.loc() : at.loc;
+  SLUICE_ASSIGN_OR_RETURN(place.device, MergeDevices(n.device(), at.device));
+  if (!controls.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(Node * start,
+                            Add(at, "NoOp", n.name() + "/start", {}, {}, controls));
+    return place.Under(start);
+  }
+  if (at.pivot != nullptr || !among_primitives_) return place;
+  // At the outermost level the node may stand within primitives of control flow.
+  for (const Output& in : inputs) {
+    if (IsFreeConst(in)) continue;
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * start, Add(at, "Identity", n.name() + "/start", {in}));
+    Place under = place.Under(start);
+    for (const Output& other : inputs)
+      if (!IsFreeConst(other)) under.anchored->insert(other.node);
+    return under;
+  }
+  return place;
+}
+
+Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
+                              std::vector<Node*> controls, const Place& at) {
+  const auto fail = [&n](const Status& s) {
+    return s.message().find("node '") == absl::string_view::npos
+               ? Status(s.code(),
+                        absl::StrCat(s.message(), "; ", n.Describe()))
+               : s;
+  };
+  if (StaysCall(n) && !as_frames_) {
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * copy, Copy(n, at, std::move(inputs), std::move(controls)));
+    Values v;
+    for (int i = 0; i < copy->num_outputs(); ++i) v.outputs.emplace_back(copy, i);
+    if (n.op().stateful) v.effects = {copy};
+    return v;
+  }
+  Result<Place> place = Start(n, inputs, controls, at);
+  if (!place.ok()) return fail(place.status());
+  for (Output& in : inputs)  // A function takes values.
+    if (IsRef(in.dtype())) {
+      SLUICE_ASSIGN_OR_RETURN(in, Add1(*place, "Identity", "read", {in}));
+    }
+  Result<Values> v = Dispatch(n, std::move(inputs), *place);
+  if (!v.ok()) return fail(v.status());
+  // What follows in the outer place hangs on the outer pivot through these.
+  if (!controls.empty())
+    for (Output& o : v->outputs) {
+      SLUICE_ASSIGN_OR_RETURN(o, Anchored(*place, o));
+    }
+  if (at.pivot != nullptr && place->anchored != at.anchored) {
+    for (const Output& o : v->outputs)
+      if (IsAnchored(*place, o)) at.anchored->insert(o.node);
+    for (const Node* e : v->effects) at.anchored->insert(e);
+  }
+  return v;
+}
+
+Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
+                                 const Place& at) {
+  switch (KindOfCall(n)) {
+    case CallKind::kNone:
+      return Internal("not a functional node: ", n.Describe());
+    case CallKind::kCall: {
+      int first = 0;
+      const FunctionRef f = CalledFunction(n, &first);
+      return Function(f, false, true, From(inputs, static_cast<size_t>(first)),
+                      at);
+    }
+    case CallKind::kGradient:
+      return Function(Ref(n, "f"), true, true, inputs, at);
+    case CallKind::kIf: {
+      const auto branch = [&](const char* attr, const char* name) -> Emit {
+        const FunctionRef ref = Ref(n, attr);
+        return [this, ref, name](const Place& p, const std::vector<Output>& in) {
+          return Function(ref, false, false, in, p.Below(name));
+        };
+      };
+      return Cond(inputs[0], From(inputs, 1), at, branch("then_branch", "then"),
+                  branch("else_branch", "else"));
+    }
+    case CallKind::kCase: {
+      const auto branches = n.AttrOr<AttrValue::Functions>("branches", {});
+      const auto last = static_cast<int64_t>(branches.size()) - 1;
+      // An index that names none means the last.
+      SLUICE_ASSIGN_OR_RETURN(const Output zero, IntConstant(at, 0, DType::kInt32));
+      SLUICE_ASSIGN_OR_RETURN(const Output most,
+                              IntConstant(at, last, DType::kInt32));
+      SLUICE_ASSIGN_OR_RETURN(const Output below,
+                              Add1(at, "Less", "below", {inputs[0], zero}));
+      SLUICE_ASSIGN_OR_RETURN(
+          const Output upper, Add1(at, "Minimum", "minimum", {inputs[0], most}));
+      SLUICE_ASSIGN_OR_RETURN(inputs[0],
+                              Add1(at, "SelectV2", "index", {below, most, upper}));
+      return Case(branches, 0, branches.size(), inputs, at);
+    }
+    case CallKind::kWhile:
+      return While(n, inputs, at);
+    case CallKind::kFor:
+      return For(n, inputs, at);
+  }
+  return Internal("unknown kind of call");
+}
+
+// The results of a function for these arguments: its body put in place, unless
+// it can come to call itself.
+Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
+                                 bool is_call, const std::vector<Output>& args,
+                                 const Place& at) {
+  bool stays = false;
+  if (is_call)
+    ForEachFunction(AttrValue(ref), [&](const FunctionRef& f) {
+      stays = stays || library().IsRecursive(f.name);
+    });
+  for (const Inlined& outer : stack_)
+    stays = stays || (outer.gradient == gradient && outer.ref == ref);
+  if (stays) return StayCall(ref, gradient, args, at);
+  if (static_cast<int>(stack_.size()) >= FunctionLibrary::kMaxNesting)
+    return InvalidArgument("functions: expected to be nested at most ",
+                           FunctionLibrary::kMaxNesting, " deep, got '", ref.name,
+                           "' deeper");
+  const FunctionBody* body = nullptr;
+  if (gradient) {
+    SLUICE_ASSIGN_OR_RETURN(body, library().InstantiateGradient(ref));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(body, library().Instantiate(ref));
+  }
+  if (args.size() != body->args.size())
+    return InvalidArgument("function '", ref.name, "': expected ",
+                           body->args.size(), " arguments, got ", args.size());
+  stack_.push_back({ref, gradient});
+  Result<Values> v = Body(*body, args, at);
+  stack_.pop_back();
+  return v;
+}
+
+Result<Values> Inliner::Body(const FunctionBody& body,
+                             const std::vector<Output>& args,
+                             const Place& outside) {
+  Place at = outside;
+  for (const Node* n : body.order)
+    at.among_primitives = at.among_primitives ||
+                          n->op().role == OpRole::kSwitch ||
+                          n->op().role == OpRole::kEnter;
+  std::unordered_map<Output, Output, OutputHash> outputs;
+  std::unordered_map<const Node*, std::vector<Node*>> done;
+  std::unordered_set<const Node*> waited_for(body.control_results.begin(),
+                                             body.control_results.end());
+  for (const Node* n : body.order)
+    waited_for.insert(n->control_inputs().begin(), n->control_inputs().end());
+  std::vector<std::pair<const Node*, Node*>> open;  // Merges with back edges.
+  for (const Node* n : body.order) {
+    if (n->op().role == OpRole::kArg) {
+      const Output arg = args[static_cast<size_t>(n->IntAttr("index"))];
+      outputs[Output(const_cast<Node*>(n))] = arg;
+      if (!IsFreeConst(arg)) done[n] = {arg.node};
+      continue;
+    }
+    std::vector<Output> inputs;
+    bool back = false;
+    for (const Output& in : n->inputs()) {
+      const auto it = outputs.find(in);
+      back = back || it == outputs.end();
+      inputs.push_back(it == outputs.end() ? Output() : it->second);
+    }
+    std::vector<Node*> controls;
+    for (const Node* c : n->control_inputs())
+      for (Node* d : done[c])
+        if (std::find(controls.begin(), controls.end(), d) == controls.end())
+          controls.push_back(d);
+    if (n->op().role == OpRole::kFunctional) {
+      SLUICE_ASSIGN_OR_RETURN(
+          const Values v, Lower(*n, std::move(inputs), std::move(controls), at));
+      for (size_t i = 0; i < v.outputs.size(); ++i)
+        outputs[Output(const_cast<Node*>(n), static_cast<int>(i))] = v.outputs[i];
+      if (waited_for.count(n) != 0) {
+        SLUICE_ASSIGN_OR_RETURN(Node * d, Done(v, n->name() + "/done", at));
+        done[n] = {d};
+      }
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * copy, Copy(*n, at, std::move(inputs), std::move(controls)));
+    for (int i = 0; i < n->num_outputs(); ++i)
+      outputs[Output(const_cast<Node*>(n), i)] = Output(copy, i);
+    done[n] = {copy};
+    if (back) open.emplace_back(n, copy);
+  }
+  for (const auto& [n, copy] : open)
+    for (int i = 0; i < n->num_inputs(); ++i)
+      if (!copy->input(i))
+        SLUICE_RETURN_IF_ERROR(
+            to_->SetBackEdge(copy, i, outputs.at(n->input(i))));
+  Values v;
+  for (const Output& o : body.results) v.outputs.push_back(outputs.at(o));
+  for (const Node* c : body.control_results)
+    v.effects.insert(v.effects.end(), done[c].begin(), done[c].end());
+  effects_.insert(effects_.end(), v.effects.begin(), v.effects.end());
+  return v;
+}
+
+// A call that stays one.
+Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
+                                 const std::vector<Output>& args,
+                                 const Place& at) {
+  std::vector<DType> in, out;
+  SLUICE_RETURN_IF_ERROR(library().Signature(ref, &in, &out));
+  if (gradient) {  // (The gradient of a handle has the variable's type.)
+    SLUICE_ASSIGN_OR_RETURN(const FunctionBody* body,
+                            library().InstantiateGradient(ref));
+    in = body->arg_types();
+    out = body->result_types();
+  }
+  AttrMap attrs = {{"Tin", in}, {"Tout", out}};
+  const char* op = gradient ? "SymbolicGradient" : "StatefulPartitionedCall";
+  if (as_frames_) {
+    auto it = std::find_if(
+        frames_.begin(), frames_.end(), [&](const FrameFunction& f) {
+          return f.gradient == gradient && f.ref == ref;
+        });
+    if (it == frames_.end()) {
+      const std::string base = NameOf(ref, gradient);
+      FrameFunction f{base, ref, gradient};
+      const auto taken = [&](const std::string& name) {
+        return std::any_of(
+            frames_.begin(), frames_.end(),
+            [&](const FrameFunction& o) { return o.name == name; });
+      };
+      for (int k = 1; taken(f.name); ++k)
+        f.name = absl::StrCat(base, "_", k);
+      it = frames_.insert(frames_.end(), std::move(f));
+    }
+    op = "_Call";
+    attrs["function"] = it->name;
+  } else {
+    attrs["f"] = ref;
+  }
+  SLUICE_ASSIGN_OR_RETURN(Node * call, Add(at, op, "call", args, std::move(attrs)));
+  Values v;
+  for (int i = 0; i < call->num_outputs(); ++i) v.outputs.emplace_back(call, i);
+  const OpDef* op_def = library().FindOp(ref.name);
+  if (op_def != nullptr && op_def->stateful && !gradient) v.effects = {call};
+  return v;
+}
+
+Status Inliner::AddFrame(const FrameFunction& f) {
+  Place at;
+  at.prefix = f.name + "/";
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * start,
+      Add(at, "_Function", "start", {}, {{"function", f.name}}));
+  at = at.Under(start);
+  const FunctionBody* body = nullptr;
+  if (f.gradient) {
+    SLUICE_ASSIGN_OR_RETURN(body, library().InstantiateGradient(f.ref));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(body, library().Instantiate(f.ref));
+  }
+  std::vector<Output> args;
+  for (size_t i = 0; i < body->args.size(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * arg, Add(at.Under(nullptr), "_Arg", body->args[i]->name(), {},
+                        {{"T", body->args[i]->output_type(0)},
+                         {"index", static_cast<int64_t>(i)},
+                         {"function", f.name}}));
+    to_->SetShape(Output(arg), body->args[i]->output_shape(0)).IgnoreError();
+    at.anchored->insert(arg);
+    args.emplace_back(arg);
+  }
+  stack_.push_back({f.ref, f.gradient});
+  Result<Values> v = Body(*body, args, at);
+  stack_.pop_back();
+  if (!v.ok()) return Annotate(v.status(), absl::StrCat("function '", f.name, "'"));
+  for (size_t i = 0; i < v->outputs.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(
+        Add(at, "_Retval", absl::StrCat("result_", i), {v->outputs[i]},
+            {{"T", RemoveRef(v->outputs[i].dtype())},
+             {"index", static_cast<int64_t>(i)},
+             {"function", f.name}})
+            .status());
+  return OkStatus();
+}
+
+}  // namespace sluice
