@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "client/client_test_util.h"
+#include "client/control_flow.h"
 
 namespace sluice {
 namespace {
@@ -190,6 +191,27 @@ TEST_F(OptimizerTest, ALossMustBeReal) {
                               .status()
                               .message()),
               HasSubstr("floating type, got int32"));
+}
+
+TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
+  const Var x(8.0f, "x");
+  AdagradOptimizer optimizer(1.0);
+  const Output steps = While(
+      0, [](Output n) { return n < 5; },
+      [&](Output n) {
+        const ControlDependencies trained({optimizer.Minimize(x * x)});
+        return n + 1;
+      },
+      {.parallel_iterations = 1});
+  const Var y(8.0f, "y");
+  AdagradOptimizer same(1.0);
+  Node* step = same.Minimize(y * y, {.variables = {y}});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Initialize();
+  EXPECT_THAT(Values<int32_t>(steps), ::testing::ElementsAre(5));
+  for (int i = 0; i < 5; ++i) RunNode(step);
+  EXPECT_LT(Values<float>(x)[0], 6);
+  EXPECT_FLOAT_EQ(Values<float>(x)[0], Values<float>(y)[0]);
 }
 
 }  // namespace

@@ -35,6 +35,24 @@ Output Clip(Output x, double limit) {
   return ops::ClipByValue(x, -limit, limit);
 }
 
+// Weights that every step of a loop multiplies by, in its gradient's loop by
+// their transpose: which is made once, where the product's type has such an op.
+class Recurrent {
+ public:
+  explicit Recurrent(Output weights) : weights_(weights) {
+    const DType t = RemoveRef(weights.dtype());
+    if (t == DType::kFloat || t == DType::kDouble)
+      transposed_ = ops::Transpose(weights, IntVector({1, 0}));
+  }
+  Output operator()(Output h) const {
+    return transposed_ ? ops::MatMulBothWays(h, weights_, transposed_)
+                       : ops::MatMul(h, weights_);
+  }
+
+ private:
+  Output weights_, transposed_;
+};
+
 // The same gate kernel, taken apart or not: `at_once` is what the rows give,
 // `step` is what x (or its projection) and h give together.
 struct Affine {
@@ -49,10 +67,11 @@ Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
               return ops::BiasAdd(ops::MatMul(Columns(x, h), kernel), bias);
             }};
   const std::pair<Output, Output> parts = SplitRows(kernel, depth, hidden);
-  const Output of_x = parts.first, of_h = parts.second;
+  const Output of_x = parts.first;
+  const Recurrent of_h(parts.second);
   return {
       [=](Output rows) { return ops::BiasAdd(ops::MatMul(rows, of_x), bias); },
-      [=](Output x, Output h) { return ops::MatMul(h, of_h) + x; }};
+      [=](Output x, Output h) { return of_h(h) + x; }};
 }
 
 }  // namespace
@@ -256,16 +275,15 @@ class GruKind final : public RnnCell::Kind {
     const std::pair<Output, Output> k = SplitRows(candidate, depth, units_);
     const Output of_x = Columns(g.first, k.first);
     const Output bias = ops::ConcatV2({gates_bias, candidate_bias}, Axis(0));
-    const Output of_h = g.second, of_rh = k.second;
+    const Recurrent of_h(g.second), of_rh(k.second);
     const Output widths = IntVector(
         {static_cast<int32_t>(2 * units_), static_cast<int32_t>(units_)});
     return RnnStepper{
         [=](Output x) { return ops::BiasAdd(ops::MatMul(x, of_x), bias); },
         [=](Output x, const RnnState& state) {
           const std::vector<Output> parts = ops::SplitV(x, widths, Axis(1), 2);
-          return finish(
-              ops::MatMul(state[0], of_h) + parts[0], state[0],
-              [&](Output rh) { return ops::MatMul(rh, of_rh) + parts[1]; });
+          return finish(of_h(state[0]) + parts[0], state[0],
+                        [&](Output rh) { return of_rh(rh) + parts[1]; });
         }};
   }
 
@@ -336,11 +354,12 @@ class LstmKind final : public RnnCell::Kind {
                               state);
                         }};
     const std::pair<Output, Output> parts = SplitRows(kernel, depth, hidden);
-    const Output of_x = parts.first, of_h = parts.second;
+    const Output of_x = parts.first;
+    const Recurrent of_h(parts.second);
     return RnnStepper{
         [=](Output x) { return ops::BiasAdd(ops::MatMul(x, of_x), bias); },
         [=](Output x, const RnnState& state) {
-          return finish(ops::MatMul(state[1], of_h), x, state);
+          return finish(of_h(state[1]), x, state);
         }};
   }
 

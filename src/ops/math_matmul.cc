@@ -222,6 +222,42 @@ SLUICE_OP(MatMulAdd)
         "The product of two matrices, each transposed first if asked, added to "
         "a sum: what gradients of loops add up.");
 
+// ---- A product by weights that loops use ------------------------------------
+
+Status MatMulBothWaysShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(MatMulShape(c));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape b, c.WithRank(1, 2));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape turned, c.WithRank(2, 2));
+  if (b.rank_known() && turned.rank_known() &&
+      !turned.CompatibleWith(PartialShape({b.dim(1), b.dim(0)})))
+    return InvalidArgument("b_transposed: expected b, ", b.ToString(),
+                           ", transposed, got ", turned.ToString());
+  return OkStatus();
+}
+
+Status MatMulBothWaysGrad(GradContext& c) {
+  c.grads[0] = Build("MatMul", {c.dy[0], c.input(2)});
+  c.grads[1] = MultiplyMatrices(c.input(0), c.dy[0], true, false);
+  return OkStatus();
+}
+
+SLUICE_OP(MatMulBothWays)
+    .Input("a: T")
+    .Input("b: T")
+    .Input("b_transposed: T")
+    .Output("product: T")
+    .Attr("T: {float, double}")
+    .Family("math")
+    .Shape(MatMulBothWaysShape)
+    .Kernel(MakeMatMul)
+    .Grad(MatMulBothWaysGrad)
+    .Sample({{.shape = {3, 2}},
+             {.shape = {2, 2}, .values = {1, 2, 3, 4}},
+             {.shape = {2, 2}, .values = {1, 3, 2, 4}}})
+    .Doc(
+        "The product of a and b. The gradient of a multiplies by b_transposed, "
+        "which is b, transposed once where b serves many steps of a loop.");
+
 // Hints that many elements are zero are taken as read: our dense product is
 // faster on all but nearly empty matrices.
 Output MultiplySparse(Output a, Output b, bool ta, bool tb) {
