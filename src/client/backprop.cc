@@ -340,6 +340,15 @@ Result<std::vector<Gradient>> Backprop::Collect() {
     }
     result.push_back(g);
   }
+  std::vector<Output> ends;
+  for (const Gradient& g : result) {
+    ends.push_back(g.dense);
+    ends.push_back(g.indices);
+    ends.push_back(g.values);
+    ends.push_back(g.dense_shape);
+  }
+  LoopFamily::WriteFor(ends);
+  SLUICE_RETURN_IF_ERROR(BuildStatus());
   return result;
 }
 

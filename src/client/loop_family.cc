@@ -225,9 +225,11 @@ Status LoopFamily::Recover(Graph* graph) {
     if (arrays.count(KeyOf(whose)) != 0) continue;
     // (As if it had been read twice: who reads it last is not known.)
     graph->SetAttr(handle.node, "clear_after_read", false);
-    arrays[KeyOf(whose)] = {
-        handle, 2,
-        graph->FindNode(handle.node->AttrOr<std::string>(kLastWrite, ""))};
+    Array& array = arrays[KeyOf(whose)];
+    array.handle = handle;
+    array.reads = 2;
+    array.last =
+        graph->FindNode(handle.node->AttrOr<std::string>(kLastWrite, ""));
   }
   return OkStatus();
 }
@@ -250,7 +252,6 @@ LoopFamily::Array* LoopFamily::ArrayOf(Output value, LoopMember* home) {
     const InContext here(in->outer(), value.node);
     handle = Build("TensorArrayV3", {ScalarOf(DType::kInt32, 0)},
                    {{"dtype", value.dtype()},
-                    {"element_shape", value.shape()},
                     {"dynamic_size", true},
                     {"clear_after_read", true},
                     {"tensor_array_name", value.name()},
@@ -263,8 +264,35 @@ LoopFamily::Array* LoopFamily::ArrayOf(Output value, LoopMember* home) {
                 {handle, home->index_, value, ScalarOf(DType::kFloat, 0)}, {},
                 "write", value.node->loc());
   if (write == nullptr) return nullptr;
-  home->WaitFor(write);
-  return &arrays_.emplace(KeyOf(value), Array{handle}).first->second;
+  return &arrays_.emplace(KeyOf(value), Array{handle, 0, nullptr, write, home})
+              .first->second;
+}
+
+void LoopFamily::WriteFor(const std::vector<Output>& results) {
+  std::vector<Node*> open;
+  std::set<const Node*> seen;
+  const auto visit = [&](Node* n) {
+    if (n != nullptr && seen.insert(n).second) open.push_back(n);
+  };
+  for (const Output& o : results) visit(o.node);
+  while (!open.empty()) {
+    Node* const n = open.back();
+    open.pop_back();
+    for (const Output& in : n->inputs()) visit(in.node);
+    for (Node* c : n->control_inputs()) visit(c);
+    if (!SavedValueOf(n)) continue;
+    WhileContext* const loop = InnermostWhile(ContextOf(n));
+    if (loop == nullptr || loop->member == nullptr) continue;
+    const auto& array_of = loop->member->family_->array_of_;
+    const auto it = array_of.find(n);
+    if (it == array_of.end() || it->second->write == nullptr) continue;
+    Node* const write = std::exchange(it->second->write, nullptr);
+    // (Until then reading it is an error: arrays of known shape give zeros.)
+    n->graph()->SetAttr(it->second->handle.node, "element_shape",
+                        AttrValue(write->input(2).shape()));
+    it->second->home->WaitFor(write);
+    visit(write);
+  }
 }
 
 // The last value of a variable is what leaves the loop.
@@ -501,6 +529,7 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
       loop_->graph()->SetAttr(array->handle.node, "clear_after_read", false);
   }
   reads_[KeyOf(value)] = read;
+  family_->array_of_[read.node] = array;
   return read;
 }
 

@@ -98,6 +98,10 @@ class LoopFamily {
   // How often each of the loops runs: an int32 scalar around the first one.
   Output count() const { return count_; }
 
+  // Has loops write what the results need, of all that they were asked for: a
+  // gradient function builds more than one of its inputs' gradients needs.
+  static void WriteFor(const std::vector<Output>& results);
+
   // The value of another loop that a node reads from an array; null if it reads
   // none.
   static Output SavedValueOf(const Node* node);
@@ -108,6 +112,9 @@ class LoopFamily {
     Output handle;
     int reads = 0;
     Node* last = nullptr;  // Writes a variable's last value, at n.
+    // Writes the others; null if the loop waits for that already.
+    Node* write = nullptr;
+    LoopMember* home = nullptr;
   };
   Array* ArrayOf(Output value, LoopMember* home);
   bool SaveLast(Array* array, LoopMember* home, const LoopVariable& v);
@@ -117,7 +124,8 @@ class LoopFamily {
 
   LoopMember* first_ = nullptr;
   Output count_;
-  std::map<std::pair<Node*, int>, Array> arrays_;  // By value.
+  std::map<std::pair<Node*, int>, Array> arrays_;     // By value.
+  std::unordered_map<const Node*, Array*> array_of_;  // By node that reads.
   std::map<std::pair<std::string, std::pair<Node*, int>>, Output> shapes_;
   std::unordered_map<Conditional*, Conditional*> originals_;  // By mirror.
 };
