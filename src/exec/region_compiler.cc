@@ -88,8 +88,7 @@ class Compiler {
     if (it == inside_.end() || it->second == nullptr) return false;
     const Kernel* k = it->second->kernel.get();
     if (k == nullptr || k->scalar == nullptr || n.num_outputs() != 1 ||
-        !FitsRegister(n.output_type(0)) ||
-        (n.num_inputs() > 3 && k->scalar_inputs == 3))
+        !FitsRegister(n.output_type(0)))
       return false;
     for (int i = 0; i < NumScalarInputs(n, *k); ++i)
       if (!TakesTensor(*k, i) && (!value(Root(n.input(i))).scalar ||

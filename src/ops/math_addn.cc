@@ -44,6 +44,17 @@ Status RunAddVariants(KernelContext& ctx) {
   return OkStatus();
 }
 
+template <int N>
+bool ScalarAddN(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
+  const simd::BinaryFn add =
+      static_cast<const AddNState*>(at.state)->add.fn;
+  uint64_t sum = registers[at.in[0]];
+  for (int i = 1; i < N; ++i)
+    add(simd::Operands::kVectorVector, &sum, &registers[at.in[i]], &sum, 1);
+  registers[at.out] = sum;
+  return true;
+}
+
 Status MakeAddN(const Node& n, Kernel* k) {
   const DType t = n.TypeAttr("T");
   if (t == DType::kVariant) {
@@ -56,6 +67,10 @@ Status MakeAddN(const Node& n, Kernel* k) {
   if (!s->add) return NoKernelFor(n, t);
   k->state = std::move(s);
   k->run = RunAddN;
+  if (DTypeSize(t) <= 8)
+    k->scalar = n.num_inputs() == 2   ? ScalarAddN<2>
+                : n.num_inputs() == 3 ? ScalarAddN<3>
+                                      : nullptr;
   k->expensive = LooksBig(n);
   return OkStatus();
 }

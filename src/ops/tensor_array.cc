@@ -17,6 +17,8 @@ using array::CopyRun;
 using array::DimsOf;
 
 constexpr int64_t kGrain = 32768;  // Elements copied that are worth a thread.
+// Of arrays no longer than this nobody asks whether there is memory for them.
+constexpr int64_t kSmallSize = int64_t{1} << 22;
 
 bool AddExactly(int64_t a, int64_t b, int64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
@@ -71,8 +73,7 @@ Status TensorArrayState::CheckSize(int64_t size) {
   if (size < 0 || size > INT32_MAX)
     return InvalidArgument("size: expected a number in [0, 2^31), got ", size);
   // Vectors end the process where there is no memory: ask before.
-  constexpr int64_t kSmall = int64_t{1} << 22;
-  if (size <= kSmall) return OkStatus();
+  if (size <= kSmallSize) return OkStatus();
   const std::unique_ptr<char, decltype(&std::free)> room(
       static_cast<char*>(
           std::malloc(static_cast<size_t>(size) * 2 * sizeof(Tensor))),
@@ -181,6 +182,8 @@ Status TensorArrayState::Put(int64_t index, Tensor value) {
   if (value.dtype() != dtype()) [[unlikely]]
     return WrongType(value.dtype());
   SLUICE_RETURN_IF_ERROR(FitElementShape(index, value.shape()));
+  if (packed_ && value.rank() != 0) [[unlikely]]
+    Unpack();
   const auto i = static_cast<size_t>(index);
   const uint8_t state = states_[i];
   if (state == 0) [[likely]] {
@@ -253,8 +256,8 @@ Status TensorArrayState::MakeZeros(size_t i) {
 
 Status TensorArrayState::Take(int64_t index, Tensor* value) {
   if (index < 0 || index >= static_cast<int64_t>(length())) [[unlikely]]
-    return Error("read of index ", index, ": expected one in [0, ",
-                 length(), ")");
+    return Error("read of index ", index, ": expected one in [0, ", length(),
+                 ")");
   const auto i = static_cast<size_t>(index);
   if (states_[i] & kCleared) [[unlikely]]
     return Error("read of index ", index,
@@ -274,7 +277,7 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
 
 Tensor TensorArrayState::Element(size_t i) const {
   if (!packed_) return values_[i];
-  Tensor t(dtype(), exact_shape_);
+  Tensor t(dtype(), Shape());
   std::memcpy(t.raw(), &words_[i], DTypeSize(dtype()));
   return t;
 }
@@ -287,13 +290,35 @@ void TensorArrayState::SetElement(size_t i, Tensor value) {
   }
 }
 
+// The first element that comes is a scalar: the others are taken for such too.
+bool TensorArrayState::Pack() {
+  if (has_common_shape_ || is_gradient_ || !IsPlain(dtype()) ||
+      DTypeSize(dtype()) > sizeof(uint64_t) ||
+      !element_shape_.CompatibleWith(Shape()))
+    return false;
+  packed_ = true;
+  words_.resize(values_.size());
+  values_.clear();
+  return true;
+}
+
+void TensorArrayState::Unpack() {
+  std::vector<Tensor> values(words_.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    if ((states_[i] & (kWritten | kCleared)) == kWritten)
+      values[i] = Element(i);
+  values_ = std::move(values);
+  words_.clear();
+  packed_ = false;
+}
+
 bool TensorArrayState::WriteScalar(int64_t index, DType dtype, uint64_t bits) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto i = static_cast<size_t>(index);
-  if (closed_ || !packed_ || dtype != this->dtype() || i >= length() ||
-      states_[i] != 0)
-    return false;
-  SetShape(i, exact_shape_);
+  if (closed_ || !(packed_ || Pack()) || dtype != this->dtype()) return false;
+  if (i == length() && dynamic_size_ && index < kSmallSize) Resize(i + 1);
+  if (i >= length() || states_[i] != 0) return false;
+  SetShape(i, Shape());
   words_[i] = bits;
   states_[i] = kWritten;
   return true;

@@ -57,8 +57,9 @@ class TensorArrayState final : public Resource {
 
   Status Write(int64_t index, Tensor value);
   Status Read(int64_t index, Tensor* value);
-  // The same for a scalar of at most eight bytes, the low ones of `bits`. False,
-  // and nothing done: this is a matter for Write or Read, if only for its error.
+  // The same for a scalar of at most eight bytes, the low ones of `bits`.
+  // False, and nothing done: this is a matter for Write or Read, if only for
+  // its error.
   bool WriteScalar(int64_t index, DType dtype, uint64_t bits);
   bool ReadScalar(int64_t index, DType dtype, uint64_t* bits);
   // The elements at `indices`, all of one shape that fits `element_shape`,
@@ -101,6 +102,8 @@ class TensorArrayState final : public Resource {
   size_t length() const { return states_.size(); }
   Tensor Element(size_t i) const;
   void SetElement(size_t i, Tensor value);
+  bool Pack();
+  void Unpack();
   Status GrowTo(int64_t size);
   void Resize(size_t size);
   void SetShape(size_t i, const Shape& shape);
@@ -128,7 +131,8 @@ class TensorArrayState final : public Resource {
   PartialShape element_shape_;  // What is asked of the elements' shapes.
   bool exact_ = false;          // It is fully known:
   Shape exact_shape_;
-  // The elements: scalars that are known to be such are kept as words.
+  // The elements: scalars, where the shape says so or the first one is one, are
+  // kept as words.
   bool packed_ = false;
   std::vector<Tensor> values_;   // Unless packed_.
   std::vector<uint64_t> words_;  // If packed_.
