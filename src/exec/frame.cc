@@ -460,7 +460,7 @@ Iteration* Tokens::EndFrame(Frame* f) {
 
 void Tokens::Clear(bool complete) {
   // Of each static frame; what a deep recursion took beyond that is given back.
-  constexpr size_t kKeptFrames = 1024;
+  constexpr size_t kKeptFrames = 1 << 14;
   ready_.clear();
   if (root_ == nullptr) return;
   if (complete && iterations_alive_ == 1 && root_->held == 0) {
