@@ -382,7 +382,8 @@ const char* FunctionLibrary::Intern(const std::string& s) {
   return interned_.insert(s).first->c_str();
 }
 
-std::set<std::string> FunctionLibrary::Callees(const std::string& name) {
+const std::set<std::string>& FunctionLibrary::Callees(
+    const std::string& name) {
   auto [it, fresh] = cache_->callees.try_emplace(name);
   const auto def = defs_.find(name);
   if (fresh && def != defs_.end())

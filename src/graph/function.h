@@ -92,7 +92,7 @@ class FunctionLibrary {
   Result<std::unique_ptr<FunctionBody>> Make(const FunctionRef& ref);
   Result<std::unique_ptr<FunctionBody>> MakeOfOp(const OpDef& op,
                                                  const FunctionRef& ref);
-  std::set<std::string> Callees(const std::string& name);
+  const std::set<std::string>& Callees(const std::string& name);
 
   std::map<std::string, std::string> defs_, gradients_;
   std::set<std::string> interned_;

@@ -9,6 +9,7 @@ namespace sluice {
 namespace {
 
 constexpr int kMaxNodes = 1 << 18;  // That bodies may add.
+constexpr size_t kMaxFrames = 256;
 
 bool IsFreeConst(const Output& o) {
   return o.node->op().role == OpRole::kConst && o.node->control_inputs().empty();
@@ -404,6 +405,12 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
           return f.gradient == gradient && f.ref == ref;
         });
     if (it == frames_.end()) {
+      // (One may call itself with attributes that grow.)
+      if (frames_.size() >= kMaxFrames)
+        return ResourceExhausted(
+            "functions: expected at most ", kMaxFrames,
+            " that call themselves, with the attributes of each, got more; '",
+            ref.name, "'");
       const std::string base = NameOf(ref, gradient);
       FrameFunction f{base, ref, gradient};
       const auto taken = [&](const std::string& name) {

@@ -485,5 +485,26 @@ TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
   EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]), HasSubstr("nodes of bodies put in place"));
 }
 
+TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
+  // f(g) calls f(h(g)).
+  const char text[] =
+      "node { name: 'x' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } "
+      "} attr { key: 'value' value { tensor { dtype: DT_FLOAT tensor_shape { } "
+      "float_val: 1 } } } } "
+      "node { name: 'y' op: 'f' input: 'x' attr { key: 'g' value { func { name: "
+      "'Neg' } } } } "
+      "library { function { signature { name: 'f' input_arg { name: 'a' type: "
+      "DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT } attr { name: 'g' type: "
+      "'func' } } node_def { name: 'c' op: 'f' input: 'a' attr { key: 'g' value { "
+      "func { name: 'h' attr { key: 'g' value { placeholder: 'g' } } } } } } ret { "
+      "key: 'r' value: 'c:r:0' } } }";
+  const Result<std::string> bytes = ParseTextGraphDef(text);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const Status s = ImportGraphDef(*bytes, graph_);
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_THAT(ErrorOf(Output(graph_.FindNode("y"))),
+              HasSubstr("at most 256 that call themselves"));
+}
+
 }  // namespace
 }  // namespace sluice
