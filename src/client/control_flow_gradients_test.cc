@@ -150,13 +150,14 @@ TEST_F(WhileGradientTest, NestedThreeDeepWithConditionals) {
                              std::tuple{0, a},
                              [&](Output j, Output) { return j < 2; },
                              [&](Output j, Output b) {
-                               const auto [k, c] = While(
+                               const auto inner = While(
                                    std::tuple{0, b},
                                    [&](Output k, Output) { return k < i + 1; },
                                    [&](Output k, Output c) {
                                      return std::tuple{
                                          k + 1, ops::Sin(c) * w + b * 0.1};
                                    });
+                               const Output c = std::get<1>(inner);
                                return std::tuple{
                                    j + 1, Cond(
                                               c < b, [&] { return c * a; },
@@ -304,7 +305,6 @@ TEST_F(WhileGradientTest, OfTensorArrays) {
 
 TEST_F(WhileGradientTest, StopsWhereTold) {
   const Output x = In();
-  Output inner;
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
       [&](Output i, Output a) {
