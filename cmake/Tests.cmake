@@ -12,12 +12,13 @@ find_package(benchmark)
 set(test_environment)
 if(SLUICE_SANITIZE MATCHES "thread")
   # libgomp is not instrumented: its barriers look like races to TSan. The
-  # limit holds whatever the code asks for (base/parallel.cc).
+  # limit holds whatever the code asks for (base/parallel.cc). An allocation that
+  # is refused is an error of the step here as elsewhere, not the end.
   list(APPEND test_environment OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
-    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1")
 elseif(SLUICE_SANITIZE)
   list(APPEND test_environment
-    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1"
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
