@@ -71,9 +71,9 @@ Function Define(const std::string& name, const std::vector<DType>& arg_types,
   Result<std::string> def =
       BuildDef(g, name, arg_types, result_types, build, options);
   if (!def.ok()) return Failed(def.status(), name, loc);
-  if (Status s = g.library().Define(name, *std::move(def)); !s.ok())
+  if (Status s = g.function_library().Define(name, *std::move(def)); !s.ok())
     return Failed(s, name, loc);
-  const OpDef* op = g.library().FindOp(name);
+  const OpDef* op = g.function_library().FindOp(name);
   return Function(name, op != nullptr && op->stateful, options.result_shapes);
 }
 
@@ -84,7 +84,7 @@ std::vector<Output> Function::operator()(const std::vector<Output>& args,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::vector<DType> arg_types, result_types;
-  if (Status s = g.library().Signature(ref(), &arg_types, &result_types);
+  if (Status s = g.function_library().Signature(ref(), &arg_types, &result_types);
       !s.ok()) {
     BuildError(s, loc);
     return {};
@@ -123,7 +123,7 @@ Function DeclareFunction(const std::string& name,
   Result<std::string> def = MakeFunctionDeclaration(spec, arg_types, result_types,
                                                     options.stateful);
   Status s = def.status();
-  if (s.ok()) s = g.library().Define(name, *std::move(def));
+  if (s.ok()) s = g.function_library().Define(name, *std::move(def));
   if (!s.ok()) return Failed(s, name, loc);
   return Function(name, options.stateful, options.result_shapes);
 }
@@ -133,7 +133,7 @@ void DefineBody(const Function& declared, const FunctionBuilder& build,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::vector<DType> arg_types, result_types;
-  if (Status s = g.library().Signature(declared.ref(), &arg_types, &result_types);
+  if (Status s = g.function_library().Signature(declared.ref(), &arg_types, &result_types);
       !s.ok()) {
     Failed(s, declared.name(), loc);
     return;

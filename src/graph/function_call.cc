@@ -43,7 +43,7 @@ Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
       attr == nullptr
           ? absl::StrCat("function '", ref.name, "'")
           : absl::StrCat("attribute '", attr, "', function '", ref.name, "'");
-  if (Status s = n.graph()->library().Signature(ref, &want_args, &want_results);
+  if (Status s = n.graph()->function_library().Signature(ref, &want_args, &want_results);
       !s.ok())
     return Annotate(s, absl::StrCat("attribute '", attr, "'"));
   if (want_args != args)
@@ -69,7 +69,7 @@ void UniteWith(const std::vector<PartialShape>& other,
 std::vector<PartialShape> LoopShapes(const Node& n, const FunctionRef& body,
                                      bool counted,
                                      std::vector<PartialShape> vars) {
-  FunctionLibrary& library = n.graph()->library();
+  FunctionLibrary& library = n.graph()->function_library();
   for (int rounds = 0; rounds < 8; ++rounds) {
     std::vector<PartialShape> args = vars;
     if (counted) args.insert(args.begin(), PartialShape::Scalar());
@@ -121,7 +121,7 @@ Status CheckCall(const Node& n) {
     case CallKind::kGradient: {
       Types args, results;
       SLUICE_RETURN_IF_ERROR(
-          n.graph()->library().Signature(Ref(n, "f"), &args, &results));
+          n.graph()->function_library().Signature(Ref(n, "f"), &args, &results));
       Types want = args;
       want.insert(want.end(), results.begin(), results.end());
       if (want != InputTypes(n, 0))
@@ -162,7 +162,7 @@ Status CheckCall(const Node& n) {
 
 std::vector<PartialShape> CallShapes(const Node& n,
                                      const std::vector<PartialShape>& inputs) {
-  FunctionLibrary& library = n.graph()->library();
+  FunctionLibrary& library = n.graph()->function_library();
   const auto count = static_cast<size_t>(n.num_outputs());
   const auto from = [&inputs](size_t first) {
     return std::vector<PartialShape>(

@@ -26,7 +26,7 @@ class FunctionTest : public ::testing::Test {
     return {name, attrs.empty() ? nullptr
                                 : std::make_shared<AttrMap>(std::move(attrs))};
   }
-  FunctionLibrary& library() { return graph_.library(); }
+  FunctionLibrary& library() { return graph_.function_library(); }
   std::string ErrorOf(const FunctionRef& ref) {
     return std::string(library().Instantiate(ref).status().message());
   }

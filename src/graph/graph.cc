@@ -259,22 +259,22 @@ Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
 }
 
 Graph::Graph()
-    : library_(std::make_shared<FunctionLibrary>()),
+    : function_library_(std::make_shared<FunctionLibrary>()),
       control_flow_(std::make_unique<ControlFlow>(this)) {}
 Graph::~Graph() = default;
 
 const std::map<std::string, std::string>& Graph::functions() const {
-  return library_->defs();
+  return function_library_->defs();
 }
 std::map<std::string, std::string>& Graph::function_gradients() {
-  return library_->gradients();
+  return function_library_->gradients();
 }
 const std::map<std::string, std::string>& Graph::function_gradients() const {
-  return library_->gradients();
+  return function_library_->gradients();
 }
 
 Result<Node*> Graph::AddNode(NodeSpec spec) {
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, library_->LookupOp(spec.op));
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, function_library_->LookupOp(spec.op));
   std::unique_ptr<Node> node(new Node);
   node->props_ = std::make_shared<Node::Props>();
   Node::Props& props = *node->props_;

@@ -227,9 +227,11 @@ class Graph {
   std::string UniqueScope(const std::string& base);
 
   // The functions that nodes may call; shared with graphs made from this one.
-  FunctionLibrary& library() const { return *library_; }
-  void ShareLibrary(const Graph& from) { library_ = from.library_; }
-  void UseLibrary(std::shared_ptr<FunctionLibrary> l) { library_ = std::move(l); }
+  FunctionLibrary& function_library() const { return *function_library_; }
+  void ShareLibrary(const Graph& from) { function_library_ = from.function_library_; }
+  void UseLibrary(std::shared_ptr<FunctionLibrary> l) {
+    function_library_ = std::move(l);
+  }
   // Functions by name, each a serialised FunctionDef (kept as it came).
   const std::map<std::string, std::string>& functions() const;
   // The function that computes another one's gradient, by that one's name.
@@ -280,7 +282,7 @@ class Graph {
   std::unordered_map<std::string, int> name_counts_;
   std::unordered_set<std::string> scopes_;
   std::map<std::string, std::string> original_names_;
-  std::shared_ptr<FunctionLibrary> library_;
+  std::shared_ptr<FunctionLibrary> function_library_;
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
   Status status_;

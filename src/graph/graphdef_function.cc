@@ -218,7 +218,7 @@ class BodyBuilder {
                                   "an internal one"));
     for (auto& [name, value] : *n->mutable_attr())
       if (Status s = Substitute(&value); !s.ok()) return fail(s);
-    Result<const OpDef*> op = body_.graph->library().LookupOp(n->op());
+    Result<const OpDef*> op = body_.graph->function_library().LookupOp(n->op());
     if (!op.ok()) return fail(op.status());
     Outputs out;
     out.node = n->name();

@@ -122,7 +122,7 @@ class Importer {
       if (name.empty())
         return InvalidArgument("function library: expected a name, got none");
       SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(f));
-      SLUICE_RETURN_IF_ERROR(g_.library().Define(name, std::move(bytes)));
+      SLUICE_RETURN_IF_ERROR(g_.function_library().Define(name, std::move(bytes)));
     }
     for (const proto::GradientDef& d : def_.library().gradient()) {
       auto [it, added] =
@@ -161,7 +161,7 @@ class Importer {
     for (int i = 0; i < def_.node_size(); ++i) {
       const std::string& op = node_def(i).op();
       pending(i).op = OpRegistry::Global()->Find(op);
-      if (pending(i).op == nullptr) pending(i).op = g_.library().FindOp(op);
+      if (pending(i).op == nullptr) pending(i).op = g_.function_library().FindOp(op);
       if (pending(i).op != nullptr) continue;
       if (first < 0)
         first = i;
@@ -402,7 +402,7 @@ class Importer {
     if (colon == std::string::npos ||
         !absl::SimpleAtoi(text->substr(colon + 1), &loc.line))
       return SourceLoc();
-    loc.file = g_.library().Intern(text->substr(0, colon));
+    loc.file = g_.function_library().Intern(text->substr(0, colon));
     return loc;
   }
 

@@ -77,7 +77,7 @@ class Inliner {
   using Emit =
       std::function<Result<Values>(const Place&, const std::vector<Output>&)>;
 
-  FunctionLibrary& library() const { return to_->library(); }
+  FunctionLibrary& library() const { return to_->function_library(); }
   std::string Unique(const std::string& name);
   // A graph that stays is told which constructs its new nodes belong to.
   bool tells_contexts() const { return !as_frames_; }
