@@ -231,6 +231,8 @@ Status Tokens::Move(Ready r, const Tensor* read) {
     case OpRole::kArg:
     case OpRole::kRetval:
     case OpRole::kCompute:
+    case OpRole::kSend:
+    case OpRole::kRecv:
     case OpRole::kFunctional:
       return Internal("not a node that moves tokens: ", n.node->Describe());
   }

@@ -53,6 +53,8 @@ enum class OpRole : uint8_t {
   kLoopCond,
   kCall,           // Runs a function as a frame of its own.
   kReturn,         // In such a frame: a result. (Plans only: it is a _Retval.)
+  kSend,           // Its token goes to another partition of the step.
+  kRecv,           // A token that another partition sends.
   kFunctional,     // A call, If, While, ...: replaced before a plan is made.
 };
 

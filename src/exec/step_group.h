@@ -1,0 +1,64 @@
+// StepGroup: the partitions of one step that one process runs, each by an
+// execution of its own, and the tokens between them.
+#ifndef SLUICE_EXEC_STEP_GROUP_H_
+#define SLUICE_EXEC_STEP_GROUP_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/device.h"
+#include "exec/executor.h"
+#include "exec/rendezvous.h"
+
+namespace sluice {
+
+// One partition of a step signature. `plan` is null where another process runs
+// it; `device` outlives it.
+struct PartitionPlan {
+  std::shared_ptr<const Plan> plan;
+  Device* device = nullptr;
+};
+
+// Where tokens for a partition go. Thread-safe; never blocks. Takes the values.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  virtual void Deliver(uint32_t partition, std::span<TokenMessage> batch) = 0;
+};
+
+// Used again for later steps of the same plans. Owned by whoever runs the step.
+// Start, Run and Finish are called by one thread at a time; Deliver and Cancel
+// by any, between Start and Finish.
+class StepGroup final : public TokenSink {
+ public:
+  // By number of the partition.
+  explicit StepGroup(std::vector<PartitionPlan> partitions);
+  ~StepGroup() override;
+
+  // Begins a step. From here on tokens may come. `elsewhere` takes those for
+  // partitions of other processes (null if there are none).
+  void Start(const ExecuteOptions& options, TokenSink* elsewhere = nullptr);
+  // Gives fed edges their tokens (arguments are numbered over all partitions;
+  // those of other processes' are passed over) and runs until all partitions
+  // here are done, or one has failed and the others have stopped. `done` is
+  // called once, by whichever thread finds that out, maybe before this returns;
+  // the thread that calls drives as far as it can.
+  void Run(std::span<const uint32_t> args, std::span<const Tensor> values,
+           std::function<void(Status)> done);
+  // The same, waiting.
+  Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
+  // A fetched token; null if it was not fetched here or has not come. Valid
+  // until Finish.
+  Tensor* result(uint32_t index);
+  // Why fetch `index`, whose _Retval is here, has not come.
+  Status MissingResult(uint32_t index) const;
+  // Frees everything that lives no longer than the step. REQUIRES: done.
+  void Finish();
+
+  void Deliver(uint32_t partition, std::span<TokenMessage> batch) override;
+  // Ends the step with this error, if it has none yet.
+  void Cancel(const Status& why);
