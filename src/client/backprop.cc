@@ -204,7 +204,7 @@ Status Backprop::VisitNode(Node* node, Level& level) {
     Add(saved, dy[0]);
     return OkStatus();
   }
-  if (pushed_.size() > 0 && InputsOf(node).size() > node->inputs().size())
+  if (!pushed_.empty() && InputsOf(node).size() > node->inputs().size())
     return Unimplemented(
         "gradients: expected values of a loop that were saved by gradients of "
         "this library, got a stack's, whose order only its maker knows; ",
@@ -281,11 +281,11 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
                                         "; path: ", PathThrough(node))),
           "gradient of " + node->Describe());
   }
-  return Distribute(node, std::move(c.grads), level);
+  return Distribute(node, std::move(c.grads));
 }
 
 // Checks what a gradient function gave and adds it to the inputs' sums.
-Status Backprop::Distribute(Node* node, std::vector<Gradient> grads, Level&) {
+Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
   if (grads.size() != static_cast<size_t>(node->num_inputs()))
     return Internal("gradient of ", node->Describe(), ": expected ",
                     node->num_inputs(), " gradients, got ", grads.size());

@@ -81,7 +81,7 @@ class Backprop {
   Status VisitNode(Node* node, Level& level);
   Status Differentiate(Node* node, const std::vector<Gradient>& dy,
                        Level& level);
-  Status Distribute(Node* node, std::vector<Gradient> grads, Level& level);
+  Status Distribute(Node* node, std::vector<Gradient> grads);
   Status Check(const Node& node, const Output& in, const Gradient& g);
   void Add(const Output& o, const Gradient& g);
   bool HasGradient(const Output& o) const;
@@ -111,9 +111,9 @@ class Backprop {
   Status VisitLoop(WhileContext* loop, Level& level);
   Status OpenVariables(WhileContext* loop, Level& outer, Level& inner,
                        std::map<int, int>* opened);
-  Status CloseVariables(WhileContext* loop, Level& outer, Level& inner,
+  Status CloseVariables(WhileContext* loop, Level& inner,
                         const std::map<int, int>& opened);
-  Status Accumulate(Output x, const Gradient& g, Level& outer, Level& inner);
+  Status Accumulate(Output x, const Gradient& g, Level& inner);
   Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
                                  ControlFlowContext* around);
   Result<Gradient> AccumulateSparse(Output x, const Gradient& g,

@@ -27,6 +27,11 @@ std::string Describe(const Output& o) {
   return absl::StrCat(DTypeName(o.dtype()), " of shape ", o.shape().ToString());
 }
 
+bool IsPredicate(const Output& o) {
+  return RemoveRef(o.dtype()) == DType::kBool &&
+         o.shape().CompatibleWith(PartialShape::Scalar());
+}
+
 // A null output among the results of a callable is an error, unless one was
 // recorded that explains it.
 bool AllThere(const std::vector<Operand>& values, const std::string& what,
@@ -59,8 +64,7 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
   const Lock lock(g.mutex());
   const NameScope scope(name.empty() ? "cond" : name);
   Output p = pred.Get(DType::kBool);
-  if (p && (RemoveRef(p.dtype()) != DType::kBool ||
-            !p.shape().CompatibleWith(PartialShape::Scalar())))
+  if (p && !IsPredicate(p))
     p = BuildError(InvalidArgument("conditional '", scope.prefix(),
                                    "': expected a predicate that is a boolean "
                                    "scalar, got ",
@@ -121,6 +125,37 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
   return merged;
 }
 
+namespace {
+
+// The first of some predicates, after assertions that at most one of them holds
+// and that at least one does, as asked for.
+Output CountedFirst(const std::vector<Output>& preds, bool at_most_one,
+                    bool at_least_one, const std::string& what, SourceLoc loc) {
+  const AtLine at(loc);
+  const Output all = Build("Pack", preds, {}, "preds");
+  const Output held = Build(
+      "Sum", {Build("Cast", {all}, {{"DstT", DType::kInt32}}), IntVector({0})},
+      {}, "held");
+  const Output one = Constant(Tensor::Scalar<int32_t>(1));
+  const auto check = [&](const char* op, const char* name, const char* rule) {
+    const Output message = Constant(Tensor::Scalar<std::string>(
+        absl::StrCat(what, ": expected ", rule, ", got")));
+    return BuildNode("Assert",
+                     {Build(op, {held, one}, {}, name), message, all});
+  };
+  std::vector<Node*> checks;
+  if (at_most_one)
+    checks.push_back(
+        check("LessEqual", "at_most_one", "at most one predicate to hold"));
+  if (at_least_one)
+    checks.push_back(
+        check("GreaterEqual", "at_least_one", "a predicate to hold"));
+  const ControlDependencies checked(checks);
+  return Build("Identity", {preds[0]}, {}, "checked");
+}
+
+}  // namespace
+
 std::vector<Output> BuildCase(const std::vector<Operand>& preds,
                               const std::vector<BranchFn>& fns,
                               const BranchFn& default_fn, bool exclusive,
@@ -142,9 +177,7 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
   std::vector<Output> ps;
   for (const Operand& pred : preds) {
     ps.push_back(pred.Get(DType::kBool));
-    if (ps.back() &&
-        (RemoveRef(ps.back().dtype()) != DType::kBool ||
-         !ps.back().shape().CompatibleWith(PartialShape::Scalar())))
+    if (ps.back() && !IsPredicate(ps.back()))
       ps.back() = BuildError(
           InvalidArgument("case '", scope.prefix(), "': expected predicate ",
                           ps.size() - 1, " to be a boolean scalar, got ",
@@ -154,38 +187,9 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
   const bool built = std::all_of(ps.begin(), ps.end(), [](const Output& p) {
     return static_cast<bool>(p);
   });
-  if (built && (exclusive || !default_fn)) {
-    const Output all = Build("Pack", ps, {}, "preds", loc);
-    const Output held =
-        Build("Sum",
-              {Build("Cast", {all}, {{"DstT", DType::kInt32}}, "Cast", loc),
-               IntVector({0})},
-              {}, "held", loc);
-    std::vector<Node*> checks;
-    const Output one = Constant(Tensor::Scalar<int32_t>(1), "", loc);
-    if (exclusive)
-      checks.push_back(BuildNode(
-          "Assert",
-          {Build("LessEqual", {held, one}, {}, "at_most_one", loc),
-           Constant(Tensor::Scalar<std::string>(absl::StrCat(
-                        "case '", scope.prefix(),
-                        "': expected at most one predicate to hold, got")),
-                    "", loc),
-           all},
-          {}, "Assert", loc));
-    if (!default_fn)
-      checks.push_back(BuildNode(
-          "Assert",
-          {Build("GreaterEqual", {held, one}, {}, "at_least_one", loc),
-           Constant(Tensor::Scalar<std::string>(
-                        absl::StrCat("case '", scope.prefix(),
-                                     "': expected a predicate to hold, got")),
-                    "", loc),
-           all},
-          {}, "Assert", loc));
-    const ControlDependencies checked(checks);
-    ps[0] = Build("Identity", {ps[0]}, {}, "checked", loc);
-  }
+  if (built && (exclusive || !default_fn))
+    ps[0] = CountedFirst(ps, exclusive, !default_fn,
+                         absl::StrCat("case '", scope.prefix(), "'"), loc);
   // Without a default the last is taken where none holds: the step has failed.
   BranchFn rest = default_fn ? default_fn : fns.back();
   for (size_t i = default_fn ? fns.size() : fns.size() - 1; i-- > 0;)
@@ -296,6 +300,7 @@ class LoopBuilder {
 
   bool Limit() {
     if (!options_.maximum_iterations.has_value()) return true;
+    const AtLine at(loc_);  // A bare number was converted who knows where.
     maximum_ = AsOutput(*options_.maximum_iterations, DType::kInvalid);
     if (!maximum_) return false;
     const DType t = RemoveRef(maximum_.dtype());

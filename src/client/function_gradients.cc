@@ -1,20 +1,15 @@
 #include "client/function_gradients.h"
 
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/backprop.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/function.h"
 #include "passes/lower_functional.h"
 
 namespace sluice {
 namespace {
-
-bool CarriesGradient(DType t) {
-  return IsFloating(t) || IsComplex(t) || t == DType::kResource ||
-         t == DType::kVariant;
-}
 
 // What a gradient is where nothing flows: zeros like the value.
 Output NoGradientLike(const Output& x) {
@@ -79,7 +74,7 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
     if (dy == nullptr) return g.status();
     out->args.push_back(dy);
     SLUICE_RETURN_IF_ERROR(g.SetShape(Output(dy), result.shape()));
-    if (!CarriesGradient(RemoveRef(result.dtype()))) continue;
+    if (!IsDifferentiable(result.dtype())) continue;
     ys.emplace_back(copies.at(result.node), result.index);
     dys.emplace_back(dy);
   }
@@ -92,10 +87,11 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   for (size_t i = 0; i < xs.size(); ++i) {
     const Output x = xs[i].output;
     const DType t = RemoveRef(x.dtype());
-    Output dx = CarriesGradient(t) ? Densify(grads[i], x) : Output();
+    Output dx = IsDifferentiable(t) ? Densify(grads[i], x) : Output();
     if (!dx && t == DType::kResource) {
       const Output zero = ScalarOf(VariableTypeOfArg(f, i), 0, {});
-      dx = Build("Fill", {Build("VariableShape", {x}, {}, "", {}), zero}, {}, "", {});
+      dx = Build("Fill", {Build("VariableShape", {x}, {}, "", {}), zero}, {},
+                 "", {});
     } else if (!dx) {
       dx = NoGradientLike(x);
     }
@@ -114,10 +110,10 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
 FunctionRef FunctionOf(const Node& n, int* first) {
   if (KindOfCall(n) != CallKind::kGradient) return CalledFunction(n, first);
   *first = 0;
-  return FunctionRef{n.op_name(), std::make_shared<AttrMap>(AttrMap{
-                                      {"Tin", *n.FindAttr("Tin")},
-                                      {"Tout", *n.FindAttr("Tout")},
-                                      {"f", *n.FindAttr("f")}})};
+  return FunctionRef{n.op_name(), std::make_shared<AttrMap>(
+                                      AttrMap{{"Tin", *n.FindAttr("Tin")},
+                                              {"Tout", *n.FindAttr("Tout")},
+                                              {"f", *n.FindAttr("f")}})};
 }
 
 }  // namespace
@@ -144,7 +140,7 @@ Status CallGradient(GradContext& c) {
                       {{"f", f}, {"Tout", dx_types}});
   if (g == nullptr) return OkStatus();  // The graph has the error.
   for (int i = 0; i < g->num_outputs(); ++i)
-    if (CarriesGradient(RemoveRef(c.op->input_type(first + i))))
+    if (IsDifferentiable(c.op->input_type(first + i)))
       c.grads[static_cast<size_t>(first + i)] = Output(g, i);
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "client/operators.h"
 #include "client/tensor_array.h"
 #include "graph/control_flow.h"
+#include "graph/exact_line.h"
 
 namespace sluice::internal {
 namespace {
@@ -132,6 +133,8 @@ class MapBuilder {
   MapBuilder(const MapOptions& options, SourceLoc loc)
       : options_(options),
         loc_(loc),
+        outside_(CurrentLine()),
+        at_(loc),
         scope_(NameOf(options, "map")),
         what_(absl::StrCat("map '", scope_.prefix(), "'")) {}
 
@@ -162,8 +165,13 @@ class MapBuilder {
             std::vector<TensorArray>* arrays) {
     WhileContext* loop = CurrentContext()->AsWhile();
     std::vector<Output> values;
-    if (!Values(fn(rows_.At(i, loc_)), options_.dtypes, what_, loc_, &values))
-      return false;
+    const std::vector<Output> row = rows_.At(i, loc_);
+    std::vector<Operand> returned;
+    {
+      const ExactLine callers(outside_);
+      returned = fn(row);
+    }
+    if (!Values(returned, options_.dtypes, what_, loc_, &values)) return false;
     if (!options_.dtypes.empty() && options_.dtypes.size() != values.size()) {
       BuildError(
           InvalidArgument(what_, ": expected ", options_.dtypes.size(),
@@ -196,7 +204,8 @@ class MapBuilder {
   }
 
   const MapOptions& options_;
-  const SourceLoc loc_;
+  const SourceLoc loc_, outside_;
+  const AtLine at_;
   const NameScope scope_;
   const std::string what_;
   Rows rows_;
@@ -211,6 +220,8 @@ class FoldBuilder {
                    (kind == Fold::kScan && options.reverse)),
         options_(options),
         loc_(loc),
+        outside_(CurrentLine()),
+        at_(loc),
         scope_(NameOf(options, kind == Fold::kScan    ? "scan"
                                : kind == Fold::kRight ? "foldr"
                                                       : "foldl")),
@@ -265,34 +276,13 @@ class FoldBuilder {
               Operand(backwards_ ? v[0] >= 0 : v[0] < Operand(rows_.count))};
         },
         [&](const std::vector<Output>& v) {
-          const std::vector<Operand> next =
-              fn(std::vector<Output>(v.begin() + 1,
-                                     v.begin() + 1 + static_cast<long>(n)),
-                 rows_.At(v[0], loc_));
+          const std::vector<Output> now(v.begin() + 1,
+                                        v.begin() + 1 + static_cast<long>(n));
           std::vector<Output> values;
+          if (!Step(fn, now, rows_.At(v[0], loc_), types, &values))
+            return std::vector<Operand>(v.size(), Operand(Output()));
           std::vector<Operand> out = {backwards_ ? v[0] - 1 : v[0] + 1};
-          if (next.size() != n) {
-            BuildError(InvalidArgument(what_, ": expected ", n,
-                                       " values from the callable, as it "
-                                       "begins with, got ",
-                                       next.size()),
-                       loc_);
-            return std::vector<Operand>(v.size(), Operand(Output()));
-          }
-          if (!Values(next, types, what_, loc_, &values))
-            return std::vector<Operand>(v.size(), Operand(Output()));
-          for (size_t i = 0; i < n; ++i) {
-            if (!values[i].shape().CompatibleWith(v[1 + i].shape())) {
-              BuildError(
-                  InvalidArgument(what_, ": expected shape ",
-                                  v[1 + i].shape().ToString(), " as value ", i,
-                                  ", as it begins with, got ",
-                                  values[i].shape().ToString()),
-                  loc_);
-              return std::vector<Operand>(v.size(), Operand(Output()));
-            }
-            out.emplace_back(values[i]);
-          }
+          for (const Output& value : values) out.emplace_back(value);
           for (size_t i = 0; i < arrays.size(); ++i) {
             const Output* flow = &v[1 + n + i];
             out.emplace_back(
@@ -312,10 +302,38 @@ class FoldBuilder {
     return true;
   }
 
+  // The next values of the state; false if an error was recorded.
+  bool Step(const StepFn& fn, const std::vector<Output>& now,
+            const std::vector<Output>& row, const std::vector<DType>& types,
+            std::vector<Output>* values) const {
+    std::vector<Operand> next;
+    {
+      const ExactLine callers(outside_);
+      next = fn(now, row);
+    }
+    const auto fail = [this](const Status& s) {
+      BuildError(s, loc_);
+      return false;
+    };
+    if (next.size() != now.size())
+      return fail(InvalidArgument(what_, ": expected ", now.size(),
+                                  " values from the callable, as it begins "
+                                  "with, got ",
+                                  next.size()));
+    if (!Values(next, types, what_, loc_, values)) return false;
+    for (size_t i = 0; i < now.size(); ++i)
+      if (!(*values)[i].shape().CompatibleWith(now[i].shape()))
+        return fail(InvalidArgument(
+            what_, ": expected shape ", now[i].shape().ToString(), " as value ",
+            i, ", as it begins with, got ", (*values)[i].shape().ToString()));
+    return true;
+  }
+
   const Fold kind_;
   const bool backwards_;
   const MapOptions& options_;
-  const SourceLoc loc_;
+  const SourceLoc loc_, outside_;
+  const AtLine at_;
   const NameScope scope_;
   const std::string what_;
   Rows rows_;

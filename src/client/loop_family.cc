@@ -1,53 +1,13 @@
 #include "client/loop_family.h"
 
-#include <algorithm>
-#include <optional>
-
+#include "client/loop_family_internal.h"
 #include "graph/op_def.h"
 
 namespace sluice {
+
+using namespace loops;  // NOLINT: the vocabulary of this file.
+
 namespace {
-
-using Key = std::pair<Node*, int>;
-
-Key KeyOf(const Output& o) { return {o.node, o.index}; }
-
-// On an array and on its reads: which value it holds.
-constexpr const char* kSavedValue = "_saved_value";
-
-// On an array of a variable's values: the node that writes the last one.
-constexpr const char* kLastWrite = "_saved_last";
-
-// On the Merge of a loop's index: the family that the loop is of (the name of
-// the Exit that says how often its loops run), and how the index goes.
-constexpr const char* kFamily = "_loop_family";
-constexpr const char* kDescending = "_loop_descending";
-// On the Merge of the variable that waits for the loop's writes, where that is
-// not the index.
-constexpr const char* kDone = "_loop_done";
-
-// A node that is built among others of a loop, long after them: only the place
-// counts, not the scopes of whoever asked.
-class InContext {
- public:
-  InContext(ControlFlowContext* context, const Node* beside)
-      : context_(context), device_(beside->device()), at_(beside->loc()) {}
-
- private:
-  const ContextScope context_;
-  const DeviceScope device_;
-  const AtLine at_;
-};
-
-// Zeros that are better kept than made anew each time.
-std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
-  constexpr int64_t kMost = 64;
-  if (!shape.fully_known() || shape.num_elements() > kMost) return std::nullopt;
-  const Result<Shape> known = shape.ToShape();
-  if (!known.ok()) return std::nullopt;
-  Result<Tensor> zeros = Tensor::Zeros(type, *known);
-  return zeros.ok() ? std::optional<Tensor>(*std::move(zeros)) : std::nullopt;
-}
 
 // The number of the loop's iterations so far, as its variable; -1 on error.
 int AddCounter(WhileContext* loop) {
@@ -61,59 +21,18 @@ int AddCounter(WhileContext* loop) {
   return loop->CloseVariable(v, next) ? v : -1;
 }
 
-const LoopVariable& Variable(const WhileContext* loop, int i) {
-  return loop->variables()[static_cast<size_t>(i)];
-}
-
-// `value` without the identities around it.
-Output Bare(Output value) {
-  while (value.node->op().role == OpRole::kIdentity &&
-         value.node->control_inputs().empty() &&
-         !IsRef(value.node->input_type(0)))
-    value = value.node->input(0);
-  return value;
-}
-
-// True if every iteration hands the variable on as it is.
-bool IsInvariant(const LoopVariable& v) {
-  return v.next != nullptr && v.switch_node != nullptr &&
-         Bare(v.next->input(0)) == Output(v.switch_node, 1);
-}
-
-bool IsConst(const Node* n) { return n->op_name() == "Const"; }
-
-// True if the variable begins at 0 and grows by 1: it is the index.
-bool CountsIterations(const LoopVariable& v) {
-  if (v.next == nullptr || v.switch_node == nullptr) return false;
-  const auto is = [](const Output& o, int32_t number) {
-    const Output bare = Bare(o);
-    if (!IsConst(bare.node) || bare.dtype() != DType::kInt32) return false;
-    const auto t = bare.node->Attr<Tensor>("value");
-    return t.ok() && t->num_elements() == 1 && t->rank() == 0 &&
-           t->scalar<int32_t>() == number;
-  };
-  const Output next = Bare(v.next->input(0));
-  if (next.node->op_name() != "AddV2" && next.node->op_name() != "Add")
-    return false;
-  const Output value(v.switch_node, 1);
-  const Output a = Bare(next.node->input(0)), b = Bare(next.node->input(1));
-  return is(v.enter->input(0), 0) &&
-         ((a == value && is(b, 1)) || (b == value && is(a, 1)));
-}
-
 }  // namespace
-
-// ---- The family -------------------------------------------------------------
 
 LoopMember* LoopFamily::Of(WhileContext* loop) {
   if (loop->member != nullptr) return loop->member.get();
   if (loop->loop_cond() == nullptr) return nullptr;
+  const ExactLine line(LineOf(loop));
   const ContextScope around(loop->outer(), loop->in_outer_condition());
   const NameScope scope(loop->name() + "/iterations");
   const int counter = AddCounter(loop);
   if (counter < 0) return nullptr;
   auto family = std::make_shared<LoopFamily>();
-  family->count_ = Output(Variable(loop, counter).exit);
+  family->count_ = Output(loop->variable(counter).exit);
   LoopMember* const m = NewMember(family, loop, counter);
   m->done_variable_ = counter;
   family->first_ = m;
@@ -126,8 +45,8 @@ LoopMember* LoopFamily::NewMember(const std::shared_ptr<LoopFamily>& family,
   LoopMember* const m = owned.get();
   loop->member = std::move(owned);
   m->index_variable_ = index_variable;
-  m->index_ = Variable(loop, index_variable).body_value;
-  loop->graph()->SetAttr(Variable(loop, index_variable).merge, kFamily,
+  m->index_ = loop->variable(index_variable).body_value;
+  loop->graph()->SetAttr(loop->variable(index_variable).merge, kFamily,
                          AttrValue(family->count_.node->name()));
   return m;
 }
@@ -145,6 +64,7 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
   loop->swap_memory = back->swap_memory;
   loop->forward = back;
   const bool descending = !of->descending_;
+  const ExactLine line(LineOf(back));
   const ContextScope around(outer);
   const Output begin =
       descending ? Build("Sub", {family->count_, ScalarOf(DType::kInt32, 1)},
@@ -156,7 +76,7 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
   Output again;
   {
     const ContextScope in_condition(loop, true);
-    const Output now(Variable(loop, v).merge);
+    const Output now(loop->variable(v).merge);
     again = descending
                 ? Build("GreaterEqual", {now, ScalarOf(DType::kInt32, 0)})
                 : Build("Less", {now, family->count_});
@@ -166,7 +86,7 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
     const ContextScope in_body(loop);
     const Output next =
         Build(descending ? "Sub" : "AddV2",
-              {Variable(loop, v).body_value, ScalarOf(DType::kInt32, 1)});
+              {loop->variable(v).body_value, ScalarOf(DType::kInt32, 1)});
     if (!loop->CloseVariable(v, next)) return nullptr;
   }
   LoopMember* const m = NewMember(family, loop, v);
@@ -317,268 +237,6 @@ bool LoopFamily::SaveLast(Array* array, LoopMember* home,
 Conditional* LoopFamily::OriginalOf(Conditional* c) const {
   const auto it = originals_.find(c);
   return it == originals_.end() ? c : it->second;
-}
-
-// ---- Order ------------------------------------------------------------------
-
-void LoopMember::SetHooks(bool descending) {
-  descending_ = descending;
-  loop_->graph()->SetAttr(Variable(loop_, index_variable_).merge, kDescending,
-                          AttrValue(descending));
-  loop_->capture_hook = [this](Output value) { return Import(value); };
-  loop_->rewrite_hook = [this](NodeSpec* spec) { Rewrite(spec); };
-}
-
-Node* LoopMember::Done() {
-  if (done_variable_ >= 0) return Variable(loop_, done_variable_).exit;
-  // A variable of its own, that a step without later loops does not run: the
-  // index would bring the writes along.
-  const ContextScope around(loop_->outer(), loop_->in_outer_condition());
-  const int v = loop_->OpenVariable(ScalarOf(DType::kInt32, 0), "done");
-  if (v < 0) return nullptr;
-  {
-    const ContextScope in_body(loop_);
-    const Output next = Build("Identity", {Variable(loop_, v).body_value});
-    if (!next || !loop_->CloseVariable(v, next)) return nullptr;
-  }
-  done_variable_ = v;
-  loop_->graph()->SetAttr(Variable(loop_, v).merge, kDone, AttrValue(true));
-  return Variable(loop_, v).exit;
-}
-
-void LoopMember::WaitFor(Node* node) {
-  Graph* const g = loop_->graph();
-  if (trigger_ != nullptr) {
-    g->AddControlEdge(node, trigger_).IgnoreError();
-    return;
-  }
-  Node* const done = Done();
-  if (done == nullptr) return;
-  const ContextScope in_body(loop_);
-  // (It runs after dead nodes too: those of a branch that was not taken.)
-  const ControlDependencies after({node});
-  trigger_ = BuildNode("ControlTrigger", {}, {}, "written");
-  if (trigger_ == nullptr) return;
-  // (Its value waits, not the NextIteration, which is no node that runs where
-  // the whole loop is planned ahead.)
-  g->AddControlEdge(trigger_,
-                    Variable(loop_, done_variable_).next->input(0).node)
-      .IgnoreError();
-  // Loops around it that others follow must not be done before this one is.
-  WhileContext* const around = InnermostWhile(loop_->outer());
-  if (around != nullptr && around->member != nullptr)
-    around->member->WaitFor(done);
-}
-
-void LoopMember::RunAfter(LoopMember* other) {
-  // The first one's count is what the others begin with. Within loops of one
-  // family those follow each other.
-  if (other == family_->first_ || !after_.insert(other).second ||
-      InnermostWhile(other->loop_->outer()) != InnermostWhile(loop_->outer()))
-    return;
-  Node* const done = other->Done();
-  if (done == nullptr) return;
-  loop_->graph()
-      ->AddControlEdge(done, Variable(loop_, index_variable_).enter)
-      .IgnoreError();
-}
-
-// ---- Places -----------------------------------------------------------------
-
-ControlFlowContext* LoopMember::Mirror(ControlFlowContext* c) {
-  if (c == nullptr || c->AsWhile() != nullptr) return loop_;
-  Conditional* const here = Mirror(c->AsCond()->conditional());
-  return here == nullptr ? nullptr : here->branch(c->AsCond()->branch());
-}
-
-Conditional* LoopMember::Mirror(Conditional* c) {
-  if (InnermostWhile(c->outer()) == loop_) return c;
-  Conditional* const original = family_->OriginalOf(c);
-  if (InnermostWhile(original->outer()) == loop_) return original;
-  const auto it = mirrors_.find(original);
-  if (it != mirrors_.end()) return it->second;
-  ControlFlowContext* const outer = Mirror(original->outer());
-  const Result<Output> pred = Capture(outer, original->pred(), "pred");
-  if (!pred.ok()) {
-    loop_->graph()->RecordError(pred.status());
-    return nullptr;
-  }
-  const ContextScope around(outer);
-  const NameScope scope(original->name() + "_grad");
-  Conditional* const made = loop_->graph()->control_flow().NewConditional(
-      scope.prefix(), *pred, outer);
-  made->AddPivots();
-  mirrors_[original] = made;
-  family_->originals_[made] = original;
-  return made;
-}
-
-// ---- Values -----------------------------------------------------------------
-
-Output LoopMember::Import(Output value) {
-  // To what it was before it was handed about.
-  for (;;) {
-    WhileContext* const home = InnermostWhile(ContextOf(value));
-    LoopMember* const from = home == nullptr ? nullptr : home->member.get();
-    if (from == nullptr || from->family_ != family_) return Output();
-    if (from == this) return value;
-    Node* const n = value.node;
-    if (const Output saved = LoopFamily::SavedValueOf(n)) {
-      value = saved;
-      continue;
-    }
-    const Output bare = Bare(value);
-    if (!(bare == value)) {
-      value = bare;
-      continue;
-    }
-    const auto capture = [&](ControlFlowContext* into, Output around) {
-      const Result<Output> here = Capture(into, around, "saved");
-      if (here.ok()) return *here;
-      loop_->graph()->RecordError(here.status());
-      return Output();
-    };
-    if (IsConst(n)) {
-      ControlFlowContext* where = CurrentContext();
-      if (InnermostWhile(where) != loop_) where = loop_;
-      Output& mine = constants_[{n, where}];
-      if (!mine) {
-        const InContext here(where, n);
-        mine = Build("Const", {},
-                     {{"value", *n->FindAttr("value")},
-                      {"dtype", *n->FindAttr("dtype")}},
-                     "Const");
-      }
-      return mine;
-    }
-    if (IsConstantEnter(n)) return capture(loop_, n->input(0));
-    const int variable = home->VariableOf(n);
-    if (variable >= 0 && n->op().role != OpRole::kExit) {
-      const LoopVariable& v = Variable(home, variable);
-      if (variable == from->index_variable_ || CountsIterations(v))
-        return index_;
-      if (IsInvariant(v)) return capture(loop_, v.enter->input(0));
-      value = Output(v.switch_node, 1);
-    } else if (n->op().role == OpRole::kSwitch) {
-      if (Conditional* c = loop_->graph()->control_flow().ConditionalOf(n)) {
-        Conditional* const here = Mirror(c);
-        return here == nullptr
-                   ? Output()
-                   : capture(here->branch(value.index), n->input(0));
-      }
-    }
-    return Read(value, from, from->NextOf(value));
-  }
-}
-
-int LoopMember::NextOf(const Output& value) const {
-  if (descending_ || IsRef(value.dtype()) || ContextOf(value) != loop_ ||
-      value.node->op().role == OpRole::kSwitch)
-    return -1;
-  for (size_t i = 0; i < loop_->variables().size(); ++i) {
-    const LoopVariable& v = loop_->variables()[i];
-    if (v.next != nullptr && v.exit != nullptr && v.switch_node != nullptr &&
-        Bare(v.next->input(0)) == value)
-      return static_cast<int>(i);
-  }
-  return -1;
-}
-
-Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
-  const auto it = reads_.find(KeyOf(value));
-  if (it != reads_.end()) return it->second;
-  const Output saved =
-      next_of < 0 ? value
-                  : Output(Variable(from->loop_, next_of).switch_node, 1);
-  LoopFamily::Array* const array = family_->ArrayOf(saved, from);
-  if (array == nullptr) return Output();
-  Output place = index_;
-  if (next_of >= 0) {
-    if (!family_->SaveLast(array, from, Variable(from->loop_, next_of)))
-      return Output();
-    if (InnermostWhile(from->loop_->outer()) == InnermostWhile(loop_->outer()))
-      loop_->graph()
-          ->AddControlEdge(array->last, Variable(loop_, index_variable_).enter)
-          .IgnoreError();
-    if (!next_index_) {
-      const InContext here(loop_, index_.node);
-      next_index_ = Build("AddV2", {index_, ScalarOf(DType::kInt32, 1)}, {},
-                          "next_index");
-    }
-    place = next_index_;
-  }
-  ControlFlowContext* const where = Mirror(ContextOf(value));
-  if (where == nullptr) return Output();
-  RunAfter(from);
-  const InContext here(where, value.node);
-  const Output read = Build(
-      "TensorArrayReadV3", {array->handle, place, ScalarOf(DType::kFloat, 0)},
-      {{"dtype", value.dtype()}, {kSavedValue, value.name()}},
-      value.node->name() + "/saved/read");
-  if (!read) return Output();
-  loop_->graph()->SetShape(read, value.shape()).IgnoreError();
-  // The last reader may take the buffer along; of several none is known to be.
-  if (++array->reads == 2 ||
-      InnermostWhile(loop_->outer()) != InnermostWhile(from->loop_->outer())) {
-    const WhileContext* const a = InnermostWhile(loop_->outer());
-    const WhileContext* const b = InnermostWhile(from->loop_->outer());
-    const bool once = array->reads == 1 && a != nullptr && b != nullptr &&
-                      a->member != nullptr && b->member != nullptr &&
-                      a->member->family_ == b->member->family_;
-    if (!once)
-      loop_->graph()->SetAttr(array->handle.node, "clear_after_read", false);
-  }
-  reads_[KeyOf(value)] = read;
-  family_->array_of_[read.node] = array;
-  return read;
-}
-
-void LoopMember::Rewrite(NodeSpec* spec) {
-  if (spec->inputs.size() != 1 || !spec->inputs[0]) return;
-  const bool zeros = spec->op == "ZerosLike";
-  if (!zeros && spec->op != "Shape" && spec->op != "Size" && spec->op != "Rank")
-    return;
-  const Output value = spec->inputs[0];
-  WhileContext* const home = InnermostWhile(ContextOf(value));
-  if (home == nullptr || home == loop_ || home->member == nullptr ||
-      home->member->family_ != family_ || !IsPlain(RemoveRef(value.dtype())))
-    return;
-  const std::string op = zeros ? "Shape" : spec->op;
-  const auto it = spec->attrs.find("out_type");
-  const DType type =
-      it == spec->attrs.end() ? DType::kInt32 : *it->second.get<DType>();
-  Output shape;
-  if (!zeros || !value.shape().fully_known()) {
-    Output& made = family_->shapes_[{op + DTypeName(type), KeyOf(value)}];
-    if (!made) {
-      const InContext here(ContextOf(value), value.node);
-      AttrMap attrs;
-      if (op != "Rank") attrs["out_type"] = AttrValue(type);
-      made = Build(op, {value}, attrs, value.node->name() + "/" + op);
-    }
-    shape = made;
-  } else {
-    const std::optional<Tensor> small =
-        SmallZeros(RemoveRef(value.dtype()), value.shape());
-    if (small.has_value()) {
-      spec->op = "Const";
-      spec->inputs.clear();
-      spec->attrs = {{"value", *small}, {"dtype", small->dtype()}};
-      return;
-    }
-    const Dims& dims = value.shape().dims();
-    shape = Constant(Tensor::Vector<int64_t>(
-        std::span<const int64_t>(dims.begin(), dims.end())));
-  }
-  if (!shape) return;
-  if (zeros) {
-    spec->op = "Fill";
-    spec->inputs = {shape, ScalarOf(RemoveRef(value.dtype()), 0)};
-  } else {
-    spec->op = "Identity";
-    spec->inputs = {shape};
-  }
-  spec->attrs.clear();
 }
 
 }  // namespace sluice

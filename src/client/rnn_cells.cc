@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/operators.h"
+#include "graph/exact_line.h"
 #include "sluice/ops.h"
 
 namespace sluice {
@@ -555,6 +556,7 @@ class FunctionKind final : public RnnCell::Kind {
   FunctionKind(int64_t output_size, std::vector<int64_t> state_sizes,
                std::function<RnnStep(Output, const RnnState&)> fn)
       : Kind("function_cell"),
+        outside_(CurrentLine()),
         output_size_(output_size),
         state_sizes_(std::move(state_sizes)),
         fn_(std::move(fn)) {}
@@ -562,10 +564,15 @@ class FunctionKind final : public RnnCell::Kind {
   int64_t output_size() const override { return output_size_; }
   std::vector<int64_t> state_sizes() const override { return state_sizes_; }
   std::optional<RnnStepper> Open(int64_t, DType, bool, SourceLoc) override {
-    return RnnStepper{nullptr, fn_};
+    return RnnStepper{nullptr, [fn = fn_, outside = outside_](
+                                   Output x, const RnnState& state) {
+                        const ExactLine callers(outside);
+                        return fn(x, state);
+                      }};
   }
 
  private:
+  const SourceLoc outside_;
   const int64_t output_size_;
   const std::vector<int64_t> state_sizes_;
   const std::function<RnnStep(Output, const RnnState&)> fn_;

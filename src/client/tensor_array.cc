@@ -35,6 +35,7 @@ Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
 
 // 0, 1, ..., n - 1.
 Output Count(const Output& n, SourceLoc loc) {
+  const AtLine at(loc);
   return OpCall("Range", "", loc).In(0).In(n).In(1).Out();
 }
 
@@ -175,6 +176,7 @@ TensorArray TensorArray::Unstack(const Operand& value, SourceLoc loc) const {
   if (v.shape().rank() >= 1 && v.shape().dim(0) >= 0) {
     rows = ScalarOf(DType::kInt32, static_cast<double>(v.shape().dim(0)), loc);
   } else {
+    const AtLine at(loc);
     const Output shape = Build("Shape", {v}, {}, "", loc);
     rows = Build("StridedSlice",
                  {shape, IntVector({0}), IntVector({1}), IntVector({1})},

@@ -10,10 +10,6 @@
 namespace sluice {
 namespace {
 
-const LoopVariable& Variable(const WhileContext* loop, int i) {
-  return loop->variables()[static_cast<size_t>(i)];
-}
-
 // Gradients of variables (resources) have the type of what they hold, and are
 // summed up like those of constants.
 bool IsCarried(const LoopVariable& v) {
@@ -51,7 +47,7 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
   std::map<int, int> opened;  // Variables of the new loop, by this one's.
   SLUICE_RETURN_IF_ERROR(OpenVariables(loop, outer, inner, &opened));
   SLUICE_RETURN_IF_ERROR(Walk(inner));
-  SLUICE_RETURN_IF_ERROR(CloseVariables(loop, outer, inner, opened));
+  SLUICE_RETURN_IF_ERROR(CloseVariables(loop, inner, opened));
   // Loop constants: what the iterations give adds up.
   for (size_t i = 0; i < between_.size(); ++i) {
     if (!between_[i]) continue;
@@ -59,7 +55,7 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
     if (!IsConstantEnter(n) || ContextOf(n) != loop) continue;
     SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
     if (g && Between(n->input(0).node))
-      SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, outer, inner));
+      SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, inner));
   }
   return OkStatus();
 }
@@ -94,12 +90,12 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
         back->OpenVariable(last, v.name + "_grad", v.merge->output_shape(0));
     if (mine < 0) return Built(Output()).status();
     (*opened)[static_cast<int>(i)] = mine;
-    Add(v.next->input(0), Variable(back, mine).body_value);
+    Add(v.next->input(0), back->variable(mine).body_value);
   }
   return OkStatus();
 }
 
-Status Backprop::CloseVariables(WhileContext* loop, Level& outer, Level& inner,
+Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
                                 const std::map<int, int>& opened) {
   WhileContext* const back = inner.member->loop();
   for (size_t i = 0; i < loop->variables().size(); ++i) {
@@ -111,7 +107,7 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& outer, Level& inner,
     const Output& begin = v.enter->input(0);
     if (!IsCarried(v)) {
       if (g && Between(begin.node))
-        SLUICE_RETURN_IF_ERROR(Accumulate(begin, g, outer, inner));
+        SLUICE_RETURN_IF_ERROR(Accumulate(begin, g, inner));
       continue;
     }
     const auto it = opened.find(static_cast<int>(i));
@@ -122,13 +118,13 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& outer, Level& inner,
       const ContextScope in_body(back);
       // (A flow that no gradient passes orders nothing that matters here.)
       next = g                          ? Densify(g, value)
-             : IsTensorArrayFlow(value) ? Variable(back, mine).body_value
+             : IsTensorArrayFlow(value) ? back->variable(mine).body_value
                                         : ZerosFor(value);
     }
     SLUICE_RETURN_IF_ERROR(Built(next).status());
     if (!back->CloseVariable(mine, next)) return Built(Output()).status();
     if (Between(begin.node)) {
-      const Output total(Variable(back, mine).exit);
+      const Output total(back->variable(mine).exit);
       SLUICE_RETURN_IF_ERROR(Check(*v.enter, begin, total));
       Add(begin, total);
     }
@@ -138,9 +134,7 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& outer, Level& inner,
 
 // The gradient of `x`, a value around the loop, of which every iteration gives
 // a part.
-Status Backprop::Accumulate(Output x, const Gradient& g, Level& outer,
-                            Level& inner) {
-  static_cast<void>(outer);
+Status Backprop::Accumulate(Output x, const Gradient& g, Level& inner) {
   WhileContext* const back = inner.member->loop();
   const AtLine at(x.node->loc());
   if (g.is_sparse()) {
@@ -172,7 +166,7 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   Output sum;
   {
     const ContextScope in_body(loop);
-    const Output so_far = Variable(loop, v).body_value;
+    const Output so_far = loop->variable(v).body_value;
     const Node* n = g.node;
     if (n->op_name() == "MatMul" && ContextOf(g) == loop &&
         (g.dtype() == DType::kFloat || g.dtype() == DType::kDouble)) {
@@ -190,7 +184,7 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   }
   SLUICE_RETURN_IF_ERROR(Built(sum).status());
   if (!loop->CloseVariable(v, sum)) return Built(Output()).status();
-  return Output(Variable(loop, v).exit);
+  return Output(loop->variable(v).exit);
 }
 
 // Slices are collected, one array for the indices and one for the values, and
@@ -223,7 +217,7 @@ Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
           "AddV2", {member->index(), ScalarOf(DType::kInt32, 1)}, {}, "", {});
       written =
           Build("TensorArrayWriteV3",
-                {Output(array, 0), place, part, Variable(loop, v).body_value},
+                {Output(array, 0), place, part, loop->variable(v).body_value},
                 {}, "", {});
     }
     SLUICE_RETURN_IF_ERROR(Built(written).status());
@@ -235,7 +229,7 @@ Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
           AttrValue(PartialShape(std::span<const int64_t>(
               rows.dims().begin() + 1, rows.dims().end())));
     return Built(Build("TensorArrayConcatV3",
-                       {Output(array, 0), Output(Variable(loop, v).exit)},
+                       {Output(array, 0), Output(loop->variable(v).exit)},
                        attrs, "", {}));
   };
   SLUICE_ASSIGN_OR_RETURN(const Output indices,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "graph/control_flow.h"
+#include "graph/exact_line.h"
 #include "graph/grad.h"
 
 namespace sluice {
@@ -40,8 +41,10 @@ Scopes& Current() {
 Graph& CurrentGraph() { return *Current().graph; }
 
 WithGraph::WithGraph(Graph& g) : saved_(new Scopes(std::move(Current()))) {
+  const SourceLoc line = Current().loc;  // A caller's line is of no graph.
   Current() = Scopes();
   Current().graph = &g;
+  Current().loc = line;
 }
 WithGraph::~WithGraph() {
   auto* saved = static_cast<Scopes*>(saved_);
@@ -125,6 +128,12 @@ AtLine::AtLine(SourceLoc loc) : saved_(Current().loc) {
   if (!saved_.known()) Current().loc = loc;
 }
 AtLine::~AtLine() { Current().loc = saved_; }
+
+SourceLoc CurrentLine() { return Current().loc; }
+ExactLine::ExactLine(SourceLoc line) : saved_(CurrentLine()) {
+  Current().loc = line;
+}
+ExactLine::~ExactLine() { Current().loc = saved_; }
 
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs, const std::string& name, SourceLoc loc) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/builder.h"
+#include "graph/exact_line.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +22,7 @@ void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
 }
 
 // Adds a node that moves tokens, on the device of the token: such a node is
-// built by no user, so that no ambient scope applies to it.
+// built by no user, so that no ambient scope applies to it but AtLine.
 Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
                const std::string& name, std::vector<Output> inputs,
                std::vector<Node*> after, AttrMap attrs, SourceLoc loc) {
@@ -35,7 +35,8 @@ Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
   spec.inputs = std::move(inputs);
   spec.control_inputs = std::move(after);
   spec.attrs = std::move(attrs);
-  spec.loc = loc;
+  const SourceLoc line = CurrentLine();
+  spec.loc = line.known() ? line : loc;
   const Result<Node*> node = g->AddNode(std::move(spec));
   if (!node.ok()) {
     g->RecordError(node.status());
@@ -540,7 +541,8 @@ Node* WhileContext::TakeControl(Node* node, SourceLoc loc) {
   spec.control_inputs = {node};
   spec.attrs = {{"value", Tensor::Scalar(true)}, {"dtype", DType::kBool}};
   spec.device = node->device();
-  spec.loc = loc;
+  const SourceLoc line = CurrentLine();
+  spec.loc = line.known() ? line : loc;
   Status s = PrepareForContext(outer(), in_outer_condition(), &spec);
   const Result<Node*> done =
       s.ok() ? graph()->AddNode(std::move(spec)) : Result<Node*>(s);

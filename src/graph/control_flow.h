@@ -148,6 +148,9 @@ class WhileContext : public ControlFlowContext {
   // What every Enter of the loop names.
   const std::string& frame_name() const { return frame_name_; }
   const std::vector<LoopVariable>& variables() const { return variables_; }
+  const LoopVariable& variable(int i) const {
+    return variables_[static_cast<size_t>(i)];
+  }
   // Which variable an Enter, Merge, Switch, NextIteration or Exit (or the
   // Identity of a body value) belongs to; -1 for none.
   int VariableOf(const Node* node) const;
@@ -168,8 +171,8 @@ class WhileContext : public ControlFlowContext {
   // The loop that this one computes gradients of; null for a forward loop.
   WhileContext* forward = nullptr;
   // Asked first for each value from elsewhere that a node of the loop uses: the
-  // value to use, or null for an ordinary capture. (A gradient loop brings
-  // values of its forward loop in by stacks.) Remembers what it made.
+  // value to use, or null for an ordinary capture. (A gradient loop reads
+  // values of its forward loop from arrays.) Remembers what it made.
   std::function<Output(Output)> capture_hook;
   // Asked before a node is added anywhere within the loop; may make another of
   // it that computes the same.

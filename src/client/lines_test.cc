@@ -1,0 +1,164 @@
+// Whatever a library function builds, errors name the user's line.
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "client/client_test_util.h"
+#include "client/control_flow.h"
+#include "client/higher_order.h"
+#include "client/rnn.h"
+#include "client/tensor_array.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The names of nodes that bear no line of this file, with what they bear.
+std::vector<std::string> Strangers(const Graph& g) {
+  std::vector<std::string> found;
+  for (const auto& n : g.nodes())
+    if (!n->loc().known() ||
+        std::strstr(n->loc().file, "lines_test") == nullptr)
+      found.push_back(n->name() + " at " + n->loc().ToString());
+  return found;
+}
+
+// The lines of the nodes of an op.
+std::vector<int> LinesOf(const Graph& g, const std::string& op) {
+  std::vector<int> lines;
+  for (const auto& n : g.nodes())
+    if (n->op_name() == op) lines.push_back(n->loc().line);
+  return lines;
+}
+
+class LinesTest : public ClientTest {
+ protected:
+  // All nodes there are by now are the user's.
+  void ExpectAllMine() {
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    EXPECT_THAT(Strangers(graph_), IsEmpty());
+  }
+
+  const Output rows_ = Placeholder<float>({-1, -1});
+  const Output x_ = Placeholder<float>({});
+};
+
+TEST_F(LinesTest, ConditionalsAndTheirGradients) {
+  const Output y = Cond(
+      x_ < 0, [&] { return -x_; }, [&] { return x_ * x_; });
+  const Output z = Case<Output>(
+      {{x_ < 0, [&] { return -x_; }}, {x_ < 10, [&] { return x_ * x_; }}},
+      nullptr, /*exclusive=*/true);
+  Grad({y, z}, {x_});
+  ExpectAllMine();
+}
+
+TEST_F(LinesTest, LoopsAndTheirGradientsOfAnyOrder) {
+  const Output n = Placeholder<int>({});
+  const auto [i, y] = While(
+      std::tuple{0, x_}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output y) {
+        return std::tuple{
+            i + 1, Cond(
+                       y < 0, [&] { return y * x_; }, [&] { return y + x_; })};
+      },
+      {.maximum_iterations = 10});
+  const Output slope = Grad(y, x_);
+  Grad(slope, x_);
+  ExpectAllMine();
+}
+
+TEST_F(LinesTest, LoopsOverRows) {
+  const auto add = [](Output a, Output r) { return a + r * r; };
+  const Output all[] = {MapFn([](Output r) { return r * r; }, rows_),
+                        FoldL(add, rows_), FoldR(add, rows_),
+                        Scan(add, rows_, ops::Sum(rows_, 0))};
+  for (const Output& y : all) Grad(y, rows_);
+  ExpectAllMine();
+}
+
+TEST_F(LinesTest, RecurrentNetworks) {
+  const Output x = Placeholder<float>({-1, -1, 3});
+  const Output step = Placeholder<float>({-1, 3});
+  const Output lengths = Placeholder<int>({-1});
+  const RnnResult deep = DynamicRnn(MultiRnnCell({LstmCell(4), GruCell(3)}), x,
+                                    {.sequence_length = Operand(lengths)});
+  const BidirectionalRnnResult both =
+      BidirectionalDynamicRnn(BasicRnnCell(2), GruCell(3), x);
+  const StaticRnnResult flat = StaticRnn(
+      DropoutWrapper(LstmCell(4, {.peepholes = true}), {.input_keep = 0.5}),
+      {step, step});
+  Grad({deep.outputs, both.forward.outputs, flat.outputs[1]}, {x, step});
+  ExpectAllMine();
+}
+
+TEST_F(LinesTest, ArraysVariablesAndTraining) {
+  const TensorArray a = TensorArray(DType::kFloat, 10).Unstack(rows_);
+  a.Stack();
+  const Var w(RandomUniform({3, 4}), "w");
+  const Var v = GetVariable("v", {3}, init::GlorotUniform());
+  const Output loss = ops::Sum(ops::MatMul(rows_, w), {0, 1}) +
+                      ops::Sum(ops::Gather(v, {1}), 0);
+  AdagradOptimizer(0.1).Minimize(loss);
+  GradientDescentOptimizer(0.1).Minimize(loss);
+  GlobalVariablesInitializer();
+  ExpectAllMine();
+}
+
+// A callable is the caller's code: its nodes bear its own lines, not the line
+// of the call that it is handed to.
+TEST_F(LinesTest, CallablesKeepTheirOwn) {
+  int inside = 0;
+  MapFn(
+      [&](Output r) {
+        inside = __LINE__ + 1;
+        return ops::Tanh(r);
+      },
+      rows_);
+  EXPECT_THAT(LinesOf(graph_, "Tanh"), ElementsAre(inside));
+  Scan(
+      [&](Output a, Output r) {
+        inside = __LINE__ + 1;
+        return a + ops::Exp(r);
+      },
+      rows_);
+  EXPECT_THAT(LinesOf(graph_, "Exp"), ElementsAre(inside));
+  const RnnCell cell = FunctionCell(3, {3}, [&](Output x, const RnnState& s) {
+    inside = __LINE__ + 1;
+    const Output h = ops::Sin(x) + s[0];
+    return RnnStep{h, {h}};
+  });
+  DynamicRnn(cell, Placeholder<float>({2, 5, 3}));
+  EXPECT_THAT(LinesOf(graph_, "Sin"), ElementsAre(inside));
+  ExpectAllMine();
+}
+
+// Within a library function of the user's, all of it is one line.
+TEST_F(LinesTest, CallablesOfALibraryAreItsCallersLine) {
+  const auto squares = [this](SourceLoc loc = CallerLoc()) {
+    const AtLine at(loc);
+    return MapFn([](Output r) { return ops::Square(r); }, rows_);
+  };
+  const int call = __LINE__ + 1;
+  squares();
+  EXPECT_THAT(LinesOf(graph_, "Square"), ElementsAre(call));
+  EXPECT_THAT(LinesOf(graph_, "Enter"), Each(call));
+}
+
+TEST_F(LinesTest, AnErrorOfAStepNamesTheCall) {
+  const Output xs = Placeholder<float>();
+  const int call = __LINE__ + 1;
+  const Output y = MapFn([](Output r) { return r; }, xs);
+  const Result<Tensor> got = session_.Run({{xs, Tensor::Scalar<float>(1)}}, y);
+  ASSERT_FALSE(got.ok());
+  EXPECT_THAT(std::string(got.status().message()),
+              HasSubstr(Here(call, __FILE__)));
+}
+
+}  // namespace
+}  // namespace sluice
