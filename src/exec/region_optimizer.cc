@@ -56,12 +56,12 @@ class LastReads {
     };
     std::vector<std::vector<Use>> reads(p_.num_slots);
     std::vector<std::vector<uint32_t>> writes(p_.num_slots);
-    std::vector<char> pinned(p_.num_slots, 0);
+    std::vector<char> pinned(p_.num_slots, 0), results(p_.num_slots, 0);
     for (const RegionProgram::Port& in : p_.inputs)
       if (in.slot >= 0) writes[static_cast<size_t>(in.slot)].push_back(0);
     for (const auto& [slot, constant] : p_.constant_slots) pinned[slot] = 1;
     for (const RegionProgram::Port& out : p_.outputs)
-      if (out.slot >= 0) pinned[static_cast<size_t>(out.slot)] = 1;
+      if (out.slot >= 0) results[static_cast<size_t>(out.slot)] = 1;
     for (uint32_t at = 0; at < p_.code.size(); ++at) {
       const RegionInstr& i = p_.code[at];
       if (i.fn != nullptr) {
@@ -106,9 +106,11 @@ class LastReads {
     for (uint32_t slot = 0; slot < p_.num_slots; ++slot) {
       if (pinned[slot] || writes[slot].empty()) continue;
       // The loop whose iterations each give it anew: of a loop variable, its
-      // own, where only reads behind the condition may be the last.
+      // own, where only reads behind the condition may be the last: whoever
+      // reads it after the loop finds what the last iteration gave it.
       const int home = LoopAt(writes[slot].back());
       const bool variable = writes[slot].size() > 1;
+      if (results[slot] && !variable) continue;
       const uint32_t from =
           variable ? p_.loops[static_cast<size_t>(home)].branch : 0;
       if (reads[slot].empty()) {

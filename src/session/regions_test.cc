@@ -152,6 +152,33 @@ TEST_F(RegionsTest, TensorsInALoopAreNotWrittenWhileOthersReadThem) {
   EXPECT_TRUE(fed.Identical(copy));
 }
 
+// Also where somebody reads the variable after the loop.
+TEST_F(RegionsTest, AVariableThatALoopAddsToIsChangedInPlace) {
+  const Output n = FeedOf(DType::kInt32);
+  const Output x = FeedOf(DType::kFloat, PartialShape({4, 4}));
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), x, Neg(x)},
+      [&](const std::vector<Output>& v) { return Less(v[0], n); },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] + 1, MatMulAdd(x, x, v[1]), v[2] + x};
+      });
+  const std::vector<Output> fetches = {out[1], out[2]};
+  Tensor t(DType::kFloat, sluice::Shape({4, 4}));
+  for (int i = 0; i < 16; ++i) t.data<float>()[i] = static_cast<float>(i % 5);
+  Session session(graph_);
+  const auto allocations = [&](int times) {
+    const int64_t before = Allocator::Cpu()->stats().allocations;
+    const auto got = session.Run({{n, Tensor::Scalar(times)}, {x, t}}, fetches);
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (got.ok())
+      EXPECT_EQ((*got)[1].data<float>()[3], static_cast<float>(3 * times - 3));
+    return Allocator::Cpu()->stats().allocations - before;
+  };
+  EXPECT_EQ(allocations(2), allocations(200));
+  Both({{n, Tensor::Scalar(5)}, {x, t}}, fetches);
+  Both({{n, Tensor::Scalar(0)}, {x, t}}, fetches);
+}
+
 TEST_F(RegionsTest, ConditionalsAndLoopsNest) {
   const Output n = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(

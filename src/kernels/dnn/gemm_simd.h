@@ -1,5 +1,6 @@
 // Our own matrix product: for element types that oneDNN does not multiply, and
-// for matrices so small that a call of oneDNN costs more than the product.
+// for matrices so small, or so thin, that a call of oneDNN costs more than the
+// product.
 #ifndef SLUICE_KERNELS_DNN_GEMM_SIMD_H_
 #define SLUICE_KERNELS_DNN_GEMM_SIMD_H_
 
@@ -28,6 +29,17 @@ inline constexpr int64_t kTinyFactor = 1024;
 template <typename T>
 void GemmTiny(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
               T* c, int64_t ldc, bool accumulate);
+
+// The same without copying anything, where b is read once for each row of c
+// and c once for each four rows of b (ldb apart). For m or k of a few.
+template <typename T>
+void GemmThin(int64_t m, int64_t n, int64_t k, MatrixView<T> a, const T* b,
+              int64_t ldb, T* c, int64_t ldc, bool accumulate);
+
+// c[n] = a[k] times the transpose of b[n, k], or +=.
+template <typename T>
+void GemmDots(int64_t n, int64_t k, const T* a, const T* b, T* c,
+              bool accumulate);
 
 }  // namespace sluice::dnn
 
