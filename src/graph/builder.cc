@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_split.h"
 #include "graph/control_flow.h"
+#include "graph/device_name.h"
 #include "graph/exact_line.h"
 #include "graph/grad.h"
 
@@ -337,38 +337,9 @@ Output GradContext::DyOrZeros(int i) {
 
 Result<std::string> MergeDevices(const std::string& spec,
                                  const std::string& defaults) {
-  // Parts in canonical order; the short form "cpu:0" means "device:CPU:0".
-  static constexpr const char* kParts[] = {"job", "replica", "task", "device"};
-  std::string values[4];
-  for (const std::string* text : {&spec, &defaults}) {
-    for (absl::string_view part :
-         absl::StrSplit(*text, '/', absl::SkipEmpty())) {
-      const size_t colon = part.find(':');
-      std::string key(part.substr(0, colon));
-      std::string value(
-          colon == absl::string_view::npos ? "" : part.substr(colon + 1));
-      int slot = -1;
-      for (int i = 0; i < 4; ++i)
-        if (key == kParts[i]) slot = i;
-      if (slot < 0) {
-        std::string upper = key;
-        std::transform(upper.begin(), upper.end(), upper.begin(),
-                       [](unsigned char c) { return std::toupper(c); });
-        if (upper != "CPU" && upper != "GPU")
-          return InvalidArgument(
-              "device: expected /job:J/replica:R/task:T/device:TYPE:N, got '",
-              *text, "'");
-        slot = 3;
-        value = upper + (value.empty() ? "" : ":" + value);
-      }
-      if (values[slot].empty()) values[slot] = value;
-    }
-  }
-  std::string out;
-  for (int i = 0; i < 4; ++i)
-    if (!values[i].empty())
-      absl::StrAppend(&out, "/", kParts[i], ":", values[i]);
-  return out;
+  SLUICE_ASSIGN_OR_RETURN(const DeviceName inner, DeviceName::Parse(spec));
+  SLUICE_ASSIGN_OR_RETURN(const DeviceName outer, DeviceName::Parse(defaults));
+  return inner.WithDefaults(outer).ToString();
 }
 
 }  // namespace sluice
