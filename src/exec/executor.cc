@@ -19,11 +19,24 @@ constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between looks at the clock.
 constexpr uint32_t kClockTicks = 256;
 
+// What this thread does beside driving one execution.
+thread_local bool short_kernels_only = false;
+thread_local std::vector<Execution*>* agenda = nullptr;  // To drive in turn.
+
+bool OthersWait() { return agenda != nullptr && !agenda->empty(); }
+
+}  // namespace
+
 Status PastDeadline() {
   return DeadlineExceeded("step: expected to end before its deadline");
 }
 
-}  // namespace
+ScopedShortKernels::ScopedShortKernels() : saved_(short_kernels_only) {
+  short_kernels_only = true;
+}
+ScopedShortKernels::~ScopedShortKernels() { short_kernels_only = saved_; }
+FreshAgenda::FreshAgenda() : saved_(std::exchange(agenda, nullptr)) {}
+FreshAgenda::~FreshAgenda() { agenda = saved_; }
 
 // A kernel that runs away from the driver, with what it needs to itself.
 struct Execution::Offloaded {
@@ -55,6 +68,26 @@ void Execution::Start(const ExecuteOptions& options) {
   started_ = true;
 }
 
+void Execution::Begin(std::span<const uint32_t> args,
+                      std::span<const Tensor> values) {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] < plan_->args.size() && plan_->args[args[i]] != nullptr)
+      tokens_.Feed(args[i], values[i]);
+}
+
+void Execution::RunAsync(std::span<const uint32_t> args,
+                         std::span<const Tensor> values,
+                         std::function<void(Status)> quiet) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    driving_ = true;
+    quiet_ = false;
+    on_quiet_ = std::move(quiet);
+  }
+  Begin(args, values);
+  Drive();
+}
+
 Status Execution::Run(std::span<const uint32_t> args,
                       std::span<const Tensor> values) {
   {
@@ -62,9 +95,7 @@ Status Execution::Run(std::span<const uint32_t> args,
     driving_ = true;
     quiet_ = false;
   }
-  for (size_t i = 0; i < args.size(); ++i)
-    if (args[i] < plan_->args.size() && plan_->args[args[i]] != nullptr)
-      tokens_.Feed(args[i], values[i]);
+  Begin(args, values);
   Drive();
   std::unique_lock<std::mutex> lock(mu_);
   auto quiet = [this] { return quiet_; };
@@ -86,15 +117,31 @@ void Execution::Finish() {
     if (t.valid()) t = Tensor();
   for (uint8_t& d : dead_results_) d = 0;
   step_resources_.Clear();
+  rendezvous_.Clear();
   std::lock_guard<std::mutex> lock(mu_);  // Cancel may come at any time.
   started_ = false;
   mailbox_.clear();
+  inbox_.clear();
   cancelled_ = OkStatus();
   attention_.store(false, std::memory_order_relaxed);
 }
 
+void Execution::Receive(std::span<TokenMessage> batch) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!started_) return;  // The step is over.
+    inbox_.insert(inbox_.end(), std::make_move_iterator(batch.begin()),
+                  std::make_move_iterator(batch.end()));
+    attention_.store(true, std::memory_order_release);
+    if (driving_ || quiet_) return;
+    driving_ = true;
+  }
+  Drive();
+}
+
 void Execution::Cancel(const Status& why) {
   std::shared_ptr<Cancellation> cancellation;
+  bool drive = false;
   {
     std::lock_guard<std::mutex> lock(mu_);
     // A step that has started but does not run yet, or rests between the
@@ -103,9 +150,13 @@ void Execution::Cancel(const Status& why) {
     if (cancelled_.ok()) cancelled_ = why;
     attention_.store(true, std::memory_order_release);
     cancellation = cancellation_;
+    // What waits for other partitions has no kernel that would wake it.
+    drive = options_.outbox != nullptr && !quiet_ && !driving_;
+    if (drive) driving_ = true;
   }
   // Wakes blocked kernels, whose completions find or become a driver.
   cancellation->Cancel();
+  if (drive) Drive();
 }
 
 Status Execution::MissingResult(uint32_t index) const {
@@ -115,7 +166,7 @@ Status Execution::MissingResult(uint32_t index) const {
                            fetched.name(),
                            "', which lies in a branch that was not taken; ",
                            fetched.node->Describe());
-  const std::string waiting = tokens_.DescribeWaiting(8);
+  const std::string waiting = DescribeWaiting();
   return Internal("fetch: expected a value of '", fetched.name(),
                   "', got none: the step came to rest before it; ",
                   waiting.empty() ? "no node waits" : waiting);
@@ -226,9 +277,11 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
     return Done(r, InvokeInline(r));
   if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
+  if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
-    if (!tokens_.ready().empty()) return Offload(r);
-    if (in_flight_ > 0) return RunUnattended(r);
+    if (!tokens_.ready().empty() || short_kernels_only || OthersWait())
+      return Offload(r);
+    if (in_flight_ > 0 || rendezvous_.waiting() > 0) return RunUnattended(r);
   }
   return Done(r, InvokeInline(r));
 }
@@ -248,7 +301,10 @@ SLUICE_HOT bool Execution::Process(Ready r) {
     if (Status s = FillReads(r, locals_.data()); !s.ok()) return Fail(&r, s);
     read = locals_.data();
   }
-  if (n.role == OpRole::kRetval) {
+  if (n.role == OpRole::kRecv) return Recv(r);
+  if (n.role == OpRole::kSend) {
+    Send(r, dead, read);
+  } else if (n.role == OpRole::kRetval) {
     dead_results_[n.aux] = dead;
     if (!dead) results_[n.aux] = read != nullptr ? *read : tokens_.Input(r, 0);
     tokens_.Complete(r);
@@ -257,6 +313,75 @@ SLUICE_HOT bool Execution::Process(Ready r) {
   }
   if (read != nullptr) locals_[0] = Tensor();
   return true;
+}
+
+// ---- Other partitions -------------------------------------------------------
+
+void Execution::Send(Ready r, bool dead, const Tensor* read) {
+  const PlanNode& n = *r.node;
+  const PlanSend& to = plan_->sends[n.aux];
+  const TokenTag tag = Tokens::TagOf(r);
+  if (!dead) {
+    TokenMessage m{to.edge, false, false, tag, Tensor()};
+    if (n.num_inputs > 0) m.value = read != nullptr ? *read : tokens_.Input(r, 0);
+    // The slot goes first, so that the receiver may own the buffer.
+    tokens_.Complete(r);
+    options_.outbox->Send(to.destination, std::move(m));
+    return;
+  }
+  tokens_.Complete(r);
+  if (to.leads_group)
+    options_.outbox->Send(to.destination, {to.group, true, true, tag, Tensor()});
+}
+
+// A Recv starts whether or not what it runs after is dead: its Send says so too.
+bool Execution::Recv(Ready r) {
+  TokenMessage m;
+  if (!rendezvous_.Await(r.node->aux, Tokens::TagOf(r), r, &m)) return true;
+  return Received(r, m);
+}
+
+bool Execution::Received(Ready r, TokenMessage& m) {
+  if (m.dead) {
+    tokens_.CompleteDead(r);
+    return true;
+  }
+  if (r.node->num_outputs > 0) {
+    const DType want = RemoveRef(r.node->node->output_type(0));
+    if (!m.value.valid() || m.value.dtype() != want)
+      return Fail(&r, Internal("transfer: expected a token of ", DTypeName(want),
+                               ", got ", m.value.ToString()));
+    *Tokens::OutputSlots(r) = std::move(m.value);
+  }
+  tokens_.Complete(r);
+  return true;
+}
+
+void Execution::Arrived(TokenMessage& m) {
+  Ready r;
+  if (!m.group) {
+    if (m.edge >= plan_->num_edges_in) {
+      Fail(nullptr, Internal("transfer: expected one of ", plan_->num_edges_in,
+                             " edges, got ", m.edge));
+    } else if (rendezvous_.Arrive(m.edge, m, &r)) {
+      Received(r, m);
+    }
+    return;
+  }
+  if (m.edge >= plan_->dead_groups.size()) {
+    Fail(nullptr, Internal("transfer: expected one of ",
+                           plan_->dead_groups.size(), " groups, got ", m.edge));
+    return;
+  }
+  for (const uint32_t edge : plan_->dead_groups[m.edge])
+    if (rendezvous_.Arrive(edge, m, &r)) Received(r, m);
+}
+
+std::string Execution::DescribeWaiting() const {
+  std::string out = rendezvous_.Describe(8);
+  const std::string tokens = tokens_.DescribeWaiting(8);
+  if (!tokens.empty()) absl::StrAppend(&out, out.empty() ? "" : "; ", tokens);
+  return out;
 }
 
 // ---- The driver -------------------------------------------------------------
@@ -270,8 +395,23 @@ SLUICE_HOT Ready Execution::PopReady() {
   return r;
 }
 
-// REQUIRES: this thread has the role (driving_). Gives it up before it returns.
+// REQUIRES: this thread has the role (driving_). Drives, now or, where it is
+// driving another partition, after that.
 void Execution::Drive() {
+  if (options_.outbox == nullptr) return DriveThis();
+  if (agenda != nullptr) return agenda->push_back(this);
+  std::vector<Execution*> turns{this};
+  agenda = &turns;
+  while (!turns.empty()) {
+    Execution* next = turns.front();
+    turns.erase(turns.begin());
+    next->DriveThis();
+  }
+  agenda = nullptr;
+}
+
+// Gives the role up before it returns; from then on the execution may be gone.
+void Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
       if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
@@ -284,17 +424,23 @@ void Execution::Drive() {
         return;
       }
     }
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (mailbox_.empty() && cancelled_.ok()) {
-        driving_ = false;
-        if (in_flight_ == 0) {
-          quiet_ = true;
-          quiet_cv_.notify_all();
-        }
+    if (options_.outbox != nullptr) options_.outbox->Flush();
+    std::unique_lock<std::mutex> lock(mu_);
+    if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
+      driving_ = false;
+      if (in_flight_ > 0 || (rendezvous_.waiting() > 0 && status_.ok())) return;
+      quiet_ = true;
+      if (on_quiet_ == nullptr) {
+        quiet_cv_.notify_all();
         return;
       }
+      const auto on_quiet = std::exchange(on_quiet_, nullptr);
+      const Status status = status_;
+      lock.unlock();
+      on_quiet(status);
+      return;
     }
+    lock.unlock();
     HandleMail();
   }
 }
@@ -381,6 +527,7 @@ void Execution::HandleMail() {
     std::lock_guard<std::mutex> lock(mu_);
     attention_.store(false, std::memory_order_relaxed);
     opened_.swap(mailbox_);
+    opened_tokens_.swap(inbox_);
     std::swap(why, cancelled_);
   }
   if (!why.ok()) Fail(nullptr, why);
@@ -389,6 +536,9 @@ void Execution::HandleMail() {
     if (status_.ok()) Done(c.ready, c.status);
   }
   opened_.clear();
+  for (TokenMessage& m : opened_tokens_)
+    if (status_.ok()) Arrived(m);
+  opened_tokens_.clear();
 }
 
 // The step fails. `r` names the node, unless the cause lies outside.
@@ -399,7 +549,7 @@ bool Execution::Fail(const Ready* r, const Status& s) {
       where = absl::StrCat("; ", r->node->node->Describe(),
                            Tokens::Where(*r->iteration));
     } else if (s.code() == StatusCode::kDeadlineExceeded) {
-      const std::string waiting = tokens_.DescribeWaiting(8);
+      const std::string waiting = DescribeWaiting();
       if (!waiting.empty()) where = absl::StrCat("; ", waiting);
     }
     status_ = Status(s.code(), absl::StrCat(s.message(), where));

@@ -12,6 +12,11 @@
 //     that posts becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
 //     until the step is quiet: nothing ready, nothing in flight.
+//   - Tokens from other partitions of the step come into the mailbox too, and
+//     whoever brings them to an execution that nobody drives becomes its driver.
+//     A thread that drives one already puts the other on its agenda: partitions
+//     take turns on one thread, with no hand-over. A Recv whose token has not
+//     come counts as in flight.
 //   - The first error that is not itself a consequence stops the step: ready
 //     nodes are dropped, blocked kernels are cancelled, and the step ends when
 //     what is in flight has come back.
@@ -21,6 +26,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -30,9 +36,15 @@
 #include "base/thread_pool.h"
 #include "exec/frame.h"
 #include "exec/plan.h"
+#include "exec/rendezvous.h"
 #include "exec/trace.h"
 
 namespace sluice {
+
+class Execution;
+
+// How every step that is too late ends.
+Status PastDeadline();
 
 struct ExecuteOptions {
   StepContext step;               // Cancellation and step_resources are filled
@@ -44,11 +56,37 @@ struct ExecuteOptions {
   uint32_t max_call_depth = UINT32_MAX;  // Calls of functions within each other.
   // Not 0: ready nodes are taken in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
+  // Where the tokens of Sends go; null if the plan has none.
+  Outbox* outbox = nullptr;
+};
+
+// While one lives, kernels that take long do not run on this thread where there
+// is a pool: it has other things to see to.
+class ScopedShortKernels {
+ public:
+  ScopedShortKernels();
+  ~ScopedShortKernels();
+  ScopedShortKernels(const ScopedShortKernels&) = delete;
+
+ private:
+  bool saved_;
+};
+
+// While one lives, the executions that this thread comes to drive do not wait for
+// those that it drives already: for whoever waits for them.
+class FreshAgenda {
+ public:
+  FreshAgenda();
+  ~FreshAgenda();
+  FreshAgenda(const FreshAgenda&) = delete;
+
+ private:
+  std::vector<Execution*>* saved_;
 };
 
 // One step, from Start to the end; used again for later steps of the plan.
 // Owned by whoever runs the step. Start, Run and Finish are called by one
-// thread; Cancel by any.
+// thread; Receive and Cancel by any.
 class Execution {
  public:
   explicit Execution(std::shared_ptr<const Plan> plan);
@@ -60,6 +98,13 @@ class Execution {
   // called again with more feeds (a partial run). REQUIRES: started, the
   // arguments not fed before.
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
+  // The same without waiting: `quiet` is called once with the step's status,
+  // maybe before this returns, by whichever thread drives last. It may finish and
+  // destroy the execution.
+  void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
+                std::function<void(Status)> quiet);
+  // Tokens from other partitions; takes the values. By any thread, from Start on.
+  void Receive(std::span<TokenMessage> batch);
   // A fetched token; invalid if it has not come. Valid until Finish.
   Tensor& result(uint32_t index) { return results_[index]; }
   // Why fetch `index` has not come, after Run returned OK.
@@ -79,7 +124,9 @@ class Execution {
     Status status;
   };
 
+  void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
   void Drive();
+  void DriveThis();
   Ready PopReady();
   // These return whether this thread still is the driver.
   bool Process(Ready r);
@@ -89,6 +136,11 @@ class Execution {
   bool RunUnattended(Ready r);
   bool Done(Ready r, const Status& s);
   bool Fail(const Ready* r, const Status& s);
+  void Send(Ready r, bool dead, const Tensor* read);
+  bool Recv(Ready r);
+  bool Received(Ready r, TokenMessage& m);
+  void Arrived(TokenMessage& m);
+  std::string DescribeWaiting() const;
 
   Status FillReads(Ready r, Tensor* locals);
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
@@ -119,15 +171,19 @@ class Execution {
   Status status_;      // The step's first root error.
   int in_flight_ = 0;  // Kernels whose completion has not been handled.
   uint32_t ticks_ = 0;
+  Rendezvous rendezvous_;
   std::mt19937_64 random_;
 
   std::atomic<bool> attention_{false};  // Mail has come, or a cancellation.
   std::mutex mu_;
   std::condition_variable quiet_cv_;
   std::vector<Completion> mailbox_;  // GUARDED_BY(mu_)
+  std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
   std::vector<Completion> opened_;   // The driver's: mail being handled.
+  std::vector<TokenMessage> opened_tokens_;
   bool driving_ = false;             // GUARDED_BY(mu_): some thread drives.
   bool quiet_ = true;                // GUARDED_BY(mu_)
+  std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
   bool started_ = false;             // GUARDED_BY(mu_): until Finish.
   Status cancelled_;                 // GUARDED_BY(mu_)
 };

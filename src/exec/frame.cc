@@ -4,6 +4,17 @@
 
 namespace sluice {
 
+uint64_t FrameTag(const TokenTag& parent, uint64_t name_hash) {
+  uint64_t h = parent.frame;
+  for (const uint64_t part :
+       {static_cast<uint64_t>(parent.iteration), name_hash}) {
+    h = (h ^ part ^ (h >> 32)) * 0xd6e8feb86659fd93u;
+    h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93u;
+  }
+  h ^= h >> 32;
+  return h == 0 ? 1 : h;  // 0 is the root.
+}
+
 Tokens::Tokens(const Plan& plan) : plan_(plan), pools_(plan.frames.size()) {}
 Tokens::~Tokens() = default;
 
@@ -255,6 +266,10 @@ Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent,
   f->parent = parent;
   f->index = index;
   f->depth = parent == nullptr ? 0 : parent->frame->depth;
+  f->tag = parent == nullptr
+               ? 0
+               : FrameTag({parent->frame->tag, parent->index},
+                          parent->frame->plan->child_hashes[index]);
   f->enters_left = plan.num_enters;
   f->next_index = 0;
   if (plan.parent >= 0) {  // A loop: there may be more iterations.

@@ -38,6 +38,17 @@ namespace sluice {
 
 struct Frame;
 
+// What tells the tokens of an edge apart: the dynamic frame and its iteration.
+// The number of a frame is 0 for the root; else it is made, by FrameTag, of the
+// tag of the iteration that it is in and the name of the loop or call, and so is
+// the same in every partition of a step.
+struct TokenTag {
+  uint64_t frame = 0;
+  int64_t iteration = 0;
+  bool operator==(const TokenTag&) const = default;
+};
+uint64_t FrameTag(const TokenTag& parent, uint64_t name_hash);
+
 // One iteration of one frame: counts and values of its nodes. Owned by Tokens,
 // which recycles it.
 struct Iteration {
@@ -61,6 +72,7 @@ struct Frame {
   const PlanFrame* plan = nullptr;
   Iteration* parent = nullptr;  // Null for the root.
   uint32_t index = 0;           // Among the parent's children.
+  uint64_t tag = 0;             // TokenTag::frame.
   const PlanNode* call = nullptr;  // Of a function: the Call in the parent.
   uint32_t returns_left = 0;       // Results that have not come.
   uint32_t depth = 0;              // Calls that it is within.
@@ -135,6 +147,9 @@ class Tokens {
 
   static bool IsDead(Ready r) {
     return (r.iteration->pending[r.node->local] & Iteration::kDead) != 0;
+  }
+  static TokenTag TagOf(Ready r) {
+    return {r.iteration->frame->tag, r.iteration->index};
   }
   const Tensor& Input(Ready r, uint32_t i) const {
     const InputRef ref = plan_.inputs[r.node->first_input + i];

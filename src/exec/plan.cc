@@ -5,6 +5,13 @@
 
 namespace sluice {
 
+uint64_t NameHash(std::string_view name) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : name)
+    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return h;
+}
+
 // Builds one plan. Steps: which frame each node runs in; numbers for nodes and
 // slots; edges; counts; kernels.
 class PlanBuilder {
@@ -165,8 +172,7 @@ class PlanBuilder {
         break;
       case OpRole::kCall: {
         const int callee = FunctionFrame(FunctionOf(n));
-        out.child = frame(f).num_children++;
-        frame(f).children.push_back(callee);
+        out.child = AddChild(f, callee, n.name());
         break;
       }
       case OpRole::kRetval:
@@ -181,6 +187,15 @@ class PlanBuilder {
     }
     if (f != 0) plan_->has_control_flow = true;
     return OkStatus();
+  }
+
+  // Returns its number among the parent's children. `name` tells it apart from
+  // the others, in every partition alike.
+  uint32_t AddChild(int parent, int child, const std::string& name) {
+    PlanFrame& f = frame(parent);
+    f.children.push_back(child);
+    f.child_hashes.push_back(NameHash(name));
+    return f.num_children++;
   }
 
   Result<int> ChildFrame(const Node& enter, int parent) {
@@ -198,8 +213,7 @@ class PlanBuilder {
       f.parent = parent;
       f.parallel_iterations =
           static_cast<uint32_t>(std::min<int64_t>(parallel, 1 << 20));
-      f.index_in_parent = frame(parent).num_children++;
-      frame(parent).children.push_back(it->second);
+      f.index_in_parent = AddChild(parent, it->second, name);
       plan_->frames.push_back(std::move(f));
       plan_->has_control_flow = true;
     } else if (frame(it->second).parallel_iterations !=
@@ -268,6 +282,7 @@ class PlanBuilder {
         if (p.role == OpRole::kCall) p.aux = info(n).child;
         if (p.role == OpRole::kRetval && !FunctionOf(*n).empty())
           p.role = OpRole::kReturn;
+        if (p.role == OpRole::kSend || p.role == OpRole::kRecv) NoteTransfer(&p);
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
         // Control edges from both branches of a conditional may meet in one.
         if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
@@ -281,6 +296,24 @@ class PlanBuilder {
         pf.exits.push_back(&p);
       }
     for (PlanFrame& pf : plan_->frames) pf.later_merges = pf.initial_merges;
+  }
+
+  void NoteTransfer(PlanNode* p) {
+    auto number = [&](const char* attr) {
+      return static_cast<uint32_t>(p->node->IntAttr(attr));
+    };
+    if (p->role == OpRole::kSend) {
+      p->aux = static_cast<uint32_t>(plan_->sends.size());
+      plan_->sends.push_back({number("destination"), number("edge"),
+                              number("group"),
+                              p->node->BoolAttr("leads_group")});
+      return;
+    }
+    p->aux = number("edge");
+    plan_->num_edges_in = std::max(plan_->num_edges_in, p->aux + 1);
+    const size_t group = number("group");
+    if (plan_->dead_groups.size() <= group) plan_->dead_groups.resize(group + 1);
+    plan_->dead_groups[group].push_back(p->aux);
   }
 
   void NumberSlots() {

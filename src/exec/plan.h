@@ -20,12 +20,16 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/kernel.h"
 #include "graph/graph.h"
 
 namespace sluice {
+
+// Of the name of a frame; the same in every process (FNV-1a).
+uint64_t NameHash(std::string_view name);
 
 // An edge out of a node, as seen by the producer.
 struct PlanEdge {
@@ -65,13 +69,22 @@ struct PlanNode {
                           // the child frame among the frame's children; so
                           // for Call. Exit: number among the frame's. Arg,
                           // Retval, Return: index.
-                          // Const: slot in Plan::constants.
+                          // Const: slot in Plan::constants. Send: place in
+                          // Plan::sends. Recv: the edge.
   uint32_t first_read;    // In Plan::reads: reference inputs to be read.
   uint16_t num_reads;
   OpRole role;
   uint8_t flags;
 };
 static_assert(sizeof(PlanNode) == 64);
+
+// Where a Send's token goes; see the attributes of _Send.
+struct PlanSend {
+  uint32_t destination;
+  uint32_t edge;
+  uint32_t group;
+  bool leads_group;
+};
 
 // What a Merge knows within one iteration.
 struct MergeState {
@@ -89,6 +102,7 @@ struct PlanFrame {
   uint32_t index_in_parent = 0;  // Of a loop.
   uint32_t num_children = 0;
   std::vector<int> children;  // Frame ids: loops within, functions called.
+  std::vector<uint64_t> child_hashes;  // Of each one's name, for its tag.
   uint32_t parallel_iterations = 1;
   uint32_t first_node = 0;    // In Plan::nodes.
   uint32_t num_nodes = 0;
@@ -132,6 +146,9 @@ class Plan {
   std::vector<PlanFrame> frames;   // [0] is the root.
   std::vector<const PlanNode*> args;     // By index; null if unused.
   std::vector<const PlanNode*> retvals;  // By index.
+  std::vector<PlanSend> sends;
+  uint32_t num_edges_in = 0;                 // More than any Recv's number.
+  std::vector<std::vector<uint32_t>> dead_groups;  // The edges in of each.
   bool has_control_flow = false;
   // Measured run time of each expensive node, a moving average in ns.
   std::unique_ptr<std::atomic<uint32_t>[]> cost;

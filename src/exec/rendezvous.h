@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,15 +14,6 @@
 #include "tensor/tensor.h"
 
 namespace sluice {
-
-// Which of an edge's tokens: the dynamic frame and its iteration. The number of
-// a frame is 0 for the root; else it is made of its parent's tag and the name of
-// the loop or call by FrameTag, and so is the same in every partition.
-struct TokenTag {
-  uint64_t frame = 0;
-  int64_t iteration = 0;
-  bool operator==(const TokenTag&) const = default;
-};
 
 // A token on its way. `edge` counts the edges into the destination partition
 // (attribute "edge" of its _Recv). For a dead token whose Send leads a group
@@ -46,23 +36,6 @@ class Outbox {
   // The driver has nothing else to do, or will not for a while.
   virtual void Flush() = 0;
 };
-
-// The number of a frame within iteration `index` of the frame `parent`.
-// `name`: PlanFrame::name_hash.
-inline uint64_t FrameTag(uint64_t parent, int64_t index, uint64_t name) {
-  uint64_t h = parent ^ (static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u);
-  h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93u;
-  h = (h ^ name ^ (h >> 32)) * 0xd6e8feb86659fd93u;
-  h ^= h >> 32;
-  return h == 0 ? 1 : h;
-}
-// The same in every process (FNV-1a).
-inline uint64_t NameHash(std::string_view name) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : name)
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return h;
-}
 
 // Brings the tokens that came and the Recvs that are ready together, by edge and
 // tag. Owned by one execution and used by its driver.

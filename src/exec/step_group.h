@@ -3,9 +3,11 @@
 #ifndef SLUICE_EXEC_STEP_GROUP_H_
 #define SLUICE_EXEC_STEP_GROUP_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,3 +64,23 @@ class StepGroup final : public TokenSink {
   void Deliver(uint32_t partition, std::span<TokenMessage> batch) override;
   // Ends the step with this error, if it has none yet.
   void Cancel(const Status& why);
+
+ private:
+  class Partition;
+  void PartitionDone(const Status& s);
+  void CancelAll(const Status& why);
+
+  std::vector<std::unique_ptr<Partition>> partitions_;  // Null: elsewhere.
+  std::vector<Partition*> by_result_;  // By index of the fetch; null: elsewhere.
+  TokenSink* elsewhere_ = nullptr;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+
+  std::mutex mu_;
+  size_t running_ = 0;                // GUARDED_BY(mu_)
+  Status status_;                     // GUARDED_BY(mu_): the first root error.
+  std::function<void(Status)> done_;  // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_STEP_GROUP_H_

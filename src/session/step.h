@@ -1,0 +1,59 @@
+// Step: one step being run, of one plan or of the partitions of one.
+#ifndef SLUICE_SESSION_STEP_H_
+#define SLUICE_SESSION_STEP_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "exec/executor.h"
+#include "exec/step_group.h"
+
+namespace sluice {
+
+// An Execution where there is one partition, which then pays for nothing else;
+// else a StepGroup. Their rules hold: used again for later steps; Start, Run and
+// Finish by one thread, Cancel by any.
+class Step {
+ public:
+  explicit Step(const std::vector<PartitionPlan>& parts) {
+    if (parts.size() == 1) {
+      allocator_ = parts[0].device->allocator();
+      alone_.emplace(parts[0].plan);
+    } else {
+      group_ = std::make_unique<StepGroup>(parts);
+    }
+  }
+
+  void Start(ExecuteOptions options) {
+    if (!alone_) return group_->Start(options);
+    options.step.allocator = allocator_;
+    alone_->Start(options);
+  }
+  Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
+    return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
+  }
+  // A fetched token; null if it has not come.
+  Tensor* result(uint32_t index) {
+    if (!alone_) return group_->result(index);
+    Tensor& t = alone_->result(index);
+    return t.valid() ? &t : nullptr;
+  }
+  Status MissingResult(uint32_t index) const {
+    return alone_ ? alone_->MissingResult(index) : group_->MissingResult(index);
+  }
+  void Finish() { alone_ ? alone_->Finish() : group_->Finish(); }
+  void Cancel(const Status& why) {
+    alone_ ? alone_->Cancel(why) : group_->Cancel(why);
+  }
+
+ private:
+  std::optional<Execution> alone_;
+  Allocator* allocator_ = nullptr;
+  std::unique_ptr<StepGroup> group_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_STEP_H_
