@@ -12,9 +12,9 @@
 #include "base/thread_pool.h"
 #include "exec/executor.h"
 #include "exec/plan.h"
-#include "exec/regions.h"
-#include "passes/lower_functional.h"
 #include "passes/passes.h"
+#include "session/backend.h"
+#include "session/compile.h"
 
 namespace sluice {
 namespace {
@@ -37,8 +37,8 @@ enum class Session::Purpose : uint8_t {
 // A step signature, compiled. Shared by the cache and callables; thread-safe.
 struct Session::Compiled {
   // Constant once compiled.
-  std::vector<std::unique_ptr<Node>> in_regions;  // Named in their errors.
-  std::shared_ptr<const Plan> plan;
+  BuiltPlan built;      // None if the steps run elsewhere:
+  uint64_t remote = 0;  // what the session's backend knows it by.
   StepSignature signature;
   std::vector<uint32_t> args;           // 0, 1, 2, ...
   std::vector<DType> feed_types;
@@ -56,7 +56,7 @@ struct Session::Compiled {
         return e;
       }
     }
-    return std::make_unique<Execution>(plan);
+    return std::make_unique<Execution>(built.plan);
   }
   void Release(std::unique_ptr<Execution> e) {
     std::lock_guard<std::mutex> lock(mu);
@@ -83,12 +83,14 @@ struct Session::State {
   const std::shared_ptr<ResourceManager> resources;
   const int intra_op_threads;
   std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
+  // Runs the steps, unless null: then they run here.
+  std::unique_ptr<SessionBackend> backend;
+  Status connected;  // Whether there is a backend, if there should be one.
   std::atomic<int64_t> next_step_id{1};
 
   std::mutex mu;
   std::unordered_map<std::string, std::shared_ptr<Compiled>> plans;  // GUARDED_BY(mu)
-  // Kernels of stateful ops, by node: random streams go on from plan to plan.
-  std::unordered_map<std::string, std::shared_ptr<Kernel>> kernels;  // GUARDED_BY(mu)
+  StatefulKernels kernels;
   std::mutex running_mu;
   std::condition_variable idle_cv;
   std::set<Execution*> running;  // GUARDED_BY(running_mu)
@@ -103,15 +105,27 @@ struct Session::State {
                                                : o.inter_op_threads;
     if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
   }
+  State(const std::string& target, Graph& g, SessionOptions o)
+      : graph(g),
+        options(std::move(o)),
+        resources(std::make_shared<ResourceManager>()),
+        intra_op_threads(1) {
+    Result<std::unique_ptr<SessionBackend>> b =
+        ConnectSessionBackend(target, options);
+    if (b.ok())
+      backend = *std::move(b);
+    else
+      connected = b.status();
+  }
 
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status CheckEdge(const Output& o, const char* what) const;
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
-  Status MakeKernel(const Node& n, std::shared_ptr<Kernel>* out);
   Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
   void End(Execution* e);
   Status GraphStatus() {  // Others may be building.
+    SLUICE_RETURN_IF_ERROR(connected);
     std::lock_guard<std::recursive_mutex> lock(graph.mutex());
     return graph.status();
   }
@@ -134,21 +148,6 @@ struct Session::State {
 
 // ---- Compiling --------------------------------------------------------------
 
-Status Session::State::MakeKernel(const Node& n, std::shared_ptr<Kernel>* out) {
-  if (!n.op().kernel) return Unimplemented("no kernel: ", n.op_name());
-  if (n.op().stateful) {
-    auto it = kernels.find(n.name());
-    if (it != kernels.end()) {
-      *out = it->second;
-      return OkStatus();
-    }
-  }
-  *out = std::make_shared<Kernel>();
-  SLUICE_RETURN_IF_ERROR(n.op().kernel(n, out->get()));
-  if (n.op().stateful) kernels.emplace(n.name(), *out);
-  return OkStatus();
-}
-
 Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     StepSignature s, Purpose purpose) {
   auto c = std::make_shared<Compiled>();
@@ -157,51 +156,28 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     c->feed_types.push_back(RemoveRef(s.feeds[i].dtype()));
     c->feed_shapes.push_back(s.feeds[i].shape());
   }
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, Prune(graph, s));
-  std::vector<Node*> targets;
-  for (const Node* t : s.targets)  // Not there: a placeholder that is fed.
-    if (Node* n = g->FindNode(t->name())) targets.push_back(n);
   c->signature = std::move(s);
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
-                          LowerFunctional(g.get(), graph));
-  targets.insert(targets.end(), effects.begin(), effects.end());
-  if (options.constant_folding)
-    SLUICE_RETURN_IF_ERROR(FoldConstants(
-        g.get(), [](const Node& n, std::vector<Tensor> inputs) {
-          return RunKernel(n, std::move(inputs));
-        }));
-  if (options.common_subexpressions)
-    SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g.get()));
-  if (options.constant_folding || options.common_subexpressions ||
-      !effects.empty())
-    DropUnread(g.get(), targets);
-  // Kernels made before the plan is: of the regions, and of what they left.
-  std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
-  // (Regions know the frames of loops, not those of functions.)
-  const bool has_calls =
-      std::any_of(g->nodes().begin(), g->nodes().end(),
-                  [](const auto& n) { return n->op().role == OpRole::kCall; });
-  if (options.regions && options.scheduler_seed == 0 && !has_calls &&
-      purpose == Purpose::kRun) {
-    auto kernel = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
-      std::shared_ptr<Kernel>& k = made[&n];
-      if (k == nullptr) SLUICE_RETURN_IF_ERROR(MakeKernel(n, &k));
-      return k;
-    };
+  if (backend != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(
-        auto regions, FormRegions(g.get(), kernel, {targets.begin(), targets.end()}));
-    if (!regions.empty()) {
-      made.merge(regions);
-      c->in_regions = DropUnread(g.get(), targets);
-    }
+        c->remote,
+        backend->Prepare(graph, c->signature, purpose == Purpose::kTraced));
+    return c;
   }
-  auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) {
-    auto it = made.find(&n);
-    if (it == made.end() || it->second == nullptr) return MakeKernel(n, k);
-    *k = it->second;
-    return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(
+      OptimizedStep step,
+      OptimizeStep(graph, c->signature, options.constant_folding,
+                   options.common_subexpressions));
+  const bool regions = options.regions && options.scheduler_seed == 0 &&
+                       purpose == Purpose::kRun;
+  auto make = [](const Node& n, Kernel* k) {
+    return n.op().kernel ? n.op().kernel(n, k)
+                         : Unimplemented("no kernel: ", n.op_name());
   };
-  SLUICE_ASSIGN_OR_RETURN(c->plan, Plan::Build(std::move(g), kernel));
+  SLUICE_ASSIGN_OR_RETURN(
+      c->built, BuildPlan(std::move(step.graph), step.targets, regions,
+                          [&](const Node& n, std::shared_ptr<Kernel>* k) {
+                            return kernels.Get(n, make, k);
+                          }));
   return c;
 }
 
@@ -296,6 +272,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
     return InvalidArgument("feeds: expected ", c.args.size(), ", got ", feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i)
     SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
+  if (backend != nullptr) return backend->Run(c.remote, feeds, run, metadata);
   const bool measured = metadata != nullptr;
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
@@ -306,8 +283,8 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
   SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
   Status status = e->Run(c.args, feeds);
   std::vector<Tensor> out;
-  out.reserve(c.plan->retvals.size());
-  for (uint32_t i = 0; status.ok() && i < c.plan->retvals.size(); ++i) {
+  out.reserve(c.built.plan->retvals.size());
+  for (uint32_t i = 0; status.ok() && i < c.built.plan->retvals.size(); ++i) {
     if (!e->result(i).valid()) {
       status = e->MissingResult(i);
       break;
@@ -334,6 +311,9 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
 
 Session::Session(Graph& graph, SessionOptions options)
     : state_(std::make_shared<State>(graph, std::move(options))) {}
+
+Session::Session(const std::string& target, Graph& graph, SessionOptions options)
+    : state_(std::make_shared<State>(target, graph, std::move(options))) {}
 
 Session::~Session() {
   (void)Close();
@@ -406,11 +386,26 @@ Result<std::vector<Tensor>> Session::RunByName(
 }
 
 Status Session::Close() {
+  if (state_->backend != nullptr) return state_->backend->Close();
   std::lock_guard<std::mutex> lock(state_->running_mu);
   state_->closed = true;
   for (Execution* e : state_->running)
     e->Cancel(Cancelled("step: expected an open session, got one that was closed"));
   return OkStatus();
+}
+
+Status Session::Reset(const std::vector<std::string>& containers) {
+  SLUICE_RETURN_IF_ERROR(state_->connected);
+  if (state_->backend != nullptr) return state_->backend->Reset(containers);
+  for (const std::string& c : containers) state_->resources->ClearContainer(c);
+  if (containers.empty()) state_->resources->Clear();
+  return OkStatus();
+}
+
+Result<std::vector<std::string>> Session::ListDevices() {
+  SLUICE_RETURN_IF_ERROR(state_->connected);
+  if (state_->backend != nullptr) return state_->backend->ListDevices();
+  return std::vector<std::string>{"/job:localhost/replica:0/task:0/device:CPU:0"};
 }
 
 Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds,
@@ -453,6 +448,10 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
   SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
+  if (state_->backend != nullptr)
+    return Unimplemented(
+        "partial run: expected a session of this process, got one whose steps "
+        "run elsewhere; run the stages as steps of their own");
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c,
                           state_->Cached({feeds, fetches, targets},
                                          Purpose::kStaged));

@@ -40,6 +40,10 @@ struct SessionOptions {
   uint64_t scheduler_seed = 0;
   // Variables and other state; null: the session's own, which die with it.
   std::shared_ptr<ResourceManager> resources;
+  // In a cluster variables live in its tasks, where all sessions find them by
+  // container and name, and stay when sessions end. An isolated session has
+  // containers of its own there, which end with it.
+  bool isolated = false;
 };
 
 struct RunOptions {
@@ -73,6 +77,11 @@ using Feeds = std::vector<std::pair<Output, Tensor>>;
 class Session {
  public:
   explicit Session(Graph& graph = CurrentGraph(), SessionOptions options = {});
+  // A client of the cluster that a task belongs to: "grpc://host:port". Steps
+  // are compiled and coordinated by that task and run on the devices of all. An
+  // address at which nobody answers is an error of the first step.
+  explicit Session(const std::string& target, Graph& graph = CurrentGraph(),
+                   SessionOptions options = {});
   ~Session();  // Closes, then waits for running steps.
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -120,7 +129,13 @@ class Session {
   // Running steps end with Cancelled, later ones fail: FailedPrecondition.
   Status Close();
 
+  // Forgets the state in these containers, in all tasks; without any, all state.
+  Status Reset(const std::vector<std::string>& containers = {});
+  // Full names of the devices that steps may use.
+  Result<std::vector<std::string>> ListDevices();
+
   Graph& graph() const;
+  // What is held in this process; empty if steps run elsewhere.
   ResourceManager& resources() const;
 
  private:

@@ -1,0 +1,84 @@
+#include "session/compile.h"
+
+#include <algorithm>
+
+#include "exec/regions.h"
+#include "passes/lower_functional.h"
+
+namespace sluice {
+
+Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
+                                   bool constant_folding,
+                                   bool common_subexpressions) {
+  OptimizedStep step;
+  SLUICE_ASSIGN_OR_RETURN(step.graph, Prune(graph, s));
+  Graph* g = step.graph.get();
+  for (const Node* t : s.targets)  // Not there: a placeholder that is fed.
+    if (Node* n = g->FindNode(t->name())) step.targets.push_back(n);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
+                          LowerFunctional(g, graph));
+  step.targets.insert(step.targets.end(), effects.begin(), effects.end());
+  if (constant_folding)
+    SLUICE_RETURN_IF_ERROR(
+        FoldConstants(g, [](const Node& n, std::vector<Tensor> inputs) {
+          return RunKernel(n, std::move(inputs));
+        }));
+  if (common_subexpressions)
+    SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g));
+  if (constant_folding || common_subexpressions || !effects.empty())
+    DropUnread(g, step.targets);
+  return step;
+}
+
+Status StatefulKernels::Get(const Node& node, const Maker& make,
+                            std::shared_ptr<Kernel>* out) {
+  if (!node.op().stateful) {
+    *out = std::make_shared<Kernel>();
+    return make(node, out->get());
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  auto it = kernels_.find(node.name());
+  if (it == kernels_.end()) {
+    auto kernel = std::make_shared<Kernel>();
+    SLUICE_RETURN_IF_ERROR(make(node, kernel.get()));
+    it = kernels_.emplace(node.name(), std::move(kernel)).first;
+  }
+  *out = it->second;
+  return OkStatus();
+}
+
+Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
+                            const std::vector<Node*>& targets, bool regions,
+                            const Plan::KernelProvider& kernels) {
+  BuiltPlan built;
+  // Kernels made before the plan is: of the regions, and of what they left.
+  std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
+  // (Regions know the frames of loops, not those of functions.)
+  const bool has_calls =
+      std::any_of(graph->nodes().begin(), graph->nodes().end(),
+                  [](const auto& n) { return n->op().role == OpRole::kCall; });
+  if (regions && !has_calls) {
+    auto kernel = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+      std::shared_ptr<Kernel>& k = made[&n];
+      if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
+      return k;
+    };
+    SLUICE_ASSIGN_OR_RETURN(
+        auto formed,
+        FormRegions(graph.get(), kernel, {targets.begin(), targets.end()}));
+    if (!formed.empty()) {
+      made.merge(formed);
+      built.in_regions = DropUnread(graph.get(), targets);
+    }
+  }
+  auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) {
+    auto it = made.find(&n);
+    if (it == made.end() || it->second == nullptr) return kernels(n, k);
+    *k = it->second;
+    return OkStatus();
+  };
+  SLUICE_ASSIGN_OR_RETURN(built.plan, Plan::Build(std::move(graph), kernel));
+  return built;
+}
+
+}  // namespace sluice

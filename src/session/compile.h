@@ -1,0 +1,59 @@
+// From a graph to a plan, in two halves: what is done to a step as a whole, and
+// what is done to each part that one device runs. The two may happen in
+// different processes (src/dist).
+#ifndef SLUICE_SESSION_COMPILE_H_
+#define SLUICE_SESSION_COMPILE_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/plan.h"
+#include "graph/graph.h"
+#include "passes/passes.h"
+
+namespace sluice {
+
+// The part of a graph that a step runs, without functional nodes, folded.
+struct OptimizedStep {
+  std::unique_ptr<Graph> graph;
+  // Nodes of it that must run though nobody reads them.
+  std::vector<Node*> targets;
+};
+
+// REQUIRES: `graph` does not change meanwhile.
+Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
+                                   bool constant_folding,
+                                   bool common_subexpressions);
+
+// The kernels of a session's stateful nodes, by name, so that random streams go
+// on from plan to plan. Thread-safe.
+class StatefulKernels {
+ public:
+  using Maker = std::function<Status(const Node&, Kernel*)>;
+  // What `make` makes, or for a stateful op what it made before.
+  Status Get(const Node& node, const Maker& make, std::shared_ptr<Kernel>* out);
+
+ private:
+  std::mutex mu_;
+  std::unordered_map<std::string, std::shared_ptr<Kernel>>
+      kernels_;  // GUARDED_BY(mu_)
+};
+
+// A plan, and the nodes that are in its regions, which errors name.
+struct BuiltPlan {
+  std::vector<std::unique_ptr<Node>> in_regions;  // Outlive the plan.
+  std::shared_ptr<const Plan> plan;
+};
+
+// With `regions`, cheap nodes become regions, but for `targets`.
+Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
+                            const std::vector<Node*>& targets, bool regions,
+                            const Plan::KernelProvider& kernels);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_COMPILE_H_
