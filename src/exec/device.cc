@@ -7,4 +7,12 @@ Status CpuDevice::MakeKernel(const Node& node, Kernel* kernel) {
   return node.op().kernel(node, kernel);
 }
 
+std::vector<std::shared_ptr<Device>> CpuDevices(int count) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int i = 0; i < count; ++i)
+    devices.push_back(std::make_shared<CpuDevice>(
+        DeviceName{"localhost", 0, 0, "CPU", i}));
+  return devices;
+}
+
 }  // namespace sluice

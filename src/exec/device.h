@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exec/kernel.h"
 #include "graph/device_name.h"
@@ -50,6 +51,9 @@ class CpuDevice final : public Device {
   Allocator* allocator() override { return Allocator::Cpu(); }
   Status MakeKernel(const Node& node, Kernel* kernel) override;
 };
+
+// "/job:localhost/replica:0/task:0/device:CPU:0" and on, as many as asked for.
+std::vector<std::shared_ptr<Device>> CpuDevices(int count);
 
 }  // namespace sluice
 
