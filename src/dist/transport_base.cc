@@ -1,0 +1,450 @@
+#include "dist/transport_base.h"
+
+#include <map>
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "base/failpoint.h"
+
+namespace sluice {
+namespace {
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t RandomIncarnation() {
+  std::random_device device;
+  uint64_t v = 0;
+  while (v == 0) v = (uint64_t{device()} << 32) | device();
+  return v;
+}
+
+// Those that are running in this process, by incarnation.
+struct Registry {
+  std::mutex mu;
+  std::map<uint64_t, TransportBase*> transports;  // GUARDED_BY(mu)
+};
+Registry& GetRegistry() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+}  // namespace
+
+// A peer in this process. What is sent is delivered by the thread that sends
+// it, unless something is before it.
+class LocalLink final : public Link {
+ public:
+  LocalLink(TransportBase* owner, PeerId id, std::string task)
+      : Link(owner, id, std::move(task)), pump_(owner->pump()) {}
+
+  void SetMate(std::shared_ptr<LocalLink> mate) {
+    std::lock_guard<std::mutex> lock(mu_);
+    mate_ = std::move(mate);
+  }
+
+  Status SendTokens(uint64_t step, uint32_t partition,
+                    std::span<TokenMessage> batch) override {
+    for (const TokenMessage& m : batch)
+      SLUICE_RETURN_IF_ERROR(CheckSendable(m.value));
+    const FailpointHit hit = SLUICE_FAILPOINT("local.send");
+    SLUICE_RETURN_IF_ERROR(hit.error);
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<LocalLink> to, mate());
+    if (hit.drop() || batch.empty()) return OkStatus();
+    const int64_t n = static_cast<int64_t>(batch.size());
+    counters->tokens_sent.fetch_add(n, std::memory_order_relaxed);
+    to->counters->tokens_received.fetch_add(n, std::memory_order_relaxed);
+    if (to->inbox.BeginDirect()) {
+      to->handler->OnTokens(to->id, step, partition, batch);
+      if (to->inbox.EndDirect()) to->Continue();
+    } else {
+      to->inbox.AddTokens(step, partition, batch);
+      to->Continue();
+    }
+    return OkStatus();
+  }
+
+  // Goes by the other's pump: the start of a step must not run it here.
+  Status SendControl(uint8_t kind, std::string_view bytes) override {
+    if (bytes.size() > kMaxControlBytes)
+      return InvalidArgument("control message: expected at most ",
+                             kMaxControlBytes, " bytes, got ", bytes.size());
+    const FailpointHit hit = SLUICE_FAILPOINT("local.control");
+    SLUICE_RETURN_IF_ERROR(hit.error);
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<LocalLink> to, mate());
+    if (hit.drop()) return OkStatus();
+    to->inbox.AddControl(kind, bytes);
+    to->PostDrain();
+    return OkStatus();
+  }
+
+  void Close(bool) override {
+    std::shared_ptr<LocalLink> mate;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      mate.swap(mate_);
+    }
+    if (mate == nullptr || mate.get() == this) return;
+    Registry& r = GetRegistry();
+    std::lock_guard<std::mutex> lock(r.mu);
+    for (const auto& [incarnation, transport] : r.transports) {
+      if (transport != mate->owner) continue;
+      transport->Lose(mate.get(),
+                      Unavailable(mate->Describe(), " closed the connection"));
+    }
+  }
+  bool has_heartbeat() const override { return false; }
+
+ private:
+  Result<std::shared_ptr<LocalLink>> mate() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (mate_ == nullptr) return Unavailable(Describe(), " is lost");
+    return mate_;
+  }
+  void PostDrain() {
+    pump_->Post([self = shared_from_this()] {
+      self->inbox.Drain(self->handler, self->id);
+    });
+  }
+  void Continue() {
+    bool more = false;
+    inbox.Drain(handler, id, /*tokens_only=*/true, &more);
+    if (more) PostDrain();
+  }
+
+  const std::shared_ptr<Runner> pump_;
+  mutable std::mutex mu_;
+  std::shared_ptr<LocalLink> mate_;  // GUARDED_BY(mu_)
+};
+
+Link::Link(TransportBase* owner, PeerId id, std::string task)
+    : owner(owner),
+      handler(owner->handler()),
+      counters(owner->counters()),
+      id(id),
+      task(std::move(task)) {
+  Heard();
+}
+
+void Link::Heard() { last_heard_ns.store(NowNs(), std::memory_order_relaxed); }
+
+std::string Link::Describe() const { return absl::StrCat("task '", task, "'"); }
+
+TransportBase::TransportBase(TransportOptions options)
+    : options_(std::move(options)),
+      incarnation_(options_.incarnation != 0 ? options_.incarnation
+                                             : RandomIncarnation()) {}
+
+TransportBase::~TransportBase() = default;
+
+Status TransportBase::Start(TransportHandler* handler) {
+  if (options_.task.empty() || options_.peer_timeout.count() < 1)
+    return InvalidArgument(
+        "transport: expected a task and a timeout of at least 1 ms, got '",
+        options_.task, "' and ", options_.peer_timeout.count(), " ms");
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (state_ != kNew)
+      return FailedPrecondition("transport of '", options_.task,
+                                "': expected one Start, got another");
+    handler_ = handler;
+    state_ = kRunning;
+  }
+  const Status started = StartNetwork();
+  if (!started.ok()) {
+    std::lock_guard<std::mutex> lock(mu_);
+    state_ = kStopped;
+    return started;
+  }
+  {
+    Registry& r = GetRegistry();
+    std::lock_guard<std::mutex> lock(r.mu);
+    if (!r.transports.emplace(incarnation_, this).second)
+      return AlreadyExists("transport of '", options_.task,
+                           "': expected an incarnation of its own, got ",
+                           incarnation_);
+  }
+  last_tick_ns_ = NowNs();
+  if (Watches())
+    monitor_->Every(
+        std::max(options_.peer_timeout / 5, std::chrono::milliseconds(1)),
+        [this] { Monitor(); });
+  return OkStatus();
+}
+
+void TransportBase::Monitor() {
+  const int64_t timeout =
+      std::chrono::nanoseconds(options_.peer_timeout).count();
+  // After a pause of our own the silence of others says nothing.
+  const int64_t now = NowNs();
+  const bool deaf = now - last_tick_ns_ > timeout / 2 || Deaf();
+  last_tick_ns_ = now;
+  for (const std::shared_ptr<Link>& link : LiveLinks()) {
+    if (!link->has_heartbeat()) continue;
+    if (deaf) link->Heard();
+    link->SendHeartbeat();
+    const int64_t silent =
+        NowNs() - link->last_heard_ns.load(std::memory_order_relaxed);
+    if (silent > timeout)
+      Lose(link.get(),
+           Unavailable(link->Describe(), ": expected a sign of life every ",
+                       options_.peer_timeout.count(), " ms, got none for ",
+                       silent / 1000000, " ms"));
+  }
+}
+
+void TransportBase::Shutdown() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (state_ != kRunning) return;
+    state_ = kStopped;
+  }
+  {
+    Registry& r = GetRegistry();
+    std::lock_guard<std::mutex> lock(r.mu);
+    const auto it = r.transports.find(incarnation_);
+    if (it != r.transports.end() && it->second == this) r.transports.erase(it);
+  }
+  std::vector<std::shared_ptr<Link>> links;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (Entry& e : entries_) {
+      if (e.link == nullptr) continue;
+      e.why = Unavailable("transport of '", options_.task, "' was shut down");
+      links.push_back(std::move(e.link));
+    }
+  }
+  for (const auto& link : links) {
+    link->lost.store(true);
+    link->inbox.Close();
+    link->Close(/*goodbye=*/true);
+  }
+  StopNetwork();
+  for (const auto& link : links) link->inbox.AwaitIdle();
+  monitor_->Stop();
+  pump_->Stop();
+}
+
+std::shared_ptr<Link> TransportBase::Find(const std::string& task) const {
+  for (auto it = entries_.rbegin(); it != entries_.rend(); ++it)
+    if (it->link != nullptr && it->task == task) return it->link;
+  return nullptr;
+}
+
+std::vector<std::shared_ptr<Link>> TransportBase::LiveLinks() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::vector<std::shared_ptr<Link>> links;
+  for (const Entry& e : entries_)
+    if (e.link != nullptr) links.push_back(e.link);
+  return links;
+}
+
+std::shared_ptr<Link> TransportBase::FindLink(const std::string& task,
+                                              uint64_t incarnation) {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::shared_ptr<Link> link = Find(task);
+  return link != nullptr && link->incarnation.load() == incarnation ? link
+                                                                    : nullptr;
+}
+
+bool TransportBase::Remove(Link* link, const Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (link->id >= entries_.size()) return false;
+  Entry& e = entries_[link->id];
+  if (e.link.get() != link) return false;
+  e.incarnation = link->incarnation.load();
+  e.why = why;
+  e.link = nullptr;
+  return true;
+}
+
+void TransportBase::Lose(Link* link, Status why) {
+  const std::shared_ptr<Link> keep = link->shared_from_this();
+  if (!Remove(link, why)) return;
+  link->lost.store(true);
+  link->inbox.Close();
+  counters_->lost.fetch_add(1, std::memory_order_relaxed);
+  PostLoss([this, keep, why = std::move(why)] {
+    keep->Close(/*goodbye=*/false);
+    handler_->OnPeerLost(keep->id, why);
+  });
+}
+
+PeerId TransportBase::ConnectLocal(TransportBase* other) {
+  const auto add = [](TransportBase* t, const TransportBase* peer) {
+    const PeerId id = static_cast<PeerId>(t->entries_.size());
+    auto link = std::make_shared<LocalLink>(t, id, peer->options_.task);
+    link->incarnation.store(peer->incarnation_);
+    t->entries_.push_back({link, link->task, peer->incarnation_, {}});
+    return link;
+  };
+  const auto ours = add(this, other);
+  const auto theirs = other == this ? ours : add(other, this);
+  ours->SetMate(theirs);
+  if (theirs != ours) theirs->SetMate(ours);
+  return ours->id;
+}
+
+Result<PeerId> TransportBase::Connect(const PeerAddress& peer) {
+  const FailpointHit hit = SLUICE_FAILPOINT("transport.connect");
+  SLUICE_RETURN_IF_ERROR(hit.error);
+  uint64_t wanted = peer.incarnation;
+  if (wanted == 0 && peer.address.starts_with("local:") &&
+      !absl::SimpleAtoi(peer.address.substr(6), &wanted))
+    wanted = 0;
+  Registry& r = GetRegistry();
+  std::shared_ptr<Link> stale;
+  std::shared_ptr<Link> fresh;
+  Result<PeerId> out = PeerId{0};
+  {
+    std::lock_guard<std::mutex> registry_lock(r.mu);
+    TransportBase* local = nullptr;
+    if (options_.local_shortcut && wanted != 0) {
+      const auto it = r.transports.find(wanted);
+      if (it != r.transports.end() && it->second->options_.task == peer.task)
+        local = it->second;
+    }
+    std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
+    std::unique_lock<std::mutex> other_lock;
+    if (local != nullptr && local != this) {
+      other_lock = std::unique_lock<std::mutex>(local->mu_, std::defer_lock);
+      std::lock(lock, other_lock);
+      if (local->state_ != kRunning) local = nullptr;
+    } else {
+      lock.lock();
+    }
+    if (state_ != kRunning)
+      return FailedPrecondition("transport of '", options_.task,
+                                "': expected it to run, got Connect to '",
+                                peer.task, "'");
+    if (std::shared_ptr<Link> link = Find(peer.task)) {
+      const uint64_t known = link->incarnation.load();
+      if (wanted == 0 || known == 0 || known == wanted) return link->id;
+      stale = std::move(link);
+    }
+    if (local != nullptr) {
+      out = ConnectLocal(local);
+    } else {
+      const PeerId id = static_cast<PeerId>(entries_.size());
+      Result<std::shared_ptr<Link>> link = Dial(id, peer);
+      if (!link.ok()) return link.status();
+      fresh = *std::move(link);
+      fresh->incarnation.store(wanted);
+      entries_.push_back({fresh, peer.task, wanted, {}});
+      out = id;
+    }
+  }
+  if (stale != nullptr)
+    Lose(stale.get(), Aborted(stale->Describe(), " was restarted"));
+  if (fresh != nullptr) fresh->Open();
+  return out;
+}
+
+void TransportBase::Disconnect(PeerId peer) {
+  const Result<std::shared_ptr<Link>> link = Get(peer);
+  if (!link.ok()) return;
+  if (!Remove(link->get(),
+              Unavailable((*link)->Describe(), " was disconnected")))
+    return;
+  (*link)->lost.store(true);
+  (*link)->inbox.Close();
+  (*link)->Close(/*goodbye=*/true);
+}
+
+std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
+  if (hello.expected != 0 && hello.expected != incarnation_) return nullptr;
+  std::shared_ptr<Link> stale;
+  std::shared_ptr<Link> link;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (state_ != kRunning) return nullptr;
+    link = Find(hello.task);
+    if (link != nullptr) {
+      uint64_t unknown = 0;
+      link->incarnation.compare_exchange_strong(unknown, hello.incarnation);
+      if (link->incarnation.load() != hello.incarnation) stale.swap(link);
+    }
+    if (link == nullptr) {
+      const PeerId id = static_cast<PeerId>(entries_.size());
+      link = MakeLink(id, hello);
+      if (link == nullptr) return nullptr;
+      link->incarnation.store(hello.incarnation);
+      entries_.push_back({link, hello.task, hello.incarnation, {}});
+    }
+  }
+  if (stale != nullptr)
+    Lose(stale.get(), Aborted(stale->Describe(), " was restarted"));
+  link->Heard();
+  return link;
+}
+
+Status TransportBase::CheckIncarnation(Link* link, uint64_t incarnation) {
+  uint64_t expected = 0;
+  if (link->incarnation.compare_exchange_strong(expected, incarnation) ||
+      expected == incarnation)
+    return OkStatus();
+  return Aborted(link->Describe(), " was restarted: expected incarnation ",
+                 expected, ", got ", incarnation);
+}
+
+Result<std::shared_ptr<Link>> TransportBase::Get(PeerId id) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (id >= entries_.size())
+    return InvalidArgument("peer: expected a number below ", entries_.size(),
+                           ", got ", id);
+  const Entry& e = entries_[id];
+  if (e.link == nullptr) return e.why;
+  return e.link;
+}
+
+std::string TransportBase::TaskOf(PeerId peer) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return peer < entries_.size() ? entries_[peer].task : std::string();
+}
+
+uint64_t TransportBase::IncarnationOf(PeerId peer) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (peer >= entries_.size()) return 0;
+  const Entry& e = entries_[peer];
+  return e.link != nullptr ? e.link->incarnation.load() : e.incarnation;
+}
+
+Status TransportBase::SendTokens(PeerId to, uint64_t step, uint32_t partition,
+                                 std::span<TokenMessage> batch) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, Get(to));
+  return link->SendTokens(step, partition, batch);
+}
+
+Status TransportBase::SendControl(PeerId to, uint8_t kind,
+                                  std::string_view bytes) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, Get(to));
+  return link->SendControl(kind, bytes);
+}
+
+TransportStats TransportBase::stats() const {
+  const auto get = [](const std::atomic<int64_t>& v) {
+    return v.load(std::memory_order_relaxed);
+  };
+  const TransportCounters& c = *counters_;
+  return {get(c.frames_sent), get(c.frames_received),
+          get(c.tokens_sent), get(c.tokens_received),
+          get(c.bytes_sent),  get(c.bytes_received),
+          get(c.lost)};
+}
+
+std::string LocalTransport::address() const {
+  return absl::StrCat("local:", incarnation());
+}
+
+Result<std::shared_ptr<Link>> LocalTransport::Dial(PeerId,
+                                                   const PeerAddress& peer) {
+  return Unavailable("task '", peer.task,
+                     "': expected it in this process, got address '",
+                     peer.address, "'");
+}
+
+}  // namespace sluice

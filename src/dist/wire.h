@@ -1,0 +1,158 @@
+// What tokens and control messages look like on the wire.
+//
+// All numbers are little endian. A frame, version 1:
+//    0  u32  "SLF1"
+//    4  u32  R, bytes of records
+//    8  u64  number of the frame on its connection, from 0
+//   16  u32  number of bodies
+//   20  u32  0
+//   24  R bytes of records; nothing behind them
+// Bodies, the bytes of large tensors, travel beside their frame in the order of
+// its records; the transport says how.
+//
+// A record begins with one byte:
+//   1 tokens:  u64 step, u32 partition, u32 count, then each token:
+//       u32 edge, u8 flags (1 dead, 2 group, 4 has a value, 8 has a tag), then
+//       u64 frame, i64 iteration if it has a tag (else both are 0), then
+//       the tensor if it has a value
+//   2 control: u8 kind, u32 length, bytes
+//   3 hello:   u64 incarnation of the sender, u64 of the receiver (0: any),
+//              u32 length, its task, u32 length, its address. The first record
+//              of a connection, and nowhere else
+//   4 heartbeat: nothing
+//   5 goodbye: nothing; the sender will close the connection
+// A tensor:
+//   u8 dtype, u8 rank, u8 flags (1: its bytes are a body), u8 0, i64 dims, and
+//   if they are no body, its bytes. Those of plain dtypes are as in memory;
+//   those of strings a u64 length for each, then all their bytes. A body of
+//   strings has u64 its size at this place.
+#ifndef SLUICE_DIST_WIRE_H_
+#define SLUICE_DIST_WIRE_H_
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "dist/transport.h"
+#include "exec/rendezvous.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+inline constexpr uint32_t kFrameMagic = 0x31464c53;  // "SLF1"
+inline constexpr size_t kFrameHeader = 24;
+inline constexpr size_t kMaxFrameBytes = 64 << 20;
+
+// Bytes to be sent, and what keeps them alive: a tensor or a string.
+struct WireBody {
+  Tensor tensor;
+  std::string owned;
+  std::string_view bytes() const {
+    return owned.empty()
+               ? std::string_view(static_cast<const char*>(tensor.raw()),
+                                  tensor.bytes())
+               : std::string_view(owned);
+  }
+};
+
+struct OutgoingFrame {
+  std::string bytes;
+  std::vector<WireBody> bodies;
+  int64_t tokens = 0;
+};
+
+struct Hello {
+  uint64_t incarnation = 0;
+  uint64_t expected = 0;
+  std::string task;
+  std::string address;
+};
+
+// Gathers messages into frames. Used under the lock of its connection.
+class FrameWriter {
+ public:
+  explicit FrameWriter(size_t inline_bytes) : inline_bytes_(inline_bytes) {}
+
+  // Nothing is added if there is an error. With `one_body` it stops behind the
+  // first token that has a body; returns how many it took.
+  Result<size_t> AddTokens(uint64_t step, uint32_t partition,
+                           std::span<TokenMessage> batch,
+                           bool one_body = false);
+  Status AddControl(uint8_t kind, std::string_view bytes);
+  void AddHello(const Hello& hello);
+  void AddHeartbeat();
+  void AddGoodbye();
+
+  bool empty() const { return frame_.bytes.empty(); }
+  size_t bytes() const { return frame_.bytes.size(); }
+  // The frame made so far; the next is empty. REQUIRES: not empty.
+  OutgoingFrame Take();
+
+ private:
+  void Begin();
+  void AddTensor(const Tensor& t);
+
+  const size_t inline_bytes_;
+  OutgoingFrame frame_;
+  uint64_t next_ = 0;
+};
+
+// A tensor that is not there yet.
+struct IncomingBody {
+  Tensor tensor;  // Not allocated yet; dtype and shape are `dtype`, `shape`.
+  DType dtype = DType::kInvalid;
+  Shape shape;
+  size_t bytes = 0;
+  Tensor staging;      // Of strings: their bytes.
+  bool whole = false;  // Inbox's.
+
+  // Where `bytes` bytes go; allocates.
+  Result<char*> Buffer();
+  // They are there: makes `tensor` whole.
+  Status Finish();
+};
+
+struct IncomingTokens {
+  uint64_t step = 0;
+  uint32_t partition = 0;
+  std::vector<TokenMessage> batch;
+};
+struct IncomingControl {
+  uint8_t kind = 0;
+  std::string bytes;
+};
+// A token whose value is a body of the frame.
+struct IncomingLarge {
+  uint64_t step = 0;
+  uint32_t partition = 0;
+  TokenMessage token;
+  IncomingBody body;
+};
+struct Heartbeat {};
+struct Goodbye {};
+using Record = std::variant<IncomingTokens, IncomingControl, IncomingLarge,
+                            Hello, Heartbeat, Goodbye>;
+
+struct IncomingFrame {
+  uint64_t number = 0;
+  std::vector<Record> records;
+  size_t bodies = 0;
+};
+
+struct WireLimits {
+  int64_t max_tensor_bytes = int64_t{16} << 30;
+};
+
+// Reads a frame from bytes that nobody vouches for. InvalidArgument says where
+// they are wrong; ResourceExhausted that memory is short.
+Result<IncomingFrame> ParseFrame(std::string_view bytes,
+                                 const WireLimits& limits);
+
+// Why a tensor cannot travel, if it cannot.
+Status CheckSendable(const Tensor& t);
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_WIRE_H_
