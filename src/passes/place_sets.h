@@ -1,0 +1,97 @@
+// Which devices a node may have: the sets that placement calculates with.
+#ifndef SLUICE_PASSES_PLACE_SETS_H_
+#define SLUICE_PASSES_PLACE_SETS_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "passes/place.h"
+
+namespace sluice {
+
+// Sets of devices, each known by a number: equal sets have the same one. There
+// are few, as there are few constraints, so a group of nodes is a number and
+// an intersection a look-up. Owned by one placement, on one thread.
+class DeviceSets {
+ public:
+  using Id = int;
+  static constexpr Id kNone = 0;
+  static constexpr Id kAll = 1;
+
+  explicit DeviceSets(int devices);
+  // That of the devices for which `in` is true.
+  Id Where(const std::function<bool(int)>& in);
+  Id Just(int device);
+  Id Intersect(Id a, Id b);
+  bool Has(Id set, int device) const;
+  const std::vector<int>& Members(Id set) const {  // In order.
+    return sets_[static_cast<size_t>(set)];
+  }
+  int First(Id set) const { return Members(set).front(); }  // Of one not empty.
+  size_t size(Id set) const { return Members(set).size(); }
+
+ private:
+  Id Intern(std::vector<int> members);
+
+  const int devices_;
+  std::vector<std::vector<int>> sets_;  // By id, sorted.
+  std::map<std::vector<int>, Id> ids_;
+  std::vector<Id> just_;  // By device.
+  std::unordered_map<uint64_t, Id> intersections_;
+};
+
+// What the nodes ask for and which kernels there are. Owned by one placement,
+// on one thread.
+class Feasibility {
+ public:
+  using Id = DeviceSets::Id;
+
+  Feasibility(const PlacementOptions& options, DeviceSets* sets);
+
+  // Where the node may be, and with soft placement also where it may be as a
+  // last resort.
+  struct Choice {
+    Id may = DeviceSets::kAll;
+    Id last_resort = DeviceSets::kAll;
+    bool softened = false;  // Nothing of what was asked for has a kernel.
+  };
+  Result<Choice> Of(const Node& n);
+
+  // Those of the device's task.
+  Id task_of(int device) const { return task_of_[static_cast<size_t>(device)]; }
+  // Of `set` those that are CPUs, if there are any.
+  Id CpusIfAny(Id set);
+  // "/job:a/.../device:CPU:0, ... (12 more)".
+  std::string Names(Id set) const;
+
+ private:
+  struct Asked {
+    Id match;  // The devices that match.
+    Id task;   // Those in their tasks, or, if none match, in what the task is.
+  };
+  Result<Asked> Parse(const Node& n);
+  // Where the node has kernels. `why` may be null: the reasons where not.
+  Id Kernels(const Node& n, std::string* why);
+
+  const PlacementOptions& options_;
+  DeviceSets& sets_;
+  std::unordered_map<std::string_view, Asked> asked_;
+  Id cpus_;
+  std::vector<Id> task_of_;        // By device.
+  std::vector<int> type_example_;  // By type: its first device.
+  std::vector<Id> of_type_;        // By type: its devices.
+  // By op and types of the node: which types of devices have a kernel.
+  struct Kernel {
+    std::vector<uint8_t> types;      // 1: has one. 0: not yet seen to.
+    Id devices = DeviceSets::kNone;  // Those of the types.
+  };
+  std::unordered_map<std::string, Kernel> kernels_;
+  std::string key_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PLACE_SETS_H_

@@ -1,0 +1,128 @@
+// The pass that passes/place.h declares, in parts.
+#ifndef SLUICE_PASSES_PLACER_H_
+#define SLUICE_PASSES_PLACER_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "passes/place_sets.h"
+
+namespace sluice {
+
+// What a node keeps between steps.
+enum class Keeps : uint8_t { kNothing, kStream, kState };
+Keeps WhatItKeeps(const Node& n);
+
+// Makes the groups, chooses a device for each. Lives for one call of Place.
+class Placer {
+ public:
+  Placer(Graph* graph, const PlacementOptions& options)
+      : graph_(*graph),
+        options_(options),
+        sets_(static_cast<int>(options.devices.size())),
+        feasible_(options, &sets_) {}
+
+  Status Run() {
+    SLUICE_RETURN_IF_ERROR(CheckDevices());
+    SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_));
+    SLUICE_RETURN_IF_ERROR(FindChoices());
+    SLUICE_RETURN_IF_ERROR(Group());
+    Choose();
+    if (options_.log != nullptr) Log();
+    Write();
+    return OkStatus();
+  }
+
+ private:
+  using Id = DeviceSets::Id;
+  static constexpr int kUndecided = -1;
+
+  // Why a node is in its group.
+  enum class Share : uint8_t {
+    kNothing,
+    kReference,
+    kResource,
+    kClass,
+    kLoop,
+    kCalls,
+    kVariant,
+  };
+  // Why a group is where it is.
+  enum class Why : uint8_t {
+    kAsked,
+    kKernel,
+    kSoft,
+    kState,
+    kGroup,
+    kFirst,
+    kInput,
+    kReader,
+    kControl,
+    kDefault,
+  };
+
+  static size_t Index(const Node* n) { return static_cast<size_t>(n->id()); }
+  size_t Root(size_t id) {
+    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
+    return id;
+  }
+  size_t Root(const Node* n) { return Root(Index(n)); }
+  const Node& At(size_t id) const { return *graph_.nodes()[id]; }
+  const std::string& DeviceText(int device) const {
+    return names_[static_cast<size_t>(device)];
+  }
+
+  // ---- What each node may have
+  Status CheckDevices();
+  Status FindChoices();
+  // ---- Groups
+  Status Group();
+  Status GroupByEdges(const Node& n);
+  Status GroupByCalls();
+  Status GroupVariants();
+  Status Join(const Node& a, const Node& b, Share share, bool must = true);
+  Status Conflict(const Node& a, const Node& b, Share share);
+  static const char* Shared(Share share);
+  // ---- Devices
+  void Choose();
+  void ChooseFixed();
+  void ChooseAsked();
+  void Spread(bool enters);
+  Id Preferred(size_t root);
+  void Decide(size_t root, int device, Why why, const Node* at, const Node* by);
+  bool Follow(const Node* n, const Node* to, Why why);
+  void Forward(bool enters);
+  void Backward();
+  void DecideRest();
+  // ---- Results
+  void Log();
+  std::string Reason(const Node& n, const Node& decider);
+  void Write();
+
+  Graph& graph_;
+  const PlacementOptions& options_;
+  DeviceSets sets_;
+  Feasibility feasible_;
+  std::vector<Node*> order_;
+  std::vector<std::string> names_;                  // By device.
+  std::unordered_map<std::string, int> device_of_;  // By name.
+  Id preferred_ = DeviceSets::kAll;       // Where one may choose freely.
+  std::vector<Feasibility::Choice> own_;  // By node: what it may have alone.
+  std::vector<int> recalled_;   // By node: where it was in an earlier step.
+  std::vector<size_t> parent_;  // By node: nearer to its group's root.
+  // Of groups, by root.
+  std::vector<Feasibility::Choice> choice_;
+  std::vector<int> device_;
+  // By node: it was grouped with `with`, for sharing that.
+  std::vector<Share> share_;
+  std::vector<const Node*> with_;
+  // Of groups, by root: who decided, and what for.
+  std::vector<Why> why_;
+  std::vector<const Node*> decider_, by_;
+  int undecided_ = 0;  // Groups.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PLACER_H_
