@@ -21,15 +21,15 @@ void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
           : s);
 }
 
-// Adds a node that moves tokens, on the device of the token: such a node is
-// built by no user, so that no ambient scope applies to it but AtLine.
+// Adds a node that moves tokens. It asks for no device (it goes where its
+// loop's tokens are used, which placement knows): such a node is built by no
+// user, so that no ambient scope applies to it but AtLine.
 Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
                const std::string& name, std::vector<Output> inputs,
                std::vector<Node*> after, AttrMap attrs, SourceLoc loc) {
   NodeSpec spec;
   spec.op = op;
   spec.name = g->UniqueName(name);
-  spec.device = inputs.empty() ? "" : inputs[0].node->device();
   if (op == "Merge" || op == "RefMerge")
     spec.pending_input_types.assign(inputs.size(), inputs[0].dtype());
   spec.inputs = std::move(inputs);
