@@ -219,7 +219,8 @@ Status Placer::GroupByEdges(const Node& n) {
 Status Placer::GroupByCalls() {
   struct Frame {
     const Node* first = nullptr;
-    std::vector<const Node*> args, results, calls;
+    std::vector<const Node*> args, results;
+    std::vector<const Node*> calls;  // And the start.
   };
   std::map<std::string, Frame> frames;
   for (const auto& node : graph_.nodes()) {
@@ -232,8 +233,10 @@ Status Placer::GroupByCalls() {
     if (function.empty()) continue;
     Frame& f = frames[std::move(function)];
     if (f.first == nullptr) f.first = n;
-    if (role == OpRole::kCall) f.calls.push_back(n);
-    if (role != OpRole::kArg && role != OpRole::kRetval) continue;
+    if (role != OpRole::kArg && role != OpRole::kRetval) {
+      f.calls.push_back(n);
+      continue;
+    }
     std::vector<const Node*>& list = role == OpRole::kArg ? f.args : f.results;
     const auto i = static_cast<size_t>(n->IntAttr("index"));
     if (list.size() <= i) list.resize(i + 1, nullptr);

@@ -371,7 +371,7 @@ TEST_F(PlaceTest, ALoopsVariableIsWhereItIsComputed) {
 
 TEST_F(PlaceTest, ANextIterationGoesWithItsMergeWhateverItAsksFor) {
   const Output y = While(
-      ops::Neg(X()), [](Output y) { return ops::Less(ops::Sum(y, 0), 1); },
+      ops::Neg(X()), [](Output y) { return ops::Less(ops::Size(y), 1); },
       [](Output y) { return ops::Tanh(y); });
   for (const auto& n : graph_.nodes()) {
     if (n->op().role == OpRole::kMerge) graph_.SetDevice(n.get(), "/cpu:1");
@@ -414,10 +414,13 @@ TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
       });
   const Output loss = ops::Sum(out.Stack(), IntVector({0, 1, 2}));
   const auto g = PlacedStep({loss, Grad(loss, w)});
-  std::set<std::string> devices;
-  for (const auto& n : g->nodes())
-    if (n->op_name().starts_with("TensorArray")) devices.insert(n->device());
-  EXPECT_EQ(devices.size(), 2u) << "the array's and its gradient's";
+  int ops = 0;
+  for (const auto& n : g->nodes()) {
+    if (!n->op_name().starts_with("TensorArray")) continue;
+    EXPECT_EQ(n->device(), kEmu1) << n->Describe();
+    ++ops;
+  }
+  EXPECT_GT(ops, 6);
 }
 
 TEST_F(PlaceTest, HandlesInArgumentsOfARecursiveFunctionStayWithTheirState) {
@@ -550,15 +553,16 @@ TEST_F(PlaceTest, RandomConstraintsHold) {
           break;
         case 5:
           values.push_back(While(
-              x, [](Output v) { return ops::Less(ops::Sum(v, 0), 1); },
+              x, [](Output v) { return ops::Less(ops::Size(v), 1); },
               [&](Output v) { return ops::Add(v, ReadOf(h)); }));
           break;
         default:
           values.push_back(ops::Add(x, values[draw(values.size())]));
       }
     }
-    if (!g.status().ok()) continue;
+    ASSERT_TRUE(g.status().ok()) << g.status();
     for (const auto& n : g.nodes()) asked[n.get()] = n->device();
+    options_.soft_placement = false;
     const bool ok = Place(&g, options_).ok();
     options_.soft_placement = !ok;
     if (!ok && !Place(&g, options_).ok()) continue;
@@ -569,13 +573,14 @@ TEST_F(PlaceTest, RandomConstraintsHold) {
       first[n.get()] = n->device();
       const DeviceName device = *DeviceName::Parse(n->device());
       const DeviceName wish = *DeviceName::Parse(asked[n.get()]);
-      EXPECT_TRUE((ok ? wish : wish.Task()).Matches(device)) << n->Describe();
+      EXPECT_TRUE((ok ? wish : wish.Task()).Matches(device))
+          << n->Describe() << " asked for " << asked[n.get()] << ", got "
+          << n->device();
       EXPECT_FALSE(device.type == "EMU" && n->op_name() == "Sqrt");
       g.SetDevice(n.get(), asked[n.get()]);
     }
     ASSERT_TRUE(Place(&g, options_).ok());
     for (const auto& n : g.nodes()) EXPECT_EQ(n->device(), first[n.get()]);
-    options_.soft_placement = false;
   }
   EXPECT_GT(placed, 20);
 }
