@@ -14,26 +14,33 @@ Status Located(Status s) {
 bool IsLocated(const Status& s) { return s.GetPayload(kLocated).has_value(); }
 
 Status KernelContext::ForwardOrAllocate(std::initializer_list<int> candidates,
-                                        int i, DType dtype, const Shape& shape) {
-  const int64_t bytes = MultiplyOrNegative(
-      shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)));
-  if (uses_ != nullptr && bytes > 8) {
-    for (int c : candidates) {
-      if (!CanForward(c) || static_cast<int64_t>(input(c).bytes()) != bytes ||
-          DTypeSize(input(c).dtype()) != DTypeSize(dtype))
-        continue;
-      Tensor t = TakeInput(c);
-      SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(shape));
-      outputs_[i] = t.dtype() == dtype ? std::move(t) : t.BitcastTo(dtype);
-      return OkStatus();
+                                        int i, DType dtype,
+                                        const Shape& shape) {
+  // What has a buffer has more than eight bytes.
+  for (int c : candidates) {
+    if (!CanForward(c)) continue;
+    const InputRef r = refs_[c];
+    Tensor& t = tables_[r.table][r.index];
+    const bool same_shape = t.shape() == shape, same_type = t.dtype() == dtype;
+    if ((!same_shape && t.num_elements() != shape.num_elements()) ||
+        (!same_type &&
+         (!IsPlain(dtype) || DTypeSize(t.dtype()) != DTypeSize(dtype))))
+      continue;
+    ++moved_;
+    Tensor& out = outputs_[i] = std::move(t);
+    if (!same_shape) {
+      SLUICE_ASSIGN_OR_RETURN(out, out.Reshaped(shape));
     }
+    if (!same_type) out = out.BitcastTo(dtype);
+    return OkStatus();
   }
   return Allocate(i, dtype, shape);
 }
 
 bool KernelContext::CanForward(int i) const {
   const InputRef r = refs_[i];
-  if (uses_ == nullptr || r.table != InputRef::kIteration || uses_[r.index] != 1)
+  if (uses_ == nullptr || r.table != InputRef::kIteration ||
+      uses_[r.index] != 1)
     return false;
   const Tensor& t = tables_[r.table][r.index];
   return t.has_buffer() && t.unique();
@@ -42,8 +49,8 @@ bool KernelContext::CanForward(int i) const {
 Tensor KernelContext::TakeInput(int i) {
   const InputRef r = refs_[i];
   Tensor& t = tables_[r.table][r.index];
-  if (uses_ != nullptr && r.table == InputRef::kIteration && uses_[r.index] == 1 &&
-      t.has_buffer()) {
+  if (uses_ != nullptr && r.table == InputRef::kIteration &&
+      uses_[r.index] == 1 && t.has_buffer()) {
     ++moved_;
     return std::move(t);
   }
@@ -84,8 +91,7 @@ class KernelRunner {
     }
     if (role == OpRole::kIdentity) return inputs;
     if (role == OpRole::kNoOp) return std::vector<Tensor>{};
-    if (!node.op().kernel)
-      return Unimplemented("no kernel: ", node.Describe());
+    if (!node.op().kernel) return Unimplemented("no kernel: ", node.Describe());
     Kernel kernel;
     SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &kernel));
     if (kernel.run == nullptr)
@@ -115,7 +121,8 @@ class KernelRunner {
   }
 };
 
-Result<std::vector<Tensor>> RunKernel(const Node& node, std::vector<Tensor> inputs,
+Result<std::vector<Tensor>> RunKernel(const Node& node,
+                                      std::vector<Tensor> inputs,
                                       ResourceManager* resources) {
   if (static_cast<int>(inputs.size()) != node.num_inputs())
     return InvalidArgument("inputs: expected ", node.num_inputs(), ", got ",

@@ -265,11 +265,9 @@ class Compiler {
       i.flag = static_cast<uint8_t>(dtype);
     } else if (v->slot >= 0 && v->wants_register) {
       if (v->reg < 0) v->reg = NewRegister();
-      RegionProgram::Call blamed;
-      blamed.node = root.node;
       RegionInstr& i = Emit(RegionInstr::kUnbox);
       p_->call_of.back() = static_cast<uint32_t>(p_->calls.size());
-      p_->calls.push_back(std::move(blamed));
+      p_->calls.emplace_back(root.node);
       i.in[0] = static_cast<uint32_t>(v->slot);
       i.out = static_cast<uint32_t>(v->reg);
       i.flag = static_cast<uint8_t>(dtype);
@@ -279,9 +277,7 @@ class Compiler {
   void EmitCompute(const RegionUnit& u) {
     const Node& n = *u.node;
     const auto call = static_cast<uint32_t>(p_->calls.size());
-    RegionProgram::Call c;
-    c.node = u.node;
-    c.kernel = u.kernel;
+    RegionProgram::Call c(u.node, u.kernel);
     const Output first(const_cast<Node*>(u.node));
     if (IsScalarCall(n)) {
       RegionInstr i;

@@ -9,14 +9,23 @@ namespace {
 // How many iterations pass between looks at the clock and for a cancellation.
 constexpr uint32_t kPollEvery = 1024;
 
+// As all scalars are that kernels make: within the tensor, which has room for
+// all bytes of a register.
+bool IsSmallScalar(const Tensor& t, DType dtype) {
+  return t.dtype() == dtype && t.rank() == 0 && !t.has_buffer();
+}
+
 void Box(uint64_t bits, DType dtype, Tensor* out) {
-  Tensor t(dtype, Shape());
-  std::memcpy(t.raw(), &bits, DTypeSize(dtype));
-  *out = std::move(t);
+  if (!IsSmallScalar(*out, dtype)) *out = Tensor(dtype, Shape());
+  std::memcpy(out->raw(), &bits, sizeof(bits));
 }
 
 Status Unbox(const Tensor& t, DType dtype, uint64_t* bits) {
-  if (t.dtype() != dtype || t.num_elements() != 1 || t.rank() != 0) [[unlikely]]
+  if (IsSmallScalar(t, dtype)) [[likely]] {
+    std::memcpy(bits, t.raw(), sizeof(*bits));
+    return OkStatus();
+  }
+  if (t.dtype() != dtype || t.rank() != 0)
     return InvalidArgument("scalar: expected a ", DTypeName(dtype),
                            " scalar, got ", DTypeName(t.dtype()),
                            t.shape().ToString());
@@ -132,7 +141,7 @@ class RegionRun {
     SetUp(c);
     ctx_.refs_ = p_.refs.data() + c.first_ref;
     ctx_.outputs_ = slots_ + c.first_output;
-    Status s = c.kernel->run(ctx_);
+    Status s = c.run(ctx_);
     for (uint32_t k = 0; k < c.num_clear; ++k) {
       Tensor& t = slots_[p_.clears[c.first_clear + k]];
       if (t.has_buffer()) t = Tensor();
@@ -141,10 +150,10 @@ class RegionRun {
   }
 
   void SetUp(const RegionProgram::Call& c) {
-    ctx_.state_ = c.kernel->state.get();
+    ctx_.state_ = c.state;
     ctx_.node_ = c.node;
-    ctx_.num_inputs_ = c.node->num_inputs();
-    ctx_.num_outputs_ = c.node->num_outputs();
+    ctx_.num_inputs_ = c.num_inputs;
+    ctx_.num_outputs_ = c.num_outputs;
   }
 
   // Not by its scalar function, then by its kernel.
@@ -169,7 +178,7 @@ class RegionRun {
     ctx_.tables_[InputRef::kLocal] = in.data();
     ctx_.refs_ = refs.data();
     ctx_.outputs_ = &out;
-    Status s = c.kernel->run(ctx_);
+    Status s = c.run(ctx_);
     if (s.ok()) s = Unbox(out, c.node->output_type(0), &regs_[i->at.out]);
     return s.ok() ? s : At(i, s);
   }
@@ -214,6 +223,15 @@ class RegionRun {
   KernelContext ctx_;
   uint32_t ticks_ = 0;
 };
+
+RegionProgram::Call::Call(const Node* n, std::shared_ptr<Kernel> k)
+    : node(n), kernel(std::move(k)) {
+  if (kernel == nullptr) return;
+  run = kernel->run;
+  state = kernel->state.get();
+  num_inputs = n->num_inputs();
+  num_outputs = n->num_outputs();
+}
 
 Status RegionProgram::Run(KernelContext& ctx) {
   std::unique_ptr<Workspace> w = Acquire();

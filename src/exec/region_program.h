@@ -53,8 +53,13 @@ class RegionProgram {
   // A node that runs by its kernel on slots; or, of a scalar instruction, the
   // node to blame.
   struct Call {
+    explicit Call(const Node* n, std::shared_ptr<Kernel> k = nullptr);
     const Node* node = nullptr;
     std::shared_ptr<Kernel> kernel;
+    // Of these two, at hand:
+    Status (*run)(KernelContext&) = nullptr;
+    void* state = nullptr;
+    int num_inputs = 0, num_outputs = 0;
     uint32_t first_ref = 0;
     uint32_t first_output = 0;                // A slot.
     uint32_t first_clear = 0, num_clear = 0;  // Slots not read again.

@@ -17,6 +17,9 @@ using array::CopyRun;
 using array::DimsOf;
 
 constexpr int64_t kGrain = 32768;  // Elements copied that are worth a thread.
+constexpr size_t kSmallRow = 256;  // Bytes that are sooner copied than shared.
+// Elements of so many bytes are joined one after the other.
+constexpr size_t kJoinBytes = 1024;
 // Of arrays no longer than this nobody asks whether there is memory for them.
 constexpr int64_t kSmallSize = int64_t{1} << 22;
 
@@ -171,7 +174,7 @@ Status TensorArrayState::GrowTo(int64_t size) {
   return OkStatus();
 }
 
-Status TensorArrayState::Put(int64_t index, Tensor value) {
+Status TensorArrayState::Put(int64_t index, Tensor&& value) {
   const auto size = static_cast<int64_t>(length());
   if (index < 0 || index >= size) [[unlikely]] {
     if (index < 0 || !dynamic_size_)
@@ -203,7 +206,7 @@ Status TensorArrayState::Put(int64_t index, Tensor value) {
   return Sum(i, std::move(value));
 }
 
-Status TensorArrayState::Sum(size_t i, Tensor value) {
+Status TensorArrayState::Sum(size_t i, Tensor&& value) {
   if (!(value.shape() == ShapeOf(i)))
     return Error("gradient of index ", i, ": expected shape ",
                  ShapeOf(i).ToString(), ", got ", value.shape().ToString());
@@ -213,6 +216,7 @@ Status TensorArrayState::Sum(size_t i, Tensor value) {
     return OkStatus();
   }
   summed_ = true;
+  TakeRow(i);
   const DType t = dtype();
   if (t == DType::kVariant) return AddToTensor(value, &values_[i]);
   if (!add_) add_ = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
@@ -265,6 +269,7 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
                  "read cleared; hint: clear_after_read = false");
   if ((states_[i] & (kWritten | kShapeOnly)) != kWritten) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
+  TakeRow(i);
   if (clear_after_read_) {
     *value = packed_ ? Element(i) : std::move(values_[i]);
     states_[i] |= kRead | kCleared;
@@ -275,6 +280,22 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
   return OkStatus();
 }
 
+// What is small is copied, so that whoever takes it may compute in place.
+void TensorArrayState::TakeRow(size_t i) {
+  if (rows_left_ == 0 || values_[i].valid()) return;
+  const size_t bytes = rows_.bytes() / static_cast<size_t>(rows_.dim(0));
+  if (bytes <= kSmallRow) {
+    const auto* from = static_cast<const char*>(std::as_const(rows_).raw());
+    Tensor copy(dtype(), common_shape_);
+    std::memcpy(copy.raw(), from + i * bytes, bytes);
+    values_[i] = std::move(copy);
+  } else {
+    const auto row = static_cast<int64_t>(i);
+    values_[i] = *rows_.Rows(row, row + 1).Reshaped(common_shape_);
+  }
+  if (--rows_left_ == 0) rows_ = Tensor();
+}
+
 Tensor TensorArrayState::Element(size_t i) const {
   if (!packed_) return values_[i];
   Tensor t(dtype(), Shape());
@@ -282,7 +303,7 @@ Tensor TensorArrayState::Element(size_t i) const {
   return t;
 }
 
-void TensorArrayState::SetElement(size_t i, Tensor value) {
+void TensorArrayState::SetElement(size_t i, Tensor&& value) {
   if (packed_) {
     std::memcpy(&words_[i], std::as_const(value).raw(), DTypeSize(dtype()));
   } else {
@@ -373,7 +394,8 @@ Status TensorArrayState::Gather(std::span<const int32_t> indices,
     }
     SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
     if (n[0] == 0) return OkStatus();
-    if (first.num_elements() <= 1)
+    if (IsPlain(dtype()) ? first.bytes() <= kJoinBytes
+                         : first.num_elements() <= 1)
       return JoinTaken(indices, element, first, out);
     parts.reserve(indices.size());
     parts.push_back(std::move(first));
@@ -393,15 +415,24 @@ Status TensorArrayState::Gather(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-// Elements of one number (or none) each go straight to their place.
+// Small elements each go straight to their place.
 Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
                                    const Shape& element, const Tensor& first,
                                    Tensor* out) {
   const DType t = dtype();
-  const size_t bytes = DTypeSize(t);
   const int64_t block = element.num_elements();
+  const size_t bytes = IsPlain(t) ? first.bytes() : 0;
   char* to = static_cast<char*>(out->raw());
-  if (block > 0) CopyRun(t, first.raw(), to, 1);
+  const auto copy = [&](const Tensor& from, int64_t i) {
+    if (bytes == 4) {
+      std::memcpy(to + i * 4, from.raw(), 4);
+    } else if (bytes == 8) {
+      std::memcpy(to + i * 8, from.raw(), 8);
+    } else if (block > 0) {
+      CopyRun(t, from.raw(), At(t, to, i * block), block);
+    }
+  };
+  copy(first, 0);
   Tensor part;
   for (size_t i = 1; i < indices.size(); ++i) {
     SLUICE_RETURN_IF_ERROR(Take(indices[i], &part));
@@ -409,17 +440,28 @@ Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
       return Error("stacking: expected elements of one shape, got ",
                    element.ToString(), " at index ", indices[0], " and ",
                    part.shape().ToString(), " at index ", indices[i]);
-    if (block == 0) continue;
-    if (bytes == 4) {
-      std::memcpy(to + i * 4, std::as_const(part).raw(), 4);
-    } else if (bytes == 8) {
-      std::memcpy(to + i * 8, std::as_const(part).raw(), 8);
-    } else {
-      CopyRun(t, std::as_const(part).raw(), At(t, to, static_cast<int64_t>(i)),
-              1);
-    }
+    copy(part, static_cast<int64_t>(i));
   }
   return OkStatus();
+}
+
+// Rows for all elements of an array to which nothing was written before.
+bool TensorArrayState::ScatterAll(std::span<const int32_t> indices,
+                                  const Tensor& value, const Shape& element) {
+  if (packed_ || !IsPlain(dtype()) || indices.size() != length() ||
+      value.num_elements() == 0 || !shapes_.empty() ||
+      (has_common_shape_ && !(common_shape_ == element)))
+    return false;
+  for (size_t i = 0; i < length(); ++i)
+    if (indices[i] != static_cast<int32_t>(i) ||
+        (states_[i] != 0 && states_[i] != (kWritten | kShapeOnly)))
+      return false;
+  has_common_shape_ = true;
+  common_shape_ = element;
+  std::fill(states_.begin(), states_.end(), kWritten);
+  rows_ = value;
+  rows_left_ = length();
+  return true;
 }
 
 Status TensorArrayState::Scatter(std::span<const int32_t> indices,
@@ -447,6 +489,10 @@ Status TensorArrayState::Scatter(std::span<const int32_t> indices,
                    length(), "), since the array does not grow");
     SLUICE_RETURN_IF_ERROR(GrowTo(most + 1));
   }
+  if (element.rank() == 0 && !packed_) Pack();
+  if (n > 0 && FitElementShape(0, element).ok() &&
+      ScatterAll(indices, value, element))
+    return OkStatus();
   for (int64_t i = 0; i < n; ++i) {
     Tensor row;
     if (IsPlain(t) && bytes > 0 && bytes <= 8) {
@@ -574,6 +620,8 @@ Status TensorArrayState::Close() {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
   values_.clear();
+  rows_ = Tensor();
+  rows_left_ = 0;
   words_.clear();
   states_.clear();
   shapes_.clear();

@@ -93,15 +93,18 @@ class TensorArrayState final : public Resource {
 
   // Below, REQUIRES: mu_ held.
   Status CheckOpen() const { return closed_ ? Closed() : OkStatus(); }
-  Status Put(int64_t index, Tensor value);
-  Status Sum(size_t i, Tensor value);
+  Status Put(int64_t index, Tensor&& value);
+  Status Sum(size_t i, Tensor&& value);
   Status Take(int64_t index, Tensor* value);
   Status MakeZeros(size_t i);
   Status FitElementShape(int64_t index, const Shape& shape);
   Status Narrow(const PartialShape& shape);
   size_t length() const { return states_.size(); }
   Tensor Element(size_t i) const;
-  void SetElement(size_t i, Tensor value);
+  void SetElement(size_t i, Tensor&& value);
+  bool ScatterAll(std::span<const int32_t> indices, const Tensor& value,
+                  const Shape& element);
+  void TakeRow(size_t i);
   bool Pack();
   void Unpack();
   Status GrowTo(int64_t size);
@@ -134,7 +137,11 @@ class TensorArrayState final : public Resource {
   // The elements: scalars, where the shape says so or the first one is one, are
   // kept as words.
   bool packed_ = false;
-  std::vector<Tensor> values_;   // Unless packed_.
+  std::vector<Tensor> values_;  // Unless packed_.
+  // Rows that make up all elements, written at once: row i, until it becomes
+  // values_[i] when it is first wanted. None when the last one has.
+  Tensor rows_;
+  size_t rows_left_ = 0;
   std::vector<uint64_t> words_;  // If packed_.
   std::vector<uint8_t> states_;  // Of State; as long as the array.
   // Shapes of what was written, also after it was read: one for all as long as

@@ -671,6 +671,75 @@ TEST(TensorArrayStateTest, ReadsMoveOutOfAnArrayThatIsCleared) {
   EXPECT_TRUE(read.unique());
 }
 
+// The rows of one tensor, small ones and large ones, read in any order: each is
+// what it was, whatever becomes of the others, and the tensor is let go of when
+// the last one was read.
+TEST(TensorArrayStateTest, RowsThatAreReadAreApart) {
+  for (const int64_t width : {1, 3, 100}) {
+    constexpr int kRows = 5;
+    const auto array = NewArray(kRows);
+    Tensor rows(DType::kFloat, Shape({kRows, width}));
+    for (int64_t i = 0; i < kRows * width; ++i)
+      rows.data<float>()[i] = static_cast<float>(i);
+    const Tensor before = *rows.Clone();
+    const std::vector<int32_t> all = {0, 1, 2, 3, 4};
+    ASSERT_TRUE(array->Scatter(all, rows).ok());
+    EXPECT_FALSE(
+        array->Write(2, *Tensor::Make(DType::kFloat, Shape({width}))).ok());
+    for (const int i : {4, 0, 2, 1, 3}) {
+      Tensor row;
+      ASSERT_TRUE(array->Read(i, &row).ok());
+      EXPECT_EQ(row.shape(), Shape({width}));
+      EXPECT_EQ(row.data<float>()[width - 1],
+                static_cast<float>((i + 1) * width - 1));
+      if (row.unique()) row.data<float>()[0] = -1;
+      EXPECT_FALSE(array->Read(i, &row).ok());
+    }
+    EXPECT_TRUE(rows.Identical(before));
+    EXPECT_TRUE(rows.unique()) << width;
+  }
+}
+
+TEST(TensorArrayStateTest, RowsThatStayAreReadAgainAndStacked) {
+  const Tensor rows = Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6});
+  auto options = std::make_shared<TensorArrayDecl>();
+  options->dtype = DType::kDouble;
+  options->clear_after_read = false;
+  options->dynamic_size = true;
+  TensorArrayState grown(options, 0);
+  ASSERT_TRUE(grown.Scatter(std::vector<int32_t>{0, 1, 2}, rows).ok());
+  ASSERT_TRUE(grown.Write(3, Tensor::Vector<double>({7, 8})).ok());
+  for (int times = 0; times < 2; ++times) {
+    Tensor row, all;
+    ASSERT_TRUE(grown.Read(1, &row).ok());
+    EXPECT_THAT(row.ToVector<double>(), ElementsAre(3, 4));
+    ASSERT_TRUE(grown
+                    .Gather(std::vector<int32_t>{3, 2, 0, 1}, PartialShape(),
+                            Allocator::Cpu(), &all)
+                    .ok());
+    EXPECT_THAT(all.ToVector<double>(), ElementsAre(7, 8, 5, 6, 1, 2, 3, 4));
+  }
+}
+
+TEST(TensorArrayStateTest, RowsOfAGradientAddUp) {
+  const auto array = NewArray(2);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(array->Write(i, Tensor::Vector<float>({0, 0, 0})).ok());
+  Tensor handle, sum;
+  ASSERT_TRUE(array->Gradient("gradients", nullptr, &handle).ok());
+  auto* g = static_cast<TensorArrayState*>(
+      handle.scalar<ResourceHandle>().resource.get());
+  const Tensor rows = Tensor::Of<float>(Shape({2, 3}), {1, 2, 3, 4, 5, 6});
+  for (int times = 0; times < 2; ++times)
+    ASSERT_TRUE(g->Scatter(std::vector<int32_t>{0, 1}, rows).ok());
+  ASSERT_TRUE(g->Write(1, Tensor::Vector<float>({10, 10, 10})).ok());
+  ASSERT_TRUE(g->Read(0, &sum).ok());
+  EXPECT_THAT(sum.ToVector<float>(), ElementsAre(2, 4, 6));
+  ASSERT_TRUE(g->Read(1, &sum).ok());
+  EXPECT_THAT(sum.ToVector<float>(), ElementsAre(18, 20, 22));
+  EXPECT_THAT(rows.ToVector<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
 // After a step, also one that failed with elements in the array, nothing is
 // left.
 TEST_F(TensorArrayTest, NothingOutlivesTheStep) {

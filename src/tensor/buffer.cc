@@ -1,8 +1,11 @@
 #include "tensor/buffer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include "absl/base/internal/spinlock.h"
 
@@ -19,6 +22,29 @@ constexpr bool kCache = true;
 #endif
 
 thread_local int64_t thread_allocated = 0;
+
+// What a thread keeps (Front): blocks of up to so many bytes, so many of each
+// class, and changes of the live bytes up to so many.
+constexpr size_t kFrontBytes = 1024;
+constexpr int kFrontClasses = 4 * 4 + 1;
+constexpr uint32_t kFrontBlocks = 64;
+constexpr int64_t kFrontLive = 32 * 1024;
+
+// Of a thread, read by all.
+using Counter = std::atomic<int64_t>;
+int64_t Read(const Counter& c) { return c.load(std::memory_order_relaxed); }
+int64_t Add(Counter* c, int64_t d) {
+  const int64_t v = Read(*c) + d;
+  c->store(v, std::memory_order_relaxed);
+  return v;
+}
+
+void Raise(std::atomic<int64_t>* peak, int64_t live) {
+  int64_t p = peak->load(std::memory_order_relaxed);
+  while (live > p &&
+         !peak->compare_exchange_weak(p, live, std::memory_order_relaxed)) {
+  }
+}
 
 }  // namespace
 
@@ -41,9 +67,154 @@ class Allocator::Block final : public Buffer {
 };
 
 struct Allocator::SizeClass {
+  class Front;
+  // Moves up to `n` blocks from this list to the other, and says how many.
+  uint32_t Move(Block** from, Block** to, uint32_t n) {
+    lock.Lock();
+    uint32_t moved = 0;
+    for (; moved < n && *from != nullptr; ++moved) {
+      Block* const b = *from;
+      *from = b->next_;
+      b->next_ = *to;
+      *to = b;
+    }
+    lock.Unlock();
+    return moved;
+  }
+
   absl::base_internal::SpinLock lock;
   Block* free = nullptr;  // GUARDED_BY(lock)
 };
+
+// What one thread keeps of the process's allocator: small free blocks and its
+// part of the counters. Tensors of a few elements, which loops make and drop
+// all the time, then cost neither a lock nor an atomic read-modify-write. Owned
+// by its thread; others read the counters.
+class Allocator::SizeClass::Front {
+ public:
+  // This thread's; null for other allocators, and once the thread is ending.
+  static Front* Of(const Allocator* a) {
+    if (!kCache || a != Cpu()) return nullptr;
+    if (mine_ == nullptr && !ended_) Begin();
+    return mine_;
+  }
+
+  // Null if there is no block: then the caller makes one.
+  Block* Take(Allocator* a, int c, int64_t bytes) {
+    Block*& list = free_[c];
+    if (list == nullptr) Refill(a, c, bytes);
+    Block* const b = list;
+    if (b != nullptr) {
+      list = b->next_;
+      --count_[c];
+      Add(&cached_, -bytes);
+    }
+    Add(&allocations_, 1);
+    const int64_t live = Add(&live_, bytes);
+    if (live > Read(high_)) high_.store(live, std::memory_order_relaxed);
+    if (live > kFrontLive) Flush(a);
+    return b;
+  }
+
+  void Give(Allocator* a, Block* b, int64_t bytes) {
+    const int c = b->size_class_;
+    b->next_ = free_[c];
+    free_[c] = b;
+    Add(&cached_, bytes);
+    if (Add(&live_, -bytes) < -kFrontLive) Flush(a);
+    if (++count_[c] > kFrontBlocks) Spill(a, c, kFrontBlocks / 2);
+  }
+
+  void SpillAll(Allocator* a) {
+    for (int c = 0; c < kFrontClasses; ++c) Spill(a, c, 0);
+    Flush(a);
+  }
+
+  int64_t live() const { return Read(live_); }
+
+  // Adds what all threads keep. Their peaks need not fall together.
+  static void AddAll(AllocatorStats* s) {
+    std::lock_guard<std::mutex> lock(All().mu);
+    int64_t most = s->live_bytes;
+    for (const Front* f : All().fronts) {
+      most += Read(f->high_);
+      s->live_bytes += f->live();
+      s->cached_bytes += Read(f->cached_);
+      s->allocations += Read(f->allocations_);
+    }
+    s->peak_bytes = std::max(s->peak_bytes, most);
+  }
+  static void ResetPeaks() {
+    std::lock_guard<std::mutex> lock(All().mu);
+    for (Front* f : All().fronts)
+      f->high_.store(f->live(), std::memory_order_relaxed);
+  }
+
+ private:
+  struct Fronts {
+    std::mutex mu;
+    std::vector<Front*> fronts;  // GUARDED_BY(mu)
+  };
+  static Fronts& All() {
+    static Fronts* all = new Fronts();
+    return *all;
+  }
+
+  static void Begin() {
+    struct Owner {
+      Owner() {
+        std::lock_guard<std::mutex> lock(All().mu);
+        All().fronts.push_back(mine_ = new Front());
+      }
+      ~Owner() {
+        Front* const f = std::exchange(mine_, nullptr);
+        ended_ = true;
+        f->SpillAll(Cpu());
+        std::lock_guard<std::mutex> lock(All().mu);
+        Cpu()->allocations_.fetch_add(Read(f->allocations_));
+        std::erase(All().fronts, f);
+        delete f;
+      }
+    };
+    static thread_local const Owner owner;
+  }
+
+  void Refill(Allocator* a, int c, int64_t bytes) {
+    SizeClass& sc = a->classes_[static_cast<size_t>(c)];
+    count_[c] += sc.Move(&sc.free, &free_[c], kFrontBlocks / 2);
+    a->cached_.fetch_sub(count_[c] * bytes, std::memory_order_relaxed);
+    Add(&cached_, count_[c] * bytes);
+  }
+
+  void Spill(Allocator* a, int c, uint32_t keep) {
+    if (count_[c] <= keep) return;
+    SizeClass& sc = a->classes_[static_cast<size_t>(c)];
+    const auto block = static_cast<int64_t>(free_[c]->bytes());
+    const int64_t n = sc.Move(&free_[c], &sc.free, count_[c] - keep);
+    count_[c] = keep;
+    a->cached_.fetch_add(n * block, std::memory_order_relaxed);
+    Add(&cached_, -n * block);
+  }
+
+  void Flush(Allocator* a) {
+    const int64_t d = live();
+    const int64_t before = a->live_.fetch_add(d, std::memory_order_relaxed);
+    Raise(&a->peak_, before + Read(high_));
+    live_.store(0, std::memory_order_relaxed);
+    high_.store(0, std::memory_order_relaxed);
+  }
+
+  static thread_local Front* mine_;
+  static thread_local bool ended_;
+  Block* free_[kFrontClasses] = {};
+  uint32_t count_[kFrontClasses] = {};
+  Counter live_{0}, high_{0};  // Live bytes, and their peak, since a Flush.
+  Counter cached_{0}, allocations_{0};
+};
+
+thread_local Allocator::SizeClass::Front* Allocator::SizeClass::Front::mine_ =
+    nullptr;
+thread_local bool Allocator::SizeClass::Front::ended_ = false;
 
 Allocator::Allocator(int64_t max_bytes, int64_t max_cached)
     : max_bytes_(max_bytes),
@@ -78,34 +249,31 @@ Result<Buffer*> Allocator::Allocate(size_t bytes) {
                              bytes);
   size_t rounded;
   const int c = ClassOf(bytes, &rounded);
-  const int64_t live =
-      live_.fetch_add(static_cast<int64_t>(rounded), std::memory_order_relaxed) +
-      static_cast<int64_t>(rounded);
-  if (live > max_bytes_) {
-    live_.fetch_sub(static_cast<int64_t>(rounded), std::memory_order_relaxed);
-    return ResourceExhausted("out of memory: expected at most ", max_bytes_,
-                             " live bytes, got ", live);
-  }
-  int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (live > peak &&
-         !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
-  }
-  allocations_.fetch_add(1, std::memory_order_relaxed);
-  thread_allocated += static_cast<int64_t>(rounded);
-  if (kCache) {
-    SizeClass& sc = classes_[static_cast<size_t>(c)];
-    sc.lock.Lock();
-    Block* b = sc.free;
-    if (b != nullptr) sc.free = b->next_;
-    sc.lock.Unlock();
-    if (b != nullptr) {
-      cached_.fetch_sub(static_cast<int64_t>(rounded), std::memory_order_relaxed);
-      return new (b) Block(this, c, rounded);
+  const auto size = static_cast<int64_t>(rounded);
+  thread_allocated += size;
+  SizeClass::Front* const front = SizeClass::Front::Of(this);
+  const bool small = front != nullptr && rounded <= kFrontBytes;
+  Block* b = nullptr;
+  if (small) {
+    b = front->Take(this, c, size);
+  } else {
+    const int64_t live =
+        live_.fetch_add(size, std::memory_order_relaxed) + size;
+    if (live > max_bytes_) {
+      live_.fetch_sub(size, std::memory_order_relaxed);
+      return ResourceExhausted("out of memory: expected at most ", max_bytes_,
+                               " live bytes, got ", live);
     }
+    Raise(&peak_, live + (front == nullptr ? 0 : front->live()));
+    allocations_.fetch_add(1, std::memory_order_relaxed);
+    SizeClass& sc = classes_[static_cast<size_t>(c)];
+    if (kCache && sc.Move(&sc.free, &b, 1) == 1)
+      cached_.fetch_sub(size, std::memory_order_relaxed);
   }
+  if (b != nullptr) return new (b) Block(this, c, rounded);
   void* memory = std::aligned_alloc(kAlign, kAlign + rounded);
   if (memory == nullptr) {
-    live_.fetch_sub(static_cast<int64_t>(rounded), std::memory_order_relaxed);
+    live_.fetch_sub(size, std::memory_order_relaxed);
     return ResourceExhausted("out of memory: the system refused ", rounded,
                              " bytes");
   }
@@ -113,34 +281,40 @@ Result<Buffer*> Allocator::Allocate(size_t bytes) {
 }
 
 void Allocator::Recycle(Block* b) {
-  const int64_t bytes = static_cast<int64_t>(b->bytes());
-  live_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (kCache &&
-      cached_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= max_cached_) {
+  const auto size = static_cast<int64_t>(b->bytes());
+  SizeClass::Front* const front = SizeClass::Front::Of(this);
+  if (front != nullptr && b->bytes() <= kFrontBytes)
+    return front->Give(this, b, size);
+  live_.fetch_sub(size, std::memory_order_relaxed);
+  if (kCache && cached_.fetch_add(size, std::memory_order_relaxed) + size <=
+                    max_cached_) {
     SizeClass& sc = classes_[static_cast<size_t>(b->size_class_)];
-    sc.lock.Lock();
-    b->next_ = sc.free;
-    sc.free = b;
-    sc.lock.Unlock();
+    b->next_ = nullptr;
+    sc.Move(&b, &sc.free, 1);
     return;
   }
-  if (kCache) cached_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (kCache) cached_.fetch_sub(size, std::memory_order_relaxed);
   b->~Block();
   std::free(b);
 }
 
 AllocatorStats Allocator::stats() const {
-  return {live_.load(std::memory_order_relaxed),
-          peak_.load(std::memory_order_relaxed),
-          cached_.load(std::memory_order_relaxed),
-          allocations_.load(std::memory_order_relaxed)};
+  AllocatorStats s = {live_.load(std::memory_order_relaxed),
+                      peak_.load(std::memory_order_relaxed),
+                      cached_.load(std::memory_order_relaxed),
+                      allocations_.load(std::memory_order_relaxed)};
+  if (this == Cpu()) SizeClass::Front::AddAll(&s);
+  return s;
 }
 
 void Allocator::ResetPeak() {
-  peak_.store(live_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (this == Cpu()) SizeClass::Front::ResetPeaks();
+  peak_.store(stats().live_bytes, std::memory_order_relaxed);
 }
 
 void Allocator::ReleaseCache() {
+  if (SizeClass::Front* front = SizeClass::Front::Of(this))
+    front->SpillAll(this);
   for (int c = 0; c < kClasses; ++c) {
     SizeClass& sc = classes_[static_cast<size_t>(c)];
     sc.lock.Lock();

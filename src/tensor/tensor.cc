@@ -13,6 +13,36 @@ Buffer* NewObjects(int64_t n) {
   return new ObjectBuffer<T>(static_cast<size_t>(n));
 }
 
+// The memory of a tensor; null for one that has none.
+Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
+                 Buffer** buffer) {
+  const int64_t n = shape.num_elements();
+  if (n == 0) return OkStatus();
+  const size_t size = DTypeSize(dtype);
+  if (size != 0) {
+    const int64_t bytes = MultiplyOrNegative(n, static_cast<int64_t>(size));
+    if (bytes < 0)
+      return ResourceExhausted("allocation: expected fewer than 2^63 bytes for ",
+                               DTypeName(dtype), shape.ToString());
+    if (bytes <= 8) return OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(*buffer,
+                            allocator->Allocate(static_cast<size_t>(bytes)));
+  } else if (n > (int64_t{1} << 36)) {
+    return ResourceExhausted("allocation: expected at most 2^36 objects, got ",
+                             DTypeName(dtype), shape.ToString());
+  } else if (dtype == DType::kString) {
+    *buffer = NewObjects<std::string>(n);
+  } else if (dtype == DType::kResource) {
+    *buffer = NewObjects<ResourceHandle>(n);
+  } else if (dtype == DType::kVariant) {
+    *buffer = NewObjects<Variant>(n);
+  } else {
+    return InvalidArgument("tensor: expected an element type, got ",
+                           DTypeName(dtype));
+  }
+  return OkStatus();
+}
+
 // Shortest text that reads back as the same value.
 std::string FloatText(double v, int digits) {
   char buf[40];
@@ -77,43 +107,21 @@ std::string ElementText(const Tensor& t, int64_t i) {
 Result<Tensor> Tensor::Make(DType dtype, const Shape& shape,
                             Allocator* allocator) {
   Tensor t;
+  SLUICE_RETURN_IF_ERROR(NewBuffer(dtype, shape, allocator, &t.buffer_));
+  if (t.buffer_ != nullptr) t.data_ = t.buffer_->data();
   t.shape_ = shape;
   t.dtype_ = dtype;
-  const int64_t n = shape.num_elements();
-  if (n == 0) return t;
-  const size_t size = DTypeSize(dtype);
-  if (size != 0) {
-    const int64_t bytes = MultiplyOrNegative(n, static_cast<int64_t>(size));
-    if (bytes < 0)
-      return ResourceExhausted("allocation: expected fewer than 2^63 bytes for ",
-                               DTypeName(dtype), shape.ToString());
-    if (bytes <= 8) return t;
-    SLUICE_ASSIGN_OR_RETURN(t.buffer_,
-                            allocator->Allocate(static_cast<size_t>(bytes)));
-  } else if (n > (int64_t{1} << 36)) {
-    return ResourceExhausted("allocation: expected at most 2^36 objects, got ",
-                             DTypeName(dtype), shape.ToString());
-  } else if (dtype == DType::kString) {
-    t.buffer_ = NewObjects<std::string>(n);
-  } else if (dtype == DType::kResource) {
-    t.buffer_ = NewObjects<ResourceHandle>(n);
-  } else if (dtype == DType::kVariant) {
-    t.buffer_ = NewObjects<Variant>(n);
-  } else {
-    return InvalidArgument("tensor: expected an element type, got ",
-                           DTypeName(dtype));
-  }
-  t.data_ = t.buffer_->data();
   return t;
 }
 
-Tensor::Tensor(DType dtype, const Shape& shape) : Tensor() {
-  Result<Tensor> t = Make(dtype, shape);
-  if (!t.ok()) {
-    fprintf(stderr, "Tensor: %s\n", std::string(t.status().message()).c_str());
+Tensor::Tensor(DType dtype, const Shape& shape)
+    : buffer_(nullptr), bits_(0), shape_(shape), dtype_(dtype) {
+  const Status s = NewBuffer(dtype, shape, Allocator::Cpu(), &buffer_);
+  if (!s.ok()) {
+    fprintf(stderr, "Tensor: %s\n", std::string(s.message()).c_str());
     std::abort();
   }
-  *this = *std::move(t);
+  if (buffer_ != nullptr) data_ = buffer_->data();
 }
 
 Result<Tensor> Tensor::Zeros(DType dtype, const Shape& shape) {

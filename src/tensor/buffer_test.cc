@@ -1,0 +1,90 @@
+// The allocator hands out what was given back, counts every byte, whichever
+// thread had it, and keeps to its limit.
+#include "tensor/buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kReuses = false;  // So that they see every use after free.
+#else
+constexpr bool kReuses = true;
+#endif
+
+TEST(AllocatorTest, MemoryIsUsedAgain) {
+  for (const size_t bytes : {1, 64, 65, 1000, 1025, 5000, 1 << 20}) {
+    Buffer* b = *Allocator::Cpu()->Allocate(bytes);
+    EXPECT_GE(b->bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(b->data()) % 64, 0u);
+    const void* const data = b->data();
+    b->Unref();
+    b = *Allocator::Cpu()->Allocate(bytes);
+    EXPECT_EQ(b->data() == data, kReuses) << bytes;
+    b->Unref();
+  }
+}
+
+TEST(AllocatorTest, LiveBytesAreExactWhoeverFrees) {
+  for (Allocator* a : {Allocator::Cpu(), new Allocator()}) {
+    const AllocatorStats before = a->stats();
+    std::vector<Buffer*> buffers(3000);
+    int64_t bytes = 0;
+    std::thread([&] {
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        buffers[i] = *a->Allocate(1 + i);
+        bytes += static_cast<int64_t>(buffers[i]->bytes());
+      }
+    }).join();
+    EXPECT_EQ(a->stats().live_bytes - before.live_bytes, bytes);
+    EXPECT_GE(a->stats().peak_bytes, before.live_bytes + bytes);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 3; ++t)
+      threads.emplace_back([&, t] {
+        for (size_t i = t; i < buffers.size(); i += 3) buffers[i]->Unref();
+      });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(a->stats().live_bytes, before.live_bytes);
+    EXPECT_EQ(a->stats().allocations - before.allocations, 3000);
+    if (a != Allocator::Cpu()) delete a;
+  }
+}
+
+TEST(AllocatorTest, ThePeakIsThatOfSmallBuffersToo) {
+  Allocator* const a = Allocator::Cpu();
+  a->ResetPeak();
+  const int64_t live = a->stats().live_bytes;
+  std::vector<Buffer*> buffers;
+  for (int i = 0; i < 5000; ++i) buffers.push_back(*a->Allocate(100));
+  for (Buffer* b : buffers) b->Unref();
+  EXPECT_EQ(a->stats().live_bytes, live);
+  EXPECT_EQ(a->stats().peak_bytes, live + 5000 * 128);
+  a->ResetPeak();
+  EXPECT_EQ(a->stats().peak_bytes, live);
+}
+
+TEST(AllocatorTest, TheCacheIsGivenBack) {
+  Allocator* const a = Allocator::Cpu();
+  (*a->Allocate(100))->Unref();
+  (*a->Allocate(100000))->Unref();
+  EXPECT_EQ(a->stats().cached_bytes > 100000, kReuses);
+  a->ReleaseCache();
+  EXPECT_EQ(a->stats().cached_bytes, 0);
+}
+
+TEST(AllocatorTest, TooMuchIsAnError) {
+  Allocator a(1100);
+  Buffer* const b = *a.Allocate(900);
+  EXPECT_EQ(a.Allocate(200).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(a.stats().live_bytes, static_cast<int64_t>(b->bytes()));
+  b->Unref();
+  EXPECT_EQ(Allocator::Cpu()->Allocate(size_t{1} << 60).status().code(),
+            StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace sluice
