@@ -110,6 +110,11 @@ Status Execution::Run(std::span<const uint32_t> args,
   return status_;
 }
 
+size_t Execution::UntakenTokens() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return rendezvous_.parked() + inbox_.size();
+}
+
 void Execution::Finish() {
   tokens_.Clear(status_.ok());
   if (!status_.ok()) locals_.clear();

@@ -109,6 +109,9 @@ class Execution {
   Tensor& result(uint32_t index) { return results_[index]; }
   // Why fetch `index` has not come, after Run returned OK.
   Status MissingResult(uint32_t index) const;
+  // Tokens that came and nobody took, of a step that has come to rest: none, if
+  // the graph was cut well.
+  size_t UntakenTokens();
   // Ends the step: frees everything that lives no longer than it.
   void Finish();
 

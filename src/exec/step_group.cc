@@ -179,6 +179,13 @@ Status StepGroup::MissingResult(uint32_t index) const {
   return by_result_[index]->execution.MissingResult(index);
 }
 
+size_t StepGroup::UntakenTokens() const {
+  size_t n = 0;
+  for (const auto& p : partitions_)
+    if (p != nullptr) n += p->execution.UntakenTokens();
+  return n;
+}
+
 void StepGroup::Finish() {
   for (const auto& p : partitions_) {
     if (p == nullptr) continue;

@@ -58,6 +58,8 @@ class StepGroup final : public TokenSink {
   Tensor* result(uint32_t index);
   // Why fetch `index`, whose _Retval is here, has not come.
   Status MissingResult(uint32_t index) const;
+  // As Execution::UntakenTokens, of all partitions here. REQUIRES: done.
+  size_t UntakenTokens() const;
   // Frees everything that lives no longer than the step. REQUIRES: done.
   void Finish();
 

@@ -297,6 +297,34 @@ SLUICE_OP(Abort)
         .NoGradient("made when the graph is compiled")
         .Doc("What a function that may call itself gives for these arguments.");
 
+// Between the memory of a device and the host's, where a token crosses or the
+// host looks at it. Devices that have a memory of their own bring the kernels;
+// for others there is nothing to copy.
+Status HandOn(KernelContext& ctx) {
+  ctx.set_output(0, ctx.input(0));
+  return OkStatus();
+}
+[[maybe_unused]] const OpRegistrar copy_from_device_op =
+    OpDefBuilder("_CopyFromDevice")
+        .Input("tensor: T")
+        .Output("output: T")
+        .Attr("T: type")
+        .Family("control_flow")
+        .Shape(UnchangedShape)
+        .Kernel(Cpu(HandOn))
+        .NoGradient("made when the graph is cut")
+        .Doc("The tensor in the host's memory.");
+[[maybe_unused]] const OpRegistrar copy_to_device_op =
+    OpDefBuilder("_CopyToDevice")
+        .Input("tensor: T")
+        .Output("output: T")
+        .Attr("T: type")
+        .Family("control_flow")
+        .Shape(UnchangedShape)
+        .Kernel(Cpu(HandOn))
+        .NoGradient("made when the graph is cut")
+        .Doc("The tensor in the device's memory.");
+
 // Where an edge between two partitions of a step was cut (passes/partition.h).
 // destination: number of the receiving partition; edge: number of the _Recv
 // among those there. group: number, in the destination, of the edges that are

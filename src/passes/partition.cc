@@ -1,0 +1,338 @@
+#include "passes/partition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "passes/partition_internal.h"
+
+namespace sluice {
+
+Result<Partitions> Partition(const Graph& graph,
+                             const PartitionOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(graph));
+  SLUICE_ASSIGN_OR_RETURN(CutStructure structure,
+                          CutStructure::Of(graph, order));
+  return Cutter(graph, options, std::move(structure), std::move(order)).Run();
+}
+
+Result<Partitions> Cutter::Run() {
+  OrderExitsLast();
+  FindHomes();
+  FindParts();
+  DropEmptyParts();
+  FindRunners();
+  SLUICE_RETURN_IF_ERROR(CheckLoops());
+  for (size_t p = 0; p < devices_.size(); ++p) {
+    out_.push_back(std::make_unique<Graph>());
+    out_[p]->ShareLibrary(graph_);
+    out_[p]->producer_version = graph_.producer_version;
+    copies_.emplace_back(graph_.nodes().size(), nullptr);
+    own_memory_.push_back(options_.has_own_memory != nullptr &&
+                          options_.has_own_memory(devices_[p]));
+  }
+  next_edge_.assign(devices_.size(), 0);
+  next_group_.assign(devices_.size(), 0);
+  for (const Node* n : order_)
+    for (const int p : parts_[Id(n)]) SLUICE_RETURN_IF_ERROR(CopyTo(*n, p));
+  SLUICE_RETURN_IF_ERROR(CloseBackEdges());
+  SLUICE_RETURN_IF_ERROR(AddControlLoops());
+  SLUICE_RETURN_IF_ERROR(AddWindows());
+  SLUICE_RETURN_IF_ERROR(StartAll());
+  Partitions result;
+  FindLevels(&result);
+  result.graphs = std::move(out_);
+  result.devices = std::move(devices_);
+  return result;
+}
+
+// ---- Who runs what ----------------------------------------------------------
+
+// A node is where it was placed, but for what only moves tokens: an Exit is
+// with what it lets out, so that this crosses once and not in each iteration; a
+// NextIteration is with its Merge, a function's arguments, results and calls
+// with its beginning.
+void Cutter::FindHomes() {
+  absl::flat_hash_map<std::string, int> numbers;
+  home_.resize(graph_.nodes().size());
+  for (const auto& n : graph_.nodes()) {
+    const auto [it, fresh] =
+        numbers.try_emplace(n->device(), static_cast<int>(devices_.size()));
+    if (fresh) devices_.push_back(n->device());
+    home_[Id(n.get())] = it->second;
+  }
+  absl::flat_hash_map<std::string, int> functions;
+  for (const Node* n : order_) {
+    if (n->op_name() != "_Function") continue;
+    functions[FunctionOf(*n)] = home(n);
+    function_starts_[structure_.frame_of(n)] = n;
+  }
+  for (const Node* n : order_) {
+    const std::string function = FunctionOf(*n);
+    if (!function.empty())
+      home_[Id(n)] = functions.try_emplace(function, home(n)).first->second;
+    if (n->op().role != OpRole::kMerge) continue;
+    bool loops = false;
+    for (const Output& in : n->inputs()) {
+      if (!IsBackEdge(*in.node, *n)) continue;
+      home_[Id(in.node)] = home(n);
+      loops = true;
+    }
+    if (loops) loop_merges_[structure_.frame_of(n)].push_back(n);
+  }
+  for (const Node* n : order_)
+    if (n->op().role == OpRole::kExit) home_[Id(n)] = home(n->input(0).node);
+}
+
+bool Cutter::IsRepeated(const Node& n) const {
+  switch (n.op().role) {
+    case OpRole::kConst:
+      return true;
+    case OpRole::kEnter:
+      return IsLoopEnter(n);
+    case OpRole::kNoOp:
+      return n.op_name() == "_Function";
+    case OpRole::kIdentity:
+    case OpRole::kSwitch: {
+      // A predicate that is switched by itself: one bool for both pivots, and
+      // for the Switches there.
+      const Node& s = *StripPassThrough(Output(const_cast<Node*>(&n))).node;
+      return s.op().role == OpRole::kSwitch && !IsRef(s.output_type(0)) &&
+             s.control_inputs().empty() &&
+             StripPassThrough(s.input(0)) == StripPassThrough(s.input(1));
+    }
+    default:
+      return false;
+  }
+}
+
+void Cutter::Need(const Node* n, int p) {
+  std::vector<int>& parts = parts_[Id(n)];
+  if (IsRepeated(*n) && std::find(parts.begin(), parts.end(), p) == parts.end())
+    parts.push_back(p);
+}
+
+void Cutter::FindParts() {
+  parts_.resize(graph_.nodes().size());
+  for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+    const Node* n = *it;
+    std::vector<int>& parts = parts_[Id(n)];
+    if (parts.empty()) parts.push_back(home(n));
+    for (const int p : parts) {
+      for (const Output& in : n->inputs()) Need(in.node, p);
+      for (const Node* c : n->control_inputs()) Need(c, p);
+    }
+  }
+}
+
+// Devices whose nodes are all repeated elsewhere.
+void Cutter::DropEmptyParts() {
+  std::vector<int> number(devices_.size(), -1);
+  for (const std::vector<int>& parts : parts_)
+    for (const int p : parts) number[static_cast<size_t>(p)] = 0;
+  std::vector<std::string> left;
+  for (size_t p = 0; p < devices_.size(); ++p)
+    if (number[p] == 0) {
+      number[p] = static_cast<int>(left.size());
+      left.push_back(std::move(devices_[p]));
+    }
+  devices_ = std::move(left);
+  for (int& h : home_) h = number[static_cast<size_t>(h)];
+  for (std::vector<int>& parts : parts_)
+    for (int& p : parts) p = number[static_cast<size_t>(p)];
+}
+
+// Who runs part of a frame runs part of those around it: it has to be brought
+// there.
+void Cutter::FindRunners() {
+  runners_.assign(structure_.frames().size(),
+                  std::vector<uint8_t>(devices_.size(), 0));
+  for (const Node* n : order_) {
+    if (IsAnywhere(*n)) continue;
+    for (const int p : parts_[Id(n)])
+      for (const int f : {structure_.frame_of(n), structure_.output_frame(n)})
+        runners_[static_cast<size_t>(f)][static_cast<size_t>(p)] = 1;
+  }
+  std::vector<std::pair<int, int>> within;  // Inner, outer.
+  for (size_t f = 0; f < runners_.size(); ++f)
+    if (structure_.frames()[f].parent >= 0)
+      within.emplace_back(f, structure_.frames()[f].parent);
+  for (const Node* n : order_)
+    if (n->op().role == OpRole::kCall)
+      within.emplace_back(structure_.function_frame(FunctionOf(*n)),
+                          structure_.frame_of(n));
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [inner, outer] : within)
+      for (size_t p = 0; p < devices_.size(); ++p)
+        if (runners_[static_cast<size_t>(inner)][p] != 0 &&
+            runners_[static_cast<size_t>(outer)][p] == 0) {
+          runners_[static_cast<size_t>(outer)][p] = 1;
+          changed = true;
+        }
+  }
+}
+
+Status Cutter::CheckLoops() const {
+  for (size_t f = 0; f < runners_.size(); ++f) {
+    const CutFrame& frame = structure_.frames()[f];
+    if (!frame.repeats || frame.has_one_cond ||
+        std::count(runners_[f].begin(), runners_[f].end(), 1) < 2)
+      continue;
+    return InvalidArgument(
+        "loop '", frame.name,
+        "': expected one LoopCond where several devices take part, got ",
+        frame.loop_cond == nullptr ? "none" : "several", "; ",
+        frame.first->Describe());
+  }
+  return OkStatus();
+}
+
+// The first of a group of edges says that all are dead, so it must not wait for
+// any of the others. A loop's dead results wait for all that enters it.
+void Cutter::OrderExitsLast() {
+  std::vector<int> pending(graph_.nodes().size(), 0);
+  std::vector<std::vector<Node*>> readers(graph_.nodes().size());
+  std::vector<size_t> enters_left(structure_.frames().size());
+  std::vector<std::vector<Node*>> exits(structure_.frames().size());
+  const auto frame = [this](const Node* n) {
+    return static_cast<size_t>(n->op().role == OpRole::kEnter
+                                   ? structure_.output_frame(n)
+                                   : structure_.frame_of(n));
+  };
+  for (size_t f = 0; f < enters_left.size(); ++f)
+    enters_left[f] = structure_.frames()[f].enters.size();
+  for (Node* n : order_) {
+    const auto wait = [&](const Node* from) {
+      if (IsBackEdge(*from, *n)) return;
+      readers[Id(from)].push_back(n);
+      ++pending[Id(n)];
+    };
+    for (const Output& in : n->inputs()) wait(in.node);
+    for (const Node* c : n->control_inputs()) wait(c);
+    if (n->op().role == OpRole::kExit) {
+      exits[frame(n)].push_back(n);
+      ++pending[Id(n)];
+    }
+  }
+  std::vector<Node*> ordered;
+  ordered.reserve(order_.size());
+  for (Node* n : order_)
+    if (pending[Id(n)] == 0) ordered.push_back(n);
+  const auto reached = [&](Node* n) {
+    if (--pending[Id(n)] == 0) ordered.push_back(n);
+  };
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    Node* n = ordered[i];
+    for (Node* to : readers[Id(n)]) reached(to);
+    if (n->op().role == OpRole::kEnter && --enters_left[frame(n)] == 0)
+      for (Node* exit : exits[frame(n)]) reached(exit);
+  }
+  // (A loop that feeds itself has no such order: every edge speaks for itself.)
+  if (ordered.size() == order_.size())
+    order_ = std::move(ordered);
+  else
+    groups_hold_ = false;
+}
+
+// ---- Copying ----------------------------------------------------------------
+
+Status Cutter::CopyTo(const Node& n, int p) {
+  std::vector<Output> inputs;
+  inputs.reserve(n.inputs().size());
+  bool open = false;
+  for (int i = 0; i < n.num_inputs(); ++i) {
+    if (IsBackEdge(*n.input(i).node, n)) {
+      inputs.emplace_back();
+      open = true;
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(inputs.emplace_back(), Input(n, i, p));
+  }
+  if (open) open_.emplace_back(&n, p);
+  std::vector<Node*> controls;
+  bool starts = false;
+  for (const Node* c : n.control_inputs()) {
+    // A constant has no order of its own: it only has to live where it may.
+    if (n.op().role == OpRole::kConst && copy(c, p) == nullptr &&
+        !structure_.once(c) &&
+        structure_.condition(c, -1) == Conditions::kAlways) {
+      starts = true;
+      continue;
+    }
+    SLUICE_RETURN_IF_ERROR(AddControl(c, n, p, &controls));
+  }
+  Node* made = out(p).CopyNode(n, std::move(inputs), std::move(controls));
+  if (n.device() != devices_[static_cast<size_t>(p)])
+    out(p).SetDevice(made, devices_[static_cast<size_t>(p)]);
+  copy(&n, p) = made;
+  if (starts) starts_.push_back({made, structure_.frame_of(&n), p, false});
+  return n.op().role == OpRole::kCall ? BeginCalls(n) : OkStatus();
+}
+
+Status Cutter::CloseBackEdges() {
+  for (const auto& [n, p] : open_)
+    for (int i = 0; i < n->num_inputs(); ++i) {
+      const Output& in = n->input(i);
+      if (IsBackEdge(*in.node, *n))
+        SLUICE_RETURN_IF_ERROR(out(p).SetBackEdge(
+            copy(n, p), i, Output(copy(in.node, p), in.index)));
+    }
+  return OkStatus();
+}
+
+Result<Node*> Cutter::Add(int p, NodeSpec spec, const std::string& base,
+                          const Node* near) {
+  spec.name = base;
+  for (int k = 1; out(p).FindNode(spec.name) != nullptr ||
+                  graph_.FindNode(spec.name) != nullptr;
+       ++k)
+    spec.name = absl::StrCat(base, "_", k);
+  spec.device = devices_[static_cast<size_t>(p)];
+  spec.loc = near->loc();
+  return out(p).AddNode(std::move(spec));
+}
+
+void Cutter::FindLevels(Partitions* result) {
+  std::vector<std::vector<int>>& levels = result->levels;
+  std::vector<std::vector<int>> pending(out_.size());
+  std::vector<std::vector<std::vector<const Node*>>> readers(out_.size());
+  std::vector<std::pair<const Node*, int>> ready;
+  absl::flat_hash_map<const Node*, const Cut*> cut_of;
+  for (const Cut& c : cuts_) cut_of.emplace(c.send, &c);
+  for (size_t p = 0; p < out_.size(); ++p) {
+    levels.emplace_back(out_[p]->nodes().size(), 0);
+    pending[p].assign(out_[p]->nodes().size(), 0);
+    readers[p].resize(out_[p]->nodes().size());
+    for (const auto& n : out_[p]->nodes()) {
+      const auto wait = [&](const Node* from) {
+        readers[p][Id(from)].push_back(n.get());
+        ++pending[p][Id(n.get())];
+      };
+      for (const Output& in : n->inputs())
+        if (!IsBackEdge(*in.node, *n)) wait(in.node);
+      for (const Node* c : n->control_inputs()) wait(c);
+    }
+  }
+  for (const Cut& c : cuts_) ++pending[static_cast<size_t>(c.to)][Id(c.recv)];
+  for (size_t p = 0; p < out_.size(); ++p)
+    for (const auto& n : out_[p]->nodes())
+      if (pending[p][Id(n.get())] == 0)
+        ready.emplace_back(n.get(), static_cast<int>(p));
+  while (!ready.empty()) {
+    const auto [n, p] = ready.back();
+    ready.pop_back();
+    const int level = levels[static_cast<size_t>(p)][Id(n)];
+    const auto reach = [&](const Node* to, int q, int at) {
+      int& have = levels[static_cast<size_t>(q)][Id(to)];
+      have = std::max(have, at);
+      if (--pending[static_cast<size_t>(q)][Id(to)] == 0)
+        ready.emplace_back(to, q);
+    };
+    for (const Node* to : readers[static_cast<size_t>(p)][Id(n)])
+      reach(to, p, level);
+    if (const auto it = cut_of.find(n); it != cut_of.end())
+      reach(it->second->recv, it->second->to, level + 1);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+// Partition: one graph over many devices becomes one graph for each, with
+// _Send and _Recv where an edge was cut. Conditionals, loops and functions that
+// call themselves may be cut anywhere: each device that runs part of a loop
+// gets a small control loop of its own, so that no one is in the middle of an
+// iteration (docs/design/021-partitions.md).
+#ifndef SLUICE_PASSES_PARTITION_H_
+#define SLUICE_PASSES_PARTITION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sluice {
+
+struct PartitionOptions {
+  // Whether the memory of a device, by its name, is not the host's: what leaves
+  // it goes through _CopyFromDevice, what comes through _CopyToDevice. Null: no
+  // device's is.
+  std::function<bool(const std::string&)> has_own_memory;
+};
+
+struct Partitions {
+  // By number of the partition. Nodes keep their names; those that several
+  // partitions need (constants, Enters, pivots) are in each of these. New nodes
+  // have names that the whole graph did not have.
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<std::string> devices;
+  // By partition, then id of the node there: how many cuts lie behind it, at
+  // most. Where a path leaves a partition and comes back this grows, so nodes
+  // of one number may be fused without waiting for themselves.
+  std::vector<std::vector<int>> levels;
+};
+
+// `graph` is what a step runs (pruned, functional nodes lowered), each node
+// with a device. Errors: Internal where a reference would have to cross;
+// InvalidArgument for malformed control flow, and for a loop over several
+// devices that has not one LoopCond. Takes time linear in nodes, edges and what
+// is cut.
+Result<Partitions> Partition(const Graph& graph,
+                             const PartitionOptions& options = {});
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PARTITION_H_

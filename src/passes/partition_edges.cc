@@ -1,0 +1,273 @@
+// Edges that are cut: one _Send and _Recv for each output and destination, one
+// pair of signals for what only orders.
+#include <algorithm>
+#include <utility>
+
+#include "passes/partition_internal.h"
+
+namespace sluice {
+namespace {
+
+bool HasMemory(DType t) {
+  t = RemoveRef(t);
+  return t != DType::kString && t != DType::kResource && t != DType::kVariant;
+}
+
+// The host looks at what comes in here.
+bool IsReadByHost(const Node& n, int i) {
+  switch (n.op().role) {
+    case OpRole::kSwitch:
+      return i == 1;
+    case OpRole::kLoopCond:
+      return true;
+    case OpRole::kRetval:
+      return FunctionOf(n).empty();
+    default:
+      return false;
+  }
+}
+
+// The variable that is read, where `o` is; or `o`. As in a plan, a node that is
+// ordered by control edges reads through the Identities that take snapshots.
+Output Variable(Output o) {
+  o = StripPassThrough(o);
+  while (o.node->op().role == OpRole::kIdentity &&
+         o.node->control_inputs().empty() && IsRef(o.node->input(0).dtype()))
+    o = StripPassThrough(o.node->input(0));
+  return o;
+}
+
+}  // namespace
+
+Result<Output> Cutter::Input(const Node& n, int i, int p) {
+  Output o = n.input(i);
+  Output here;
+  if (IsRef(n.input_type(i)) && IsRef(o.dtype())) {
+    if (copy(o.node, p) == nullptr)
+      return Internal("reference: expected '", o.name(), "' on ",
+                      devices_[static_cast<size_t>(p)],
+                      " as what uses it is (a reference cannot be sent), got ",
+                      o.node->device(), "; ", n.Describe());
+    return Here(o, p);
+  }
+  if (!n.control_inputs().empty() && n.op().role != OpRole::kMerge)
+    if (const Output v = Variable(o); IsRef(v.dtype())) {
+      // (Where nothing is cut, the plan finds the variable itself.)
+      if (copy(v.node, p) == nullptr) {
+        SLUICE_ASSIGN_OR_RETURN(here, ReadAfter(v, n, p));
+      } else if (copy(o.node, p) == nullptr) {
+        o = v;
+      }
+    }
+  if (!here) {
+    SLUICE_ASSIGN_OR_RETURN(here, Here(o, p));
+  }
+  if (!HasOwnMemory(p)) return here;
+  return IsReadByHost(n, i) ? OnHost(here, p) : OnDevice(here, p);
+}
+
+Result<Output> Cutter::Here(const Output& o, int p) {
+  if (Node* c = copy(o.node, p)) return Output(c, o.index);
+  const auto it = received_.find({o.node, o.index});
+  if (it != received_.end())
+    if (const auto r = it->second.find(p); r != it->second.end())
+      return Output(r->second);
+  Transfer t;
+  t.from = home(o.node);
+  t.to = p;
+  t.frame = structure_.output_frame(o.node);
+  t.condition = structure_.condition(o);
+  t.once = structure_.once(o.node);
+  t.name = o.name();
+  t.node = o.node;
+  t.shape = o.shape();
+  SLUICE_ASSIGN_OR_RETURN(Node * recv,
+                          Send(t, Output(copy(o.node, t.from), o.index)));
+  received_[{o.node, o.index}][p] = recv;
+  return Output(recv);
+}
+
+// A variable elsewhere, as `n` would find it: after what n waits for.
+Result<Output> Cutter::ReadAfter(const Output& ref, const Node& n, int p) {
+  const int at = home(ref.node);
+  std::vector<int> key;
+  bool once = structure_.once(ref.node);
+  for (const Node* c : n.control_inputs()) {
+    key.push_back(c->id());
+    once |= structure_.once(c);
+  }
+  std::sort(key.begin(), key.end());
+  Node*& read = reads_[{ref.node->id(), ref.index, std::move(key)}];
+  if (read == nullptr) {
+    NodeSpec spec;
+    spec.op = "Identity";
+    spec.inputs = {Output(copy(ref.node, at), ref.index)};
+    for (const Node* c : n.control_inputs())
+      SLUICE_RETURN_IF_ERROR(AddControl(c, n, at, &spec.control_inputs));
+    SLUICE_ASSIGN_OR_RETURN(
+        read, Add(at, std::move(spec), ref.node->name() + "/_read", &n));
+  }
+  Node*& recv = received_[{read, 0}][p];
+  if (recv == nullptr) {
+    Transfer t;
+    t.from = at;
+    t.to = p;
+    t.frame = structure_.frame_of(&n);
+    t.condition = -1;
+    t.once = once;
+    t.name = ref.name();
+    t.node = ref.node;
+    t.shape = ref.shape();
+    SLUICE_ASSIGN_OR_RETURN(recv, Send(t, Output(read)));
+  }
+  return Output(recv);
+}
+
+Status Cutter::AddControl(const Node* c, const Node& n, int p,
+                          std::vector<Node*>* controls) {
+  const auto add = [controls](Node* node) {
+    if (std::find(controls->begin(), controls->end(), node) == controls->end())
+      controls->push_back(node);
+    return OkStatus();
+  };
+  if (Node* here = copy(c, p)) return add(here);
+  if (IsAnywhere(*c)) return OkStatus();
+  if (int frame; IsPivot(c, &frame)) {
+    SLUICE_ASSIGN_OR_RETURN(Node * pivot, PivotOf(frame, p));
+    return add(pivot);
+  }
+  Transfer t;
+  t.from = home(c);
+  t.to = p;
+  t.frame = structure_.output_frame(c);
+  t.condition = structure_.condition(c, -1);
+  t.once = structure_.once(c);
+  t.name = "^" + c->name();
+  t.node = c;
+  // Whatever else lives when c does will do for a constant, which has no order.
+  if (n.op().role == OpRole::kConst)
+    if (const auto it = alike_.find({-1, p, t.frame, t.condition, t.once});
+        it != alike_.end())
+      return add(it->second);
+  // A value that comes anyway says that c is done.
+  if (c->op().role != OpRole::kSwitch)
+    for (int i = 0; i < c->num_outputs(); ++i)
+      if (const auto it = received_.find({c, i}); it != received_.end())
+        if (const auto r = it->second.find(p); r != it->second.end())
+          return add(r->second);
+  Node*& recv = received_[{c, -1}][p];
+  if (recv == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(recv, Signal(t, {copy(c, t.from)}));
+  }
+  return add(recv);
+}
+
+Result<Node*> Cutter::Send(const Transfer& t, Output from) {
+  const DType type = RemoveRef(from.dtype());
+  if (HasOwnMemory(t.from)) {
+    SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
+  }
+  NodeSpec send, recv;
+  send.op = "_Send";
+  send.inputs = {from};
+  send.attrs["T"] = type;
+  recv.op = "_Recv";
+  recv.attrs["T"] = type;
+  SLUICE_ASSIGN_OR_RETURN(Node * node,
+                          Connect(t, std::move(send), std::move(recv)));
+  out(t.to).SetShape(Output(node), t.shape).IgnoreError();
+  return node;
+}
+
+Result<Node*> Cutter::Signal(const Transfer& t, std::vector<Node*> after) {
+  NodeSpec send, recv;
+  send.op = "_SendSignal";
+  send.control_inputs = std::move(after);
+  recv.op = "_RecvSignal";
+  return Connect(t, std::move(send), std::move(recv));
+}
+
+Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
+  const auto to = static_cast<size_t>(t.to);
+  const std::tuple<int, int, int, int, bool> kind = {t.from, t.to, t.frame,
+                                                     t.condition, t.once};
+  // What is dead together goes by one word, that of the first.
+  int group = next_group_[to];
+  bool leads = true;
+  if (t.condition >= 0 && groups_hold_) {
+    const auto [it, fresh] = groups_.try_emplace(kind, group);
+    group = it->second;
+    leads = fresh;
+  }
+  if (leads) ++next_group_[to];
+  const int64_t edge = next_edge_[to]++;
+  for (NodeSpec* s : {&send, &recv}) {
+    s->attrs["tensor_name"] = t.name;
+    s->attrs["send_device"] = devices_[static_cast<size_t>(t.from)];
+    s->attrs["recv_device"] = devices_[to];
+    s->attrs["edge"] = edge;
+    s->attrs["group"] = group;
+  }
+  send.attrs["destination"] = t.to;
+  send.attrs["leads_group"] = leads;
+  Cut cut;
+  cut.from = t.from;
+  cut.to = t.to;
+  SLUICE_ASSIGN_OR_RETURN(cut.send,
+                          Add(t.from, std::move(send),
+                              absl::StrCat(t.node->name(), "/_send"), t.node));
+  SLUICE_ASSIGN_OR_RETURN(cut.recv,
+                          Add(t.to, std::move(recv),
+                              absl::StrCat(t.node->name(), "/_recv"), t.node));
+  cuts_.push_back(cut);
+  if (t.condition >= 0)
+    alike_.try_emplace({-1, t.to, t.frame, t.condition, t.once}, cut.recv);
+  if (t.frame != 0) starts_.push_back({cut.recv, t.frame, t.to, t.once});
+  if (!t.once) crosses_[{t.frame, t.from, t.to}] = true;
+  return cut.recv;
+}
+
+// ---- Memory -----------------------------------------------------------------
+
+Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
+  NodeSpec spec;
+  spec.op = op;
+  spec.inputs = {o};
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * n, Add(p, std::move(spec), o.node->name() + "/_copy", o.node));
+  return Output(n);
+}
+
+Result<Output> Cutter::OnHost(const Output& o, int p) {
+  switch (o.node->op().role) {
+    case OpRole::kRecv:
+    case OpRole::kConst:
+    case OpRole::kLoopCond:
+      return o;
+    case OpRole::kArg:
+      if (FunctionOf(*o.node).empty()) return o;
+      break;
+    default:
+      break;
+  }
+  if (!HasMemory(o.dtype())) return o;
+  Output& there = on_host_[o];
+  if (!there) {
+    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyFromDevice", o, p));
+  }
+  return there;
+}
+
+Result<Output> Cutter::OnDevice(const Output& o, int p) {
+  const bool comes =
+      o.node->op().role == OpRole::kRecv ||
+      (o.node->op().role == OpRole::kArg && FunctionOf(*o.node).empty());
+  if (!comes || !HasMemory(o.dtype())) return o;
+  Output& there = on_device_[o];
+  if (!there) {
+    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyToDevice", o, p));
+  }
+  return there;
+}
+
+}  // namespace sluice

@@ -1,0 +1,166 @@
+// The pass of passes/partition.h at work.
+#ifndef SLUICE_PASSES_PARTITION_INTERNAL_H_
+#define SLUICE_PASSES_PARTITION_INTERNAL_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "passes/partition.h"
+#include "passes/partition_structure.h"
+
+namespace sluice {
+
+// Cuts one graph. Lives for one call, on one thread.
+//
+// Every node has a home. Nodes that cost nothing to repeat (constants, Enters,
+// pivots) are in the partitions that read them instead. Nodes are copied in
+// topological order; an edge from another partition becomes a _Recv, and its
+// _Send, at that moment. What makes a _Recv start in each iteration of its
+// frame comes at the end, when it is known who runs what.
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const PartitionOptions& options,
+         CutStructure structure, std::vector<Node*> order)
+      : graph_(graph),
+        options_(options),
+        structure_(std::move(structure)),
+        order_(std::move(order)) {}
+
+  Result<Partitions> Run();
+
+ private:
+  // A value or a signal that crosses.
+  struct Transfer {
+    int from = 0, to = 0;
+    int frame = 0;               // Where its _Recv runs.
+    int condition = 0;           // Under which it lives.
+    bool once = false;           // In the frame's first iteration only.
+    std::string name;            // Of the edge, for people.
+    const Node* node = nullptr;  // The user's, which it comes from.
+    PartialShape shape = PartialShape::Unknown();
+  };
+  // Starts in each iteration of a frame, or (once) in its first.
+  struct Start {
+    Node* node;
+    int frame, part;
+    bool once;
+  };
+  // Of a frame in one partition. Null: not made (yet).
+  struct Control {
+    Node* enter = nullptr;  // Fires in the first iteration.
+    Node* each = nullptr;   // Fires in each.
+    Node* pivot = nullptr;  // Lives while the loop goes on.
+  };
+  using FramePart = std::pair<int, int>;
+
+  size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
+  int home(const Node* n) const { return home_[Id(n)]; }
+  Graph& out(int p) { return *out_[static_cast<size_t>(p)]; }
+  Node*& copy(const Node* n, int p) {
+    return copies_[static_cast<size_t>(p)][Id(n)];
+  }
+  bool HasOwnMemory(int p) const {
+    return own_memory_[static_cast<size_t>(p)] != 0;
+  }
+
+  // ---- Who runs what (partition.cc).
+  void OrderExitsLast();
+  void FindHomes();
+  bool IsRepeated(const Node& n) const;
+  void FindParts();
+  void Need(const Node* n, int p);
+  void DropEmptyParts();
+  void FindRunners();
+  Status CheckLoops() const;
+  bool Runs(int frame, int p) const {
+    return runners_[static_cast<size_t>(frame)][static_cast<size_t>(p)] != 0;
+  }
+  Status CopyTo(const Node& n, int p);
+  Status CloseBackEdges();
+  void FindLevels(Partitions* result);
+
+  // ---- Edges (partition_edges.cc).
+  // What input `i` of `n` reads in partition `p`.
+  Result<Output> Input(const Node& n, int i, int p);
+  // Adds what stands for the control edge from `c` to `n` in partition `p`.
+  Status AddControl(const Node* c, const Node& n, int p,
+                    std::vector<Node*>* controls);
+  Result<Output> Here(const Output& o, int p);
+  Result<Output> ReadAfter(const Output& ref, const Node& n, int p);
+  // The _Recv in `t.to` of what `from` gives in `t.from`.
+  Result<Node*> Send(const Transfer& t, Output from);
+  // The _RecvSignal in `t.to` of a _SendSignal after `after`.
+  Result<Node*> Signal(const Transfer& t, std::vector<Node*> after);
+  Result<Node*> Connect(const Transfer& t, NodeSpec send, NodeSpec recv);
+  // A device's tensor where the host looks at it, and the other way round.
+  Result<Output> OnHost(const Output& o, int p);
+  Result<Output> OnDevice(const Output& o, int p);
+  Result<Output> Moved(const char* op, const Output& o, int p);
+
+  // ---- Loops and calls (partition_loops.cc).
+  Result<Node*> EnterOf(int frame, int p);
+  Result<Node*> EachOf(int frame, int p);
+  Result<Node*> PivotOf(int frame, int p);
+  Result<Node*> FunctionStart(int frame, int p);
+  // A Merge of the whole graph that goes round in `p` and the predicate waits
+  // for; null if there is none.
+  const Node* OwnMerge(int frame, int p);
+  // True if the predicate of the frame waits for the node in each iteration.
+  bool IsBeforePredicate(int frame, const Node* n);
+  bool IsPivot(const Node* c, int* frame);
+  Status BeginCalls(const Node& call);
+  Status AddControlLoops();
+  Status AddWindows();
+  Status StartAll();
+
+  Result<Node*> Add(int p, NodeSpec spec, const std::string& base,
+                    const Node* near);
+
+  const Graph& graph_;
+  const PartitionOptions& options_;
+  const CutStructure structure_;
+  std::vector<Node*> order_;
+  bool groups_hold_ = true;
+
+  std::vector<std::string> devices_;
+  std::vector<uint8_t> own_memory_;
+  std::vector<int> home_;                      // By node.
+  std::vector<std::vector<int>> parts_;        // By node: where it is.
+  std::vector<std::vector<uint8_t>> runners_;  // By frame, partition.
+  std::vector<std::unique_ptr<Graph>> out_;
+  std::vector<std::vector<Node*>> copies_;         // By partition, node.
+  std::vector<std::pair<const Node*, int>> open_;  // Merges with back edges.
+
+  // Of an output (of the whole graph, or of a node that was added) by where it
+  // was received.
+  absl::flat_hash_map<std::pair<const Node*, int>, std::map<int, Node*>>
+      received_;
+  // By from (-1: whoever), to, frame, condition, once.
+  std::map<std::tuple<int, int, int, int, bool>, Node*> alike_;
+  std::map<std::tuple<int, int, int, int, bool>, int> groups_;
+  std::vector<int> next_edge_, next_group_;  // By destination.
+  std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
+  absl::flat_hash_map<Output, Output, OutputHash> on_host_, on_device_;
+  std::vector<Start> starts_;
+  std::map<FramePart, Control> controls_;
+  // Frame, from, to: a token crosses in each iteration.
+  std::map<std::tuple<int, int, int>, bool> crosses_;
+  std::map<int, absl::flat_hash_set<const Node*>> before_predicate_;
+  std::map<int, std::vector<const Node*>> loop_merges_;  // By frame.
+  std::map<int, const Node*> function_starts_;           // By frame.
+  struct Cut {
+    Node *send, *recv;
+    int from, to;
+  };
+  std::vector<Cut> cuts_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PARTITION_INTERNAL_H_

@@ -1,0 +1,258 @@
+// Loops and functions that several partitions run: what brings each of them
+// into the frame, from iteration to iteration, and keeps them together.
+#include <algorithm>
+#include <utility>
+
+#include "passes/partition_internal.h"
+
+namespace sluice {
+
+Result<Node*> Cutter::EnterOf(int frame, int p) {
+  Control& control = controls_[{frame, p}];
+  if (control.enter != nullptr) return control.enter;
+  const CutFrame& f = structure_.frame(frame);
+  const std::string base = f.first->name() + "/_control";
+  NodeSpec go;
+  go.op = "Const";
+  go.attrs = {{"dtype", DType::kBool}, {"value", Tensor::Scalar(true)}};
+  SLUICE_ASSIGN_OR_RETURN(Node * yes,
+                          Add(p, std::move(go), base + "_go", f.first));
+  NodeSpec enter;
+  enter.op = "Enter";
+  enter.inputs = {Output(yes)};
+  enter.attrs = {{"frame_name", f.name},
+                 {"is_constant", false},
+                 {"parallel_iterations", f.parallel_iterations}};
+  SLUICE_ASSIGN_OR_RETURN(control.enter,
+                          Add(p, std::move(enter), base + "_enter", f.first));
+  if (f.parent != 0)
+    starts_.push_back({control.enter, f.parent, p, f.begins_once});
+  return control.enter;
+}
+
+Result<Node*> Cutter::FunctionStart(int frame, int p) {
+  Control& control = controls_[{frame, p}];
+  if (control.each != nullptr) return control.each;
+  const CutFrame& f = structure_.frame(frame);
+  if (const auto it = function_starts_.find(frame);
+      it != function_starts_.end()) {
+    Node*& start = copy(it->second, p);
+    if (start == nullptr) {
+      start = out(p).CopyNode(*it->second, {}, {});
+      out(p).SetDevice(start, devices_[static_cast<size_t>(p)]);
+    }
+    return control.each = start;
+  }
+  NodeSpec spec;
+  spec.op = "_Function";
+  spec.attrs = {{"function", f.name}};
+  SLUICE_ASSIGN_OR_RETURN(
+      control.each,
+      Add(p, std::move(spec), f.first->name() + "/_control", f.first));
+  return control.each;
+}
+
+// What lives while the loop goes on, from the predicate alone.
+Result<Node*> Cutter::PivotOf(int frame, int p) {
+  Control& control = controls_[{frame, p}];
+  if (control.pivot != nullptr) return control.pivot;
+  const CutFrame& f = structure_.frame(frame);
+  const std::string base = f.first->name() + "/_control";
+  SLUICE_ASSIGN_OR_RETURN(const Output pred,
+                          Here(Output(const_cast<Node*>(f.loop_cond)), p));
+  NodeSpec s;
+  s.op = "Switch";
+  s.inputs = {pred, pred};
+  SLUICE_ASSIGN_OR_RETURN(Node * sw,
+                          Add(p, std::move(s), base + "_switch", f.loop_cond));
+  NodeSpec pivot;
+  pivot.op = "Identity";
+  pivot.inputs = {Output(sw, 1)};
+  SLUICE_ASSIGN_OR_RETURN(
+      control.pivot, Add(p, std::move(pivot), base + "_pivot", f.loop_cond));
+  return control.pivot;
+}
+
+// The state machine of Figure 6 (EuroSys'18): goes round as often as the
+// predicate says. (A _Recv that waits for a dead token starts all the same.)
+Result<Node*> Cutter::EachOf(int frame, int p) {
+  const CutFrame& f = structure_.frame(frame);
+  if (f.is_function) return FunctionStart(frame, p);
+  if (!f.repeats) return EnterOf(frame, p);
+  if (Node* each = controls_[{frame, p}].each) return each;
+  if (home(f.loop_cond) == p)
+    if (const Node* own = OwnMerge(frame, p))
+      return controls_[{frame, p}].each = copy(own, p);
+  SLUICE_ASSIGN_OR_RETURN(Node * enter, EnterOf(frame, p));
+  SLUICE_ASSIGN_OR_RETURN(Node * pivot, PivotOf(frame, p));
+  const std::string base = f.first->name() + "/_control";
+  NodeSpec merge;
+  merge.op = "Merge";
+  merge.inputs = {Output(enter), Output()};
+  merge.pending_input_types = {DType::kBool, DType::kBool};
+  SLUICE_ASSIGN_OR_RETURN(Node * each,
+                          Add(p, std::move(merge), base + "_merge", f.first));
+  NodeSpec next;
+  next.op = "NextIteration";
+  next.inputs = {Output(pivot)};
+  SLUICE_ASSIGN_OR_RETURN(Node * round,
+                          Add(p, std::move(next), base + "_next", f.first));
+  SLUICE_RETURN_IF_ERROR(out(p).SetBackEdge(each, 1, Output(round)));
+  return controls_[{frame, p}].each = each;
+}
+
+const Node* Cutter::OwnMerge(int frame, int p) {
+  for (const Node* m : loop_merges_[frame])
+    if (home(m) == p && IsBeforePredicate(frame, m)) return m;
+  return nullptr;
+}
+
+bool Cutter::IsBeforePredicate(int frame, const Node* n) {
+  auto [it, fresh] = before_predicate_.try_emplace(frame);
+  absl::flat_hash_set<const Node*>& seen = it->second;
+  if (fresh) {
+    std::vector<const Node*> open = {structure_.frame(frame).loop_cond};
+    seen.insert(open[0]);
+    while (!open.empty()) {
+      const Node* at = open.back();
+      open.pop_back();
+      if (at->op().role == OpRole::kEnter &&
+          structure_.output_frame(at) == frame)
+        continue;
+      const auto visit = [&](const Node* from) {
+        if (!IsBackEdge(*from, *at) && seen.insert(from).second)
+          open.push_back(from);
+      };
+      for (const Output& in : at->inputs()) visit(in.node);
+      for (const Node* c : at->control_inputs()) visit(c);
+    }
+  }
+  return seen.contains(n);
+}
+
+// A loop's own pivot says no more than its predicate does, if that waits for
+// the same variable: each partition has it from there.
+bool Cutter::IsPivot(const Node* c, int* frame) {
+  if (c->op().role != OpRole::kIdentity) return false;
+  const Output o = StripPassThrough(Output(const_cast<Node*>(c)));
+  if (o.node->op().role != OpRole::kSwitch || o.index != 1 ||
+      !o.node->control_inputs().empty() || IsRef(o.dtype()))
+    return false;
+  *frame = structure_.frame_of(o.node);
+  const CutFrame& f = structure_.frame(*frame);
+  if (f.parent < 0 || !f.has_one_cond ||
+      structure_.condition(o) != structure_.going_on(*frame))
+    return false;
+  const Output data = StripPassThrough(o.node->input(0));
+  return data.node->op().role == OpRole::kMerge &&
+         data.node->control_inputs().empty() &&
+         IsBeforePredicate(*frame, data.node);
+}
+
+// ---- Calls ------------------------------------------------------------------
+
+// Whoever runs part of a function is brought into a frame of its own where the
+// call has all it needs.
+Status Cutter::BeginCalls(const Node& call) {
+  const int at = home(&call);
+  const int callee = structure_.function_frame(FunctionOf(call));
+  std::vector<Node*> after;
+  for (size_t p = 0; p < devices_.size(); ++p) {
+    const int to = static_cast<int>(p);
+    if (to == at || !Runs(callee, to)) continue;
+    if (after.empty()) {
+      const Node* here = copy(&call, at);
+      after = here->control_inputs();
+      for (const Output& in : here->inputs()) {
+        if (IsAnywhere(*in.node)) continue;
+        Node* from = in.node;
+        if (from->op().role == OpRole::kSwitch) {
+          NodeSpec side;
+          side.op = IsRef(in.dtype()) ? "RefIdentity" : "Identity";
+          side.inputs = {in};
+          SLUICE_ASSIGN_OR_RETURN(
+              from, Add(at, std::move(side), call.name() + "/_live", &call));
+        }
+        after.push_back(from);
+      }
+    }
+    Transfer t;
+    t.from = at;
+    t.to = to;
+    t.frame = structure_.frame_of(&call);
+    t.condition = structure_.input_condition(&call);
+    t.once = structure_.once(&call);
+    t.name = "^" + call.name();
+    t.node = &call;
+    SLUICE_ASSIGN_OR_RETURN(Node * live, Signal(t, after));
+    NodeSpec spec;
+    spec.op = "_Call";
+    spec.name = call.name();  // Its frame is known by it, in every partition.
+    spec.attrs = {{"Tin", AttrValue::Types()},
+                  {"Tout", AttrValue::Types()},
+                  {"function", FunctionOf(call)}};
+    spec.control_inputs = {live};
+    spec.device = devices_[p];
+    spec.loc = call.loc();
+    SLUICE_RETURN_IF_ERROR(out(to).AddNode(std::move(spec)).status());
+  }
+  return OkStatus();
+}
+
+// ---- The end ----------------------------------------------------------------
+
+Status Cutter::AddControlLoops() {
+  for (size_t f = 0; f < runners_.size(); ++f) {
+    const CutFrame& frame = structure_.frames()[f];
+    if (frame.parent < 0 || !frame.repeats ||
+        std::count(runners_[f].begin(), runners_[f].end(), 1) < 2)
+      continue;
+    for (size_t p = 0; p < devices_.size(); ++p)
+      if (runners_[f][p] != 0 && home(frame.loop_cond) != static_cast<int>(p))
+        SLUICE_RETURN_IF_ERROR(
+            EachOf(static_cast<int>(f), static_cast<int>(p)).status());
+  }
+  return OkStatus();
+}
+
+// No one may run ahead of the others without end: an iteration is over for the
+// owner of the predicate when everybody has begun it, and nobody begins one
+// before the last but parallel_iterations is over for itself.
+Status Cutter::AddWindows() {
+  for (size_t f = 0; f < runners_.size(); ++f) {
+    const CutFrame& frame = structure_.frames()[f];
+    if (frame.parent < 0 || !frame.repeats || frame.loop_cond == nullptr)
+      continue;
+    const int owner = home(frame.loop_cond);
+    for (size_t p = 0; p < devices_.size(); ++p) {
+      Transfer t;
+      t.from = static_cast<int>(p);
+      t.to = owner;
+      t.frame = static_cast<int>(f);
+      t.name = absl::StrCat("^", frame.first->name(), "/window");
+      t.node = frame.loop_cond;
+      // What comes from there anyway does as well.
+      if (runners_[f][p] == 0 || t.from == owner ||
+          crosses_.count({t.frame, t.from, owner}) > 0)
+        continue;
+      SLUICE_ASSIGN_OR_RETURN(Node * each, EachOf(t.frame, t.from));
+      SLUICE_RETURN_IF_ERROR(Signal(t, {each}).status());
+    }
+  }
+  return OkStatus();
+}
+
+Status Cutter::StartAll() {
+  for (size_t i = 0; i < starts_.size(); ++i) {  // Grows.
+    const Start s = starts_[i];
+    if (s.frame == 0) continue;
+    SLUICE_ASSIGN_OR_RETURN(Node * when,
+                            s.once && !structure_.frame(s.frame).is_function
+                                ? EnterOf(s.frame, s.part)
+                                : EachOf(s.frame, s.part));
+    SLUICE_RETURN_IF_ERROR(out(s.part).AddControlEdge(when, s.node));
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice

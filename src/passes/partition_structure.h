@@ -1,0 +1,143 @@
+// What partitioning knows of a graph before it cuts: frames, and which tokens
+// are dead together.
+#ifndef SLUICE_PASSES_PARTITION_STRUCTURE_H_
+#define SLUICE_PASSES_PARTITION_STRUCTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/graph.h"
+
+namespace sluice {
+
+// Helpers that know nothing but the graph.
+bool IsLoopEnter(const Node& n);   // Enter of a value, constant or not.
+bool IsConstEnter(const Node& n);  // Of a loop constant.
+bool IsBackEdge(const Node& from, const Node& to);
+// A constant without control inputs is nowhere in particular.
+bool IsAnywhere(const Node& n);
+// Hands its input on, in no order of its own.
+bool IsPassThrough(const Node& n);
+Output StripPassThrough(Output o);
+// The function that an _Arg, _Retval, _Function or _Call belongs to; else "".
+std::string FunctionOf(const Node& n);
+
+// One loop wherever it is entered, one function, or the root (number 0).
+struct CutFrame {
+  std::string name;
+  int parent = -1;  // Of a loop.
+  bool is_function = false;
+  bool repeats = false;      // A NextIteration is in it.
+  bool begins_once = false;  // In the first iteration of its parent only.
+  int64_t parallel_iterations = 1;
+  const Node* loop_cond = nullptr;
+  bool has_one_cond = false;
+  const Node* first = nullptr;  // For messages.
+  std::vector<const Node*> enters;
+  std::vector<const Node*> next_iterations;
+  std::vector<const Node*> returns;  // Of a function.
+};
+
+// Conditions under which tokens of one iteration of one frame live, as sets of
+// literals all of which must hold; equal numbers mean dead together. 0 is
+// "always". Literals: a predicate is live and has this value (so its opposite
+// is the literal with the last bit turned); something that is known of no other
+// place.
+class Conditions {
+ public:
+  using Set = std::vector<uint32_t>;  // Sorted.
+  static constexpr int kAlways = 0;
+
+  Conditions() { Intern({}); }
+  // Kinds are up to the caller; `a`, `b` say which.
+  uint32_t Literal(int kind, int64_t a, int64_t b);
+  int One(uint32_t literal) { return Intern({literal}); }
+  int And(int a, int b);
+  // Sets of which at least one holds; -1 if that is not a set of this kind.
+  int Or(std::vector<int> sets);
+  const Set& set(int id) const { return *sets_[static_cast<size_t>(id)]; }
+  bool Has(int id, uint32_t literal) const;
+
+ private:
+  int Intern(Set s);
+  std::map<Set, int> ids_;
+  std::vector<const Set*> sets_;
+  absl::flat_hash_map<std::pair<int, int>, int> ands_;
+  std::map<std::tuple<int, int64_t, int64_t>, uint32_t> literals_;
+};
+
+// Constant once made; owned by one pass.
+class CutStructure {
+ public:
+  // `order`: topological. InvalidArgument for inputs from different frames.
+  static Result<CutStructure> Of(const Graph& graph,
+                                 const std::vector<Node*>& order);
+
+  const std::vector<CutFrame>& frames() const { return frames_; }
+  const CutFrame& frame(int f) const { return frames_[static_cast<size_t>(f)]; }
+  // Where a node runs, and where its consumers do.
+  int frame_of(const Node* n) const { return info(n).frame; }
+  int output_frame(const Node* n) const { return info(n).output_frame; }
+  // The frame of a function by name.
+  int function_frame(const std::string& name) const;
+  // A token of it comes in the first iteration only.
+  bool once(const Node* n) const { return info(n).once; }
+  // Number of the condition under which the token of an output, or of a control
+  // edge out of a node (index -1), lives.
+  int condition(const Node* n, int index) const;
+  int condition(const Output& o) const { return condition(o.node, o.index); }
+  // Under which all inputs of a node live.
+  int input_condition(const Node* n) const { return info(n).inputs; }
+  // Under which the predicate of frame `f` is live and true; -1: nobody knows.
+  int going_on(int f) const { return going_on_[static_cast<size_t>(f)]; }
+
+ private:
+  struct Info {
+    int frame = 0;
+    int output_frame = 0;
+    bool once = false;
+    int inputs = 0;         // Condition of all inputs together.
+    int ports[2] = {0, 0};  // Of a Switch's outputs; else both the node's.
+  };
+  explicit CutStructure(const Graph& graph) : info_(graph.nodes().size()) {}
+  Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
+  const Info& info(const Node* n) const {
+    return info_[static_cast<size_t>(n->id())];
+  }
+  Status AssignFrame(const Node& n);
+  Result<int> LoopFrame(const Node& enter, int parent);
+  int FunctionFrame(const Node& n);
+  void FindOnce(const Node& n);
+  void FindConditions(const std::vector<Node*>& order);
+  void FindCondition(const Node& n);
+  int MergeCondition(const Node& n);
+  int ExitCondition(const Node& n);
+  int Opaque(const Node& n, int port = -1);
+  // Of a frame's beginning: holds if `outside` did in its parent.
+  int Begun(int f, int outside, bool constant);
+  // Whether what FindConditions took for granted of a frame holds.
+  bool IsRegular(int f);
+  int PredicateCondition(int f, bool value);
+  uint32_t PredicateLiteral(Output pred, bool value);
+  // What must hold outside for the tokens of `condition`, in frame f, to live;
+  // -1 if something else is in it than beginnings and `besides`.
+  int Outside(int f, int condition, int64_t besides);
+
+  std::vector<CutFrame> frames_;
+  std::vector<Info> info_;
+  std::map<std::pair<int, std::string>, int> frame_ids_;
+  Conditions conditions_;
+  std::vector<uint8_t> irregular_;  // By frame.
+  std::vector<int> going_on_;       // By frame.
+  // Of the literals that stand for a beginning: frame and condition outside.
+  absl::flat_hash_map<uint32_t, std::pair<int, int>> begun_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PASSES_PARTITION_STRUCTURE_H_

@@ -1,0 +1,175 @@
+// A step cut over several devices of this process, for tests: placed at random
+// (nodes that share a reference or a resource together) or as the test says.
+#ifndef SLUICE_SESSION_PARTITION_TEST_UTIL_H_
+#define SLUICE_SESSION_PARTITION_TEST_UTIL_H_
+
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/device.h"
+#include "exec/step_group.h"
+#include "passes/partition.h"
+#include "session/compile.h"
+#include "session/session.h"
+
+namespace sluice {
+
+// Which device each node goes to.
+using PlaceNode = std::function<int(const Node&)>;
+
+inline std::string TestDeviceName(int d) {
+  return absl::StrCat("/job:localhost/replica:0/task:0/device:CPU:", d);
+}
+
+// At random over `devices`, seeded. Nodes with a common reference or resource,
+// and a function's ends and calls, stay together.
+inline void PlaceAtRandom(Graph* g, int devices, uint64_t seed) {
+  std::vector<int> group(g->nodes().size());
+  std::iota(group.begin(), group.end(), 0);
+  const std::function<int(int)> find = [&](int n) {
+    int& up = group[static_cast<size_t>(n)];
+    return up == n ? n : up = find(up);
+  };
+  std::map<std::string, int> functions;
+  for (const auto& n : g->nodes()) {
+    for (int i = 0; i < n->num_inputs(); ++i) {
+      const DType t = n->input(i).dtype();
+      if (t == DType::kResource || IsRef(n->input_type(i)))
+        group[static_cast<size_t>(find(n->id()))] =
+            find(n->input(i).node->id());
+    }
+    const auto function = n->AttrOr<std::string>("function", "");
+    if (!function.empty())
+      group[static_cast<size_t>(find(n->id()))] =
+          find(functions.try_emplace(function, n->id()).first->second);
+  }
+  std::mt19937_64 random(seed);
+  std::vector<int> device(g->nodes().size());
+  // Sometimes mostly in one place, sometimes anywhere.
+  const bool mostly = random() % 3 == 0;
+  for (int& d : device)
+    d = mostly && random() % 5 != 0
+            ? 0
+            : static_cast<int>(random() % static_cast<uint64_t>(devices));
+  for (const auto& n : g->nodes())
+    g->SetDevice(n.get(),
+                 TestDeviceName(device[static_cast<size_t>(find(n->id()))]));
+}
+
+// One signature of a graph, cut, planned, run any number of times.
+class CutStep {
+ public:
+  struct Options {
+    std::function<void(Graph*)> place;
+    bool optimize = true;
+    bool regions = false;
+    bool own_memory = false;
+    ThreadPool* pool = nullptr;
+  };
+
+  static Result<std::unique_ptr<CutStep>> Make(const Graph& graph,
+                                               const StepSignature& s,
+                                               const Options& options) {
+    std::unique_ptr<CutStep> step(new CutStep);
+    step->pool_ = options.pool;
+    SLUICE_ASSIGN_OR_RETURN(
+        OptimizedStep whole,
+        OptimizeStep(graph, s, options.optimize, options.optimize));
+    options.place(whole.graph.get());
+    PartitionOptions o;
+    if (options.own_memory)
+      o.has_own_memory = [](const std::string& d) { return d.back() != '0'; };
+    SLUICE_ASSIGN_OR_RETURN(step->cut_, Partition(*whole.graph, o));
+    std::vector<PartitionPlan> plans;
+    for (size_t p = 0; p < step->cut_.graphs.size(); ++p) {
+      SLUICE_ASSIGN_OR_RETURN(const DeviceName name,
+                              DeviceName::Parse(step->cut_.devices[p]));
+      step->devices_.push_back(std::make_unique<CpuDevice>(name));
+      std::vector<Node*> keep;
+      for (const auto& n : step->cut_.graphs[p]->nodes())
+        if (n->op().role == OpRole::kSend || n->op().role == OpRole::kRecv)
+          keep.push_back(n.get());
+      for (const Node* t : whole.targets)
+        if (Node* n = step->cut_.graphs[p]->FindNode(t->name()))
+          keep.push_back(n);
+      SLUICE_ASSIGN_OR_RETURN(
+          BuiltPlan built,
+          BuildPlan(std::move(step->cut_.graphs[p]), keep, options.regions,
+                    [&step](const Node& n, std::shared_ptr<Kernel>* k) {
+                      return step->kernels_.Get(
+                          n,
+                          [&step](const Node& node, Kernel* kernel) {
+                            return step->devices_.back()->MakeKernel(node,
+                                                                     kernel);
+                          },
+                          k);
+                    }));
+      step->built_.push_back(std::move(built));
+      plans.push_back({step->built_.back().plan, step->devices_.back().get()});
+    }
+    for (size_t i = 0; i < s.feeds.size(); ++i)
+      step->args_.push_back(static_cast<uint32_t>(i));
+    step->fetches_ = s.fetches.size();
+    step->group_ = std::make_unique<StepGroup>(std::move(plans));
+    return step;
+  }
+
+  // `untaken`: tokens that were left over.
+  Result<std::vector<Tensor>> Run(const std::vector<Tensor>& feeds,
+                                  uint64_t scheduler_seed, size_t* untaken,
+                                  ResourceManager* resources = nullptr,
+                                  int64_t timeout_ms = 20'000) {
+    ExecuteOptions o;
+    o.step.step_id = ++steps_;
+    o.step.resources = resources == nullptr ? &resources_ : resources;
+    o.scheduler_seed = scheduler_seed;
+    o.pool = pool_;
+    o.deadline = std::chrono::steady_clock::now() +
+                 std::chrono::milliseconds(timeout_ms);
+    group_->Start(o);
+    Status status = group_->Run(args_, feeds);
+    if (status.ok()) *untaken = group_->UntakenTokens();
+    std::vector<Tensor> out;
+    for (uint32_t i = 0; status.ok() && i < fetches_; ++i) {
+      Tensor* t = group_->result(i);
+      if (t == nullptr)
+        status = group_->MissingResult(i);
+      else
+        out.push_back(std::move(*t));
+    }
+    group_->Finish();
+    if (!status.ok()) return status;
+    return out;
+  }
+
+  // Of the plans: how many nodes of that op there are.
+  int Count(const std::string& op) const {
+    int n = 0;
+    for (const BuiltPlan& b : built_)
+      for (const PlanNode& p : b.plan->nodes) n += p.node->op_name() == op;
+    return n;
+  }
+  size_t partitions() const { return built_.size(); }
+
+ private:
+  CutStep() = default;
+  Partitions cut_;
+  std::vector<std::unique_ptr<CpuDevice>> devices_;
+  StatefulKernels kernels_;
+  std::vector<BuiltPlan> built_;
+  std::vector<uint32_t> args_;
+  size_t fetches_ = 0;
+  ResourceManager resources_;
+  ThreadPool* pool_ = nullptr;
+  std::unique_ptr<StepGroup> group_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_PARTITION_TEST_UTIL_H_
