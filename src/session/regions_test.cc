@@ -170,8 +170,9 @@ TEST_F(RegionsTest, AVariableThatALoopAddsToIsChangedInPlace) {
     const int64_t before = Allocator::Cpu()->stats().allocations;
     const auto got = session.Run({{n, Tensor::Scalar(times)}, {x, t}}, fetches);
     EXPECT_TRUE(got.ok()) << got.status();
-    if (got.ok())
+    if (got.ok()) {
       EXPECT_EQ((*got)[1].data<float>()[3], static_cast<float>(3 * times - 3));
+    }
     return Allocator::Cpu()->stats().allocations - before;
   };
   EXPECT_EQ(allocations(2), allocations(200));
