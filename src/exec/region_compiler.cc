@@ -184,6 +184,7 @@ class Compiler {
           const Kernel& k = *inside_[n]->kernel;
           for (int i = 0; i < NumScalarInputs(*n, k); ++i)
             want(n->input(i), !TakesTensor(k, i));
+          ForEachAwaited(*n, k, [&](const Output& o) { want(o, IsScalar(o)); });
           break;
         }
         default:
@@ -192,6 +193,14 @@ class Compiler {
     }
     for (const Output& c : conditions_) want(c, true);
     for (const Output& o : outputs_) want(o, IsScalar(o));
+  }
+
+  // Calls fn(input) for each from outside that a scalar call does not look at,
+  // but waits for: the flow of an array.
+  template <typename Fn>
+  void ForEachAwaited(const Node& n, const Kernel& k, const Fn& fn) {
+    for (int i = NumScalarInputs(n, k); i < n.num_inputs(); ++i)
+      if (!IsInside(Root(n.input(i)).node)) fn(n.input(i));
   }
 
   // ---- Places ---------------------------------------------------------------
@@ -287,6 +296,7 @@ class Compiler {
         i.at.in[k] = TakesTensor(*u.kernel, k)
                          ? Slot(n.input(k)) | ScalarPlaces::kSlot
                          : Register(n.input(k));
+      ForEachAwaited(n, *u.kernel, [this](const Output& o) { Read(o); });
       Value& v = value(first);
       v.reg = NewRegister();
       i.at.out = static_cast<uint32_t>(v.reg);
