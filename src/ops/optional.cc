@@ -1,5 +1,5 @@
-// Optional values, and parameters that nobody reads: TensorFlow's front end
-// gives both branches of a conditional the same results by them.
+#include "ops/optional.h"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -12,19 +12,33 @@
 #include "graph/shape_context.h"
 
 namespace sluice {
+
+Status AddToOptional(const OptionalValue& x, Variant* sum, int depth) {
+  const auto* a = sum->get<OptionalValue>();
+  if (a == nullptr)
+    return InvalidArgument("sum: expected two Optionals, got ",
+                           sum->value()->TypeName(), " and ", x.TypeName());
+  if (a->values().size() != x.values().size())
+    return InvalidArgument(
+        "sum: expected Optionals of one number of values, got ",
+        a->values().size(), " and ", x.values().size());
+  std::vector<Tensor> values = a->values();
+  for (size_t i = 0; i < values.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(AddToTensor(x.values()[i], &values[i], depth));
+  *sum = Variant(std::make_shared<OptionalValue>(std::move(values)));
+  return OkStatus();
+}
+
+Result<Variant> ZerosLikeOptional(const OptionalValue& x, int depth) {
+  std::vector<Tensor> zeros;
+  for (const Tensor& t : x.values()) {
+    SLUICE_ASSIGN_OR_RETURN(zeros.emplace_back(),
+                            ZerosLikeTensor(t, depth + 1));
+  }
+  return Variant(std::make_shared<OptionalValue>(std::move(zeros)));
+}
+
 namespace {
-
-// Values, or none.
-class OptionalValue : public Variant::Value {
- public:
-  explicit OptionalValue(std::vector<Tensor> values)
-      : values_(std::move(values)) {}
-  std::string TypeName() const override { return "Optional"; }
-  const std::vector<Tensor>& values() const { return values_; }
-
- private:
-  const std::vector<Tensor> values_;
-};
 
 Status RunFromValue(KernelContext& ctx) {
   std::vector<Tensor> values;
@@ -35,8 +49,9 @@ Status RunFromValue(KernelContext& ctx) {
 }
 
 Status RunNone(KernelContext& ctx) {
-  ctx.set_output(0, Tensor::Scalar<Variant>(Variant(
-                        std::make_shared<OptionalValue>(std::vector<Tensor>()))));
+  ctx.set_output(
+      0, Tensor::Scalar<Variant>(
+             Variant(std::make_shared<OptionalValue>(std::vector<Tensor>()))));
   return OkStatus();
 }
 
@@ -69,7 +84,8 @@ Status RunGetValue(KernelContext& ctx) {
       return InvalidArgument("optional: expected ",
                              DTypeName(ctx.node().output_type(i)), " as value ",
                              i, ", got ", t.ToString());
-    const PartialShape& want = ctx.state<AttrValue::Shapes>()[static_cast<size_t>(i)];
+    const PartialShape& want =
+        ctx.state<AttrValue::Shapes>()[static_cast<size_t>(i)];
     if (!want.CompatibleWith(PartialShape(t.shape())))
       return InvalidArgument("optional: expected shape ", want.ToString(),
                              " of value ", i, ", got ", t.ToString());
@@ -79,10 +95,11 @@ Status RunGetValue(KernelContext& ctx) {
 }
 
 Status MakeGetValue(const Node& n, Kernel* k) {
-  SLUICE_ASSIGN_OR_RETURN(auto shapes, n.Attr<AttrValue::Shapes>("output_shapes"));
+  SLUICE_ASSIGN_OR_RETURN(auto shapes,
+                          n.Attr<AttrValue::Shapes>("output_shapes"));
   if (static_cast<int>(shapes.size()) != n.num_outputs())
-    return InvalidArgument("output_shapes: expected ", n.num_outputs(), ", got ",
-                           shapes.size());
+    return InvalidArgument("output_shapes: expected ", n.num_outputs(),
+                           ", got ", shapes.size());
   k->state = std::make_shared<AttrValue::Shapes>(std::move(shapes));
   k->run = RunGetValue;
   return OkStatus();
@@ -92,8 +109,8 @@ Status GetValueShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
   const auto shapes = c.node().AttrOr<AttrValue::Shapes>("output_shapes", {});
   if (static_cast<int>(shapes.size()) != c.num_outputs())
-    return InvalidArgument("output_shapes: expected ", c.num_outputs(), ", got ",
-                           shapes.size());
+    return InvalidArgument("output_shapes: expected ", c.num_outputs(),
+                           ", got ", shapes.size());
   for (int i = 0; i < c.num_outputs(); ++i)
     c.set_output(i, shapes[static_cast<size_t>(i)]);
   return OkStatus();
@@ -179,7 +196,8 @@ Status MakeFakeParam(const Node& n, Kernel* k) {
 }
 
 Status FakeParamShape(ShapeContext& c) {
-  c.set_output(0, c.node().AttrOr<PartialShape>("shape", PartialShape::Unknown()));
+  c.set_output(0,
+               c.node().AttrOr<PartialShape>("shape", PartialShape::Unknown()));
   return OkStatus();
 }
 
@@ -191,8 +209,9 @@ SLUICE_OP(FakeParam)
     .Shape(FakeParamShape)
     .Kernel(MakeFakeParam)
     .NoGradient("has no inputs")
-    .Doc("Stands for a value that a conditional's other branch gives and nobody "
-         "reads.");
+    .Doc(
+        "Stands for a value that a conditional's other branch gives and nobody "
+        "reads.");
 
 }  // namespace
 }  // namespace sluice

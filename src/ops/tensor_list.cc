@@ -5,6 +5,7 @@
 #include "kernels/simd/binary.h"
 #include "ops/array_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/optional.h"
 #include "ops/tensor_array.h"
 
 namespace sluice {
@@ -31,22 +32,29 @@ Status CheckDepth(int depth) {
 
 }  // namespace
 
-// Lists of lists may be nested deeper than the thread's stack is: they are
-// taken apart by a list of what is left.
-TensorList::~TensorList() {
-  if (dtype != DType::kVariant) return;
-  std::vector<Tensor> left = std::move(items);
-  while (!left.empty()) {
-    Tensor t = std::move(left.back());
-    left.pop_back();
+// By a list of what is left.
+void DropNested(std::vector<Tensor> items) {
+  while (!items.empty()) {
+    Tensor t = std::move(items.back());
+    items.pop_back();
     if (t.dtype() != DType::kVariant || !t.unique()) continue;
     for (const Variant& v : std::as_const(t).flat<Variant>()) {
-      TensorList* inner = OwnList(v);
-      if (inner == nullptr || inner->dtype != DType::kVariant) continue;
-      for (Tensor& item : inner->items) left.push_back(std::move(item));
-      inner->items.clear();
+      if (!v.unique()) continue;
+      // Every value was made as one that may change.
+      if (const auto* nested = v.get<NestedValue>())
+        const_cast<NestedValue*>(nested)->GiveItems(&items);
     }
   }
+}
+
+void TensorList::GiveItems(std::vector<Tensor>* to) {
+  if (dtype != DType::kVariant) return;
+  for (Tensor& item : items) to->push_back(std::move(item));
+  items.clear();
+}
+
+TensorList::~TensorList() {
+  if (dtype == DType::kVariant) DropNested(std::move(items));
 }
 
 Tensor ListTensor(std::shared_ptr<TensorList> list) {
@@ -193,10 +201,13 @@ Status AddToVariant(const Variant& x, Variant* sum, int depth) {
     *sum = x;
     return OkStatus();
   }
+  if (const auto* optional = x.get<OptionalValue>())
+    return AddToOptional(*optional, sum, depth);
   const TensorList *a = AsList(*sum), *b = AsList(x);
   if (a == nullptr || b == nullptr)
-    return InvalidArgument("sum: expected two TensorLists, got ", NameOf(*sum),
-                           " and ", NameOf(x));
+    return InvalidArgument(
+        "sum: expected two TensorLists or two Optionals, got ", NameOf(*sum),
+        " and ", NameOf(x));
   if (a->dtype != b->dtype)
     return InvalidArgument("sum: expected lists of one type, got ",
                            DTypeName(a->dtype), " and ", DTypeName(b->dtype));
@@ -225,27 +236,33 @@ Status AddToVariant(const Variant& x, Variant* sum, int depth) {
 Result<Variant> ZerosLikeVariant(const Variant& x, int depth) {
   if (x.empty()) return x;
   SLUICE_RETURN_IF_ERROR(CheckDepth(depth));
+  if (const auto* optional = x.get<OptionalValue>())
+    return ZerosLikeOptional(*optional, depth);
   const TensorList* list = AsList(x);
   if (list == nullptr)
-    return InvalidArgument("zeros: expected a TensorList, got ", NameOf(x));
+    return InvalidArgument("zeros: expected a TensorList or an Optional, got ",
+                           NameOf(x));
   auto zeros = std::make_shared<TensorList>();
   zeros->dtype = list->dtype;
   zeros->element_shape = list->element_shape;
   zeros->max_size = list->max_size;
   zeros->items.resize(list->items.size());
   for (size_t i = 0; i < list->items.size(); ++i) {
-    const Tensor& item = list->items[i];
-    if (!item.valid()) continue;
+    if (!list->items[i].valid()) continue;
     SLUICE_ASSIGN_OR_RETURN(zeros->items[i],
-                            Tensor::Zeros(item.dtype(), item.shape()));
-    if (item.dtype() != DType::kVariant) continue;
-    for (int64_t k = 0; k < item.num_elements(); ++k) {
-      SLUICE_ASSIGN_OR_RETURN(
-          zeros->items[i].data<Variant>()[k],
-          ZerosLikeVariant(item.data<Variant>()[k], depth + 1));
-    }
+                            ZerosLikeTensor(list->items[i], depth + 1));
   }
   return Variant(std::move(zeros));
+}
+
+Result<Tensor> ZerosLikeTensor(const Tensor& x, int depth) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(x.dtype(), x.shape()));
+  if (x.dtype() != DType::kVariant) return zeros;
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(zeros.data<Variant>()[i],
+                            ZerosLikeVariant(x.data<Variant>()[i], depth));
+  }
+  return zeros;
 }
 
 }  // namespace sluice

@@ -14,15 +14,26 @@
 
 namespace sluice {
 
+// A variant's value that holds tensors. Those may be variants in turn, nested
+// deeper than a thread's stack is: who destroys one gives its tensors to
+// DropNested.
+struct NestedValue : Variant::Value {
+  // Moves the tensors out that may hold others. Called when nobody else holds
+  // the value.
+  virtual void GiveItems(std::vector<Tensor>* to) = 0;
+};
+void DropNested(std::vector<Tensor> items);
+
 // The value of a variant. Immutable while shared, as all variants are: an op
 // that changes a list takes its token and writes in place if nobody else holds
 // it (MutableList), else into a copy, which shares the items.
-struct TensorList final : Variant::Value {
+struct TensorList final : NestedValue {
   TensorList() = default;
   TensorList(const TensorList&) = default;
   TensorList& operator=(const TensorList&) = delete;
   ~TensorList() override;
   std::string TypeName() const override { return "TensorList"; }
+  void GiveItems(std::vector<Tensor>* to) override;
 
   int64_t size() const { return static_cast<int64_t>(items.size()); }
 
@@ -63,11 +74,14 @@ Result<std::shared_ptr<TensorList>> NewList(DType dtype,
 // Makes the list longer (by items that are not set) or shorter.
 Status ResizeList(TensorList* list, int64_t size);
 
-// What AddN and ZerosLike do to variants: lists item by item; an empty variant
-// is zero. InvalidArgument for values of other types, and for lists nested more
-// than 1,000 deep (`depth`: how deep x is already).
+// What AddN and ZerosLike do to variants: lists item by item, Optionals value
+// by value; an empty variant is zero. InvalidArgument for values of other
+// types, and for those nested more than 1,000 deep (`depth`: how deep x is
+// already).
 Status AddToVariant(const Variant& x, Variant* sum, int depth = 0);
 Result<Variant> ZerosLikeVariant(const Variant& x, int depth = 0);
+// Zeros of the type and shape of x; if variants, of what they hold.
+Result<Tensor> ZerosLikeTensor(const Tensor& x, int depth = 0);
 
 // a + b, also of variants. REQUIRES: one type and shape; writes into `a` if
 // nobody else holds it.
