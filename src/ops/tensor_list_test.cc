@@ -510,5 +510,17 @@ TEST_F(TensorListGradTest, OfBatchesIsRefused) {
               HasSubstr("TensorListConcatLists"));
 }
 
+TEST_F(TensorListTest, AnItemThatIsAListHasItemsOfItsOwn) {
+  // The outer list's items are scalars, the inner list's are not.
+  const Output inner = Push(Empty(Any()), Row({1, 2, 3}));
+  dtype_ = DType::kVariant;
+  const Output outer = Push(Empty(Dims({})), inner);
+  Node* popped = Pop(outer);
+  dtype_ = DType::kFloat;
+  Node* item = Pop(Output(popped, 1));
+  EXPECT_FALSE(item->output_shape(1).rank_known());
+  EXPECT_THAT(Values(Output(item, 1)), ElementsAre(1, 2, 3));
+}
+
 }  // namespace
 }  // namespace sluice

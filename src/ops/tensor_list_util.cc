@@ -80,6 +80,7 @@ PartialShape DeclaredItemShape(Output handle) {
         op != "TensorListSetItem" && op != "TensorListResize" &&
         op != "TensorListScatterIntoExistingList")
       return PartialShape();
+    if (handle.index != 0) return PartialShape();  // An item that is a list.
     handle = n.input(0);
   }
   return PartialShape();
