@@ -305,6 +305,11 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
     return InvalidArgument("functions: expected to be nested at most ",
                            FunctionLibrary::kMaxNesting, " deep, got '", ref.name,
                            "' deeper");
+  // (Bodies without a node of their own cost time, too.)
+  if (++copied_ > kMaxNodes)
+    return ResourceExhausted("functions: expected at most ", kMaxNodes,
+                             " nodes of bodies put in place, got more in '",
+                             ref.name, "'");
   const FunctionBody* body = nullptr;
   if (gradient) {
     SLUICE_ASSIGN_OR_RETURN(body, library().InstantiateGradient(ref));

@@ -506,5 +506,34 @@ TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
               HasSubstr("at most 256 that call themselves"));
 }
 
+TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
+  Function f = DefineFunction("f0", {kF}, [](const Args& a) { return a[0]; });
+  for (int k = 1; k <= 60; ++k) {
+    const Function callee = f;
+    f = DefineFunction(absl::StrCat("f", k), {kF}, [&](const Args& a) {
+      return callee({callee({a[0]})[0]})[0];
+    });
+  }
+  EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
+              HasSubstr("nodes of bodies put in place"));
+}
+
+TEST_F(LowerTest, ANameThatABodysNodeHadIsNotThatNode) {
+  const Output shape = Constant(Tensor::Vector<int32_t>({4}));
+  const Function f = DefineFunction("f", {kI}, [](const Args& a) {
+    return Build("RandomUniform", {a[0]}, {{"dtype", kF}, {"seed", 3}}, "r");
+  });
+  const Output y = f({shape})[0];
+  EXPECT_EQ(Values<float>(y).size(), 4u);
+  // In the step above the body's node had this name.
+  const Output z =
+      Build("RandomUniformInt", {shape, Constant(0), Constant(10)},
+            {{"seed", 3}}, y.node->name() + "/r");
+  for (const int v : Values<int32_t>(z)) {
+    EXPECT_GE(v, 0);
+    EXPECT_LT(v, 10);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -37,13 +37,14 @@ Status StatefulKernels::Get(const Node& node, const Maker& make,
     return make(node, out->get());
   }
   std::lock_guard<std::mutex> lock(mu_);
-  auto it = kernels_.find(node.name());
-  if (it == kernels_.end()) {
+  Kept& kept = kernels_[node.name()];
+  if (kept.kernel == nullptr || kept.op != node.op_name() ||
+      !(kept.attrs == node.attrs())) {
     auto kernel = std::make_shared<Kernel>();
     SLUICE_RETURN_IF_ERROR(make(node, kernel.get()));
-    it = kernels_.emplace(node.name(), std::move(kernel)).first;
+    kept = {std::move(kernel), node.op_name(), node.attrs()};
   }
-  *out = it->second;
+  *out = kept.kernel;
   return OkStatus();
 }
 

@@ -30,7 +30,9 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
                                    bool common_subexpressions);
 
 // The kernels of a session's stateful nodes, by name, so that random streams go
-// on from plan to plan. Thread-safe.
+// on from plan to plan. A name alone may be another node's: of one that was set
+// anew, or that was added under the name that a function's node had in an
+// earlier plan. Thread-safe.
 class StatefulKernels {
  public:
   using Maker = std::function<Status(const Node&, Kernel*)>;
@@ -38,9 +40,13 @@ class StatefulKernels {
   Status Get(const Node& node, const Maker& make, std::shared_ptr<Kernel>* out);
 
  private:
+  struct Kept {
+    std::shared_ptr<Kernel> kernel;
+    std::string op;
+    AttrMap attrs;
+  };
   std::mutex mu_;
-  std::unordered_map<std::string, std::shared_ptr<Kernel>>
-      kernels_;  // GUARDED_BY(mu_)
+  std::unordered_map<std::string, Kept> kernels_;  // GUARDED_BY(mu_)
 };
 
 // A plan, and the nodes that are in its regions, which errors name.

@@ -120,6 +120,7 @@ struct Session::State {
 
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status CheckEdge(const Output& o, const char* what) const;
+  Status Check(const StepSignature& s) const;
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
   Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
@@ -196,35 +197,48 @@ Status Session::State::CheckEdge(const Output& o, const char* what) const {
   return OkStatus();
 }
 
-Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
-    const StepSignature& s, Purpose purpose) {
-  for (const auto* list : {&s.feeds, &s.fetches})
-    for (const Output& o : *list)
-      SLUICE_RETURN_IF_ERROR(CheckEdge(o, list == &s.feeds ? "feeds" : "fetches"));
+// Feeds, fetches and targets that a step may have.
+Status Session::State::Check(const StepSignature& s) const {
+  for (const Output& o : s.feeds) SLUICE_RETURN_IF_ERROR(CheckEdge(o, "feeds"));
+  for (const Output& o : s.fetches)
+    SLUICE_RETURN_IF_ERROR(CheckEdge(o, "fetches"));
   for (const Node* n : s.targets) {
     if (n == nullptr) return InvalidArgument("targets: expected a node, got none");
     if (n->graph() != &graph)
       return InvalidArgument("targets: expected a node of the session's graph, "
                              "got one of another; ", n->Describe());
   }
+  return OkStatus();
+}
+
+Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
+    const StepSignature& s, Purpose purpose) {
   std::string key;
   auto add = [&key](int64_t v) {
     key.append(reinterpret_cast<const char*>(&v), sizeof(v));
   };
-  auto add_output = [&](const Output& o) {
-    add((int64_t{o.node->id()} << 24) + o.index);
+  // Others may be building: without the graph's mutex nothing is read of a node
+  // but what never changes.
+  bool known = true;
+  auto add_node = [&](const Node* n) {
+    known = known && n != nullptr && n->graph() == &graph;
+    if (known) add(n->id());
   };
   add(static_cast<int64_t>(purpose));
-  for (const Output& o : s.feeds) add_output(o);
-  add(-1);
-  for (const Output& o : s.fetches) add_output(o);
-  add(-1);
-  for (const Node* n : s.targets) add(n->id());
-  {
+  for (const auto* list : {&s.feeds, &s.fetches}) {
+    for (const Output& o : *list) {
+      add_node(o.node);
+      add(o.index);
+    }
+    add(-1);
+  }
+  for (const Node* n : s.targets) add_node(n);
+  if (known) {
     std::lock_guard<std::mutex> lock(mu);
     if (auto it = plans.find(key); it != plans.end()) return it->second;
   }
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  SLUICE_RETURN_IF_ERROR(Check(s));
   std::lock_guard<std::mutex> lock(mu);
   if (auto it = plans.find(key); it != plans.end()) return it->second;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));

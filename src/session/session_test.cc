@@ -647,5 +647,45 @@ TEST_F(SessionTest, AStepsPeakLeavesOutWhatWasThereBefore) {
   EXPECT_EQ(before.num_elements(), 1 << 20);
 }
 
+TEST_F(SessionTest, ATraceShowsKernelsThatWait) {
+  Output mutex = Op("MutexV2", {});
+  Output lock = Build("MutexLock", {mutex}, {}, "lock");
+  RunOptions o;
+  o.trace = true;
+  RunMetadata m;
+  auto out = session_.Run({}, {lock}, {}, o, &m);
+  ASSERT_TRUE(out.ok()) << out.status();
+  const auto event =
+      std::find_if(m.events.begin(), m.events.end(),
+                   [](const TraceEvent& e) { return e.node == "lock"; });
+  ASSERT_NE(event, m.events.end());
+  EXPECT_EQ(event->op, "MutexLock");
+  EXPECT_LE(event->start_ns, event->end_ns);
+}
+
+TEST_F(SessionTest, AStatefulNodeThatIsSetAnewStartsAnew) {
+  const Output shape = Constant(Tensor::Vector<int32_t>({8}));
+  const Output r = Op("RandomUniform", {shape},
+                      {{"dtype", DType::kFloat}, {"seed", 3}});
+  ASSERT_TRUE(session_.Run(r).ok());
+  graph_.SetAttr(r.node, "seed", AttrValue(int64_t{4}));
+  const Output y = Op("Neg", {r});
+  Session fresh(graph_);
+  const auto got = session_.Run(y), want = fresh.Run(y);
+  ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
+  EXPECT_TRUE(got->Identical(*want));
+}
+
+TEST_F(SessionTest, AnEdgeOfNoSuchIndexIsNotTheNeighboursEdge) {
+  const Output x = Placeholder("x"), y = Op("Neg", {x}), z = Op("Exp", {x});
+  ASSERT_TRUE(session_.Run({{x, F(1)}}, {y, z}).ok());
+  for (const int index : {-1, 1, -(1 << 24), 1 << 24})
+    EXPECT_THAT(std::string(
+                    session_.Run({{x, F(1)}}, {y, Output(z.node, index)})
+                        .status()
+                        .message()),
+                HasSubstr("expected one of 1 outputs"));
+}
+
 }  // namespace
 }  // namespace sluice
