@@ -436,8 +436,9 @@ OpDefBuilder MaxPoolGradOp() {
           "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, "
           "uint16, half, uint32, uint64} = DT_FLOAT")
       .Shape(ImageShape)
-      .Kernel(CpuStateFor<MaxPoolGrad, float, double, half, bfloat16>(
-          "T", /*expensive=*/true))
+      .Kernel(CpuStateFor<MaxPoolGrad, float, double, half, bfloat16, int8_t,
+                          int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                          uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolGradGradient)
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
@@ -458,8 +459,9 @@ OpDefBuilder MaxPoolGradGradOp() {
       .Attr(kFormats)
       .Attr(kRealTypes)
       .Shape(GradGradShape)
-      .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16>(
-          "T", /*expensive=*/true))
+      .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
+                          int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                          uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolGradGradGradient)
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},

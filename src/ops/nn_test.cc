@@ -72,6 +72,34 @@ TEST(Pool, MatchesRecordedValues) {
   ExpectGradients("AvgPool", {x}, attrs);
 }
 
+template <typename T>
+void ExpectIntegerPoolGradients() {
+  const AttrMap attrs = {{"ksize", Ints{1, 1, 2, 1}},
+                         {"strides", Ints{1, 1, 1, 1}},
+                         {"padding", "VALID"}};
+  const Tensor x = Tensor::Of<T>({1, 1, 4, 1}, {1, 3, 3, 2});
+  const Tensor y = Tensor::Of<T>({1, 1, 3, 1}, {3, 3, 3});
+  // The first largest takes it; what overlaps adds up, and wraps around.
+  const T most = std::numeric_limits<T>::max();
+  ExpectOp<T>("MaxPoolGrad", {x, y, Tensor::Of<T>({1, 1, 3, 1}, {7, most, 5})},
+              attrs, x.shape(),
+              {0, static_cast<T>(std::numeric_limits<T>::min() + 6), 5, 0});
+  ExpectOp<T>("MaxPoolGradGrad",
+              {x, y, Tensor::Of<T>({1, 1, 4, 1}, {2, 6, 4, 8})}, attrs,
+              y.shape(), {6, 6, 4});
+}
+
+TEST(Pool, IntegersHaveGradientsToo) {
+  ExpectIntegerPoolGradients<int8_t>();
+  ExpectIntegerPoolGradients<int16_t>();
+  ExpectIntegerPoolGradients<int32_t>();
+  ExpectIntegerPoolGradients<int64_t>();
+  ExpectIntegerPoolGradients<uint8_t>();
+  ExpectIntegerPoolGradients<uint16_t>();
+  ExpectIntegerPoolGradients<uint32_t>();
+  ExpectIntegerPoolGradients<uint64_t>();
+}
+
 TEST(CrossEntropy, MatchesRecordedValues) {
   const Tensor logits = Tensor::Of<float>({2, 3}, {1, 2, 3, 0, -1, 5});
   ExpectNear<float>("SparseSoftmaxCrossEntropyWithLogits",

@@ -28,6 +28,17 @@ T Lowest() {
 template <typename T>
 using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
 
+// The sum of what two windows give one element; integers wrap around.
+template <typename T>
+T Sum(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  } else {
+    return T(Wide<T>(a) + Wide<T>(b));
+  }
+}
+
 template <typename T>
 constexpr bool kVectorised =
     std::is_same_v<T, float> || std::is_same_v<T, double>;
@@ -185,7 +196,7 @@ void MaxPoolGrad(const Pool2dShape& s, const T* in, const T* d_out, T* d_in) {
     ClearPart(s, part, d_in);
     ForEachWindow(s, part, [&](int64_t o, const auto& taps) {
       const int64_t i = PickLargest(in, kFromLowest<T>, taps);
-      if (i >= 0) d_in[i] = T(Wide<T>(d_in[i]) + Wide<T>(d_out[o]));
+      if (i >= 0) d_in[i] = Sum(d_in[i], d_out[o]);
     });
   });
 }
@@ -257,18 +268,17 @@ void AvgPoolGrad(const Pool2dShape& s, const T* d_out, T* d_in) {
   });
 }
 
-#define SLUICE_POOL_MAX(T)                                              \
-  template void MaxPool<T>(const Pool2dShape&, const T*, T*);           \
-  template void MaxPoolWithArgmax<T, int32_t>(const Pool2dShape&, bool, \
-                                              const T*, T*, int32_t*);  \
-  template void MaxPoolWithArgmax<T, int64_t>(const Pool2dShape&, bool, \
-                                              const T*, T*, int64_t*);
-#define SLUICE_POOL(T)                                                      \
-  SLUICE_POOL_MAX(T)                                                        \
+#define SLUICE_POOL_MAX(T)                                                  \
+  template void MaxPool<T>(const Pool2dShape&, const T*, T*);               \
+  template void MaxPoolWithArgmax<T, int32_t>(const Pool2dShape&, bool,     \
+                                              const T*, T*, int32_t*);      \
+  template void MaxPoolWithArgmax<T, int64_t>(const Pool2dShape&, bool,     \
+                                              const T*, T*, int64_t*);      \
   template void MaxPoolGrad<T>(const Pool2dShape&, const T*, const T*, T*); \
-  template void MaxPoolGradGrad<T>(const Pool2dShape&, const T*, const T*,  \
-                                   T*);                                     \
-  template void AvgPool<T>(const Pool2dShape&, const T*, T*);               \
+  template void MaxPoolGradGrad<T>(const Pool2dShape&, const T*, const T*, T*);
+#define SLUICE_POOL(T)                                        \
+  SLUICE_POOL_MAX(T)                                          \
+  template void AvgPool<T>(const Pool2dShape&, const T*, T*); \
   template void AvgPoolGrad<T>(const Pool2dShape&, const T*, T*);
 SLUICE_POOL(float)
 SLUICE_POOL(double)
@@ -280,6 +290,8 @@ SLUICE_POOL_MAX(int32_t)
 SLUICE_POOL_MAX(int64_t)
 SLUICE_POOL_MAX(uint8_t)
 SLUICE_POOL_MAX(uint16_t)
+SLUICE_POOL_MAX(uint32_t)
+SLUICE_POOL_MAX(uint64_t)
 #undef SLUICE_POOL
 #undef SLUICE_POOL_MAX
 

@@ -27,14 +27,14 @@ Status Validate(const Pool2dShape& shape);
 
 // REQUIRES of all below: Validate(shape).ok().
 
-// T: float, double, half, bfloat16, int8/16/32/64, uint8/16. The largest
+// T: float, double, half, bfloat16, int8/16/32/64, uint8/16/32/64. The largest
 // element of the window that is greater than the type's lowest value: NaN
 // never wins, and a window of NaN or -inf alone gives the lowest finite value.
 template <typename T>
 void MaxPool(const Pool2dShape& shape, const T* in, T* out);
 
-// T: float, double, half, bfloat16. All of an output's gradient goes to the
-// first largest element of its window (row by row); overlapping windows add.
+// T: as of MaxPool. All of an output's gradient goes to the first largest element
+// of its window (row by row); overlapping windows add.
 // A NaN that comes first in the window takes it for double and half; for float
 // and bfloat16 NaN never does, unless nothing in the window is comparable.
 template <typename T>
