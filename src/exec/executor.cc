@@ -218,13 +218,20 @@ SLUICE_HOT Status Execution::Invoke(Ready r, KernelContext& ctx) {
 }
 
 Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
+  const int64_t bytes = ThreadAllocatedBytes();
+  const int64_t start = NowNs();
+  Status s = r.node->run(ctx);
+  AddEvent(r, start, ThreadAllocatedBytes() - bytes);
+  return s;
+}
+
+// Of a kernel that has just ended, on the thread where it did.
+void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes) {
   const PlanNode& n = *r.node;
   TraceEvent e;
-  const int64_t bytes = ThreadAllocatedBytes();
-  e.start_ns = NowNs();
-  Status s = n.run(ctx);
+  e.start_ns = start_ns;
   e.end_ns = NowNs();
-  e.allocated_bytes = ThreadAllocatedBytes() - bytes;
+  e.allocated_bytes = allocated_bytes;
   e.node = n.node->name();
   e.op = n.node->op_name();
   e.thread = TraceThreadId();
@@ -236,7 +243,6 @@ Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
                     t.shape().ToString());
   }
   options_.trace->Add(std::move(e));
-  return s;
 }
 
 SLUICE_HOT Status Execution::InvokeInline(Ready r) {
@@ -482,11 +488,16 @@ bool Execution::Offload(Ready r) {
 }
 
 bool Execution::StartAsync(Ready r) {
-  if (std::shared_ptr<Offloaded> task = TakeAway(r))
-    r.node->run_async(task->ctx, [this, task](Status s) {
-      task->locals.clear();
-      Post(task->ready, std::move(s));
-    });
+  std::shared_ptr<Offloaded> task = TakeAway(r);
+  if (task == nullptr) return true;
+  const int64_t start = options_.trace == nullptr ? 0 : NowNs();
+  r.node->run_async(task->ctx, [this, task, start](Status s) {
+    task->locals.clear();
+    // From its start to its end, waits included; what it allocated, on whatever
+    // threads, is not known. Before Post, after which the step may be over.
+    if (options_.trace != nullptr) AddEvent(task->ready, start, 0);
+    Post(task->ready, std::move(s));
+  });
   return true;
 }
 
@@ -547,8 +558,17 @@ void Execution::HandleMail() {
 }
 
 // The step fails. `r` names the node, unless the cause lies outside.
-bool Execution::Fail(const Ready* r, const Status& s) {
+bool Execution::Fail(const Ready* r, Status s) {
   if (status_.ok()) {
+    if (s.code() == StatusCode::kCancelled && r != nullptr) {
+      // A kernel that saw a cancellation before the driver did: its cause is the
+      // step's error.
+      std::lock_guard<std::mutex> lock(mu_);
+      if (!cancelled_.ok()) {
+        s = cancelled_;
+        r = nullptr;
+      }
+    }
     std::string where;
     if (r != nullptr && !IsLocated(s)) {
       where = absl::StrCat("; ", r->node->node->Describe(),

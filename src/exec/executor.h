@@ -138,7 +138,7 @@ class Execution {
   bool StartAsync(Ready r);
   bool RunUnattended(Ready r);
   bool Done(Ready r, const Status& s);
-  bool Fail(const Ready* r, const Status& s);
+  bool Fail(const Ready* r, Status s);
   void Send(Ready r, bool dead, const Tensor* read);
   bool Recv(Ready r);
   bool Received(Ready r, TokenMessage& m);
@@ -149,6 +149,7 @@ class Execution {
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
   Status Invoke(Ready r, KernelContext& ctx);
   Status InvokeTraced(Ready r, KernelContext& ctx);
+  void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
   Status InvokeInline(Ready r);
   std::shared_ptr<Offloaded> TakeAway(Ready r);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "exec/region_structure.h"
+
 namespace sluice {
 
 uint64_t NameHash(std::string_view name) {
@@ -41,45 +43,32 @@ class PlanBuilder {
 
  private:
   struct Info {
-    int frame = 0;           // Where the node runs.
-    int output_frame = 0;    // Where its consumers run.
+    int frame = 0;         // Where the node runs.
+    int output_frame = 0;  // Where its consumers run.
     bool runs = true;
-    uint32_t child = 0;      // Of a Call: which of its frame's children.
-    uint32_t plan_index = 0; // Of a node that runs.
-    uint32_t constant = 0;   // Slot of a Const in the plan's table.
+    uint32_t child = 0;       // Of a Call: which of its frame's children.
+    uint32_t plan_index = 0;  // Of a node that runs.
+    uint32_t constant = 0;    // Slot of a Const in the plan's table.
   };
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
   PlanFrame& frame(int f) { return plan_->frames[static_cast<size_t>(f)]; }
-  PlanNode& plan_node(const Node* n) { return plan_->nodes[info(n).plan_index]; }
+  PlanNode& plan_node(const Node* n) {
+    return plan_->nodes[info(n).plan_index];
+  }
 
   static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
-
-  // A node that only hands its input on: its consumers may as well read the
-  // input themselves.
-  static bool IsAlias(const Node& n) {
-    return (n.op().role == OpRole::kIdentity ||
-            n.op().role == OpRole::kLoopCond) &&
-           n.control_inputs().empty() && n.num_inputs() == 1 &&
-           IsRef(n.input(0).dtype()) == IsRef(n.output_type(0));
-  }
-
-  // The output that is read where `o` is asked for.
-  static Output Resolve(Output o) {
-    while (IsAlias(*o.node)) o = o.node->input(0);
-    return o;
-  }
 
   // Where `consumer` reads `o`. An Identity of a variable takes a snapshot when
   // it runs; but a consumer that is ordered by control edges of its own wants
   // the value as it is after them ("update, then average the new values").
   static Output Source(const Node& consumer, Output o) {
-    o = Resolve(o);
+    o = ResolveAlias(o);
     if (consumer.control_inputs().empty() ||
         consumer.op().role == OpRole::kMerge)
       return o;
     while (o.node->op().role == OpRole::kIdentity &&
            o.node->control_inputs().empty() && IsRef(o.node->input(0).dtype()))
-      o = Resolve(o.node->input(0));
+      o = ResolveAlias(o.node->input(0));
     return o;
   }
 
@@ -88,10 +77,10 @@ class PlanBuilder {
   template <typename Fn>
   void ForEachWait(const Node* n, const Fn& fn) {
     Output o(const_cast<Node*>(n), -1);
-    if (IsAlias(*n)) o = Resolve(n->input(0));
+    if (IsAlias(*n)) o = ResolveAlias(n->input(0));
     if (info(o.node).runs) {
       fn(o.node, o.node->op().role == OpRole::kSwitch ? o.index : -1);
-    } else {
+    } else {  // (Constants that wait for constants run.)
       for (const Node* c : o.node->control_inputs()) ForEachWait(c, fn);
     }
   }
@@ -143,9 +132,9 @@ class PlanBuilder {
         f = info(from).output_frame;
       } else if (info(from).output_frame != f) {
         return InvalidArgument(
-            "frames: expected all inputs from one frame, got '", first->name(),
-            "' in '", frame(f).name, "' and '", from->name(), "' in '",
-            frame(info(from).output_frame).name, "'; ", n.Describe());
+            "frames: expected all inputs from one frame, got ", Named(*first),
+            " in ", Where(f), " and ", Named(*from), " in ",
+            Where(info(from).output_frame), "; ", n.Describe());
       }
       return OkStatus();
     };
@@ -161,14 +150,18 @@ class PlanBuilder {
       }
       case OpRole::kExit:
         if (frame(f).parent < 0)
-          return InvalidArgument("Exit: expected to be inside a frame, got the "
-                                 "root; ", n.Describe());
+          return InvalidArgument(
+              "Exit: expected to be inside a frame, got the "
+              "root; ",
+              n.Describe());
         out.output_frame = frame(f).parent;
         break;
       case OpRole::kNextIteration:
         if (frame(f).parent < 0)
-          return InvalidArgument("NextIteration: expected to be inside a frame, "
-                                 "got the root; ", n.Describe());
+          return InvalidArgument(
+              "NextIteration: expected to be inside a frame, "
+              "got the root; ",
+              n.Describe());
         break;
       case OpRole::kCall: {
         const int callee = FunctionFrame(FunctionOf(n));
@@ -177,10 +170,10 @@ class PlanBuilder {
       }
       case OpRole::kRetval:
         if (f != (FunctionOf(n).empty() ? 0 : FunctionFrame(FunctionOf(n))))
-          return InvalidArgument(
-              "fetch: expected an edge outside loops, got '", n.input(0).name(),
-              "' in frame '", frame(f).name, "' (fetch what its Exit gives); ",
-              n.Describe());
+          return InvalidArgument("fetch: expected an edge outside loops, got '",
+                                 n.input(0).name(), "' in ", Where(f),
+                                 " (fetch what its Exit gives); ",
+                                 n.Describe());
         break;
       default:
         break;
@@ -196,6 +189,31 @@ class PlanBuilder {
     f.children.push_back(child);
     f.child_hashes.push_back(NameHash(name));
     return f.num_children++;
+  }
+
+  // For messages; of what stands for a fed edge, that edge.
+  static std::string Named(const Node& n) {
+    const auto edge = n.AttrOr<std::string>("_edge", "");
+    return edge.empty() ? absl::StrCat("'", n.name(), "'")
+                        : absl::StrCat("the fed '", edge, "'");
+  }
+
+  // "frame 'loop' (entered at 'Enter') in frame 'outer' (entered at
+  // 'Enter_1')": names alone may be those of several loops.
+  std::string Where(int f) {
+    constexpr int kMost = 4;
+    std::string out;
+    for (int level = 0; f > 0; ++level, f = frame(f).parent) {
+      if (level > 0) absl::StrAppend(&out, " in ");
+      if (level == kMost) return out + "...";
+      const PlanFrame& pf = frame(f);
+      absl::StrAppend(&out, pf.is_function ? "function '" : "frame '", pf.name,
+                      "'");
+      if (!pf.is_function)
+        absl::StrAppend(&out, " (entered at '",
+                        entered_at_[static_cast<size_t>(f)]->name(), "')");
+    }
+    return out.empty() ? "the root" : out;
   }
 
   Result<int> ChildFrame(const Node& enter, int parent) {
@@ -215,6 +233,8 @@ class PlanBuilder {
           static_cast<uint32_t>(std::min<int64_t>(parallel, 1 << 20));
       f.index_in_parent = AddChild(parent, it->second, name);
       plan_->frames.push_back(std::move(f));
+      entered_at_.resize(plan_->frames.size());
+      entered_at_.back() = &enter;
       plan_->has_control_flow = true;
     } else if (frame(it->second).parallel_iterations !=
                std::min<int64_t>(parallel, 1 << 20)) {
@@ -232,31 +252,48 @@ class PlanBuilder {
       if (n->op().role != OpRole::kMerge) continue;
       for (const Output& in : n->inputs()) {
         if (in.node == nullptr)
-          return InvalidArgument("Merge: expected every input connected, got an "
-                                 "open back edge; ", n->Describe());
+          return InvalidArgument(
+              "Merge: expected every input connected, got an "
+              "open back edge; ",
+              n->Describe());
         if (in.node->op().role == OpRole::kNextIteration &&
             info(in.node).frame != info(n).frame)
           return InvalidArgument(
-              "frames: expected the NextIteration of a Merge in its frame '",
-              frame(info(n).frame).name, "', got '", in.node->name(), "' in '",
-              frame(info(in.node).frame).name, "'; ", n->Describe());
+              "frames: expected the NextIteration of a Merge in its frame, ",
+              Where(info(n).frame), ", got '", in.node->name(), "' in ",
+              Where(info(in.node).frame), "; ", n->Describe());
       }
     }
     return OkStatus();
   }
 
   // Aliases do not run, nor do constants: their readers wait for what the
-  // constant waits for. But a Merge needs a token to tell its inputs apart, so a
-  // constant that it reads, in one branch of a conditional, does run.
+  // constant waits for. But a Merge needs a token to tell its inputs apart, so
+  // a constant that it reads, in one branch of a conditional, does run. So does
+  // one that waits for many nodes, or for another constant that waits: readers
+  // would look through all of that, each for itself.
   void DecideWhatRuns() {
+    constexpr size_t kFewWaits = 4;
     for (Node* n : order_) info(n).runs = !IsConst(*n) && !IsAlias(*n);
-    for (const Node* n : order_)
+    for (const Node* n : order_) {
+      if (IsConst(*n))
+        info(n).runs =
+            n->control_inputs().size() > kFewWaits ||
+            std::any_of(n->control_inputs().begin(), n->control_inputs().end(),
+                        [this](const Node* c) { return IsIdleConst(*c); });
       if (n->op().role == OpRole::kMerge)
         for (const Output& in : n->inputs()) {
-          const Output from = Resolve(in);
+          const Output from = ResolveAlias(in);
           if (IsConst(*from.node) && !from.node->control_inputs().empty())
             info(from.node).runs = true;
         }
+    }
+  }
+
+  // A constant that does not run, though it waits for something.
+  bool IsIdleConst(const Node& n) {
+    const Node& from = IsAlias(n) ? *ResolveAlias(n.input(0)).node : n;
+    return IsConst(from) && !info(&from).runs && !from.control_inputs().empty();
   }
 
   void NumberNodes() {
@@ -359,8 +396,9 @@ class PlanBuilder {
         // A value is wanted where a reference comes: read when the node starts.
         if (IsRef(in.dtype()) && !IsRef(n.input_type(i))) {
           if (p.role == OpRole::kMerge)
-            return InvalidArgument("Merge: expected values, got a reference from '",
-                                   in.name(), "'; ", n.Describe());
+            return InvalidArgument(
+                "Merge: expected values, got a reference from '", in.name(),
+                "'; ", n.Describe());
           plan_->reads.push_back(ref);
           ref = {InputRef::kLocal, p.num_reads};
           if (++p.num_reads == UINT16_MAX)
@@ -402,7 +440,8 @@ class PlanBuilder {
       const PlanFrame& f = frame(callee);
       const std::vector<DType>& types = results[callee];
       bool good = f.args.size() <= p.num_inputs &&
-                  types.size() == p.num_outputs && f.num_returns == types.size();
+                  types.size() == p.num_outputs &&
+                  f.num_returns == types.size();
       for (size_t i = 0; good && i < f.args.size(); ++i)
         good = f.args[i] == nullptr ||
                f.args[i]->node->output_type(0) ==
@@ -410,56 +449,76 @@ class PlanBuilder {
       for (size_t i = 0; good && i < types.size(); ++i)
         good = types[i] == p.node->output_type(static_cast<int>(i));
       if (!good)
-        return Internal("call: expected the arguments and results of function '",
-                        f.name, "', got others; ", p.node->Describe());
+        return Internal(
+            "call: expected the arguments and results of function '", f.name,
+            "', got others; ", p.node->Describe());
     }
     return OkStatus();
   }
 
   void ConnectEdges() {
-    std::vector<std::vector<PlanEdge>> out(plan_->nodes.size());
+    struct Found {
+      uint32_t from;  // Number in Plan::nodes.
+      PlanEdge edge;
+    };
+    std::vector<Found> found;
+    found.reserve(plan_->inputs.size());
     incoming_.resize(plan_->nodes.size());
+    // By node: who was last seen to wait for it, and for which of its ports.
+    struct Have {
+      size_t consumer = SIZE_MAX;
+      uint32_t ports = 0;  // Bit 0: all; bit 1 + i: port i.
+    };
+    std::vector<Have> have(order_.size());
     for (const PlanNode& p : plan_->nodes) {
       const bool merge = p.role == OpRole::kMerge;
       const auto to = static_cast<size_t>(&p - plan_->nodes.data());
-      // What this node waits for already, as (node, port).
-      std::vector<std::pair<const Node*, int>> have;
+      auto had = [&](const Node* from) -> uint32_t& {
+        Have& h = have[static_cast<size_t>(from->id())];
+        if (h.consumer != to) h = {to, 0};
+        return h.ports;
+      };
       auto connect = [&](const Node* from, int port, int merge_input) {
-        out[info(from).plan_index].push_back({p.local, port, merge_input});
+        PlanNode& source = plan_node(from);
+        ++source.num_edges;
+        if (merge_input != -1) source.flags |= PlanNode::kFeedsMerge;
+        found.push_back({info(from).plan_index, {p.local, port, merge_input}});
         ++incoming_[to];
-        have.emplace_back(from, port);
+        if (merge_input < 0) had(from) |= 1u << (port + 1);
       };
       auto wait = [&](const Node* from, int port) {
-        for (const auto& [node, p2] : have)
-          if (node == from && (p2 == port || port < 0)) return;
+        const uint32_t ports = had(from);
+        if (port < 0 ? ports != 0 : (ports >> (port + 1) & 1) != 0) return;
         connect(from, port, merge ? PlanEdge::kMergeControl : -1);
       };
       for (int i = 0; i < p.node->num_inputs(); ++i) {
         const Output in = Source(*p.node, p.node->input(i));
         if (info(in.node).runs)
-          connect(in.node, in.node->op().role == OpRole::kSwitch ? in.index : -1,
+          connect(in.node,
+                  in.node->op().role == OpRole::kSwitch ? in.index : -1,
                   merge ? i : -1);
       }
       // A Merge fires on one of its inputs: the others it does not wait for.
       if (merge) {
-        have.clear();
         incoming_[to] = 0;
       } else {
         for (const Output& o : p.node->inputs()) {
-          const Node* in = Resolve(o).node;
+          const Node* in = ResolveAlias(o).node;
           if (!info(in).runs)
             for (const Node* c : in->control_inputs()) ForEachWait(c, wait);
         }
       }
       for (const Node* c : p.node->control_inputs()) ForEachWait(c, wait);
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      plan_->nodes[i].first_edge = static_cast<uint32_t>(plan_->edges.size());
-      plan_->nodes[i].num_edges = static_cast<uint32_t>(out[i].size());
-      for (const PlanEdge& e : out[i])
-        if (e.merge_input != -1) plan_->nodes[i].flags |= PlanNode::kFeedsMerge;
-      plan_->edges.insert(plan_->edges.end(), out[i].begin(), out[i].end());
+    // By source, each one's in the order in which they were found.
+    std::vector<uint32_t> next(plan_->nodes.size());
+    uint32_t edges = 0;
+    for (size_t i = 0; i < next.size(); ++i) {
+      plan_->nodes[i].first_edge = next[i] = edges;
+      edges += plan_->nodes[i].num_edges;
     }
+    plan_->edges.resize(edges);
+    for (const Found& e : found) plan_->edges[next[e.from]++] = e.edge;
   }
 
   void CountTokens() {
@@ -467,7 +526,8 @@ class PlanBuilder {
     for (const PlanNode& p : plan_->nodes) {
       const Node& n = *p.node;
       PlanFrame& f = frame(info(&n).frame);
-      uint32_t pending = incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
+      uint32_t pending =
+          incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
       if (p.role == OpRole::kMerge) {
         // Ready after its control inputs and either one live data input or all
         // the dead ones that can come in this iteration: in the first those
@@ -476,7 +536,7 @@ class PlanBuilder {
         int32_t constant = -1;  // A constant is a token that came long ago.
         for (int32_t i = 0; i < n.num_inputs(); ++i) {
           if (n.input(i).node->op().role == OpRole::kNextIteration) ++back;
-          if (!info(Resolve(n.input(i)).node).runs) constant = i;
+          if (!info(ResolveAlias(n.input(i)).node).runs) constant = i;
         }
         const auto all = static_cast<uint32_t>(n.num_inputs());
         f.initial_merges[p.aux] = {constant, all - back};
@@ -490,6 +550,7 @@ class PlanBuilder {
 
   Status MakeKernels() {
     plan_->cost.reset(new std::atomic<uint32_t>[plan_->nodes.size()]());
+    plan_->kernels_.reserve(plan_->nodes.size());
     for (PlanNode& p : plan_->nodes) {
       if (p.role != OpRole::kCompute) continue;
       std::shared_ptr<Kernel> k;
@@ -515,7 +576,8 @@ class PlanBuilder {
   std::vector<Node*> order_;
   std::vector<Info> info_;
   std::map<std::pair<int, std::string>, int> frame_ids_;
-  std::vector<uint32_t> incoming_;  // Tokens that each node waits for.
+  std::vector<const Node*> entered_at_;  // By frame: its first Enter.
+  std::vector<uint32_t> incoming_;       // Tokens that each node waits for.
 };
 
 Result<std::shared_ptr<const Plan>> Plan::Build(

@@ -118,5 +118,44 @@ TEST_F(PlanTest, AConstantBehindAControlEdgeIsWaitedFor) {
     }
 }
 
+TEST_F(PlanTest, ConstantsBehindConstantsAreFoundOnce) {
+  Output a = Arg(), b = a;
+  for (int layer = 0; layer < 60; ++layer) {  // 2^60 ways back.
+    ControlDependencies after({a.node, b.node});
+    a = Constant(2.f);
+    b = Constant(3.f);
+  }
+  Retval(Build("Neg", {a}));
+  auto plan = Compile();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT((*plan)->edges.size(), 300u);
+}
+
+TEST_F(PlanTest, AChainOfConstantsMayBeLong) {
+  Output c = Arg();
+  for (int i = 0; i < 100'000; ++i) {
+    ControlDependencies after({c.node});
+    c = Constant(2.f);
+  }
+  Retval(c);
+  auto plan = Compile();
+  EXPECT_TRUE(plan.ok()) << plan.status();
+}
+
+TEST_F(PlanTest, ErrorsTellFramesOfOneNameApart) {
+  const Output x = Arg();
+  const Output a =
+      Build("Enter", {Enter(x, "outer")},
+            {{"frame_name", "loop"}, {"parallel_iterations", 10}}, "one");
+  const Output b =
+      Build("Enter", {x}, {{"frame_name", "loop"}, {"parallel_iterations", 10}},
+            "two");
+  Build("AddV2", {a, b});
+  EXPECT_THAT(
+      Error(),
+      AllOf(HasSubstr("frame 'loop' (entered at 'one') in frame 'outer'"),
+            HasSubstr("frame 'loop' (entered at 'two')")));
+}
+
 }  // namespace
 }  // namespace sluice

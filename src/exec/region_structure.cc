@@ -9,6 +9,8 @@ namespace {
 // Waiting for more slow things than this at once, a node is a matter for the
 // executor: sets stay small.
 constexpr size_t kManySlow = 32;
+// Within more conditionals than this, too.
+constexpr size_t kManyGuards = 256;
 // A kernel that may take long is cheap on fewer elements than this in all.
 constexpr int64_t kFewElements = 2048;
 
@@ -91,6 +93,7 @@ int Guards::Union(int a, int b) {
                  std::back_inserter(all));
   for (size_t i = 1; i < all.size(); ++i)
     if (all[i].predicate == all[i - 1].predicate) return kNever;
+  if (all.size() > kManyGuards) return kNever;
   return Intern(std::move(all));
 }
 
@@ -155,6 +158,11 @@ Status RegionStructure::PlaceNodes() {
   place_.resize(order.size());
   frames_.emplace_back();
   for (const Node* n : order) SLUICE_RETURN_IF_ERROR(PlaceNode(*n));
+  for (const Node* n : order)
+    for (const Output& in : n->inputs())
+      if (in.node == nullptr ||
+          (IsBackEdge(*n, *in.node) && frame_of(in.node) != frame_of(n)))
+        return InvalidArgument("frames");
   return OkStatus();
 }
 
@@ -193,6 +201,8 @@ Status RegionStructure::PlaceNode(const Node& n) {
     if (place.frame == 0) return InvalidArgument("frames");
     place.output_frame = frame(place.frame).parent;
     mutable_frame(place.frame).exits.push_back(&n);
+  } else if (n.op().role == OpRole::kRetval && place.frame != 0) {
+    return InvalidArgument("frames");
   }
   mutable_frame(place.frame).nodes.push_back(&n);
   return OkStatus();
@@ -237,8 +247,9 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
   switch (n.op().role) {
     case OpRole::kConst:
     case OpRole::kNoOp:
-    case OpRole::kLoopCond:
       return RegionUnit::kFree;
+    case OpRole::kLoopCond:  // (A path through it is one that nobody sees.)
+      return f == 0 && !IsAlias(n) ? RegionUnit::kSlow : RegionUnit::kFree;
     case OpRole::kSwitch:
     case OpRole::kIdentity:
       return HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;

@@ -34,7 +34,7 @@ class Guards {
     auto operator<=>(const Literal&) const = default;
   };
   using Set = std::vector<Literal>;  // Sorted.
-  static constexpr int kNever = -1;  // A contradiction.
+  static constexpr int kNever = -1;  // A contradiction, or too many.
 
   Guards() { Intern({}); }
   int Intern(Set s);

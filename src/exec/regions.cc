@@ -114,20 +114,32 @@ class Former {
   std::vector<Node*> ControlInputs(const std::vector<Node*>& nodes,
                                    const std::set<const Node*>& inside) const {
     std::vector<Node*> control;
-    std::set<Node*> have;
+    std::set<const Node*> have;
+    // Constants come with the program; what they wait for does not. That may be
+    // other constants, which wait in turn, and even for nodes of the region.
+    std::vector<const Node*> constants;
     auto add = [&](Node* c) {
       const Node* from = IsAlias(*c) ? ResolveAlias(c->input(0)).node : c;
-      if (inside.count(from) == 0 && have.insert(c).second)
+      const bool constant = from->op().role == OpRole::kConst;
+      if (inside.count(from) != 0 || !have.insert(constant ? from : c).second)
+        return;
+      if (constant)
+        constants.push_back(from);
+      else
         control.push_back(c);
     };
     for (const Node* n : nodes) {
       for (Node* c : n->control_inputs()) add(c);
-      // Constants come with the program; what they wait for does not.
       for (const Output& in : n->inputs()) {
         const Node* from = ResolveAlias(in).node;
         if (from->op().role == OpRole::kConst && inside.count(from) == 0)
           for (Node* c : from->control_inputs()) add(c);
       }
+    }
+    while (!constants.empty()) {
+      const Node* n = constants.back();
+      constants.pop_back();
+      for (Node* c : n->control_inputs()) add(c);
     }
     return control;
   }

@@ -116,6 +116,7 @@ class Pruner {
                                : absl::StrCat("_arg_", i));
       arg.attrs = {{"T", RemoveRef(o.dtype())},
                    {"index", static_cast<int64_t>(i)},
+                   {"_edge", o.name()},  // For messages.
                    {"_output_shapes", AttrValue::Shapes{o.shape()}}};
       arg.loc = o.node->loc();
       SLUICE_ASSIGN_OR_RETURN(Node * node, out_->AddNode(std::move(arg)));

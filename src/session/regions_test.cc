@@ -62,14 +62,14 @@ class RegionsTest : public ::testing::Test {
                                    const std::vector<Output>& fetches) {
     auto pruned = Prune(graph_, {feeds, fetches, {}});
     EXPECT_TRUE(pruned.ok()) << pruned.status();
-    auto formed = FormRegions(
-        pruned->get(),
-        [](const Node& n) -> Result<std::shared_ptr<Kernel>> {
-          auto k = std::make_shared<Kernel>();
-          SLUICE_RETURN_IF_ERROR(n.op().kernel(n, k.get()));
-          return k;
-        },
-        {});
+    auto formed =
+        FormRegions(pruned->get(),
+                    [](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+                      auto k = std::make_shared<Kernel>();
+                      SLUICE_RETURN_IF_ERROR(n.op().kernel(n, k.get()));
+                      return k;
+                    },
+                    {});
     EXPECT_TRUE(formed.ok()) << formed.status();
     const auto gone = DropUnread(pruned->get(), {});
     std::multiset<std::string> ops;
@@ -122,11 +122,12 @@ TEST_F(RegionsTest, VariablesOfALoopTakeTheirNextValuesAtOnce) {
   const Output n = FeedOf(DType::kInt32);
   // Fibonacci, and a rotation of three with one that stays.
   const std::vector<Output> out = While(
-      std::vector<Output>{Int(0), Int(0), Int(1), Int(7), Int(8), Int(9), Int(5)},
+      std::vector<Output>{Int(0), Int(0), Int(1), Int(7), Int(8), Int(9),
+                          Int(5)},
       [&](const std::vector<Output>& v) { return Less(v[0], n); },
       [&](const std::vector<Output>& v) {
-        return std::vector<Output>{v[0] + 1, v[2], v[1] + v[2],
-                                   v[4],     v[5], v[3], v[6]};
+        return std::vector<Output>{v[0] + 1, v[2], v[1] + v[2], v[4],
+                                   v[5],     v[3], v[6]};
       });
   const auto t = Both({{n, Tensor::Scalar(10)}}, out);
   EXPECT_EQ(t[1].scalar<int>(), 55);
@@ -211,8 +212,7 @@ TEST_F(RegionsTest, ConditionalsAndLoopsNest) {
         return std::vector<Output>{v[0] + 1, c[0], c[1]};
       });
   EXPECT_EQ(OpsOf({n}, out).count("Switch"), 0u);
-  for (int steps : {0, 1, 4, 17, 40})
-    Both({{n, Tensor::Scalar(steps)}}, out);
+  for (int steps : {0, 1, 4, 17, 40}) Both({{n, Tensor::Scalar(steps)}}, out);
 }
 
 TEST_F(RegionsTest, AnErrorNamesItsNodeItsLoopAndTheIteration) {
@@ -221,8 +221,8 @@ TEST_F(RegionsTest, AnErrorNamesItsNodeItsLoopAndTheIteration) {
       std::vector<Output>{Int(-3), Int(0)},
       [&](const std::vector<Output>& v) { return Less(v[0], n); },
       [&](const std::vector<Output>& v) {
-        return std::vector<Output>{v[0] + 1,
-                                   Build("FloorDiv", {n, v[0]}, {}, "quotient")};
+        return std::vector<Output>{
+            v[0] + 1, Build("FloorDiv", {n, v[0]}, {}, "quotient")};
       });
   const Status s = Error({{n, Tensor::Scalar(9)}}, out[1]);
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
@@ -265,13 +265,14 @@ TEST_F(RegionsTest, APredicateThatIsNoScalarIsAnError) {
       [&](const std::vector<Output>& v) { return Less(v[0], n); },
       [&](const std::vector<Output>& v) {
         return std::vector<Output>{
-            v[0] + 1, Cond(p, [&] { return v[1] + 2; }, [&] { return v[1]; })};
+            v[0] + 1, Cond(
+                          p, [&] { return v[1] + 2; }, [&] { return v[1]; })};
       });
   const Feeds good = {{n, Tensor::Scalar(3)}, {p, Tensor::Scalar(true)}};
   EXPECT_EQ(Both(good, {out[1]})[0].scalar<int>(), 6);
-  const Status s = Error({{n, Tensor::Scalar(3)},
-                          {p, Tensor::Vector<bool>({true, false})}},
-                         out[1]);
+  const Status s =
+      Error({{n, Tensor::Scalar(3)}, {p, Tensor::Vector<bool>({true, false})}},
+            out[1]);
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
   EXPECT_THAT(std::string(s.message()), HasSubstr("bool scalar"));
   EXPECT_THAT(std::string(s.message()), HasSubstr("regions_test.cc"));
@@ -286,11 +287,108 @@ TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {
       [&](const std::vector<Output>& v) { return Less(v[0], n); },
       [&](const std::vector<Output>& v) {
         const Output row = Reshape(v[1], {-1});
-        return std::vector<Output>{v[0] + 1, Build("ConcatV2", {row, row, Int(0)})};
+        return std::vector<Output>{v[0] + 1,
+                                   Build("ConcatV2", {row, row, Int(0)})};
       },
       options);
   EXPECT_EQ(Both({{n, Tensor::Scalar(4)}}, {out[1]})[0].num_elements(), 16);
   EXPECT_EQ(Both({{n, Tensor::Scalar(0)}}, {out[1]})[0].rank(), 0);
+}
+
+// ---- What a region waits for ------------------------------------------------
+
+TEST_F(RegionsTest, AConstantBehindConstantsWaitsForWhatTheyWaitFor) {
+  const Output x = FeedOf(DType::kFloat);
+  const Output first = Exp(Neg(x));
+  Output a = first, b = first;
+  for (int layer = 0; layer < 40; ++layer) {  // 2^40 ways back.
+    ControlDependencies after({a.node, b.node});
+    a = Constant(2.f);
+    b = Constant(3.f);
+  }
+  const Output y = Neg(a) * first;
+  const std::vector<Tensor> out =
+      Both({{x, Tensor::Scalar<float>(0)}}, {y, first, a});
+  ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[0].scalar<float>(), -2.f);
+}
+
+TEST_F(RegionsTest, ALoopConditionOutsideALoopIsNoWayAround) {
+  const Output x = FeedOf(DType::kFloat);
+  const Output p = Neg(x), q = Exp(p);
+  Output condition;
+  {
+    ControlDependencies after({q.node});
+    condition = LoopCond(Less(p, q));
+  }
+  const Output y = LogicalNot(LogicalNot(condition));
+  EXPECT_TRUE(Both({{x, Tensor::Scalar<float>(1)}}, {y, q})[0].scalar<bool>());
+}
+
+TEST_F(RegionsTest, AnItemIsReadOnceItsArrayHasBeenWritten) {
+  const Output x = FeedOf(DType::kFloat);
+  Node* array = BuildNode("TensorArrayV3", {Int(2)},
+                          {{"dtype", DType::kFloat},
+                           {"element_shape", PartialShape::Scalar()},
+                           {"clear_after_read", false}});
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), Output(array, 1)},
+      [](const std::vector<Output>& v) { return v[0] < 2; },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{
+            v[0] + 1, Build("TensorArrayWriteV3",
+                            {Output(array, 0), v[0], Tanh(x * 3.f), v[1]})};
+      });
+  // (An item that nobody wrote would be zero.)
+  const Output item =
+      Build("TensorArrayReadV3", {Output(array, 0), Int(0), out[1]},
+            {{"dtype", DType::kFloat}});
+  const Output y = Exp(Neg(item));
+  EXPECT_LT(Both({{x, Tensor::Scalar<float>(1)}}, {y})[0].scalar<float>(),
+            0.5f);
+}
+
+TEST_F(RegionsTest, ErrorsAboutFramesNameWhatTheUserBuilt) {
+  const Output x = FeedOf(DType::kFloat);
+  Output inner, next;
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0), x},
+      [](const std::vector<Output>& v) { return v[0] < 3; },
+      [&](const std::vector<Output>& v) {
+        inner = v[1] * 2.f;
+        next = v[0] + 1;
+        return std::vector<Output>{next, inner + 1.f};
+      });
+  const std::pair<Output, Tensor> one = {x, Tensor::Scalar<float>(1)};
+  const auto message = [](const Status& s) { return std::string(s.message()); };
+  EXPECT_THAT(message(Error({one}, inner)), HasSubstr("got '" + inner.name()));
+  EXPECT_THAT(message(Error({one, {inner, Tensor::Scalar<float>(1)}}, out[1])),
+              HasSubstr("the fed '" + inner.name() + "' in the root"));
+  // What comes back into the loop is given outside.
+  EXPECT_THAT(message(Error({one, {next, Tensor::Scalar(7)}}, out[1])),
+              HasSubstr("NextIteration: expected to be inside a frame"));
+}
+
+TEST_F(RegionsTest, ALoopThatIsCancelledTellsWhy) {
+  const Output zero = FeedOf(DType::kInt32);
+  const std::vector<Output> out = While(
+      std::vector<Output>{Int(0)},
+      [](const std::vector<Output>& v) { return v[0] >= 0; },
+      [&](const std::vector<Output>& v) {
+        return std::vector<Output>{v[0] * zero};
+      });
+  Session session(graph_);
+  Status s;
+  std::thread step([&] {
+    s = session.Run({{zero, Tensor::Scalar(0)}}, std::vector<Output>{out[0]})
+            .status();
+  });
+  // Nothing tells from outside that the step has begun. If it has not, it fails
+  // for that Close, too.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(session.Close().ok());
+  step.join();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("session")) << s;
 }
 
 }  // namespace
