@@ -276,7 +276,7 @@ TEST_F(PartitionTest, PivotIsRepeatedFromThePredicate) {
   Cut({out + x});
   EXPECT_EQ(Count("_SendSignal"), 0);
   EXPECT_THAT(Crossing(),
-              ElementsAre("cond/Merge:0 -> 0", "cond/pred_id:0 -> 1"));
+              ElementsAre("cond/Sin:0 -> 0", "cond/pred_id:0 -> 1"));
 }
 
 // Figure 6: x += f(x) with f elsewhere.
@@ -494,14 +494,10 @@ TEST_F(PartitionTest, VariableIsReadWhereItIsAfterWhatItsReaderWaitsFor) {
 }
 
 TEST_F(PartitionTest, MemoryOfItsOwnIsCopiedFromAndTo) {
-  Output y;
-  {
-    DeviceScope on(CutDevice(1));
-    const Output x = Feed("x");
-    y = While(
-        Vars{x}, [](Vars v) { return ops::Sum(v[0], {0}) < 3.f; },
-        [](Vars v) -> Vars { return {v[0] * 2.f}; })[0];
-  }
+  const Output y = While(
+      Vars{Feed("x")}, [](Vars v) { return ops::Sum(v[0], {0}) < 3.f; },
+      [](Vars v) -> Vars { return {v[0] * 2.f}; })[0];
+  for (const auto& n : graph_.nodes()) graph_.SetDevice(n.get(), CutDevice(1));
   PartitionOptions options;
   options.has_own_memory = [](const std::string& d) { return d.back() == '1'; };
   Cut({y}, {}, options);
