@@ -42,6 +42,13 @@ Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 // references, and the primitives of control flow.
 Status MergeCommonSubexpressions(Graph* graph);
 
+// Sums whose terms are several matrix products that nobody else reads become a
+// chain of MatMulAdd, which adds each product where the sum lies: the gradient
+// of weights that an unrolled network uses in every step, which would otherwise
+// hold a matrix of the weights' size for each. What they stand for stays
+// without readers.
+Status AccumulateProducts(Graph* graph);
+
 // Removes the nodes that no _Arg, _Retval or target needs, and gives them.
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets);

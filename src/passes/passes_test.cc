@@ -238,5 +238,102 @@ TEST_F(PassesTest, RandomGraphsKeepTheirValues) {
     EXPECT_EQ(value(*plain, i), value(*folded, i)) << i;
 }
 
+// ---- Sums of products -------------------------------------------------------
+
+class ProductsTest : public PassesTest {
+ protected:
+  ProductsTest() {
+    std::mt19937 random(7);
+    for (int i = 0; i < 4; ++i) {
+      factors_.push_back(Op("Placeholder", {},
+                            {{"dtype", DType::kFloat},
+                             {"shape", PartialShape({2, 2})}}));
+      values_.push_back(*Tensor::Make(DType::kFloat, Shape({2, 2})));
+      for (int k = 0; k < 4; ++k)
+        values_.back().data<float>()[k] = static_cast<float>(random() % 9);
+    }
+  }
+  Output Product(int a, int b, bool ta = false, bool tb = false) {
+    return Op("MatMul", {factors_[static_cast<size_t>(a)], factors_[static_cast<size_t>(b)]},
+              {{"transpose_a", ta}, {"transpose_b", tb}});
+  }
+  // The graph for `fetches` after the pass, which must give the same.
+  std::unique_ptr<Graph> Accumulated(const std::vector<Output>& fetches) {
+    auto g = Pruned({factors_, fetches, {}});
+    const std::vector<Tensor> want = Run(*g, fetches.size());
+    const Status s = AccumulateProducts(g.get());
+    EXPECT_TRUE(s.ok()) << s;
+    DropUnread(g.get(), {});
+    const std::vector<Tensor> got = Run(*g, fetches.size());
+    for (size_t i = 0; i < fetches.size(); ++i)
+      EXPECT_TRUE(got[i].Identical(want[i])) << i;  // Small integers.
+    return g;
+  }
+
+  std::vector<Tensor> Run(const Graph& g, size_t fetches) const {
+    std::map<const Node*, std::vector<Tensor>> done;
+    std::vector<Tensor> results(fetches);
+    const auto order = TopologicalOrder(g);
+    for (const Node* n : *order) {
+      std::vector<Tensor> in;
+      for (const Output& o : n->inputs())
+        in.push_back(done[o.node][static_cast<size_t>(o.index)]);
+      const auto index = static_cast<size_t>(n->AttrOr<int64_t>("index", 0));
+      if (n->op_name() == "_Arg") {
+        done[n] = {values_[index]};
+      } else if (n->op_name() == "_Retval") {
+        results[index] = in[0];
+      } else {
+        auto out = RunKernel(*n, std::move(in));
+        EXPECT_TRUE(out.ok()) << out.status();
+        if (out.ok()) done[n] = *std::move(out);
+      }
+    }
+    return results;
+  }
+
+  std::vector<Output> factors_;
+  std::vector<Tensor> values_;
+};
+
+TEST_F(ProductsTest, ASumOfProductsIsAChain) {
+  const Output sum =
+      Op("AddN", {Product(0, 1), Product(2, 3, true), Product(1, 2, false, true)});
+  auto g = Accumulated({Op("Neg", {sum})});
+  EXPECT_EQ(Count(*g, "AddN"), 0);
+  EXPECT_EQ(Count(*g, "MatMul"), 1);
+  EXPECT_EQ(Count(*g, "MatMulAdd"), 2);
+}
+
+TEST_F(ProductsTest, OtherTermsComeFirst) {
+  const Output a = Op("Neg", {Product(0, 0)}), b = Op("Abs", {Product(1, 1)});
+  auto g = Accumulated({Op("AddN", {Product(0, 1), a, Product(2, 3), b})});
+  EXPECT_EQ(Count(*g, "AddN"), 1);
+  EXPECT_EQ(Count(*g, "MatMul"), 2);
+  EXPECT_EQ(Count(*g, "MatMulAdd"), 2);
+}
+
+TEST_F(ProductsTest, SumsOfSumsBecomeChainsOfChains) {
+  const Output inner = Op("AddN", {Product(0, 1), Product(1, 0)});
+  auto g = Accumulated({Op("AddN", {inner, Product(2, 3), Product(3, 2)})});
+  EXPECT_EQ(Count(*g, "AddN"), 0);
+  EXPECT_EQ(Count(*g, "MatMul"), 1);
+  EXPECT_EQ(Count(*g, "MatMulAdd"), 3);
+}
+
+TEST_F(ProductsTest, WhatOthersReadIsComputedOnce) {
+  const Output read = Product(0, 1), twice = Product(2, 3);
+  Output ordered;
+  {
+    ControlDependencies after({factors_[0].node});
+    ordered = Product(1, 2);
+  }
+  const Output alone = Product(3, 1);
+  auto g = Accumulated({Op("AddN", {read, twice, twice, ordered, alone}), read});
+  EXPECT_EQ(Count(*g, "AddN"), 1);
+  EXPECT_EQ(Count(*g, "MatMul"), 4);
+  EXPECT_EQ(Count(*g, "MatMulAdd"), 0);
+}
+
 }  // namespace
 }  // namespace sluice

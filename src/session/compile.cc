@@ -23,8 +23,10 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
         FoldConstants(g, [](const Node& n, std::vector<Tensor> inputs) {
           return RunKernel(n, std::move(inputs));
         }));
-  if (common_subexpressions)
+  if (common_subexpressions) {
     SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g));
+    SLUICE_RETURN_IF_ERROR(AccumulateProducts(g));
+  }
   if (constant_folding || common_subexpressions || !effects.empty())
     DropUnread(g, step.targets);
   return step;

@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "passes/passes.h"
+
+namespace sluice {
+namespace {
+
+// Sums the products of matrices among the terms of an AddN one after the other
+// where the first one lies.
+class ProductSummer {
+ public:
+  explicit ProductSummer(Graph* graph)
+      : graph_(graph), readers_(graph->nodes().size()) {
+    for (const auto& n : graph->nodes()) {
+      for (const Output& in : n->inputs()) ++readers_[Id(in.node)];
+      for (const Node* c : n->control_inputs()) readers_[Id(c)] += kMany;
+    }
+  }
+
+  // What is read in place of the sum; null: itself.
+  Result<Output> Replace(const Node& sum) {
+    if (sum.op_name() != "AddN" || !sum.control_inputs().empty() ||
+        readers_[Id(&sum)] >= kMany)
+      return Output();
+    std::vector<Output> others;
+    std::vector<const Node*> products;
+    for (const Output& in : sum.inputs()) {
+      if (IsProductOf(sum, in)) {
+        products.push_back(in.node);
+      } else {
+        others.push_back(in);
+      }
+    }
+    if (products.size() < 2) return Output();
+    if (others.empty()) {
+      others.emplace_back(const_cast<Node*>(products[0]), 0);
+      products.erase(products.begin());
+    }
+    Output so_far = others[0];
+    if (others.size() > 1) {
+      const auto n = static_cast<int64_t>(others.size());
+      SLUICE_ASSIGN_OR_RETURN(so_far,
+                              Add(sum, "AddN", std::move(others), {{"N", n}}));
+    }
+    for (const Node* p : products) {
+      const AttrMap sides = {{"transpose_a", p->BoolAttr("transpose_a")},
+                             {"transpose_b", p->BoolAttr("transpose_b")}};
+      SLUICE_ASSIGN_OR_RETURN(
+          so_far,
+          Add(*p, "MatMulAdd", {p->input(0), p->input(1), so_far}, sides));
+    }
+    return so_far;
+  }
+
+ private:
+  static constexpr int kMany = 1 << 20;  // More than one.
+  static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
+
+  // A product that nobody else reads and that waits for its factors alone.
+  bool IsProductOf(const Node& sum, const Output& term) const {
+    const Node& n = *term.node;
+    const DType t = term.dtype();
+    return n.op_name() == "MatMul" && readers_[Id(&n)] == 1 &&
+           n.control_inputs().empty() && n.device() == sum.device() &&
+           (t == DType::kFloat || t == DType::kDouble) &&
+           !IsRef(n.input(0).dtype()) && !IsRef(n.input(1).dtype());
+  }
+
+  // A node in the place of `like`.
+  Result<Output> Add(const Node& like, const char* op,
+                     std::vector<Output> inputs, AttrMap attrs) {
+    NodeSpec spec;
+    spec.op = op;
+    spec.name = graph_->UniqueName(like.name() + "/sum");
+    spec.device = like.device();
+    spec.loc = like.loc();
+    spec.attrs = std::move(attrs);
+    spec.attrs["T"] = AttrValue(like.TypeAttr("T"));
+    spec.inputs = std::move(inputs);
+    SLUICE_ASSIGN_OR_RETURN(Node * made, graph_->AddNode(std::move(spec)));
+    return Output(made, 0);
+  }
+
+  Graph* const graph_;
+  std::vector<int> readers_;  // By id: edges out; a control edge counts kMany.
+};
+
+}  // namespace
+
+Status AccumulateProducts(Graph* graph) {
+  const auto is_sum = [](const auto& n) { return n->op_name() == "AddN"; };
+  if (std::none_of(graph->nodes().begin(), graph->nodes().end(), is_sum))
+    return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(*graph));
+  ProductSummer summer(graph);
+  std::vector<Output> instead(order.size());  // By id; null: itself.
+  for (Node* n : order) {
+    for (int i = 0; i < n->num_inputs(); ++i)
+      if (const Output o = instead[static_cast<size_t>(n->input(i).node->id())])
+        SLUICE_RETURN_IF_ERROR(graph->ReplaceInput(n, i, o));
+    SLUICE_ASSIGN_OR_RETURN(instead[static_cast<size_t>(n->id())],
+                            summer.Replace(*n));
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice
