@@ -35,6 +35,9 @@ struct ImportOptions {
   // The device of nodes that have none.
   std::string default_device;
   TensorProtoLimits tensor_limits;
+  // Ops that no user writes are welcome (_Arg, _Send): for what one process
+  // sends to another.
+  bool internal_ops = false;
 };
 
 struct ImportResults {

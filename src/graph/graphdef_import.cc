@@ -488,7 +488,7 @@ Status ImportGraphDef(std::string_view bytes, Graph& g,
   if (results == nullptr) results = &ignored;
   *results = {};
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  return Importer(def, g, options, results, false).Run();
+  return Importer(def, g, options, results, options.internal_ops).Run();
 }
 
 }  // namespace sluice

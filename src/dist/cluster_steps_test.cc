@@ -1,0 +1,348 @@
+// Steps over several tasks, by sessions that connect to them: values, state,
+// errors, cancellation, and that nothing is left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "dist/cluster_test_util.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Tensor F(float v) { return Tensor::Scalar<float>(v); }
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  ClusterTest() : use_(graph_), cluster_({{"ps", 1}, {"worker", 2}}) {}
+
+  // 2 (x + 1) with each half of it on a task of its own.
+  Output TwoHalves(Output x) {
+    Output y;
+    {
+      DeviceScope on("/job:ps/task:0");
+      y = x + 1.0f;
+    }
+    DeviceScope on("/job:worker/task:1");
+    return y * 2.0f;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  TestCluster cluster_;
+};
+
+TEST_F(ClusterTest, AStepOverThreeTasksGivesWhatItGivesOnOne) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  Session session(cluster_.target("worker", 0), graph_);
+  for (int i = 0; i < 20; ++i) {
+    auto out = session.Run({{x, F(static_cast<float>(i))}}, {y, x});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), 2.0f * (i + 1));
+    EXPECT_EQ((*out)[1].scalar<float>(), static_cast<float>(i));
+  }
+}
+
+TEST_F(ClusterTest, TheGraphMayGrowBetweenSteps) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  Session session(cluster_.target("ps", 0), graph_);
+  for (int i = 0; i < 5; ++i) {
+    auto out = session.Run({{x, F(1)}}, y);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(out->scalar<float>(), 4.0f + 4.0f * i);
+    y = y + y / (1.0f + i);
+  }
+}
+
+TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
+  Output n = Placeholder<int32_t>({});
+  auto [i, total] = While(
+      std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
+      [&](Output i, Output) {
+        DeviceScope on("/job:worker/task:0");
+        return i < n;
+      },
+      [&](Output i, Output total) {
+        Output next, sum;
+        {
+          DeviceScope on("/job:worker/task:1");
+          next = i + 1;
+        }
+        DeviceScope on("/job:ps/task:0");
+        sum = total + i;
+        return std::tuple(next, sum);
+      });
+  Session session(cluster_.target("worker", 0), graph_);
+  for (const int32_t count : {0, 1, 7, 100}) {
+    auto out = session.Run({{n, Tensor::Scalar<int32_t>(count)}}, {i, total});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<int32_t>(), count);
+    EXPECT_EQ((*out)[1].scalar<int32_t>(), count * (count - 1) / 2);
+  }
+}
+
+TEST_F(ClusterTest, VariablesStayWhenSessionsEndAndAreSeenByOthers) {
+  Var v;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(3.0f), "v");
+  }
+  Node* add = v.AssignAdd(Constant(1.0f));
+  {
+    Session session(cluster_.target("worker", 0), graph_);
+    ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
+    ASSERT_TRUE(session.RunTargets({add}).ok());
+  }
+  Session other(cluster_.target("worker", 1), graph_);
+  auto value = other.Run(v.value());
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), 4);
+}
+
+TEST_F(ClusterTest, AnIsolatedSessionHasStateOfItsOwn) {
+  Var v;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(3.0f), "v");
+  }
+  Session shared(cluster_.target("worker", 0), graph_);
+  ASSERT_TRUE(shared.RunTargets({v.initializer()}).ok());
+  SessionOptions options;
+  options.isolated = true;
+  Session alone(cluster_.target("worker", 0), graph_, options);
+  EXPECT_EQ(alone.Run(v.value()).status().code(),
+            StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(alone.RunTargets({v.initializer()}).ok());
+  ASSERT_TRUE(alone.RunTargets({v.AssignAdd(Constant(1.0f))}).ok());
+  EXPECT_EQ(shared.Run(v.value())->scalar<float>(), 3);
+  EXPECT_EQ(alone.Run(v.value())->scalar<float>(), 4);
+}
+
+TEST_F(ClusterTest, ResetForgetsContainersInAllTasks) {
+  Var a, b;
+  {
+    DeviceScope on("/job:ps/task:0");
+    a = Var(Constant(1.0f), "a");
+  }
+  {
+    DeviceScope on("/job:worker/task:1");
+    b = Var(Constant(2.0f), "b");
+  }
+  Session session(cluster_.target("worker", 0), graph_);
+  ASSERT_TRUE(session.RunTargets({a.initializer(), b.initializer()}).ok());
+  ASSERT_TRUE(session.Reset({"no such container"}).ok());
+  EXPECT_TRUE(session.Run({a.value(), b.value()}).ok());
+  ASSERT_TRUE(session.Reset().ok());
+  EXPECT_FALSE(session.Run(a.value()).ok());
+  EXPECT_FALSE(session.Run(b.value()).ok());
+}
+
+TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
+  Output x = Placeholder<float>({-1});
+  Output bad;
+  int line = 0;
+  {
+    DeviceScope on("/job:ps/task:0");
+    line = __LINE__ + 1;
+    bad = ops::Reshape(x, Constant(Tensor::Vector<int32_t>({3})));
+  }
+  Output y;
+  {
+    DeviceScope on("/job:worker/task:1");
+    y = bad + 1.0f;
+  }
+  Session here(graph_);
+  Session there(cluster_.target("worker", 0), graph_);
+  const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
+  const Status expected = here.Run(feeds, y).status();
+  ASSERT_FALSE(expected.ok());
+  EXPECT_THAT(std::string(expected.message()),
+              HasSubstr("cluster_steps_test.cc:" + std::to_string(line)));
+  const Status got = there.Run(feeds, y).status();
+  EXPECT_EQ(got.code(), expected.code());
+  EXPECT_EQ(got.message(), expected.message());
+  // And the session goes on.
+  EXPECT_TRUE(there.Run({{x, Tensor::Vector<float>({1, 2, 3})}}, y).ok());
+  EXPECT_EQ(cluster_.server("ps", 0).worker().steps().num_running(), 0u);
+}
+
+// Loops over two tasks until it is cancelled.
+Output Endless() {
+  return While(
+      Output(Constant(int32_t{1})),
+      [](Output i) {
+        DeviceScope on("/job:worker/task:0");
+        return i > 0;
+      },
+      [](Output i) {
+        DeviceScope on("/job:ps/task:0");
+        return Output(ops::Maximum(i, Constant(int32_t{1})));
+      });
+}
+
+TEST_F(ClusterTest, ADeadlineEndsTheStepInAllTasks) {
+  Output endless = Endless();
+  Session session(cluster_.target("worker", 1), graph_);
+  RunOptions options;
+  options.timeout_ms = 50;
+  const Status s = session.Run({}, {endless}, {}, options).status();
+  EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+  ASSERT_TRUE(session.Close().ok());
+  EXPECT_TRUE(cluster_.Quiet());
+}
+
+TEST_F(ClusterTest, ClosingASessionCancelsItsStepsInAllTasks) {
+  Output endless = Endless();
+  Session session(cluster_.target("worker", 1), graph_);
+  std::thread closer([&] {
+    while (cluster_.server("ps", 0).worker().steps().num_running() == 0)
+      std::this_thread::yield();
+    EXPECT_TRUE(session.Close().ok());
+  });
+  const Status s = session.Run(endless).status();
+  closer.join();
+  EXPECT_EQ(s.code(), StatusCode::kCancelled) << s;
+  EXPECT_EQ(session.Run(endless).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(cluster_.Quiet());
+}
+
+TEST_F(ClusterTest, ATaskThatIsStartedAgainFailsTheSessionAndIsNamed) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  auto session =
+      std::make_unique<Session>(cluster_.target("worker", 0), graph_);
+  ASSERT_TRUE(session->Run({{x, F(1)}}, y).ok());
+  cluster_.StopTask("ps", 0);
+  cluster_.StartTask("ps", 0);
+  const Status s = session->Run({{x, F(1)}}, y).status();
+  ASSERT_FALSE(s.ok());
+  EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  session = std::make_unique<Session>(cluster_.target("worker", 0), graph_);
+  auto out = session->Run({{x, F(1)}}, y);
+  EXPECT_TRUE(out.ok()) << out.status();
+}
+
+TEST_F(ClusterTest, ATaskThatEndsDuringAStepFailsItAndIsNamed) {
+  Output endless = Endless();
+  Session session(cluster_.target("worker", 1), graph_);
+  std::thread killer([&] {
+    while (cluster_.server("ps", 0).worker().steps().num_running() == 0)
+      std::this_thread::yield();
+    cluster_.StopTask("ps", 0);
+  });
+  const Status s = session.Run(endless).status();
+  killer.join();
+  ASSERT_FALSE(s.ok());
+  EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  EXPECT_EQ(cluster_.server("worker", 0).worker().steps().num_running(), 0u);
+}
+
+TEST_F(ClusterTest, ManyClientsAtOnceUpdateOneVariable) {
+  constexpr int kClients = 4, kSteps = 25;
+  {
+    DeviceScope on("/job:ps/task:0");
+    Var v(Constant(0.0f), "v");
+    Session session(cluster_.target("worker", 0), graph_);
+    ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
+  }
+  std::vector<std::thread> clients;
+  std::atomic<int> failures{0};
+  for (int c = 0; c < kClients; ++c)
+    clients.emplace_back([&, c] {
+      Graph g;
+      WithGraph use(g);
+      Var v;
+      {
+        DeviceScope on("/job:ps/task:0");
+        v = Var(Constant(0.0f), "v");
+      }
+      Output delta;
+      {
+        DeviceScope on("/job:worker/task:" + std::to_string(c % 2));
+        delta = Constant(0.5f) + Placeholder<float>({}, "x");
+      }
+      Node* add = v.AssignAdd(delta);
+      Session session(cluster_.target("worker", c % 2), g);
+      const Output x = *g.FindOutput("x");
+      for (int i = 0; i < kSteps; ++i)
+        if (!session.RunTargets({add}, {{x, F(0.5f)}}).ok()) ++failures;
+    });
+  for (std::thread& t : clients) t.join();
+  EXPECT_EQ(failures, 0);
+  Session session(cluster_.target("worker", 0), graph_);
+  const Output v = *graph_.FindOutput("v/Read/ReadVariableOp");
+  auto value = session.Run(v);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), kClients * kSteps);
+}
+
+TEST_F(ClusterTest, ASessionKnowsTheDevicesOfAllTasks) {
+  Session session(cluster_.target("worker", 0), graph_);
+  auto devices = session.ListDevices();
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_THAT(*devices,
+              ElementsAre("/job:ps/replica:0/task:0/device:CPU:0",
+                          "/job:worker/replica:0/task:0/device:CPU:0",
+                          "/job:worker/replica:0/task:1/device:CPU:0"));
+}
+
+TEST_F(ClusterTest, WhatASessionElsewhereCannotDoIsSaid) {
+  Output x = Placeholder<float>({});
+  Output y = x + 1.0f;
+  Session session(cluster_.target("worker", 0), graph_);
+  const Status s = session.StartPartialRun({x}, {y}).status();
+  EXPECT_EQ(s.code(), StatusCode::kUnimplemented) << s;
+  Session nowhere("inproc://nobody", graph_);
+  EXPECT_EQ(nowhere.Run({{x, F(1)}}, y).status().code(),
+            StatusCode::kUnavailable);
+  Session unknown("pigeon://coop", graph_);
+  EXPECT_THAT(std::string(unknown.Run({{x, F(1)}}, y).status().message()),
+              HasSubstr("inproc://"));
+  Output nowhere_to_run;
+  {
+    DeviceScope on("/job:chief/task:0");
+    nowhere_to_run = x + 2.0f;
+  }
+  EXPECT_THAT(
+      std::string(session.Run({{x, F(1)}}, nowhere_to_run).status().message()),
+      HasSubstr("/job:chief"));
+}
+
+TEST_F(ClusterTest, ATracedStepShowsTheNodesOfAllTasks) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  Session session(cluster_.target("worker", 0), graph_);
+  RunOptions options;
+  options.trace = true;
+  RunMetadata metadata;
+  auto out = session.Run({{x, F(1)}}, {y}, {}, options, &metadata);
+  ASSERT_TRUE(out.ok()) << out.status();
+  int sums = 0, products = 0;
+  for (const TraceEvent& e : metadata.events) {
+    sums += e.op == "AddV2";
+    products += e.op == "Mul";
+  }
+  EXPECT_EQ(sums, 1);
+  EXPECT_EQ(products, 1);
+}
+
+TEST_F(ClusterTest, NothingIsLeftOfSessionsThatEnded) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  for (int i = 0; i < 3; ++i) {
+    Session session(cluster_.target("worker", i % 2), graph_);
+    EXPECT_TRUE(session.Run({{x, F(1)}}, y).ok());
+  }
+  EXPECT_TRUE(cluster_.Quiet());
+}
+
+}  // namespace
+}  // namespace sluice

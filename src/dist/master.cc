@@ -1,0 +1,151 @@
+#include "dist/master.h"
+
+#include <random>
+
+#include "base/failpoint.h"
+#include "graph/tensor_proto.h"
+
+namespace sluice {
+
+Master::Master(MasterContext context)
+    : context_(std::move(context)),
+      steps_(context_.worker, context_.transport, context_.patience) {}
+
+Master::~Master() { CloseAll(); }
+
+void Master::CloseAll() {
+  std::vector<uint64_t> ids;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [id, session] : sessions_) ids.push_back(id);
+  }
+  for (const uint64_t id : ids) {
+    proto::CloseSessionRequest request;
+    request.set_session(id);
+    (void)CloseSession(request);
+  }
+}
+
+Status Master::CreateSession(const proto::CreateSessionRequest& request,
+                             proto::CreateSessionResponse* response) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.create_session").error);
+  static thread_local std::random_device random;
+  const uint64_t id = (uint64_t{random()} << 32 | random()) | 1;
+  auto session = std::make_shared<MasterSession>(&context_, id, request);
+  if (const Status s = session->Open(); !s.ok()) {
+    session->Close();
+    return s;
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  sessions_[id] = std::move(session);
+  response->set_session(id);
+  return OkStatus();
+}
+
+Status Master::Attend(const proto::AttendRequest& request,
+                      const std::function<bool()>& gone) {
+  const uint64_t id = request.session();
+  SLUICE_RETURN_IF_ERROR(Find(id).status());
+  {
+    std::unique_lock<std::mutex> lock(mu_);
+    while (sessions_.contains(id) && !gone())
+      closed_.wait_for(lock, std::chrono::milliseconds(200));
+    if (!sessions_.contains(id)) return OkStatus();
+  }
+  proto::CloseSessionRequest close;
+  close.set_session(id);
+  return CloseSession(close);
+}
+
+Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
+  std::lock_guard<std::mutex> lock(mu_);
+  auto it = sessions_.find(session);
+  if (it == sessions_.end())
+    return FailedPrecondition(
+        "session: expected an open one, got a closed one (or the task ",
+        context_.worker->task(), " was started again since)");
+  return it->second;
+}
+
+Status Master::ExtendGraph(const proto::ExtendGraphRequest& request) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.extend_graph").error);
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  return session->Extend(request.graph_def());
+}
+
+Status Master::PrepareStep(const proto::PrepareStepRequest& request,
+                           proto::PrepareStepResponse* response) {
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  SLUICE_ASSIGN_OR_RETURN(const uint64_t step, session->Prepare(request));
+  response->set_step(step);
+  return OkStatus();
+}
+
+Status Master::RunStep(const proto::RunStepRequest& request,
+                       proto::RunStepResponse* response) {
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  SLUICE_ASSIGN_OR_RETURN(auto step, session->Find(request.step()));
+  if (static_cast<size_t>(request.feed_size()) != step->num_feeds)
+    return InvalidArgument("feeds: expected ", step->num_feeds, ", got ",
+                           request.feed_size());
+  std::vector<Tensor> feeds;
+  for (const std::string& bytes : request.feed()) {
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
+    feeds.push_back(std::move(t));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      StepResult result,
+      steps_.Run(*step, feeds, std::chrono::milliseconds(request.timeout_ms()),
+                 request.traced(), request.request()));
+  for (const Tensor& t : result.fetches) {
+    SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeTensorProto(t));
+    response->add_fetch(std::move(bytes));
+  }
+  if (request.traced())
+    for (proto::TaskStats& s : result.stats) response->add_stats()->Swap(&s);
+  return OkStatus();
+}
+
+Status Master::CancelStep(const proto::CancelStepRequest& request) {
+  if (request.request() == 0)
+    return InvalidArgument("cancel: expected the number of a request, got 0");
+  steps_.Cancel(request.session(), request.request(),
+                Cancelled("step: cancelled by the client"));
+  return OkStatus();
+}
+
+Status Master::ListDevices(const proto::ListDevicesRequest& request,
+                           proto::ListDevicesResponse* response) {
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  session->ListDevices(response);
+  return OkStatus();
+}
+
+Status Master::Reset(const proto::ResetRequest& request) {
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  return session->Reset(request);
+}
+
+Status Master::CloseSession(const proto::CloseSessionRequest& request) {
+  std::shared_ptr<MasterSession> session;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto it = sessions_.find(request.session());
+    if (it == sessions_.end()) return OkStatus();  // As it was asked.
+    session = std::move(it->second);
+    sessions_.erase(it);
+  }
+  closed_.notify_all();
+  steps_.Cancel(
+      session->id(), 0,
+      Cancelled("step: expected an open session, got one that was closed"));
+  session->Close();
+  return OkStatus();
+}
+
+size_t Master::num_sessions() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return sessions_.size();
+}
+
+}  // namespace sluice

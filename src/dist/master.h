@@ -1,0 +1,68 @@
+// Master: compiles and coordinates the steps of the clients that connect to its
+// task.
+#ifndef SLUICE_DIST_MASTER_H_
+#define SLUICE_DIST_MASTER_H_
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "dist/master_session.h"
+
+namespace sluice {
+
+// Owned by a Server. Thread-safe; calls block. Each call is one of clients'
+// (proto::MasterService); its error, if any, is the call's.
+class Master {
+ public:
+  explicit Master(MasterContext context);
+  ~Master();  // Closes all sessions.
+
+  Status CreateSession(const proto::CreateSessionRequest& request,
+                       proto::CreateSessionResponse* response);
+  // Returns when the session is closed. When `gone` says that the client is, it
+  // closes the session.
+  Status Attend(const proto::AttendRequest& request,
+                const std::function<bool()>& gone);
+  Status ExtendGraph(const proto::ExtendGraphRequest& request);
+  Status PrepareStep(const proto::PrepareStepRequest& request,
+                     proto::PrepareStepResponse* response);
+  Status RunStep(const proto::RunStepRequest& request,
+                 proto::RunStepResponse* response);
+  Status CancelStep(const proto::CancelStepRequest& request);
+  Status ListDevices(const proto::ListDevicesRequest& request,
+                     proto::ListDevicesResponse* response);
+  Status Reset(const proto::ResetRequest& request);
+  Status CloseSession(const proto::CloseSessionRequest& request);
+  void CloseAll();
+
+  // From the transport.
+  void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch) {
+    steps_.OnFetches(from, run, batch);
+  }
+  void OnDone(PeerId from, const proto::StepDone& done) {
+    steps_.OnDone(from, done);
+  }
+  void OnPeerLost(PeerId peer, const Status& why) {
+    steps_.OnPeerLost(peer, why);
+  }
+
+  size_t num_sessions();
+  MasterSteps& steps() { return steps_; }
+
+ private:
+  Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
+
+  const MasterContext context_;
+  MasterSteps steps_;
+  std::mutex mu_;
+  std::condition_variable closed_;
+  std::map<uint64_t, std::shared_ptr<MasterSession>>
+      sessions_;  // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_MASTER_H_

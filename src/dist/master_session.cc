@@ -1,0 +1,267 @@
+#include "dist/master_session.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "base/failpoint.h"
+#include "exec/device.h"
+#include "graph/graphdef.h"
+#include "session/compile.h"
+
+namespace sluice {
+namespace {
+
+// Whether a device of this type, of another task, has a kernel for the node:
+// what this program would say of its own.
+Status HasKernel(const Node& node) {
+  static CpuDevice* const cpu = new CpuDevice(DeviceName());
+  Kernel kernel;
+  return cpu->MakeKernel(node, &kernel);
+}
+
+// Calls fn(i) for i < n, each on a thread of its own: waiting for tasks that do
+// not answer is waiting once. The first error by number.
+template <typename Fn>
+Status ForAll(size_t n, Fn fn) {
+  std::vector<Status> results(n);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < n; ++i)
+    threads.emplace_back([&results, &fn, i] { results[i] = fn(i); });
+  if (n > 0) results[0] = fn(0);
+  for (std::thread& t : threads) t.join();
+  for (const Status& s : results) SLUICE_RETURN_IF_ERROR(s);
+  return OkStatus();
+}
+
+}  // namespace
+
+MasterSession::MasterSession(const MasterContext* context, uint64_t id,
+                             const proto::CreateSessionRequest& options)
+    : context_(context), id_(id), options_(options) {}
+
+MasterSession::~MasterSession() = default;
+
+Status MasterSession::Open() {
+  for (const ClusterTask& t : context_->cluster.tasks()) {
+    Task task;
+    task.where = t;
+    if (t.name() == context_->worker->task()) {
+      task.stub = LocalWorkerStub(context_->worker);
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(task.stub, context_->connect(t));
+    }
+    tasks_.push_back(std::move(task));
+  }
+  SLUICE_RETURN_IF_ERROR(ForAll(tasks_.size(), [this](size_t i) {
+    Task& t = tasks_[i];
+    const Status s = t.stub->GetStatus(&t.status);
+    if (!s.ok())
+      return Annotate(
+          s, absl::StrCat("task ", t.where.name(), " at ", t.where.address));
+    if (t.status.task() != t.where.name())
+      return FailedPrecondition("address ", t.where.address, ": expected task ",
+                                t.where.name(), ", got ", t.status.task());
+    return OkStatus();
+  }));
+  proto::CreateWorkerSessionRequest request;
+  request.set_session(id_);
+  request.set_isolated(options_.isolated());
+  for (const Task& t : tasks_) {
+    proto::TaskAddress* a = request.add_task();
+    a->set_task(t.where.name());
+    a->set_transport_address(t.status.transport_address());
+    a->set_incarnation(t.status.incarnation());
+    if (t.where.name() == context_->worker->task())
+      *request.mutable_master() = *a;
+  }
+  for (Task& t : tasks_) {
+    if (t.where.name() != context_->worker->task()) {
+      SLUICE_ASSIGN_OR_RETURN(
+          t.peer, context_->transport->Connect({t.where.name(),
+                                                t.status.transport_address(),
+                                                t.status.incarnation()}));
+    }
+    for (const proto::DeviceProto& d : t.status.device()) {
+      PlaceableDevice p;
+      SLUICE_ASSIGN_OR_RETURN(p.name, DeviceName::Parse(d.name()));
+      p.has_kernel = HasKernel;
+      devices_.push_back(std::move(p));
+    }
+  }
+  return ForAll(tasks_.size(), [&](size_t i) {
+    proto::CreateWorkerSessionRequest mine = request;
+    mine.set_incarnation(tasks_[i].status.incarnation());
+    return Annotate(tasks_[i].stub->CreateSession(mine),
+                    tasks_[i].where.name());
+  });
+}
+
+Status MasterSession::Extend(std::string_view graph_def) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return graph_.Extend(graph_def);
+}
+
+int MasterSession::TaskOf(const std::string& device) const {
+  const Result<DeviceName> name = DeviceName::Parse(device);
+  if (!name.ok()) return -1;
+  for (size_t i = 0; i < tasks_.size(); ++i)
+    if (name->Task().ToString() == tasks_[i].where.name())
+      return static_cast<int>(i);
+  return -1;
+}
+
+Result<Partitions> MasterSession::Split(const Graph& graph,
+                                        const StepSignature& signature,
+                                        std::vector<std::string>* targets) {
+  SLUICE_ASSIGN_OR_RETURN(
+      OptimizedStep step,
+      OptimizeStep(graph, signature, options_.constant_folding(),
+                   options_.common_subexpressions()));
+  for (const Node* n : step.targets) targets->push_back(n->name());
+  PlacementOptions placement;
+  placement.devices = devices_;
+  SLUICE_ASSIGN_OR_RETURN(placement.default_device,
+                          DeviceName::Parse(context_->worker->task()));
+  placement.soft_placement = options_.soft_placement();
+  placement.state = &state_devices_;
+  SLUICE_RETURN_IF_ERROR(Place(step.graph.get(), placement));
+  std::set<std::string> own_memory;
+  for (const Task& t : tasks_)
+    for (const proto::DeviceProto& d : t.status.device())
+      if (!d.host_memory()) own_memory.insert(d.name());
+  PartitionOptions partition;
+  partition.has_own_memory = [&own_memory](const std::string& device) {
+    return own_memory.contains(device);
+  };
+  return Partition(*step.graph, partition);
+}
+
+Status MasterSession::Register(const Partitions& parts,
+                               const std::vector<std::string>& targets,
+                               bool traced, PreparedStep* step) {
+  std::vector<proto::RegisterStepRequest> requests(tasks_.size());
+  std::vector<uint32_t> task_of;
+  std::map<size_t, PreparedStep::Part> by_task;
+  for (size_t i = 0; i < parts.graphs.size(); ++i) {
+    const int task = TaskOf(parts.devices[i]);
+    if (task < 0)
+      return Internal("partition: expected a device of a task, got '",
+                      parts.devices[i], "'");
+    const auto t = static_cast<size_t>(task);
+    task_of.push_back(static_cast<uint32_t>(t));
+    const Graph& g = *parts.graphs[i];
+    auto* p = requests[t].add_partition();
+    p->set_number(static_cast<uint32_t>(i));
+    p->set_device(parts.devices[i]);
+    SLUICE_ASSIGN_OR_RETURN(*p->mutable_graph_def(), ExportGraphDef(g));
+    for (const std::string& name : targets)
+      if (g.FindNode(name) != nullptr) p->add_target(name);
+    if (i < parts.levels.size())
+      for (const int level : parts.levels[i]) p->add_level(level);
+    PreparedStep::Part& mine = by_task[t];
+    mine.task = tasks_[t].where.name();
+    mine.peer = tasks_[t].peer;
+    for (const auto& n : g.nodes()) {
+      if (n->op().role == OpRole::kArg)
+        mine.args.push_back(static_cast<uint32_t>(n->IntAttr("index")));
+      if (n->op().role == OpRole::kRetval) {
+        mine.fetches.push_back(static_cast<uint32_t>(n->IntAttr("index")));
+        requests[t].add_fetch(mine.fetches.back());
+      }
+    }
+    std::sort(mine.args.begin(), mine.args.end());
+    mine.args.erase(std::unique(mine.args.begin(), mine.args.end()),
+                    mine.args.end());
+  }
+  std::vector<size_t> involved;
+  for (const auto& [t, part] : by_task) {
+    involved.push_back(t);
+    step->parts.push_back(part);
+    proto::RegisterStepRequest& r = requests[t];
+    r.set_session(id_);
+    r.set_step(step->step);
+    r.mutable_task()->Assign(task_of.begin(), task_of.end());
+    // (Nodes of one partition between which a path leads through another must
+    // not be one region.)
+    r.set_regions(options_.regions() && !traced && parts.graphs.size() == 1 &&
+                  options_.scheduler_seed() == 0);
+    r.set_max_call_depth(options_.max_call_depth());
+    r.set_scheduler_seed(options_.scheduler_seed());
+  }
+  const Status registered = ForAll(involved.size(), [&](size_t i) {
+    return tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
+  });
+  if (registered.ok()) return OkStatus();
+  proto::DeregisterStepRequest undo;
+  undo.set_session(id_);
+  undo.set_step(step->step);
+  (void)ForAll(involved.size(), [&](size_t i) {
+    return tasks_[involved[i]].stub->DeregisterStep(undo);
+  });
+  return registered;
+}
+
+Result<uint64_t> MasterSession::Prepare(
+    const proto::PrepareStepRequest& request) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.prepare_step").error);
+  std::lock_guard<std::mutex> lock(mu_);
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<const Graph> graph,
+                          graph_.graph());
+  StepSignature s;
+  for (const std::string& name : request.feed()) {
+    SLUICE_ASSIGN_OR_RETURN(const Output o, graph->FindOutput(name));
+    s.feeds.push_back(o);
+  }
+  for (const std::string& name : request.fetch()) {
+    SLUICE_ASSIGN_OR_RETURN(const Output o, graph->FindOutput(name));
+    s.fetches.push_back(o);
+  }
+  for (const std::string& name : request.target()) {
+    SLUICE_ASSIGN_OR_RETURN(Node * n, graph->LookupNode(name));
+    s.targets.push_back(n);
+  }
+  auto step = std::make_shared<PreparedStep>();
+  step->session = id_;
+  step->step = next_step_++;
+  step->num_feeds = s.feeds.size();
+  step->num_fetches = s.fetches.size();
+  std::vector<std::string> targets;
+  SLUICE_ASSIGN_OR_RETURN(const Partitions parts, Split(*graph, s, &targets));
+  SLUICE_RETURN_IF_ERROR(
+      Register(parts, targets, request.traced(), step.get()));
+  std::lock_guard<std::mutex> steps_lock(steps_mu_);
+  steps_[step->step] = step;
+  return step->step;
+}
+
+Result<std::shared_ptr<const PreparedStep>> MasterSession::Find(uint64_t step) {
+  std::lock_guard<std::mutex> lock(steps_mu_);
+  auto it = steps_.find(step);
+  if (it == steps_.end())
+    return InvalidArgument("step: expected one that was prepared, got number ",
+                           step);
+  return it->second;
+}
+
+void MasterSession::ListDevices(proto::ListDevicesResponse* response) {
+  for (const Task& t : tasks_)
+    for (const proto::DeviceProto& d : t.status.device())
+      *response->add_device() = d;
+}
+
+Status MasterSession::Reset(const proto::ResetRequest& request) {
+  return ForAll(tasks_.size(), [&](size_t i) {
+    return Annotate(tasks_[i].stub->Reset(request), tasks_[i].where.name());
+  });
+}
+
+void MasterSession::Close() {
+  proto::DeleteWorkerSessionRequest request;
+  request.set_session(id_);
+  (void)ForAll(tasks_.size(), [&](size_t i) {
+    return tasks_[i].stub->DeleteSession(request);
+  });
+}
+
+}  // namespace sluice

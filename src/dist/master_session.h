@@ -1,0 +1,82 @@
+// MasterSession: one client's session, at the master.
+#ifndef SLUICE_DIST_MASTER_SESSION_H_
+#define SLUICE_DIST_MASTER_SESSION_H_
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dist/cluster.h"
+#include "dist/graph_copy.h"
+#include "dist/master_steps.h"
+#include "dist/stubs.h"
+#include "passes/partition.h"
+#include "passes/place.h"
+
+namespace sluice {
+
+// What a master has for all its sessions. Outlives them.
+struct MasterContext {
+  ClusterSpec cluster;
+  Worker* worker = nullptr;  // Of this task.
+  Transport* transport = nullptr;
+  WorkerConnector connect;
+  std::chrono::milliseconds patience{5000};
+};
+
+// Owned by a Master; thread-safe. Keeps the client's graph and what was
+// prepared of it. Opening connects to all tasks; they must be up.
+class MasterSession {
+ public:
+  MasterSession(const MasterContext* context, uint64_t id,
+                const proto::CreateSessionRequest& options);
+  ~MasterSession();
+
+  Status Open();
+  Status Extend(std::string_view graph_def);
+  // Compiles, and registers each task's partitions there.
+  Result<uint64_t> Prepare(const proto::PrepareStepRequest& request);
+  Result<std::shared_ptr<const PreparedStep>> Find(uint64_t step);
+  void ListDevices(proto::ListDevicesResponse* response);
+  Status Reset(const proto::ResetRequest& request);
+  // Tells the workers. Steps have ended.
+  void Close();
+
+  uint64_t id() const { return id_; }
+
+ private:
+  struct Task {
+    ClusterTask where;
+    std::unique_ptr<WorkerStub> stub;
+    PeerId peer = kThisTask;
+    proto::GetStatusResponse status;
+  };
+  Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
+                           std::vector<std::string>* targets);
+  Status Register(const Partitions& parts,
+                  const std::vector<std::string>& targets, bool traced,
+                  PreparedStep* step);
+  int TaskOf(const std::string& device) const;
+
+  const MasterContext* const context_;
+  const uint64_t id_;
+  const proto::CreateSessionRequest options_;
+  // Constant after Open.
+  std::vector<Task> tasks_;
+  std::vector<PlaceableDevice> devices_;
+
+  std::mutex mu_;               // Held while compiling.
+  GraphCopy graph_;             // GUARDED_BY(mu_)
+  StateDevices state_devices_;  // GUARDED_BY(mu_)
+  uint64_t next_step_ = 1;      // GUARDED_BY(mu_)
+  std::mutex steps_mu_;
+  std::map<uint64_t, std::shared_ptr<const PreparedStep>>
+      steps_;  // GUARDED_BY(steps_mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_MASTER_SESSION_H_

@@ -1,0 +1,44 @@
+// What the control plane and the steps of src/dist have in common: numbers that
+// both sides know, and errors on the wire.
+#ifndef SLUICE_DIST_MESSAGES_H_
+#define SLUICE_DIST_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "dist/proto/cluster.pb.h"
+#include "exec/trace.h"
+
+namespace sluice {
+
+// Kinds of control messages (Transport::SendControl).
+enum class StepMessage : uint8_t { kStart = 1, kDone = 2, kCancel = 3 };
+
+// "Partitions" that are the ends of a step: the feeds that a master sends, the
+// fetches that a worker sends back.
+inline constexpr uint32_t kFeedPartition = 0xffffffff;
+inline constexpr uint32_t kFetchPartition = 0xfffffffe;
+
+// In place of a peer: no peer, the task itself.
+inline constexpr uint32_t kThisTask = 0xffffffff;
+
+inline void StatusToProto(const Status& s, proto::StatusProto* p) {
+  p->set_code(static_cast<int>(s.code()));
+  p->set_message(std::string(s.message()));
+}
+// Codes that do not exist are Unknown.
+inline Status StatusFromProto(const proto::StatusProto& p) {
+  if (p.code() == 0) return OkStatus();
+  const bool known = p.code() > 0 && p.code() <= 16;
+  return Status(
+      known ? static_cast<StatusCode>(p.code()) : StatusCode::kUnknown,
+      p.message());
+}
+
+void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p);
+std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p);
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_MESSAGES_H_

@@ -1,0 +1,179 @@
+#include "dist/remote_session.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "dist/graph_copy.h"
+#include "dist/server.h"
+#include "graph/tensor_proto.h"
+
+namespace sluice {
+namespace {
+
+// What one ExtendGraph may take.
+constexpr size_t kMaxGraphBytes = size_t{2} << 30;
+
+class RemoteSession final : public SessionBackend {
+ public:
+  RemoteSession(std::unique_ptr<MasterStub> master, uint64_t session)
+      : master_(std::move(master)), session_(session) {}
+
+  ~RemoteSession() override {
+    (void)Close();
+    std::unique_lock<std::mutex> lock(mu_);
+    idle_.wait(lock, [this] { return running_ == 0; });
+  }
+
+  Result<uint64_t> Prepare(const Graph& graph, const StepSignature& s,
+                           bool traced) override {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
+    if (changes.size() >= kMaxGraphBytes)
+      return ResourceExhausted("graph: expected less than ", kMaxGraphBytes,
+                               " bytes that are new, got ", changes.size());
+    if (!changes.empty()) {
+      proto::ExtendGraphRequest extend;
+      extend.set_session(session_);
+      extend.set_graph_def(std::move(changes));
+      if (const Status sent = master_->ExtendGraph(extend); !sent.ok()) {
+        sender_.Lost();
+        return sent;
+      }
+    }
+    proto::PrepareStepRequest request;
+    request.set_session(session_);
+    for (const Output& o : s.feeds) request.add_feed(o.name());
+    for (const Output& o : s.fetches) request.add_fetch(o.name());
+    for (const Node* n : s.targets) request.add_target(n->name());
+    request.set_traced(traced);
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    return response.step();
+  }
+
+  Result<std::vector<Tensor>> Run(uint64_t step, std::span<const Tensor> feeds,
+                                  const RunOptions& options,
+                                  RunMetadata* metadata) override {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_)
+        return FailedPrecondition(
+            "session: expected an open one, got a closed one");
+      ++running_;
+    }
+    Result<std::vector<Tensor>> out = RunOpen(step, feeds, options, metadata);
+    std::lock_guard<std::mutex> lock(mu_);
+    // Whatever the master says of a session that was closed meanwhile.
+    if (closed_ && !out.ok() &&
+        out.status().code() == StatusCode::kFailedPrecondition)
+      out =
+          Cancelled("step: expected an open session, got one that was closed");
+    if (--running_ == 0) idle_.notify_all();
+    return out;
+  }
+
+  Result<std::vector<std::string>> ListDevices() override {
+    proto::ListDevicesRequest request;
+    request.set_session(session_);
+    proto::ListDevicesResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->ListDevices(request, &response));
+    std::vector<std::string> names;
+    for (const auto& d : response.device()) names.push_back(d.name());
+    return names;
+  }
+
+  Status Reset(const std::vector<std::string>& containers) override {
+    proto::ResetRequest request;
+    request.set_session(session_);
+    for (const std::string& c : containers) request.add_container(c);
+    return master_->Reset(request);
+  }
+
+  Status Close() override {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_) return OkStatus();
+      closed_ = true;
+    }
+    proto::CloseSessionRequest request;
+    request.set_session(session_);
+    return master_->CloseSession(request);
+  }
+
+ private:
+  Result<std::vector<Tensor>> RunOpen(uint64_t step,
+                                      std::span<const Tensor> feeds,
+                                      const RunOptions& options,
+                                      RunMetadata* metadata) {
+    const int64_t start = NowNs();
+    proto::RunStepRequest request;
+    request.set_session(session_);
+    request.set_step(step);
+    request.set_timeout_ms(options.timeout_ms);
+    request.set_request(next_request_.fetch_add(1, std::memory_order_relaxed));
+    request.set_traced(options.trace);
+    for (const Tensor& t : feeds) {
+      SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
+    }
+    proto::RunStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->RunStep(request, &response));
+    std::vector<Tensor> out;
+    for (const std::string& bytes : response.fetch()) {
+      SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
+      out.push_back(std::move(t));
+    }
+    if (metadata != nullptr) {
+      *metadata = RunMetadata();
+      metadata->wall_ns = NowNs() - start;
+      for (const proto::TaskStats& stats : response.stats())
+        for (TraceEvent& e : TraceFromProto(stats)) {
+          metadata->allocated_bytes += e.allocated_bytes;
+          metadata->events.push_back(std::move(e));
+        }
+    }
+    return out;
+  }
+
+  const std::unique_ptr<MasterStub> master_;
+  const uint64_t session_;
+  std::atomic<uint64_t> next_request_{1};
+  std::mutex graph_mu_;
+  GraphSender sender_;  // GUARDED_BY(graph_mu_)
+  std::mutex mu_;
+  std::condition_variable idle_;
+  int running_ = 0;      // GUARDED_BY(mu_)
+  bool closed_ = false;  // GUARDED_BY(mu_)
+};
+
+const SessionBackendRegistration in_process(
+    "inproc",
+    [](const std::string& target, const SessionOptions& options)
+        -> Result<std::unique_ptr<SessionBackend>> {
+      SLUICE_ASSIGN_OR_RETURN(
+          std::unique_ptr<MasterStub> master,
+          ConnectInProcess(target.substr(std::string("inproc://").size())));
+      return OpenRemoteSession(std::move(master), options);
+    });
+
+}  // namespace
+
+Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
+    std::unique_ptr<MasterStub> master, const SessionOptions& options) {
+  proto::CreateSessionRequest request;
+  request.set_constant_folding(options.constant_folding);
+  request.set_common_subexpressions(options.common_subexpressions);
+  request.set_regions(options.regions);
+  request.set_isolated(options.isolated);
+  request.set_max_call_depth(options.max_call_depth);
+  request.set_scheduler_seed(options.scheduler_seed);
+  proto::CreateSessionResponse response;
+  SLUICE_RETURN_IF_ERROR(master->CreateSession(request, &response));
+  proto::AttendRequest attend;
+  attend.set_session(response.session());
+  SLUICE_RETURN_IF_ERROR(master->Attend(attend));
+  return std::unique_ptr<SessionBackend>(
+      std::make_unique<RemoteSession>(std::move(master), response.session()));
+}
+
+}  // namespace sluice

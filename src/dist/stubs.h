@@ -1,0 +1,60 @@
+// How masters reach workers and clients reach masters: in the same process
+// directly, elsewhere by gRPC (dist/grpc_control.h).
+#ifndef SLUICE_DIST_STUBS_H_
+#define SLUICE_DIST_STUBS_H_
+
+#include <functional>
+#include <memory>
+
+#include "dist/cluster.h"
+#include "dist/messages.h"
+
+namespace sluice {
+
+// Thread-safe; calls block. An error of the call itself (Unavailable where
+// nobody answers) and one of what was called look alike.
+class WorkerStub {
+ public:
+  virtual ~WorkerStub() = default;
+  virtual Status GetStatus(proto::GetStatusResponse* response) = 0;
+  virtual Status CreateSession(
+      const proto::CreateWorkerSessionRequest& request) = 0;
+  virtual Status DeleteSession(
+      const proto::DeleteWorkerSessionRequest& request) = 0;
+  virtual Status RegisterStep(const proto::RegisterStepRequest& request) = 0;
+  virtual Status DeregisterStep(
+      const proto::DeregisterStepRequest& request) = 0;
+  virtual Status Reset(const proto::ResetRequest& request) = 0;
+};
+
+// Likewise.
+class MasterStub {
+ public:
+  virtual ~MasterStub() = default;
+  virtual Status CreateSession(const proto::CreateSessionRequest& request,
+                               proto::CreateSessionResponse* response) = 0;
+  // Tells the master that the client lives, from now until the stub dies.
+  virtual Status Attend(const proto::AttendRequest& request) = 0;
+  virtual Status ExtendGraph(const proto::ExtendGraphRequest& request) = 0;
+  virtual Status PrepareStep(const proto::PrepareStepRequest& request,
+                             proto::PrepareStepResponse* response) = 0;
+  virtual Status RunStep(const proto::RunStepRequest& request,
+                         proto::RunStepResponse* response) = 0;
+  virtual Status CancelStep(const proto::CancelStepRequest& request) = 0;
+  virtual Status ListDevices(const proto::ListDevicesRequest& request,
+                             proto::ListDevicesResponse* response) = 0;
+  virtual Status Reset(const proto::ResetRequest& request) = 0;
+  virtual Status CloseSession(const proto::CloseSessionRequest& request) = 0;
+};
+
+// Does not wait for the task to be up: the first call does.
+using WorkerConnector =
+    std::function<Result<std::unique_ptr<WorkerStub>>(const ClusterTask&)>;
+
+class Worker;
+// To a worker of this process, which outlives the stub.
+std::unique_ptr<WorkerStub> LocalWorkerStub(Worker* worker);
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_STUBS_H_

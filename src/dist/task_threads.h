@@ -1,0 +1,71 @@
+// TaskThreads: as many threads as there are tasks at once. For work that may
+// block (steps, calls to other tasks), where a fixed number could lock up.
+#ifndef SLUICE_DIST_TASK_THREADS_H_
+#define SLUICE_DIST_TASK_THREADS_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+
+// Threads stay, asleep, for what comes next. The destructor waits for what
+// runs. Thread-safe.
+class TaskThreads {
+ public:
+  TaskThreads() = default;
+  ~TaskThreads() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+  TaskThreads(const TaskThreads&) = delete;
+  TaskThreads& operator=(const TaskThreads&) = delete;
+
+  // REQUIRES: the destructor has not begun.
+  void Schedule(std::function<void()> task) {
+    std::lock_guard<std::mutex> lock(mu_);
+    queue_.push_back(std::move(task));
+    if (queue_.size() > idle_)
+      threads_.emplace_back([this] { Loop(); });
+    else
+      wake_.notify_one();
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock<std::mutex> lock(mu_);
+    for (;;) {
+      if (queue_.empty()) {
+        if (stop_) return;
+        ++idle_;
+        wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+        --idle_;
+        continue;
+      }
+      std::function<void()> task = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_;  // GUARDED_BY(mu_)
+  size_t idle_ = 0;                          // GUARDED_BY(mu_)
+  bool stop_ = false;                        // GUARDED_BY(mu_)
+  std::vector<std::thread> threads_;         // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_TASK_THREADS_H_

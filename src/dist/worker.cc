@@ -1,0 +1,227 @@
+#include "dist/worker.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/failpoint.h"
+#include "graph/graphdef.h"
+
+namespace sluice {
+
+// A master's session. Thread-safe.
+struct Worker::Session {
+  // Constant.
+  uint64_t id = 0;
+  PeerId master = kThisTask;
+  std::shared_ptr<ResourceManager> resources;
+  std::vector<PeerId> peers;  // By task of the session.
+
+  StatefulKernels kernels;
+  std::mutex mu;
+  std::map<uint64_t, std::shared_ptr<RegisteredStep>> steps;  // GUARDED_BY(mu)
+};
+
+Worker::Worker(WorkerOptions options, Transport* transport)
+    : options_(std::move(options)),
+      transport_(transport),
+      shared_(std::make_shared<ResourceManager>()),
+      steps_(options_.task, options_.limits, transport) {
+  const auto cores = std::thread::hardware_concurrency();
+  if (cores > 1)
+    pool_ = std::make_unique<ThreadPool>(static_cast<int>(cores) - 1);
+}
+
+Worker::~Worker() = default;
+
+void Worker::GetStatus(const proto::GetStatusRequest& /*request*/,
+                       proto::GetStatusResponse* response) {
+  response->set_task(options_.task);
+  response->set_incarnation(transport_->incarnation());
+  response->set_transport_address(transport_->address());
+  response->set_clock_ns(NowNs());
+  for (const auto& d : options_.devices) {
+    proto::DeviceProto* p = response->add_device();
+    p->set_name(d->name().ToString());
+    p->set_host_memory(d->host_memory());
+  }
+}
+
+Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("worker.create_session").error);
+  if (request.incarnation() != transport_->incarnation())
+    return Aborted("task ", options_.task,
+                   ": expected the one that the master knew, got one that was "
+                   "started since");
+  auto session = std::make_shared<Session>();
+  session->id = request.session();
+  session->resources =
+      request.isolated() ? std::make_shared<ResourceManager>() : shared_;
+  auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
+    if (a.task() == options_.task) return kThisTask;
+    return transport_->Connect(
+        {a.task(), a.transport_address(), a.incarnation()});
+  };
+  SLUICE_ASSIGN_OR_RETURN(session->master, connect(request.master()));
+  for (const proto::TaskAddress& a : request.task()) {
+    SLUICE_ASSIGN_OR_RETURN(const PeerId peer, connect(a));
+    session->peers.push_back(peer);
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!sessions_.emplace(session->id, session).second)
+    return AlreadyExists("session: expected a number of its own, got ",
+                         session->id, " again");
+  return OkStatus();
+}
+
+Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto it = sessions_.find(request.session());
+    if (it == sessions_.end()) return OkStatus();  // As it was asked.
+    session = std::move(it->second);
+    sessions_.erase(it);
+  }
+  steps_.CancelSession(
+      session->id,
+      Cancelled("step: expected an open session, got one that was closed"));
+  return OkStatus();
+}
+
+Result<std::shared_ptr<Worker::Session>> Worker::FindSession(uint64_t session) {
+  std::lock_guard<std::mutex> lock(mu_);
+  auto it = sessions_.find(session);
+  if (it == sessions_.end())
+    return Aborted(
+        "task ", options_.task,
+        ": expected a session that it knows, got one that was closed "
+        "or was begun before the task was started; make a new "
+        "session");
+  return it->second;
+}
+
+Device* Worker::FindDevice(const std::string& name) {
+  for (const auto& d : options_.devices)
+    if (d->name().ToString() == name) return d.get();
+  return nullptr;
+}
+
+Status Worker::BuildPartition(
+    const proto::RegisterStepRequest::Partition& partition, bool regions,
+    Session& session, RegisteredStep* step) {
+  if (partition.number() >= step->partitions.size())
+    return InvalidArgument("partition: expected one of ",
+                           step->partitions.size(), ", got number ",
+                           partition.number());
+  PartitionPlan& plan = step->partitions[partition.number()];
+  plan.device = FindDevice(partition.device());
+  if (plan.device == nullptr)
+    return InvalidArgument("partition: expected a device of task ",
+                           options_.task, ", got '", partition.device(), "'");
+  auto graph = std::make_unique<Graph>();
+  ImportOptions import;
+  import.internal_ops = true;
+  SLUICE_RETURN_IF_ERROR(ImportGraphDef(partition.graph_def(), *graph, import));
+  std::vector<Node*> targets;
+  for (const std::string& name : partition.target()) {
+    SLUICE_ASSIGN_OR_RETURN(Node * n, graph->LookupNode(name));
+    targets.push_back(n);
+  }
+  Device* const device = plan.device;
+  auto make = [device](const Node& n, Kernel* k) {
+    return device->MakeKernel(n, k);
+  };
+  SLUICE_ASSIGN_OR_RETURN(
+      BuiltPlan built,
+      BuildPlan(std::move(graph), targets, regions,
+                [&](const Node& n, std::shared_ptr<Kernel>* k) {
+                  return session.kernels.Get(n, make, k);
+                }));
+  plan.plan = built.plan;
+  step->built.push_back(std::move(built));
+  return OkStatus();
+}
+
+Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("worker.register_step").error);
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          FindSession(request.session()));
+  auto step = std::make_shared<RegisteredStep>();
+  step->session = session->id;
+  step->resources = session->resources;
+  step->pool = pool_.get();
+  step->max_call_depth = request.max_call_depth();
+  step->scheduler_seed = request.scheduler_seed();
+  step->fetches.assign(request.fetch().begin(), request.fetch().end());
+  step->partitions.resize(static_cast<size_t>(request.task_size()));
+  for (const uint32_t task : request.task()) {
+    if (task >= session->peers.size())
+      return InvalidArgument("partition: expected one of ",
+                             session->peers.size(), " tasks, got number ",
+                             task);
+    step->peers.push_back(session->peers[task]);
+  }
+  for (const auto& p : request.partition())
+    SLUICE_RETURN_IF_ERROR(
+        BuildPartition(p, request.regions(), *session, step.get()));
+  std::lock_guard<std::mutex> lock(session->mu);
+  if (!session->steps.emplace(request.step(), std::move(step)).second)
+    return AlreadyExists("step: expected a number of its own, got ",
+                         request.step(), " again");
+  return OkStatus();
+}
+
+Status Worker::DeregisterStep(const proto::DeregisterStepRequest& request) {
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          FindSession(request.session()));
+  std::lock_guard<std::mutex> lock(session->mu);
+  session->steps.erase(request.step());
+  return OkStatus();
+}
+
+Status Worker::Reset(const proto::ResetRequest& request) {
+  std::shared_ptr<ResourceManager> resources = shared_;
+  if (request.session() != 0) {
+    SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                            FindSession(request.session()));
+    resources = session->resources;
+  }
+  for (const std::string& c : request.container()) resources->ClearContainer(c);
+  if (request.container().empty()) resources->Clear();
+  return OkStatus();
+}
+
+Result<std::shared_ptr<RegisteredStep>> Worker::FindStep(uint64_t session,
+                                                         uint64_t step) {
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Session> s, FindSession(session));
+  std::lock_guard<std::mutex> lock(s->mu);
+  auto it = s->steps.find(step);
+  if (it == s->steps.end())
+    return FailedPrecondition("step: expected one that task ", options_.task,
+                              " was told of, got number ", step);
+  return it->second;
+}
+
+void Worker::OnPeerLost(PeerId peer, const Status& why) {
+  std::vector<std::shared_ptr<Session>> orphans;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (auto it = sessions_.begin(); it != sessions_.end();) {
+      if (it->second->master != peer) {
+        ++it;
+        continue;
+      }
+      orphans.push_back(std::move(it->second));
+      it = sessions_.erase(it);
+    }
+  }
+  for (const auto& session : orphans) steps_.CancelSession(session->id, why);
+  steps_.OnPeerLost(peer, why);
+}
+
+size_t Worker::num_sessions() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return sessions_.size();
+}
+
+}  // namespace sluice

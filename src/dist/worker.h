@@ -1,0 +1,79 @@
+// Worker: what runs in a task. Its devices, the state that lives in it, and for
+// each session that a master opened here, the partitions it registered.
+#ifndef SLUICE_DIST_WORKER_H_
+#define SLUICE_DIST_WORKER_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "dist/messages.h"
+#include "dist/transport.h"
+#include "dist/worker_steps.h"
+#include "exec/device.h"
+#include "exec/resources.h"
+
+namespace sluice {
+
+struct WorkerOptions {
+  std::string task;  // "/job:worker/replica:0/task:1".
+  // All of this task; one at least.
+  std::vector<std::unique_ptr<Device>> devices;
+  StepLimits limits;
+};
+
+// Owned by a Server. Thread-safe. Control calls come from masters (of this
+// process directly, of others by gRPC) and may block; what the transport brings
+// goes on to steps() and does not.
+class Worker {
+ public:
+  // `transport` is started by whoever owns both, after this; it outlives this.
+  Worker(WorkerOptions options, Transport* transport);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void GetStatus(const proto::GetStatusRequest& request,
+                 proto::GetStatusResponse* response);
+  // The session is dropped, and its steps are cancelled, when the transport
+  // loses its master.
+  Status CreateSession(const proto::CreateWorkerSessionRequest& request);
+  Status DeleteSession(const proto::DeleteWorkerSessionRequest& request);
+  // Makes kernels and plans.
+  Status RegisterStep(const proto::RegisterStepRequest& request);
+  Status DeregisterStep(const proto::DeregisterStepRequest& request);
+  Status Reset(const proto::ResetRequest& request);
+
+  // What a StepStart names. FailedPrecondition if there is none.
+  Result<std::shared_ptr<RegisteredStep>> FindStep(uint64_t session,
+                                                   uint64_t step);
+  void OnPeerLost(PeerId peer, const Status& why);
+
+  WorkerSteps& steps() { return steps_; }
+  const std::string& task() const { return options_.task; }
+  uint64_t incarnation() const { return transport_->incarnation(); }
+  size_t num_sessions();
+
+ private:
+  struct Session;
+  Result<std::shared_ptr<Session>> FindSession(uint64_t session);
+  Status BuildPartition(const proto::RegisterStepRequest::Partition& partition,
+                        bool regions, Session& session, RegisteredStep* step);
+  Device* FindDevice(const std::string& name);
+
+  const WorkerOptions options_;
+  Transport* const transport_;
+  const std::shared_ptr<ResourceManager> shared_;
+  std::unique_ptr<ThreadPool> pool_;  // Null on one core.
+  WorkerSteps steps_;
+
+  std::mutex mu_;
+  std::map<uint64_t, std::shared_ptr<Session>> sessions_;  // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_WORKER_H_

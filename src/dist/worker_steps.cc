@@ -1,0 +1,341 @@
+#include "dist/worker_steps.h"
+
+#include <algorithm>
+
+#include "base/failpoint.h"
+
+namespace sluice {
+namespace {
+
+// Steps whose late tokens are known to be late.
+constexpr size_t kEndedKept = 4096;
+// Of a token that waits, beside its value.
+constexpr size_t kTokenBytes = 128;
+
+size_t BytesOf(const TokenMessage& m) {
+  return kTokenBytes + (m.value.valid() ? m.value.bytes() : 0);
+}
+
+}  // namespace
+
+std::unique_ptr<StepGroup> RegisteredStep::Acquire() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!idle_.empty()) {
+      std::unique_ptr<StepGroup> g = std::move(idle_.back());
+      idle_.pop_back();
+      return g;
+    }
+  }
+  return std::make_unique<StepGroup>(partitions);
+}
+
+void RegisteredStep::Release(std::unique_ptr<StepGroup> group) {
+  std::lock_guard<std::mutex> lock(mu_);
+  idle_.push_back(std::move(group));
+}
+
+// One run of a step. As a sink it takes the tokens for other tasks.
+class WorkerSteps::Step final : public TokenSink {
+ public:
+  Step(StepRequest request, Transport* transport)
+      : request(std::move(request)),
+        group(this->request.step->Acquire()),
+        transport_(transport) {}
+
+  void Deliver(uint32_t partition, std::span<TokenMessage> batch) override {
+    const RegisteredStep& s = *request.step;
+    Status sent;
+    if (partition >= s.peers.size())
+      sent = Internal("token: expected one of ", s.peers.size(),
+                      " partitions, got ", partition);
+    else
+      sent = transport_->SendTokens(s.peers[partition], request.run, partition,
+                                    batch);
+    if (!sent.ok()) group->Cancel(sent);
+  }
+
+  bool Involves(PeerId peer) const {
+    const RegisteredStep& s = *request.step;
+    if (request.master == peer) return true;
+    for (size_t i = 0; i < s.partitions.size(); ++i)
+      if (s.partitions[i].plan == nullptr && s.peers[i] == peer) return true;
+    return false;
+  }
+
+  StepRequest request;
+  std::unique_ptr<StepGroup> group;
+  TraceCollector trace;
+  int64_t start_ns = 0;
+  int users = 0;  // GUARDED_BY(WorkerSteps::mu_): threads inside the group.
+  // Tokens that had come before. The step's own thread's.
+  std::vector<std::pair<uint32_t, TokenMessage>> early;
+
+ private:
+  Transport* const transport_;
+};
+
+WorkerSteps::WorkerSteps(std::string task, StepLimits limits,
+                         Transport* transport)
+    : task_(std::move(task)), limits_(limits), transport_(transport) {}
+
+WorkerSteps::~WorkerSteps() {
+  std::vector<uint64_t> runs;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [run, step] : running_) runs.push_back(run);
+  }
+  for (const uint64_t run : runs)
+    Cancel(run,
+           Cancelled("step: expected task ", task_, " to stay, got its end"));
+}
+
+void WorkerSteps::Start(StepRequest request) {
+  const uint64_t run = request.run;
+  if (const FailpointHit hit = SLUICE_FAILPOINT("worker.start_step");
+      !hit.error.ok()) {
+    Forget(run);
+    StepOutcome outcome;
+    outcome.status = hit.error;
+    request.done(std::move(outcome));
+    return;
+  }
+  auto step = std::make_shared<Step>(std::move(request), transport_);
+  const StepRequest& r = step->request;
+  ExecuteOptions o;
+  // (Kernels see it as a name of what lives in the step; any bits do.)
+  o.step.step_id = static_cast<int64_t>(run & INT64_MAX);
+  o.step.resources = r.step->resources.get();
+  o.pool = r.step->pool;
+  o.intra_op_threads =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  o.deadline = r.deadline;
+  o.trace = r.traced ? &step->trace : nullptr;
+  o.max_call_depth = static_cast<uint32_t>(
+      std::clamp<int64_t>(r.step->max_call_depth, 0, UINT32_MAX));
+  o.scheduler_seed =
+      r.step->scheduler_seed == 0 ? 0 : r.step->scheduler_seed + run * 7919;
+  step->group->Start(o, step.get());
+  step->start_ns = NowNs();
+  Status refused;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (ended_.contains(run)) {
+      refused = Cancelled("step: expected one that has not been cancelled");
+    } else if (auto it = early_.find(run); it != early_.end()) {
+      refused = it->second.cancelled;
+      step->early = std::move(it->second.tokens);
+      early_bytes_ -= it->second.bytes;
+      early_.erase(it);
+    }
+    for (const auto& [peer, why] : lost_)
+      if (refused.ok() && step->Involves(peer)) refused = why;
+    if (refused.ok() && !running_.emplace(run, step).second)
+      refused = InvalidArgument("step: expected a number of its own, got ", run,
+                                " again");
+    else if (!refused.ok())
+      Ended(run);
+  }
+  if (!refused.ok()) {
+    step->group->Finish();
+    step->request.step->Release(std::move(step->group));
+    StepOutcome outcome;
+    outcome.status = refused;
+    step->request.done(std::move(outcome));
+    return;
+  }
+  threads_.Schedule([this, step] { Run(step); });
+}
+
+void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
+  StepRequest& r = step->request;
+  StepGroup& group = *step->group;
+  for (auto& [partition, token] : step->early)
+    group.Deliver(partition, std::span<TokenMessage>(&token, 1));
+  step->early.clear();
+  StepOutcome outcome;
+  outcome.status = group.Run(r.args, r.values);
+  for (const uint32_t fetch : r.step->fetches) {
+    if (!outcome.status.ok()) break;
+    Tensor* t = group.result(fetch);
+    if (t == nullptr) {
+      outcome.status = group.MissingResult(fetch);
+      break;
+    }
+    outcome.fetches.push_back(fetch);
+    outcome.values.push_back(std::move(*t));
+  }
+  End(step.get());
+  group.Finish();
+  r.step->Release(std::move(step->group));
+  if (!outcome.status.ok()) {
+    outcome.fetches.clear();
+    outcome.values.clear();
+  }
+  outcome.stats.set_task(task_);
+  outcome.stats.set_start_ns(step->start_ns);
+  outcome.stats.set_end_ns(NowNs());
+  if (r.traced) TraceToProto(step->trace.Take(), &outcome.stats);
+  r.values.clear();
+  auto done = std::move(r.done);
+  r.step.reset();
+  done(std::move(outcome));
+}
+
+void WorkerSteps::End(Step* step) {
+  std::unique_lock<std::mutex> lock(mu_);
+  const uint64_t run = step->request.run;
+  running_.erase(run);
+  Ended(run);
+  released_.wait(lock, [step] { return step->users == 0; });
+}
+
+void WorkerSteps::Ended(uint64_t run) {
+  if (!ended_.insert(run).second) return;
+  ended_order_.push_back(run);
+  if (ended_order_.size() > kEndedKept) {
+    ended_.erase(ended_order_.front());
+    ended_order_.pop_front();
+  }
+}
+
+void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
+                          std::span<TokenMessage> batch) {
+  std::shared_ptr<Step> step;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto it = running_.find(run);
+    if (it == running_.end()) {
+      Park(run, partition, batch);
+      return;
+    }
+    step = it->second;
+    const auto& partitions = step->request.step->partitions;
+    // (What a peer says is checked: nothing is passed on to a third.)
+    if (partition >= partitions.size() || partitions[partition].plan == nullptr)
+      return;
+    ++step->users;
+  }
+  step->group->Deliver(partition, batch);
+  std::lock_guard<std::mutex> lock(mu_);
+  if (--step->users == 0) released_.notify_all();
+}
+
+void WorkerSteps::Park(uint64_t run, uint32_t partition,
+                       std::span<TokenMessage> batch) {
+  if (ended_.contains(run)) return;
+  DropExpired();
+  auto [it, fresh] = early_.try_emplace(run);
+  Early& e = it->second;
+  if (fresh)
+    e.expires = std::chrono::steady_clock::now() + limits_.early_expiry;
+  for (TokenMessage& m : batch) {
+    const size_t bytes = BytesOf(m);
+    if (early_bytes_ + bytes > limits_.early_bytes) {
+      // A step that lacks a token must not run: it would wait for ever.
+      if (e.cancelled.ok())
+        e.cancelled = ResourceExhausted(
+            "tokens of steps that have not begun: expected at most ",
+            limits_.early_bytes, " bytes in task ", task_, ", got more");
+      return;
+    }
+    e.bytes += bytes;
+    early_bytes_ += bytes;
+    if (partition == kFeedPartition)
+      e.feeds.push_back(std::move(m));
+    else
+      e.tokens.emplace_back(partition, std::move(m));
+  }
+}
+
+void WorkerSteps::DropExpired() {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto it = early_.begin(); it != early_.end();) {
+    if (it->second.expires > now) {
+      ++it;
+      continue;
+    }
+    early_bytes_ -= it->second.bytes;
+    Ended(it->first);
+    early_.erase(it++);
+  }
+}
+
+void WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
+                            std::vector<Tensor>* values) {
+  std::lock_guard<std::mutex> lock(mu_);
+  auto it = early_.find(run);
+  if (it == early_.end()) return;
+  for (TokenMessage& m : it->second.feeds) {
+    args->push_back(m.edge);
+    const size_t bytes = BytesOf(m);
+    values->push_back(std::move(m.value));
+    it->second.bytes -= bytes;
+    early_bytes_ -= bytes;
+  }
+  it->second.feeds.clear();
+}
+
+void WorkerSteps::Forget(uint64_t run) {
+  std::lock_guard<std::mutex> lock(mu_);
+  Ended(run);
+  auto it = early_.find(run);
+  if (it == early_.end()) return;
+  early_bytes_ -= it->second.bytes;
+  early_.erase(it);
+}
+
+void WorkerSteps::Cancel(uint64_t run, const Status& why) {
+  std::shared_ptr<Step> step;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    auto it = running_.find(run);
+    if (it == running_.end()) {
+      if (auto e = early_.find(run); e != early_.end()) {
+        early_bytes_ -= e->second.bytes;
+        early_.erase(e);
+      }
+      Ended(run);
+      return;
+    }
+    step = it->second;
+    ++step->users;
+  }
+  step->group->Cancel(why);
+  std::lock_guard<std::mutex> lock(mu_);
+  if (--step->users == 0) released_.notify_all();
+}
+
+void WorkerSteps::CancelSession(uint64_t session, const Status& why) {
+  std::vector<uint64_t> runs;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [run, step] : running_)
+      if (step->request.step->session == session) runs.push_back(run);
+  }
+  for (const uint64_t run : runs) Cancel(run, why);
+}
+
+void WorkerSteps::OnPeerLost(PeerId peer, const Status& why) {
+  std::vector<uint64_t> runs;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    DropExpired();
+    lost_.emplace(peer, why);
+    for (const auto& [run, step] : running_)
+      if (step->Involves(peer)) runs.push_back(run);
+  }
+  for (const uint64_t run : runs) Cancel(run, why);
+}
+
+size_t WorkerSteps::num_running() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return running_.size();
+}
+
+size_t WorkerSteps::early_bytes() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return early_bytes_;
+}
+
+}  // namespace sluice

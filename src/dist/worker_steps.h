@@ -1,0 +1,134 @@
+// WorkerSteps: the steps that run in a task.
+#ifndef SLUICE_DIST_WORKER_STEPS_H_
+#define SLUICE_DIST_WORKER_STEPS_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/thread_pool.h"
+#include "dist/messages.h"
+#include "dist/task_threads.h"
+#include "dist/transport.h"
+#include "exec/step_group.h"
+#include "session/compile.h"
+
+namespace sluice {
+
+struct StepLimits {
+  // Tokens of steps that were not told of yet: so many bytes, for so long.
+  size_t early_bytes = size_t{1} << 30;
+  std::chrono::milliseconds early_expiry{30000};
+};
+
+// The part of a signature that runs here. Made by Worker::RegisterStep, then
+// constant but for the idle groups; shared with the steps that run.
+struct RegisteredStep {
+  uint64_t session = 0;
+  std::vector<PartitionPlan> partitions;  // All; a null plan is elsewhere.
+  std::vector<BuiltPlan> built;           // Kept alive.
+  std::vector<PeerId> peers;              // By partition; here: unused.
+  std::vector<uint32_t> fetches;          // Whose _Retval is here.
+  std::shared_ptr<ResourceManager> resources;
+  ThreadPool* pool = nullptr;
+  int64_t max_call_depth = 0;
+  uint64_t scheduler_seed = 0;
+
+  std::unique_ptr<StepGroup> Acquire();
+  void Release(std::unique_ptr<StepGroup> group);
+
+ private:
+  std::mutex mu_;
+  std::vector<std::unique_ptr<StepGroup>> idle_;  // GUARDED_BY(mu_)
+};
+
+// What a step did here.
+struct StepOutcome {
+  Status status;
+  std::vector<uint32_t> fetches;
+  std::vector<Tensor> values;  // Of the fetches.
+  proto::TaskStats stats;
+};
+
+// A step to be run.
+struct StepRequest {
+  uint64_t run = 0;  // Its number, in all processes.
+  std::shared_ptr<RegisteredStep> step;
+  std::vector<uint32_t> args;
+  std::vector<Tensor> values;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  bool traced = false;
+  PeerId master = kThisTask;  // Cancelled when this peer is lost.
+  // Called once, on some thread, after the step's state is gone.
+  std::function<void(StepOutcome)> done;
+};
+
+// Owned by a Worker. Thread-safe.
+//
+// A step is known from Start until its outcome is told. Tokens that come before
+// that wait for it, within limits; those that come after it are dropped.
+class WorkerSteps {
+ public:
+  WorkerSteps(std::string task, StepLimits limits, Transport* transport);
+  ~WorkerSteps();  // Cancels all and waits.
+
+  void Start(StepRequest request);
+  void Deliver(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
+  // The tokens of the feeds that came for a step that is about to start.
+  void TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
+                 std::vector<Tensor>* values);
+  // Also of steps that have not started, which then never do.
+  void Cancel(uint64_t run, const Status& why);
+  void CancelSession(uint64_t session, const Status& why);
+  void OnPeerLost(PeerId peer, const Status& why);
+  // The step will not start: what came for it is dropped.
+  void Forget(uint64_t run);
+
+  size_t num_running();
+  size_t early_bytes();
+
+ private:
+  class Step;
+  struct Early {
+    std::vector<TokenMessage> feeds;
+    std::vector<std::pair<uint32_t, TokenMessage>> tokens;
+    size_t bytes = 0;
+    Status cancelled;
+    std::chrono::steady_clock::time_point expires;
+  };
+
+  void Run(const std::shared_ptr<Step>& step);
+  void End(Step* step);      // Nothing is delivered to it after this.
+  void Ended(uint64_t run);  // REQUIRES: mu_ held.
+  void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
+  void DropExpired();  // REQUIRES: mu_ held.
+
+  const std::string task_;
+  const StepLimits limits_;
+  Transport* const transport_;
+
+  std::mutex mu_;
+  std::condition_variable released_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Step>>
+      running_;                                 // GUARDED_BY(mu_)
+  absl::flat_hash_map<uint64_t, Early> early_;  // GUARDED_BY(mu_)
+  size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
+  absl::flat_hash_set<uint64_t> ended_;         // GUARDED_BY(mu_): the latest.
+  std::deque<uint64_t> ended_order_;            // GUARDED_BY(mu_)
+  // Peers that are gone; their numbers are never used again.
+  absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
+  TaskThreads threads_;  // Last: joined before the rest goes.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_WORKER_STEPS_H_
