@@ -206,14 +206,18 @@ std::optional<PartialInts> Folder::Eval(const Output& o, int depth) {
       ++visits_ > kMostVisits)
     return std::nullopt;
   std::optional<PartialInts> p;
-  if (std::optional<Fold> fold = FoldOf(*o.node))
-    p = EvalOp(o, *fold, depth + 1);
+  const std::optional<Fold> fold = FoldOf(*o.node);
+  if (fold) p = EvalOp(o, *fold, depth + 1);
   if (!p) return ShapeOnly(o.shape());
   if (static_cast<int64_t>(p->values.size()) > kMostElements)
     return std::nullopt;
-  if (o.dtype() == DType::kInt32)
-    for (Element& e : p->values)
-      if (e) e = static_cast<int32_t>(*e);  // Wraps as the kernel would.
+  if (o.dtype() != DType::kInt32) return p;
+  // A size that does not fit is its kernel's error; sums wrap as theirs would.
+  const bool size = fold == Fold::kShape || fold == Fold::kShapeN ||
+                    fold == Fold::kVariableShape || fold == Fold::kSize;
+  for (Element& e : p->values)
+    if (e && *e != static_cast<int32_t>(*e))
+      e = size ? Element() : static_cast<int32_t>(*e);
   return p;
 }
 

@@ -142,10 +142,12 @@ Result<int64_t> WindowOutputSize(int64_t in, int64_t window, int64_t dilation,
   int64_t out, pad = 0;
   if (same) {
     out = in / stride + (in % stride != 0);
-    int64_t covered;
-    if (out > 0 && !__builtin_mul_overflow(out - 1, stride, &covered) &&
-        !__builtin_add_overflow(covered, extent, &covered))
-      pad = std::max<int64_t>(0, covered - in);
+    int64_t covered = in;
+    if (out > 0 && (__builtin_mul_overflow(out - 1, stride, &covered) ||
+                    __builtin_add_overflow(covered, extent, &covered)))
+      return InvalidArgument("window: expected a padded size < 2^63, got ",
+                             window, " dilated by ", dilation, " on ", in);
+    pad = std::max<int64_t>(0, covered - in);
   } else {
     // The window fits (padded - extent) / stride + 1 times, at least 0 times.
     if (padded < extent) {

@@ -54,6 +54,14 @@ TEST_F(ConstantValueTest, UnknownBatchSurvivesSlicesAndConcat) {
   EXPECT_EQ(ConstantValue(pixels)->scalar<int32_t>(), 784);
 }
 
+TEST_F(ConstantValueTest, AShapeThatItsTypeCannotHoldIsNoConstant) {
+  const Output x = Fed({int64_t{1} << 31, 3});
+  EXPECT_FALSE(ConstantValue(ShapeOf(x)).has_value());
+  const Output wide = Build("Shape", {x}, {{"out_type", DType::kInt64}});
+  ASSERT_TRUE(ConstantValue(wide).has_value());
+  EXPECT_EQ(ConstantValue(wide)->data<int64_t>()[0], int64_t{1} << 31);
+}
+
 TEST_F(ConstantValueTest, ReshapeInfersThroughArithmetic) {
   const Output x = Fed({-1, 4, 6});
   const Output n =
@@ -122,6 +130,8 @@ TEST(ShapeArithmeticTest, WindowsFollowTheirPadding) {
   EXPECT_FALSE(WindowOutputSize(2, 1, 1, 0, "VALID", &before, &after).ok());
   EXPECT_FALSE(
       WindowOutputSize(2, INT64_MAX, 9, 1, "VALID", &before, &after).ok());
+  EXPECT_FALSE(
+      WindowOutputSize(3, INT64_MAX, 1, 1, "SAME", &before, &after).ok());
 }
 
 TEST(ShapeArithmeticTest, BroadcastingKeepsWhatIsCertain) {
