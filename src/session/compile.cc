@@ -32,6 +32,48 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   return step;
 }
 
+Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
+                                          const PlacementOptions& placement,
+                                          const PartitionOptions& partition) {
+  Graph* g = step.graph.get();
+  const bool asked =
+      std::any_of(g->nodes().begin(), g->nodes().end(),
+                  [](const auto& n) { return !n->device().empty(); });
+  std::vector<StepPart> parts;
+  if (placement.devices.size() == 1 && !asked && placement.log == nullptr) {
+    parts.push_back({std::move(step.graph),
+                     placement.devices[0].name.ToString(),
+                     std::move(step.targets)});
+    return parts;
+  }
+  SLUICE_RETURN_IF_ERROR(Place(g, placement));
+  const std::string first = g->nodes().empty()
+                                ? placement.devices[0].name.ToString()
+                                : g->nodes()[0]->device();
+  if (std::all_of(g->nodes().begin(), g->nodes().end(),
+                  [&](const auto& n) { return n->device() == first; })) {
+    parts.push_back({std::move(step.graph), first, std::move(step.targets)});
+    return parts;
+  }
+  SLUICE_ASSIGN_OR_RETURN(Partitions cut, Partition(*g, partition));
+  for (size_t i = 0; i < cut.graphs.size(); ++i) {
+    StepPart part{std::move(cut.graphs[i]), cut.devices[i], {}};
+    // Whatever nobody reads is there for what it does: targets, Sends, the ends
+    // of control loops.
+    std::vector<bool> read(static_cast<size_t>(part.graph->num_nodes()));
+    for (const auto& n : part.graph->nodes()) {
+      for (const Output& in : n->inputs())
+        read[static_cast<size_t>(in.node->id())] = true;
+      for (const Node* c : n->control_inputs())
+        read[static_cast<size_t>(c->id())] = true;
+    }
+    for (const auto& n : part.graph->nodes())
+      if (!read[static_cast<size_t>(n->id())]) part.targets.push_back(n.get());
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 Status StatefulKernels::Get(const Node& node, const Maker& make,
                             std::shared_ptr<Kernel>* out) {
   if (!node.op().stateful) {

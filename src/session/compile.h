@@ -13,7 +13,9 @@
 
 #include "exec/plan.h"
 #include "graph/graph.h"
+#include "passes/partition.h"
 #include "passes/passes.h"
+#include "passes/place.h"
 
 namespace sluice {
 
@@ -28,6 +30,19 @@ struct OptimizedStep {
 Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
                                    bool constant_folding,
                                    bool common_subexpressions);
+
+// What one device runs of a step.
+struct StepPart {
+  std::unique_ptr<Graph> graph;
+  std::string device;          // Complete.
+  std::vector<Node*> targets;  // As in OptimizedStep.
+};
+
+// Places the nodes and cuts the graph: the parts by number. One, whole, if all
+// are on one device.
+Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
+                                          const PlacementOptions& placement,
+                                          const PartitionOptions& partition);
 
 // The kernels of a session's stateful nodes, by name, so that random streams go
 // on from plan to plan. A name alone may be another node's: of one that was set

@@ -10,11 +10,11 @@
 #include <unordered_map>
 
 #include "base/thread_pool.h"
-#include "exec/executor.h"
-#include "exec/plan.h"
+#include "exec/device.h"
 #include "passes/passes.h"
 #include "session/backend.h"
 #include "session/compile.h"
+#include "session/step.h"
 
 namespace sluice {
 namespace {
@@ -37,36 +37,38 @@ enum class Session::Purpose : uint8_t {
 // A step signature, compiled. Shared by the cache and callables; thread-safe.
 struct Session::Compiled {
   // Constant once compiled.
-  BuiltPlan built;      // None if the steps run elsewhere:
-  uint64_t remote = 0;  // what the session's backend knows it by.
+  std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
+  uint64_t remote = 0;               // what the session's backend knows it by.
+  std::vector<PartitionPlan> parts;  // One per device.
   StepSignature signature;
-  std::vector<uint32_t> args;           // 0, 1, 2, ...
+  std::vector<uint32_t> args;  // 0, 1, 2, ...
   std::vector<DType> feed_types;
   std::vector<PartialShape> feed_shapes;
 
   std::mutex mu;
-  std::vector<std::unique_ptr<Execution>> idle;  // GUARDED_BY(mu)
+  std::vector<std::unique_ptr<Step>> idle;  // GUARDED_BY(mu)
 
-  std::unique_ptr<Execution> Acquire() {
+  std::unique_ptr<Step> Acquire() {
     {
       std::lock_guard<std::mutex> lock(mu);
       if (!idle.empty()) {
-        std::unique_ptr<Execution> e = std::move(idle.back());
+        std::unique_ptr<Step> step = std::move(idle.back());
         idle.pop_back();
-        return e;
+        return step;
       }
     }
-    return std::make_unique<Execution>(built.plan);
+    return std::make_unique<Step>(parts);
   }
-  void Release(std::unique_ptr<Execution> e) {
+  void Release(std::unique_ptr<Step> step) {
     std::lock_guard<std::mutex> lock(mu);
-    idle.push_back(std::move(e));
+    idle.push_back(std::move(step));
   }
 
   Status CheckFeed(size_t i, const Tensor& t) const {
     if (t.dtype() == feed_types[i] &&
-        (t.rank() == 0 ? feed_shapes[i].rank() <= 0
-                       : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
+        (t.rank() == 0
+             ? feed_shapes[i].rank() <= 0
+             : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
       return OkStatus();
     const Output& o = signature.feeds[i];
     return InvalidArgument("feed '", o.name(), "': expected ",
@@ -81,6 +83,7 @@ struct Session::State {
   Graph& graph;
   const SessionOptions options;
   const std::shared_ptr<ResourceManager> resources;
+  const std::vector<std::shared_ptr<Device>> devices;  // At least one.
   const int intra_op_threads;
   std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
   // Runs the steps, unless null: then they run here.
@@ -89,20 +92,28 @@ struct Session::State {
   std::atomic<int64_t> next_step_id{1};
 
   std::mutex mu;
-  std::unordered_map<std::string, std::shared_ptr<Compiled>> plans;  // GUARDED_BY(mu)
+  std::unordered_map<std::string, std::shared_ptr<Compiled>>
+      plans;  // GUARDED_BY(mu)
   StatefulKernels kernels;
+  StateDevices state_devices;  // GUARDED_BY(mu)
   std::mutex running_mu;
   std::condition_variable idle_cv;
-  std::set<Execution*> running;  // GUARDED_BY(running_mu)
-  bool closed = false;           // GUARDED_BY(running_mu)
+  std::set<Step*> running;  // GUARDED_BY(running_mu)
+  bool closed = false;      // GUARDED_BY(running_mu)
 
   State(Graph& g, SessionOptions o)
       : graph(g),
         options(o),
-        resources(o.resources ? o.resources : std::make_shared<ResourceManager>()),
-        intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads : Cores()) {
-    const int threads = o.inter_op_threads < 0 ? Cores() / intra_op_threads - 1
-                                               : o.inter_op_threads;
+        resources(o.resources ? o.resources
+                              : std::make_shared<ResourceManager>()),
+        devices(o.devices.empty() ? CpuDevices(1) : o.devices),
+        intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads
+                                                : Cores()) {
+    // (Several devices run side by side.)
+    const int others = std::min(Cores(), static_cast<int>(devices.size())) - 1;
+    const int threads = o.inter_op_threads < 0
+                            ? std::max(Cores() / intra_op_threads - 1, others)
+                            : o.inter_op_threads;
     if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
   }
   State(const std::string& target, Graph& g, SessionOptions o)
@@ -118,36 +129,69 @@ struct Session::State {
       connected = b.status();
   }
 
+  Device& FindDevice(const std::string& name) const;
+  Result<std::vector<StepPart>> Cut(OptimizedStep step);
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status CheckEdge(const Output& o, const char* what) const;
   Status Check(const StepSignature& s) const;
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
-  Status Begin(Execution* e, const RunOptions& run, TraceCollector* trace);
-  void End(Execution* e);
+  Status Begin(Step* e, const RunOptions& run, TraceCollector* trace);
+  void End(Step* e);
   Status GraphStatus() {  // Others may be building.
     SLUICE_RETURN_IF_ERROR(connected);
     std::lock_guard<std::recursive_mutex> lock(graph.mutex());
     return graph.status();
   }
   // A partial run counts as running only while a stage of it runs.
-  Status Resume(Execution* e) {
+  Status Resume(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
     if (closed)
-      return FailedPrecondition("session: expected an open one, got a closed one");
+      return FailedPrecondition(
+          "session: expected an open one, got a closed one");
     running.insert(e);
     return OkStatus();
   }
-  void Rest(Execution* e) {
+  void Rest(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
     running.erase(e);
     if (running.empty()) idle_cv.notify_all();
   }
-  Result<std::vector<Tensor>> RunStep(Compiled& c, std::span<const Tensor> feeds,
-                                      const RunOptions& run, RunMetadata* metadata);
+  Result<std::vector<Tensor>> RunStep(Compiled& c,
+                                      std::span<const Tensor> feeds,
+                                      const RunOptions& run,
+                                      RunMetadata* metadata);
 };
 
 // ---- Compiling --------------------------------------------------------------
+
+Device& Session::State::FindDevice(const std::string& name) const {
+  for (const auto& d : devices)
+    if (d->name().ToString() == name) return *d;
+  return *devices[0];
+}
+
+Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step) {
+  PlacementOptions placement;
+  for (const auto& d : devices)
+    placement.devices.push_back({d->name(), [d = d.get()](const Node& n) {
+                                   Kernel unused;
+                                   return d->MakeKernel(n, &unused);
+                                 }});
+  placement.default_device = devices[0]->name();
+  placement.soft_placement = options.soft_placement;
+  placement.state = &state_devices;
+  std::vector<Placement> log;
+  if (options.placement_log) placement.log = &log;
+  PartitionOptions partition;
+  partition.has_own_memory = [this](const std::string& name) {
+    return !FindDevice(name).host_memory();
+  };
+  SLUICE_ASSIGN_OR_RETURN(std::vector<StepPart> parts,
+                          PlaceAndCut(std::move(step), placement, partition));
+  if (options.placement_log) options.placement_log(FormatPlacements(log));
+  return parts;
+}
 
 Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     StepSignature s, Purpose purpose) {
@@ -170,15 +214,27 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
                    options.common_subexpressions));
   const bool regions = options.regions && options.scheduler_seed == 0 &&
                        purpose == Purpose::kRun;
-  auto make = [](const Node& n, Kernel* k) {
-    return n.op().kernel ? n.op().kernel(n, k)
-                         : Unimplemented("no kernel: ", n.op_name());
-  };
-  SLUICE_ASSIGN_OR_RETURN(
-      c->built, BuildPlan(std::move(step.graph), step.targets, regions,
-                          [&](const Node& n, std::shared_ptr<Kernel>* k) {
-                            return kernels.Get(n, make, k);
-                          }));
+  std::vector<StepPart> parts;
+  if (purpose == Purpose::kStaged) {
+    // (What waits for later feeds would keep the others from coming to rest.)
+    parts.push_back({std::move(step.graph), "", std::move(step.targets)});
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(parts, Cut(std::move(step)));
+  }
+  for (StepPart& part : parts) {
+    Device& device = FindDevice(part.device);
+    auto make = [&device](const Node& n, Kernel* k) {
+      return device.MakeKernel(n, k);
+    };
+    SLUICE_ASSIGN_OR_RETURN(
+        BuiltPlan built,
+        BuildPlan(std::move(part.graph), part.targets, regions,
+                  [&](const Node& n, std::shared_ptr<Kernel>* k) {
+                    return kernels.Get(n, make, k);
+                  }));
+    c->parts.push_back({built.plan, &device});
+    c->built.push_back(std::move(built));
+  }
   return c;
 }
 
@@ -186,9 +242,10 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
 Status Session::State::CheckEdge(const Output& o, const char* what) const {
   if (!o) return InvalidArgument(what, ": expected an output, got none");
   if (o.graph() != &graph)
-    return InvalidArgument(what, ": expected an output of the session's graph, "
-                           "got '", o.name(), "' of another; ",
-                           o.node->Describe());
+    return InvalidArgument(what,
+                           ": expected an output of the session's graph, "
+                           "got '",
+                           o.name(), "' of another; ", o.node->Describe());
   if (o.index < 0 || o.index >= o.node->num_outputs())
     return InvalidArgument(what, ": expected one of ", o.node->num_outputs(),
                            " outputs, got '", o.name(), "'",
@@ -203,10 +260,13 @@ Status Session::State::Check(const StepSignature& s) const {
   for (const Output& o : s.fetches)
     SLUICE_RETURN_IF_ERROR(CheckEdge(o, "fetches"));
   for (const Node* n : s.targets) {
-    if (n == nullptr) return InvalidArgument("targets: expected a node, got none");
+    if (n == nullptr)
+      return InvalidArgument("targets: expected a node, got none");
     if (n->graph() != &graph)
-      return InvalidArgument("targets: expected a node of the session's graph, "
-                             "got one of another; ", n->Describe());
+      return InvalidArgument(
+          "targets: expected a node of the session's graph, "
+          "got one of another; ",
+          n->Describe());
   }
   return OkStatus();
 }
@@ -248,7 +308,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
 
 // ---- Running ----------------------------------------------------------------
 
-Status Session::State::Begin(Execution* e, const RunOptions& run,
+Status Session::State::Begin(Step* e, const RunOptions& run,
                              TraceCollector* trace) {
   ExecuteOptions o;
   o.step.step_id = next_step_id.fetch_add(1, std::memory_order_relaxed);
@@ -258,32 +318,33 @@ Status Session::State::Begin(Execution* e, const RunOptions& run,
   o.intra_op_threads = intra_op_threads;
   o.trace = trace;
   o.max_call_depth = static_cast<uint32_t>(std::max(0, options.max_call_depth));
-  o.scheduler_seed =
-      options.scheduler_seed == 0
-          ? 0
-          : options.scheduler_seed + static_cast<uint64_t>(o.step.step_id) * 7919;
+  o.scheduler_seed = options.scheduler_seed == 0
+                         ? 0
+                         : options.scheduler_seed +
+                               static_cast<uint64_t>(o.step.step_id) * 7919;
   if (run.timeout_ms > 0)
     o.deadline = std::chrono::steady_clock::now() +
                  std::chrono::milliseconds(run.timeout_ms);
   std::lock_guard<std::mutex> lock(running_mu);
   if (closed)
-    return FailedPrecondition("session: expected an open one, got a closed one");
+    return FailedPrecondition(
+        "session: expected an open one, got a closed one");
   e->Start(o);
   running.insert(e);
   return OkStatus();
 }
 
-void Session::State::End(Execution* e) {
+void Session::State::End(Step* e) {
   e->Finish();
   Rest(e);
 }
 
-Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
-                                                    std::span<const Tensor> feeds,
-                                                    const RunOptions& run,
-                                                    RunMetadata* metadata) {
+Result<std::vector<Tensor>> Session::State::RunStep(
+    Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
+    RunMetadata* metadata) {
   if (feeds.size() != c.args.size())
-    return InvalidArgument("feeds: expected ", c.args.size(), ", got ", feeds.size());
+    return InvalidArgument("feeds: expected ", c.args.size(), ", got ",
+                           feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i)
     SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
   if (backend != nullptr) return backend->Run(c.remote, feeds, run, metadata);
@@ -293,17 +354,19 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
   if (measured) Allocator::Cpu()->ResetPeak();
   const int64_t live = measured ? Allocator::Cpu()->stats().live_bytes : 0;
 
-  std::unique_ptr<Execution> e = c.Acquire();
+  std::unique_ptr<Step> e = c.Acquire();
   SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
   Status status = e->Run(c.args, feeds);
   std::vector<Tensor> out;
-  out.reserve(c.built.plan->retvals.size());
-  for (uint32_t i = 0; status.ok() && i < c.built.plan->retvals.size(); ++i) {
-    if (!e->result(i).valid()) {
+  const size_t fetches = c.signature.fetches.size();
+  out.reserve(fetches);
+  for (uint32_t i = 0; status.ok() && i < fetches; ++i) {
+    Tensor* value = e->result(i);
+    if (value == nullptr) {
       status = e->MissingResult(i);
       break;
     }
-    out.push_back(std::move(e->result(i)));
+    out.push_back(std::move(*value));
   }
   End(e.get());
   c.Release(std::move(e));
@@ -326,7 +389,8 @@ Result<std::vector<Tensor>> Session::State::RunStep(Compiled& c,
 Session::Session(Graph& graph, SessionOptions options)
     : state_(std::make_shared<State>(graph, std::move(options))) {}
 
-Session::Session(const std::string& target, Graph& graph, SessionOptions options)
+Session::Session(const std::string& target, Graph& graph,
+                 SessionOptions options)
     : state_(std::make_shared<State>(target, graph, std::move(options))) {}
 
 Session::~Session() {
@@ -364,7 +428,8 @@ Result<Tensor> Session::Run(const Feeds& feeds, Output fetch) {
   return std::move(out[0]);
 }
 
-Status Session::RunTargets(const std::vector<Node*>& targets, const Feeds& feeds) {
+Status Session::RunTargets(const std::vector<Node*>& targets,
+                           const Feeds& feeds) {
   return Run(feeds, std::vector<Output>{}, targets).status();
 }
 
@@ -403,8 +468,9 @@ Status Session::Close() {
   if (state_->backend != nullptr) return state_->backend->Close();
   std::lock_guard<std::mutex> lock(state_->running_mu);
   state_->closed = true;
-  for (Execution* e : state_->running)
-    e->Cancel(Cancelled("step: expected an open session, got one that was closed"));
+  for (Step* e : state_->running)
+    e->Cancel(
+        Cancelled("step: expected an open session, got one that was closed"));
   return OkStatus();
 }
 
@@ -419,24 +485,26 @@ Status Session::Reset(const std::vector<std::string>& containers) {
 Result<std::vector<std::string>> Session::ListDevices() {
   SLUICE_RETURN_IF_ERROR(state_->connected);
   if (state_->backend != nullptr) return state_->backend->ListDevices();
-  return std::vector<std::string>{"/job:localhost/replica:0/task:0/device:CPU:0"};
+  std::vector<std::string> names;
+  for (const auto& d : state_->devices) names.push_back(d->name().ToString());
+  return names;
 }
 
-Result<Session::Callable> Session::MakeCallable(const std::vector<Output>& feeds,
-                                                const std::vector<Output>& fetches,
-                                                const std::vector<Node*>& targets) {
+Result<Session::Callable> Session::MakeCallable(
+    const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+    const std::vector<Node*>& targets) {
   SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
   Callable callable;
   callable.state_ = state_;
-  SLUICE_ASSIGN_OR_RETURN(callable.compiled_,
-                          state_->Cached({feeds, fetches, targets},
-                                         Purpose::kRun));
+  SLUICE_ASSIGN_OR_RETURN(
+      callable.compiled_,
+      state_->Cached({feeds, fetches, targets}, Purpose::kRun));
   return callable;
 }
 
-Result<std::vector<Tensor>> Session::Callable::Run(std::span<const Tensor> feeds,
-                                                   const RunOptions& options,
-                                                   RunMetadata* metadata) const {
+Result<std::vector<Tensor>> Session::Callable::Run(
+    std::span<const Tensor> feeds, const RunOptions& options,
+    RunMetadata* metadata) const {
   if (compiled_ == nullptr)
     return FailedPrecondition(
         "callable: expected one that MakeCallable gave, got an empty one");
@@ -452,7 +520,7 @@ Result<std::vector<Tensor>> Session::Callable::Run(std::span<const Tensor> feeds
 
 struct Session::PartialRun::Stage {
   std::shared_ptr<Compiled> compiled;
-  std::unique_ptr<Execution> execution;
+  std::unique_ptr<Step> execution;
   RunOptions options;
   std::vector<uint8_t> fed, fetched;
   Status failed;
@@ -466,9 +534,9 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     return Unimplemented(
         "partial run: expected a session of this process, got one whose steps "
         "run elsewhere; run the stages as steps of their own");
-  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c,
-                          state_->Cached({feeds, fetches, targets},
-                                         Purpose::kStaged));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<Compiled> c,
+      state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
   std::unique_ptr<PartialRun> run(new PartialRun);
   run->state_ = state_;
   run->stage_ = std::make_unique<PartialRun::Stage>();
@@ -523,8 +591,10 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
     };
     while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
     if (i == sig.fetches.size())
-      return InvalidArgument("partial run: expected a declared fetch that has not "
-                             "been fetched, got '", o.name(), "'");
+      return InvalidArgument(
+          "partial run: expected a declared fetch that has not "
+          "been fetched, got '",
+          o.name(), "'");
     wanted.push_back(static_cast<uint32_t>(i));
   }
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
@@ -534,7 +604,8 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   SLUICE_RETURN_IF_ERROR(s.failed);
   std::vector<Tensor> out;
   for (uint32_t i : wanted) {
-    if (!s.execution->result(i).valid()) {
+    const Tensor* value = s.execution->result(i);
+    if (value == nullptr) {
       std::vector<std::string> missing;
       for (size_t f = 0; f < s.fed.size(); ++f)
         if (s.fed[f] == 0) missing.push_back("'" + sig.feeds[f].name() + "'");
@@ -542,11 +613,13 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
       std::string names;
       for (const std::string& m : missing)
         absl::StrAppend(&names, names.empty() ? "" : ", ", m);
-      return InvalidArgument("partial run: expected '", sig.fetches[i].name(),
-                             "' to depend on what has been fed, got feeds missing "
-                             "among ", names);
+      return InvalidArgument(
+          "partial run: expected '", sig.fetches[i].name(),
+          "' to depend on what has been fed, got feeds missing "
+          "among ",
+          names);
     }
-    out.push_back(s.execution->result(i));
+    out.push_back(*value);
   }
   for (uint32_t i : wanted) s.fetched[i] = 1;
   return out;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/device.h"
 #include "exec/resources.h"
 #include "exec/trace.h"
 #include "graph/builder.h"
@@ -38,6 +39,14 @@ struct SessionOptions {
   int max_call_depth = 200'000;
   // Not 0: ready nodes run in a random order drawn from this seed (tests).
   uint64_t scheduler_seed = 0;
+  // The devices of this process; none: one CPU. Nodes go where they ask to
+  // (DeviceScope) or to the first device that fits.
+  std::vector<std::shared_ptr<Device>> devices;
+  // A node that cannot be where it asks to be goes to another device of that
+  // task; without this it is an error.
+  bool soft_placement = false;
+  // Gets a table of which node went where and why, when a step is compiled.
+  std::function<void(const std::string&)> placement_log = nullptr;
   // Variables and other state; null: the session's own, which die with it.
   std::shared_ptr<ResourceManager> resources;
   // In a cluster variables live in its tasks, where all sessions find them by

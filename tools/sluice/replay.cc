@@ -102,6 +102,8 @@ class Replayer {
     SLUICE_RETURN_IF_ERROR(ImportGraphDef(bytes, graph_));
     SessionOptions session_options;
     session_options.scheduler_seed = options_.seed;
+    session_options.devices = CpuDevices(case_.devices);
+    session_options.soft_placement = true;
     Session session(graph_, session_options);
     session_ = &session;
     for (size_t i = 0; i < case_.steps.size(); ++i) {
