@@ -27,6 +27,7 @@
 #include "client/tensor_array.h"  // TensorArray
 #include "client/variables.h"     // Var, GetVariable, Placeholder
 #include "graph/builder.h"        // Scopes, Constant
+#include "graph/device_scope.h"   // DeviceFunctionScope, NoDeviceScope
 #include "graph/graph.h"          // Graph, Node, Output
 #include "graph/graphdef.h"       // ImportGraphDef, ExportGraphDef
 #include "session/session.h"      // Session

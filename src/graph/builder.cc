@@ -6,19 +6,54 @@
 
 #include "graph/control_flow.h"
 #include "graph/device_name.h"
+#include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/grad.h"
 
 namespace sluice {
 namespace {
 
+// What new nodes of this thread are to be given about devices.
+struct Devices {
+  // A function, and what the scopes around it say.
+  struct Function {
+    DeviceFunction choose;
+    std::string around;
+  };
+  std::string device;  // Of the scopes within the innermost function.
+  std::vector<Function> functions;  // Innermost last.
+  // Those whose devices nodes take, innermost last; null: nothing changes. And
+  // what to go back to.
+  struct Colocation {
+    Node* with;
+    std::string device;
+    std::vector<Function> functions;
+  };
+  std::vector<Colocation> with;
+  std::vector<std::string> groups;  // "loc:@name"
+
+  // Sets the spec's device.
+  Status Apply(NodeSpec* spec) const {
+    for (auto it = with.rbegin(); it != with.rend(); ++it)
+      if (it->with != nullptr && !it->with->device().empty()) {
+        spec->device = it->with->device();
+        return OkStatus();
+      }
+    spec->device = device;
+    for (auto it = functions.rbegin(); it != functions.rend(); ++it) {
+      const std::string chosen = it->choose(*spec);
+      SLUICE_ASSIGN_OR_RETURN(spec->device, MergeDevices(chosen, it->around));
+    }
+    return OkStatus();
+  }
+};
+
 // What new nodes of this thread get.
 struct Scopes {
   Graph* graph = nullptr;
   std::string prefix;  // "outer/inner/" or "".
-  std::string device;
+  Devices devices;
   std::vector<Node*> control;
-  std::vector<std::string> colocate;  // "loc:@name"
   std::map<std::string, std::string> gradient_override;
   SourceLoc loc;  // Known: overrides.
   ControlFlowContext* context = nullptr;
@@ -62,15 +97,34 @@ NameScope::~NameScope() { Current().prefix = saved_; }
 
 const std::string& CurrentNamePrefix() { return Current().prefix; }
 
-DeviceScope::DeviceScope(const std::string& device) : saved_(Current().device) {
+DeviceScope::DeviceScope(const std::string& device)
+    : saved_(Current().devices.device) {
   Scopes& s = Current();
-  Result<std::string> merged = MergeDevices(device, s.device);
+  Result<std::string> merged = MergeDevices(device, s.devices.device);
   if (merged.ok())
-    s.device = *merged;
+    s.devices.device = *merged;
   else
     s.graph->RecordError(merged.status());
 }
-DeviceScope::~DeviceScope() { Current().device = saved_; }
+DeviceScope::~DeviceScope() { Current().devices.device = saved_; }
+
+DeviceFunctionScope::DeviceFunctionScope(DeviceFunction choose) {
+  Devices& d = Current().devices;
+  d.functions.push_back({std::move(choose), std::exchange(d.device, "")});
+}
+DeviceFunctionScope::~DeviceFunctionScope() {
+  Devices& d = Current().devices;
+  d.device = std::move(d.functions.back().around);
+  d.functions.pop_back();
+}
+
+NoDeviceScope::NoDeviceScope()
+    : saved_(new Devices(std::exchange(Current().devices, Devices()))) {}
+NoDeviceScope::~NoDeviceScope() {
+  auto* saved = static_cast<Devices*>(saved_);
+  Current().devices = std::move(*saved);
+  delete saved;
+}
 
 ControlDependencies::ControlDependencies(std::vector<Node*> nodes)
     : saved_(Current().control.size()) {
@@ -103,18 +157,30 @@ const std::vector<Node*>& CurrentControlDependencies() {
   return Current().control;
 }
 
-ColocateWith::ColocateWith(Node* node) : saved_(Current().colocate) {
+ColocateWith::ColocateWith(Node* node) : saved_(Current().devices.groups) {
+  Devices& d = Current().devices;
+  d.with.push_back({node, d.device, d.functions});
   if (node == nullptr) return;
+  d.device.clear();
+  d.functions.clear();
   // Colocating with a colocated node means its group.
-  std::vector<std::string>& loc = Current().colocate;
+  bool in_groups = false;
   if (const AttrValue* a = node->FindAttr("_class"))
-    if (const auto* groups = a->get<AttrValue::Strings>()) {
-      loc.insert(loc.end(), groups->begin(), groups->end());
-      return;
-    }
-  loc.push_back("loc:@" + node->name());
+    if (const auto* groups = a->get<AttrValue::Strings>())
+      for (const std::string& group : *groups) {
+        if (!group.starts_with("loc:@")) continue;
+        d.groups.push_back(group);
+        in_groups = true;
+      }
+  if (!in_groups) d.groups.push_back("loc:@" + node->name());
 }
-ColocateWith::~ColocateWith() { Current().colocate = saved_; }
+ColocateWith::~ColocateWith() {
+  Devices& d = Current().devices;
+  d.groups = saved_;
+  d.device = std::move(d.with.back().device);
+  d.functions = std::move(d.with.back().functions);
+  d.with.pop_back();
+}
 
 GradientOverride::GradientOverride(const std::string& op,
                                    const std::string& name)
@@ -154,16 +220,21 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   spec.inputs = std::move(inputs);
   spec.control_inputs = s.control;  // Perhaps some twice: AddNode takes one.
   spec.attrs = std::move(attrs);
-  if (!s.colocate.empty() && !spec.attrs.count("_class")) {
-    AttrValue::Strings groups(s.colocate.begin(), s.colocate.end());
+  if (!s.devices.groups.empty() && !spec.attrs.count("_class")) {
+    AttrValue::Strings groups = s.devices.groups;
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     spec.attrs["_class"] = AttrValue(std::move(groups));
   }
   if (auto it = s.gradient_override.find(op); it != s.gradient_override.end())
     spec.attrs.emplace("_gradient_op_type", AttrValue(it->second));
-  spec.device = s.device;
   spec.loc = s.loc.known() ? s.loc : loc;
+  if (Status d = s.devices.Apply(&spec); !d.ok()) {
+    s.graph->RecordError(
+        InvalidArgument(d.message(), "; node '", spec.name, "' (", op, ")",
+                        spec.loc.known() ? " at " + spec.loc.ToString() : ""));
+    return nullptr;
+  }
   ControlFlowContext* const context = s.context;
   for (WhileContext* loop = InnermostWhile(context); loop != nullptr;
        loop = InnermostWhile(loop->outer()))

@@ -1,0 +1,47 @@
+// Devices of new nodes, beyond DeviceScope and ColocateWith (graph/builder.h).
+//
+// Scopes apply from the inside out, as in TensorFlow. A DeviceScope fills in
+// what the scopes within it left open. A function sees what these gave, and
+// what it returns counts instead. Within a ColocateWith none of the scopes
+// around it apply: nodes have the device of the node that they are to be with.
+#ifndef SLUICE_GRAPH_DEVICE_SCOPE_H_
+#define SLUICE_GRAPH_DEVICE_SCOPE_H_
+
+#include <functional>
+#include <string>
+
+#include "graph/builder.h"
+
+namespace sluice {
+
+// Gives the device of a node that is about to be made, from its op, its name,
+// the attributes and inputs that it was asked for, and the device (in `device`)
+// that the scopes within give it. Called once for each node, under the graph's
+// mutex; makes no nodes.
+using DeviceFunction = std::function<std::string(const NodeSpec&)>;
+
+// While one of these lives, this thread's new nodes get the device that the
+// function says. What it says is checked like a scope's name. A local variable,
+// as all scopes.
+class DeviceFunctionScope {
+ public:
+  explicit DeviceFunctionScope(DeviceFunction choose);
+  ~DeviceFunctionScope();
+  DeviceFunctionScope(const DeviceFunctionScope&) = delete;
+};
+
+// While one of these lives, no scope around it says anything about devices, nor
+// about colocation.
+class NoDeviceScope {
+ public:
+  NoDeviceScope();
+  ~NoDeviceScope();
+  NoDeviceScope(const NoDeviceScope&) = delete;
+
+ private:
+  void* saved_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_GRAPH_DEVICE_SCOPE_H_

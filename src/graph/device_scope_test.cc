@@ -1,0 +1,151 @@
+#include "graph/device_scope.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class DeviceScopeTest : public ::testing::Test {
+ protected:
+  DeviceScopeTest() : use_(graph_) {}
+  static Node* Const() { return Constant<float>(1).node; }
+  static std::string Device() { return Const()->device(); }
+  static AttrValue::Strings Groups(const Node* n) {
+    return n->AttrOr<AttrValue::Strings>("_class", {});
+  }
+
+  Graph graph_;
+  WithGraph use_;
+};
+
+TEST_F(DeviceScopeTest, InnerScopesWinPartByPartAndEndInOrder) {
+  const DeviceScope a("/job:ps/task:1/cpu:1");
+  {
+    const DeviceScope b("/job:worker");
+    EXPECT_EQ(Device(), "/job:worker/task:1/device:CPU:1");
+    {
+      const DeviceScope c("/gpu");
+      EXPECT_EQ(Device(), "/job:worker/task:1/device:GPU:1");
+    }
+    EXPECT_EQ(Device(), "/job:worker/task:1/device:CPU:1");
+    const DeviceScope nothing("");
+    EXPECT_EQ(Device(), "/job:worker/task:1/device:CPU:1");
+  }
+  EXPECT_EQ(Device(), "/job:ps/task:1/device:CPU:1");
+}
+
+// What TensorFlow gives for tf.device scopes within each other, of which one is
+// lambda op: '/job:' + (op.device or 'none')[-1].
+TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
+  std::vector<std::string> seen;
+  const DeviceScope outer("/job:outer/task:7");
+  const DeviceFunctionScope function([&](const NodeSpec& n) {
+    seen.push_back(n.op + " " + n.device);
+    return n.device.empty() ? std::string("/job:none") : "/cpu:0";
+  });
+  EXPECT_EQ(Device(), "/job:none/task:7");
+  {
+    const DeviceScope inner("/gpu:3");
+    EXPECT_EQ(Device(), "/job:outer/task:7/device:CPU:0");
+    const DeviceFunctionScope last(
+        [](const NodeSpec& n) { return n.device + "/task:1"; });
+    const DeviceScope innermost("/job:in");
+    EXPECT_EQ(Device(), "/job:outer/task:7/device:CPU:0");
+  }
+  EXPECT_EQ(Device(), "/job:none/task:7");
+  EXPECT_THAT(seen, ElementsAre("Const ", "Const /device:GPU:3",
+                                "Const /job:in/task:1/device:GPU:3", "Const "));
+}
+
+TEST_F(DeviceScopeTest, AFunctionSeesTheSpecOfTheNode) {
+  const DeviceFunctionScope function([](const NodeSpec& n) {
+    const auto it = n.attrs.find("dtype");
+    return it != n.attrs.end() && *it->second.get<DType>() == DType::kInt32
+               ? "/cpu:1"
+               : "";
+  });
+  EXPECT_EQ(Constant<int32_t>(1).node->device(), "/device:CPU:1");
+  EXPECT_EQ(Device(), "");
+}
+
+TEST_F(DeviceScopeTest, WhatAFunctionSaysIsChecked) {
+  const DeviceFunctionScope function(
+      [](const NodeSpec&) { return "/job:a/task:b"; });
+  EXPECT_EQ(Const(), nullptr);
+  EXPECT_THAT(std::string(graph_.status().message()),
+              testing::AllOf(HasSubstr("'task:b'"), HasSubstr("(Const) at")));
+}
+
+TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
+  Node* const n = Const();
+  const DeviceScope outer("/job:a");
+  const DeviceFunctionScope function([](const NodeSpec&) { return "/job:b"; });
+  const ColocateWith with(n);
+  {
+    const NoDeviceScope none;
+    EXPECT_EQ(Device(), "");
+    EXPECT_TRUE(Groups(Const()).empty());
+    const DeviceScope inner("/cpu:0");
+    EXPECT_EQ(Device(), "/device:CPU:0");
+  }
+  EXPECT_THAT(Groups(Const()), ElementsAre("loc:@" + n->name()));
+}
+
+TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
+  const auto on = [](const char* device) {
+    const DeviceScope scope(device);
+    return Const();
+  };
+  Node* const v = on("/job:ps/task:1");
+  Node* const free = Const();
+  const DeviceScope outer("/job:worker/gpu:0");
+  {
+    const ColocateWith with(v);
+    Node* const n = Const();
+    EXPECT_EQ(n->device(), "/job:ps/task:1");
+    EXPECT_THAT(Groups(n), ElementsAre("loc:@" + v->name()));
+    // The node's device wins over scopes within, too.
+    const DeviceScope inner("/cpu:0");
+    EXPECT_EQ(Device(), "/job:ps/task:1");
+    {
+      const ColocateWith also(n);
+      EXPECT_THAT(Groups(Const()), ElementsAre("loc:@" + v->name()));
+      const ColocateWith third(free);
+      Node* const of_both = Const();
+      EXPECT_THAT(Groups(of_both),
+                  ElementsAre("loc:@" + v->name(), "loc:@" + free->name()));
+      EXPECT_EQ(of_both->device(), "/job:ps/task:1");
+    }
+    EXPECT_EQ(Device(), "/job:ps/task:1");
+  }
+  EXPECT_EQ(Device(), "/job:worker/device:GPU:0");
+  {
+    // One that has no device says nothing, and neither do the scopes around.
+    const ColocateWith with(free);
+    EXPECT_EQ(Device(), "");
+    const DeviceScope inner("/cpu:0");
+    EXPECT_EQ(Device(), "/device:CPU:0");
+  }
+  const ColocateWith nothing(nullptr);
+  EXPECT_EQ(Device(), "/job:worker/device:GPU:0");
+}
+
+TEST_F(DeviceScopeTest, AnotherGraphHasScopesOfItsOwn) {
+  const DeviceScope outer("/job:a");
+  const DeviceFunctionScope function([](const NodeSpec&) { return "/job:b"; });
+  Graph other;
+  {
+    const WithGraph use(other);
+    EXPECT_EQ(Device(), "");
+  }
+  EXPECT_EQ(Device(), "/job:b");
+}
+
+}  // namespace
+}  // namespace sluice
