@@ -1,0 +1,96 @@
+#include "client/device_placement.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "graph/device_name.h"
+
+namespace sluice {
+namespace {
+
+const std::vector<std::string>& StateOps() {
+  static const auto* const ops = new std::vector<std::string>{
+      "Variable",
+      "VariableV2",
+      "AutoReloadVariable",
+      "VarHandleOp",
+      "MutableHashTable",
+      "MutableHashTableV2",
+      "MutableHashTableOfTensors",
+      "MutableHashTableOfTensorsV2",
+      "MutableDenseHashTable",
+      "MutableDenseHashTableV2",
+      "ConditionalAccumulator",
+      "ResourceConditionalAccumulator",
+      "SparseConditionalAccumulator",
+  };
+  return *ops;
+}
+
+// Its copies in scopes of several threads choose together.
+struct Loads {
+  std::mutex mu;
+  std::vector<double> of_task;  // GUARDED_BY(mu)
+};
+
+}  // namespace
+
+TaskStrategy RoundRobin(int tasks) {
+  return LeastLoaded(tasks, [](const NodeSpec&) { return 1; });
+}
+
+double BytesOfState(const NodeSpec& node) {
+  const auto dtype = node.attrs.find("dtype");
+  const auto shape = node.attrs.find("shape");
+  const DType* type =
+      dtype == node.attrs.end() ? nullptr : dtype->second.get<DType>();
+  const PartialShape* dims =
+      shape == node.attrs.end() ? nullptr : shape->second.get<PartialShape>();
+  if (type == nullptr || dims == nullptr) return 1;
+  double bytes =
+      IsPlain(*type) ? static_cast<double>(DTypeSize(*type)) : sizeof(void*);
+  if (dims->rank_known())
+    for (const int64_t d : dims->dims())
+      bytes *= d < 0 ? 1.0 : static_cast<double>(d);
+  return bytes;
+}
+
+TaskStrategy LeastLoaded(int tasks, StateLoad load) {
+  auto loads = std::make_shared<Loads>();
+  loads->of_task.resize(static_cast<size_t>(std::max(tasks, 1)));
+  return [loads, load = std::move(load)](const NodeSpec& node) {
+    const double cost = load(node);
+    std::lock_guard<std::mutex> lock(loads->mu);
+    const auto least =
+        std::min_element(loads->of_task.begin(), loads->of_task.end());
+    *least += cost;
+    return static_cast<int>(least - loads->of_task.begin());
+  };
+}
+
+DeviceFunction ReplicaDeviceSetter(ReplicaDeviceOptions options) {
+  if (options.ps_tasks <= 0)
+    return [](const NodeSpec& node) { return node.device; };
+  if (options.ps_ops.empty()) options.ps_ops = StateOps();
+  if (!options.strategy) options.strategy = RoundRobin(options.ps_tasks);
+  return [o = std::move(options)](const NodeSpec& node) -> std::string {
+    const bool makes_state =
+        !o.ps_device.empty() &&
+        std::find(o.ps_ops.begin(), o.ps_ops.end(), node.op) != o.ps_ops.end();
+    const std::string& device = makes_state ? o.ps_device : o.worker_device;
+    const Result<DeviceName> ours = DeviceName::Parse(device);
+    const Result<DeviceName> within = DeviceName::Parse(node.device);
+    // (Whoever applies this says what is wrong with the name.)
+    if (!ours.ok()) return device;
+    if (!within.ok()) return node.device;
+    const DeviceName merged = within->WithDefaults(*ours);
+    // A task is one of the job that has been counted.
+    if (!makes_state || ours->job.empty() || merged.job != ours->job ||
+        within->task >= 0)
+      return merged.ToString();
+    return absl::StrCat(merged.ToString(), "/task:", o.strategy(node));
+  };
+}
+
+}  // namespace sluice
