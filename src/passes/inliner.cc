@@ -4,6 +4,7 @@
 
 #include "absl/strings/strip.h"
 #include "graph/builder.h"
+#include "graph/shape_context.h"
 
 namespace sluice {
 namespace {
@@ -186,6 +187,15 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
   Place place = at.Below(n.name());
   place.loc = n.loc().known() ? n.loc() : at.loc;
   SLUICE_ASSIGN_OR_RETURN(place.device, MergeDevices(n.device(), at.device));
+  if (n.op_name() == "RemoteCall" && !inputs.empty())
+    if (const std::optional<Tensor> target = ConstantValue(inputs[0]);
+        target && target->num_elements() == 1) {
+      const Result<std::string> device =
+          MergeDevices(target->flat<std::string>()[0], place.device);
+      if (!device.ok())
+        return InvalidArgument(device.status().message(), "; ", n.Describe());
+      place.device = *device;
+    }
   if (!controls.empty()) {
     SLUICE_ASSIGN_OR_RETURN(Node * start,
                             Add(at, "NoOp", n.name() + "/start", {}, {}, controls));

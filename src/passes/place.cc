@@ -58,9 +58,11 @@ void Placer::Choose() {
 
 void Placer::Spread(bool enters) {
   for (int round = 0; round < 2 && undecided_ > 0; ++round) {
+    const int before = undecided_;
     Forward(enters);
-    Forward(enters);
+    if (undecided_ < before) Forward(enters);
     Backward();
+    if (undecided_ == before) break;
   }
 }
 

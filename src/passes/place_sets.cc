@@ -129,14 +129,8 @@ Result<Feasibility::Asked> Feasibility::Parse(const Node& n) {
 }
 
 DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
-  if (!IsKernelOp(n)) {
-    // Fed and fetched values lie in the memory of the host; handles anywhere.
-    const bool of_step =
-        (n.op().role == OpRole::kArg || n.op().role == OpRole::kRetval) &&
-        n.TypeAttr("T") != DType::kResource &&
-        n.AttrOr<std::string>("function", "").empty();
-    return of_step ? CpusIfAny(DeviceSets::kAll) : DeviceSets::kAll;
-  }
+  // What moves tokens is done on the host, and values are copied to and fro.
+  if (!IsKernelOp(n)) return DeviceSets::kAll;
   const OpDef* op = &n.op();
   key_.assign(reinterpret_cast<const char*>(&op), sizeof(op));
   for (int i = 0; i < n.num_inputs(); ++i)

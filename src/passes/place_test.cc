@@ -215,13 +215,12 @@ TEST_F(PlaceTest, WhatCannotBeWithItsInputStaysInTheTask) {
   EXPECT_EQ(y.node->device(), kCpu0);
 }
 
-TEST_F(PlaceTest, FedAndFetchedValuesLieInTheHostsMemory) {
+TEST_F(PlaceTest, FedValuesAreWithTheirReadersAndFetchesWithTheirSources) {
   const Output x = X();
   const Output y = On("/job:worker/device:EMU:1", [&] { return ops::Neg(x); });
   const auto g = PlacedStep({y}, {x});
-  for (const auto& n : g->nodes())
-    EXPECT_EQ(n->device(), n->op_name() == "Neg" ? kEmu1 : kCpu0)
-        << n->Describe();
+  EXPECT_EQ(g->num_nodes(), 3);
+  for (const auto& n : g->nodes()) EXPECT_EQ(n->device(), kEmu1);
 }
 
 TEST_F(PlaceTest, AResourceHasOneDeviceWithAllItGoesThrough) {
@@ -360,10 +359,8 @@ TEST_F(PlaceTest, ALoopsVariableIsWhereItIsComputed) {
                           On("/device:EMU:1", [&] { return ops::Tanh(y); })};
       });
   const auto g = PlacedStep({y});
-  std::map<std::string, int> at;
   for (const auto& n : g->nodes()) {
     if (n->op_name() == "Neg" || n->op_name() == "Placeholder") continue;
-    if (n->op().role == OpRole::kRetval) continue;
     // Nothing of the loop is anywhere else: nobody else takes part in it.
     EXPECT_EQ(n->device(), kEmu1) << n->Describe();
   }
@@ -395,9 +392,7 @@ TEST_F(PlaceTest, ALoopWithoutAConstraintIsWhereItsValuesComeFrom) {
       });
   const auto g = PlacedStep({y});
   for (const auto& n : g->nodes())
-    if (n->op().role != OpRole::kRetval && n->op_name() != "Placeholder") {
-      EXPECT_EQ(n->device(), kEmu1) << n->Describe();
-    }
+    EXPECT_EQ(n->device(), kEmu1) << n->Describe();
 }
 
 TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
@@ -447,6 +442,30 @@ TEST_F(PlaceTest, HandlesInArgumentsOfARecursiveFunctionStayWithTheirState) {
     if (node->op().role == OpRole::kCall || node->op_name() == "_Function")
       calls.insert(node->device());
   EXPECT_EQ(calls.size(), 1u);
+}
+
+TEST_F(PlaceTest, ARemoteCallsBodyIsWhereTheCallSays) {
+  const Function f =
+      DefineFunction("f", {DType::kFloat}, [](const std::vector<Output>& a) {
+        return ops::Neg(On("/cpu:0", [&] { return ops::Exp(a[0]); }));
+      });
+  const auto call = [&](Output target) {
+    return Build("RemoteCall", {target, X()},
+                 {{"f", f.ref()}, {"Tout", AttrValue::Types{DType::kFloat}}},
+                 "call");
+  };
+  const auto g = PlacedStep(
+      {call(Constant(Tensor::Scalar<std::string>("/job:ps/task:1")))});
+  for (const char* name : {"call/Neg", "call/Exp"}) {
+    ASSERT_NE(g->FindNode(name), nullptr) << name;
+    EXPECT_EQ(g->FindNode(name)->device(), kPs1) << name;
+  }
+  const Output wrong = call(Constant(Tensor::Scalar<std::string>("/ps")));
+  Result<std::unique_ptr<Graph>> pruned = Prune(graph_, {{}, {wrong}, {}});
+  ASSERT_TRUE(pruned.ok());
+  EXPECT_THAT(
+      std::string(LowerFunctional(pruned->get(), graph_).status().message()),
+      AllOf(HasSubstr("'ps'"), HasSubstr("(RemoteCall)")));
 }
 
 TEST_F(PlaceTest, AVariantStaysUnlessItMustMove) {

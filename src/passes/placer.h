@@ -25,8 +25,13 @@ class Placer {
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(CheckDevices());
-    SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_));
     SLUICE_RETURN_IF_ERROR(FindChoices());
+    if (options_.devices.size() == 1 && options_.log == nullptr) {
+      device_.assign(graph_.nodes().size(), 0);  // What they may have is this.
+      Write();
+      return OkStatus();
+    }
+    SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_));
     SLUICE_RETURN_IF_ERROR(Group());
     Choose();
     if (options_.log != nullptr) Log();
