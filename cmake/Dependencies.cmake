@@ -39,3 +39,38 @@ else()
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   target_link_libraries(sluice_openmp INTERFACE OpenMP::OpenMP_CXX)
 endif()
+
+# src/dist, by hand as well: gRPC's own configuration wants the headers of all
+# that it is made of. Without gRPC there are no clusters; without UCX their
+# tokens travel by gRPC alone.
+find_path(SLUICE_GRPC_INCLUDE grpcpp/grpcpp.h)
+find_library(SLUICE_GRPCPP_LIBRARY grpc++)
+find_library(SLUICE_GRPC_LIBRARY grpc)
+find_library(SLUICE_GPR_LIBRARY gpr)
+find_program(SLUICE_GRPC_PLUGIN grpc_cpp_plugin)
+set(SLUICE_GRPC OFF)
+if(SLUICE_GRPC_INCLUDE AND SLUICE_GRPCPP_LIBRARY AND SLUICE_GRPC_LIBRARY AND
+   SLUICE_GPR_LIBRARY AND SLUICE_GRPC_PLUGIN)
+  set(SLUICE_GRPC ON)
+  add_library(sluice_grpc INTERFACE)
+  target_include_directories(sluice_grpc SYSTEM INTERFACE
+    ${SLUICE_GRPC_INCLUDE})
+  target_link_libraries(sluice_grpc INTERFACE ${SLUICE_GRPCPP_LIBRARY}
+    ${SLUICE_GRPC_LIBRARY} ${SLUICE_GPR_LIBRARY})
+else()
+  message(STATUS "No gRPC (libgrpc++-dev, protobuf-compiler-grpc): "
+    "libsluice_dist and `sluice worker` are not built")
+endif()
+find_path(SLUICE_UCX_INCLUDE ucp/api/ucp.h)
+find_library(SLUICE_UCP_LIBRARY ucp)
+find_library(SLUICE_UCS_LIBRARY ucs)
+set(SLUICE_UCX OFF)
+if(SLUICE_UCX_INCLUDE AND SLUICE_UCP_LIBRARY AND SLUICE_UCS_LIBRARY)
+  set(SLUICE_UCX ON)
+  add_library(sluice_ucx INTERFACE)
+  target_include_directories(sluice_ucx SYSTEM INTERFACE ${SLUICE_UCX_INCLUDE})
+  target_link_libraries(sluice_ucx INTERFACE ${SLUICE_UCP_LIBRARY}
+    ${SLUICE_UCS_LIBRARY})
+elseif(SLUICE_GRPC)
+  message(STATUS "No UCX (libucx-dev): tokens between tasks travel by gRPC")
+endif()

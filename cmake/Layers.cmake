@@ -27,7 +27,7 @@ function(sluice_layer folder)
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()
   # Where the fuzzers should find their way; elsewhere it only costs.
-  if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec)$")
+  if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec|dist)$")
     target_compile_options(sluice_${folder} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(TARGET sluice_proto)

@@ -45,6 +45,9 @@ endfunction()
 
 # Under ThreadSanitizer the tests of folders that start no thread say nothing.
 set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
+if(TARGET sluice_dist_lib)
+  list(APPEND tested_layers ${SLUICE_DIST_LAYERS})
+endif()
 if(SLUICE_SANITIZE MATCHES "thread")
   list(REMOVE_ITEM tested_layers graph passes kernels)
 endif()
@@ -53,6 +56,9 @@ foreach(folder ${tested_layers})
        ${CMAKE_SOURCE_DIR}/src/${folder}/*_test.cc)
   if(tests)
     sluice_test(${folder}_test ${tests})
+    if(folder STREQUAL "dist")
+      target_link_libraries(dist_test PRIVATE sluice_dist_lib sluice_grpc)
+    endif()
   endif()
   # src/**/x_benchmark.cc: built by name (`ninja exec_benchmark`).
   file(GLOB_RECURSE benchmarks CONFIGURE_DEPENDS
@@ -61,12 +67,18 @@ foreach(folder ${tested_layers})
     add_executable(${folder}_benchmark EXCLUDE_FROM_ALL ${benchmarks})
     target_link_libraries(${folder}_benchmark PRIVATE
       sluice_flags sluice_lib benchmark::benchmark_main)
+    if(folder STREQUAL "dist")
+      target_link_libraries(dist_benchmark PRIVATE sluice_dist_lib)
+    endif()
   endif()
 endforeach()
 
 # src/**/x_fuzz.cc: libFuzzer programs, bin/x_fuzz each.
 if(SLUICE_FUZZ)
   file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_fuzz.cc)
+  if(NOT TARGET sluice_dist_lib)
+    list(FILTER fuzzers EXCLUDE REGEX "/src/dist/")
+  endif()
   foreach(source ${fuzzers})
     cmake_path(GET source STEM name)
     add_executable(${name} ${source})
@@ -74,6 +86,9 @@ if(SLUICE_FUZZ)
     target_link_libraries(${name} PRIVATE
       sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    if(source MATCHES "/src/dist/")
+      target_link_libraries(${name} PRIVATE sluice_dist_lib)
+    endif()
   endforeach()
 endif()
 

@@ -44,6 +44,8 @@ THIRD_PARTY = {
     "omp.h": ["src/base/parallel.cc", "src/kernels/dnn/threads.h"],
     "zlib.h": ["src/io/", "tools/sluice/"],
     "CLI/": ["tools/", "bench/"],
+    "grpc": ["src/dist/"],
+    "ucp/": ["src/dist/ucx_"],
 }
 
 MAX_LINES = {".h": 400, ".cc": 800, ".py": 800}
