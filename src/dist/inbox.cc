@@ -40,17 +40,27 @@ Status Inbox::Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies) {
   for (Item& item : items)
     if (item.missing) bodies->push_back(&item.body);
   if (frame.number != next_frame_) {
+    if (early_.empty()) gap_since_ = std::chrono::steady_clock::now();
     early_.emplace(frame.number, std::move(items));
     return OkStatus();
   }
   items_.splice(items_.end(), items);
   ++next_frame_;
+  gap_since_ = std::chrono::steady_clock::now();
   for (auto it = early_.begin(); it != early_.end() && it->first == next_frame_;
        ++next_frame_) {
     items_.splice(items_.end(), it->second);
     it = early_.erase(it);
   }
   return OkStatus();
+}
+
+Status Inbox::CheckGap(std::chrono::nanoseconds most) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (early_.empty() || std::chrono::steady_clock::now() - gap_since_ < most)
+    return OkStatus();
+  return DataLoss("frames on the wire: expected number ", next_frame_,
+                  ", got only later ones");
 }
 
 Status Inbox::BodyDone(IncomingBody* body) {

@@ -2,6 +2,7 @@
 #ifndef SLUICE_DIST_INBOX_H_
 #define SLUICE_DIST_INBOX_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -27,6 +28,8 @@ class Inbox {
   Status Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies);
   // `body` is full.
   Status BodyDone(IncomingBody* body);
+  // DataLoss if frames have waited for one before them for so long.
+  Status CheckGap(std::chrono::nanoseconds most);
   // For peers in this process.
   void AddTokens(uint64_t step, uint32_t partition,
                  std::span<TokenMessage> batch);
@@ -69,10 +72,11 @@ class Inbox {
   std::list<Item> items_;  // GUARDED_BY(mu_)
   // Frames that came before their turn. GUARDED_BY(mu_)
   std::map<uint64_t, std::list<Item>> early_;
-  uint64_t next_frame_ = 0;  // GUARDED_BY(mu_)
-  bool draining_ = false;    // GUARDED_BY(mu_)
-  bool closed_ = false;      // GUARDED_BY(mu_)
-  std::thread::id drainer_;  // GUARDED_BY(mu_)
+  std::chrono::steady_clock::time_point gap_since_;  // GUARDED_BY(mu_)
+  uint64_t next_frame_ = 0;                          // GUARDED_BY(mu_)
+  bool draining_ = false;                            // GUARDED_BY(mu_)
+  bool closed_ = false;                              // GUARDED_BY(mu_)
+  std::thread::id drainer_;                          // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

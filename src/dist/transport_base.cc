@@ -156,6 +156,7 @@ Status TransportBase::Start(TransportHandler* handler) {
   }
   const Status started = StartNetwork();
   if (!started.ok()) {
+    StopNetwork();
     std::lock_guard<std::mutex> lock(mu_);
     state_ = kStopped;
     return started;

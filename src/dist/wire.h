@@ -87,6 +87,7 @@ class FrameWriter {
 
   bool empty() const { return frame_.bytes.empty(); }
   size_t bytes() const { return frame_.bytes.size(); }
+  bool has_body() const { return !frame_.bodies.empty(); }
   // The frame made so far; the next is empty. REQUIRES: not empty.
   OutgoingFrame Take();
 

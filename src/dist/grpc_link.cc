@@ -1,0 +1,429 @@
+#include "dist/grpc_link.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/slice.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/failpoint.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kBodyMagic[] = "SLC1";
+constexpr size_t kPiece = 1 << 20;
+// A frame that waits while another is written grows up to this.
+constexpr size_t kFrameBytes = 1 << 20;
+
+grpc::Slice SliceOf(std::string bytes) {
+  if (bytes.size() <= 4096) return grpc::Slice(bytes.data(), bytes.size());
+  auto* owned = new std::string(std::move(bytes));
+  return grpc::Slice(
+      owned->data(), owned->size(),
+      [](void* s) { delete static_cast<std::string*>(s); }, owned);
+}
+
+// A slice of a body, which keeps what it refers to alive.
+grpc::Slice SliceOf(const WireBody& body, size_t offset, size_t bytes) {
+  auto* tensor = new Tensor(body.tensor);
+  return grpc::Slice(
+      const_cast<char*>(body.bytes().data()) + offset, bytes,
+      [](void* t) { delete static_cast<Tensor*>(t); }, tensor);
+}
+
+// Our end of a call that we made.
+class ClientStream final
+    : public GrpcStream,
+      public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  using GrpcStream::GrpcStream;
+
+  void Call(const std::shared_ptr<grpc::Channel>& channel) {
+    stub_ = std::make_unique<grpc::GenericStub>(channel);
+    stub_->PrepareBidiStreamingCall(&context_, "/sluice.Transport/Exchange", {},
+                                    this);
+    AddHold();  // Until StartClose: writes come from any thread.
+    Begin();
+  }
+
+ private:
+  void StartRead(grpc::ByteBuffer* buffer) override {
+    ClientBidiReactor::StartRead(buffer);
+  }
+  void StartWrite(const grpc::ByteBuffer* buffer) override {
+    ClientBidiReactor::StartWrite(buffer);
+  }
+  void StartCall() override { ClientBidiReactor::StartCall(); }
+  void StartClose(const Status&, bool ended) override {
+    if (!ended) context_.TryCancel();
+    RemoveHold();
+  }
+  void OnReadDone(bool ok) override { OnRead(ok); }
+  void OnWriteDone(bool ok) override { OnWritten(ok); }
+  void OnDone(const grpc::Status& s) override {
+    // (gRPC's codes are Abseil's.)
+    OnEnd(Status(static_cast<StatusCode>(s.error_code()), s.error_message()));
+  }
+
+  std::unique_ptr<grpc::GenericStub> stub_;
+  grpc::ClientContext context_;
+};
+
+}  // namespace
+
+void GrpcStream::Begin() {
+  std::lock_guard<std::mutex> lock(mu_);
+  self_ = shared_from_this();
+  begun_ = true;
+  StartRead(&incoming_);
+  StartCall();
+  if (closed_) StartClose(Unavailable("the task shuts down"), false);
+}
+
+bool GrpcStream::Write(grpc::ByteBuffer buffer) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_ || !begun_) return false;
+  outgoing_ = std::move(buffer);
+  StartWrite(&outgoing_);
+  return true;
+}
+
+void GrpcStream::Close(const Status& why, bool ended) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (std::exchange(closed_, true) || !begun_) return;
+  StartClose(why, ended);
+}
+
+void GrpcStream::SetLink(std::shared_ptr<GrpcLink> link) {
+  std::lock_guard<std::mutex> lock(mu_);
+  link_ = std::move(link);
+}
+
+std::shared_ptr<GrpcLink> GrpcStream::link() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return link_;
+}
+
+void GrpcStream::Fail(const Status& why) {
+  const std::shared_ptr<GrpcLink> l = link();
+  if (l != nullptr) {
+    transport_->Lose(l.get(),
+                     Annotate(why, absl::StrCat("from ", l->Describe())));
+  }
+  Close(why);
+}
+
+void GrpcStream::OnRead(bool ok) {
+  if (!ok) {
+    // OnEnd of a client says why; a server has to end the call first.
+    Close(Unavailable("the connection was closed"), /*ended=*/true);
+    return;
+  }
+  Status s;
+  std::shared_ptr<GrpcLink> l;
+  {
+    std::lock_guard<std::mutex> lock(read_mu_);
+    s = Receive(incoming_);
+    incoming_.Clear();
+    l = link();
+    if (s.ok()) {
+      std::lock_guard<std::mutex> write_lock(mu_);
+      if (!closed_) StartRead(&incoming_);
+    }
+  }
+  if (!s.ok()) {
+    Fail(s);
+    return;
+  }
+  l->Heard();
+  transport_->Drain(l);
+}
+
+Status GrpcStream::Receive(const grpc::ByteBuffer& message) {
+  const FailpointHit hit = SLUICE_FAILPOINT("grpc.read");
+  SLUICE_RETURN_IF_ERROR(hit.error);
+  if (hit.drop()) return OkStatus();
+  transport_->counters()->bytes_received.fetch_add(
+      static_cast<int64_t>(message.Length()), std::memory_order_relaxed);
+  std::vector<grpc::Slice> slices;
+  if (!message.Dump(&slices).ok() || message.Length() < 4)
+    return InvalidArgument("message: expected 4 bytes, got ", message.Length());
+  const auto view = [](const grpc::Slice& s) {
+    return std::string_view(reinterpret_cast<const char*>(s.begin()), s.size());
+  };
+  char magic[4];
+  size_t have = 0;
+  for (const grpc::Slice& s : slices)
+    for (size_t i = 0; i < s.size() && have < 4; ++i)
+      magic[have++] = view(s)[i];
+  if (std::memcmp(magic, kBodyMagic, 4) == 0) return ReceiveBodies(slices);
+  if (slices.size() == 1) return ReceiveFrame(view(slices[0]));
+  if (message.Length() > kMaxFrameBytes)
+    return InvalidArgument("frame on the wire: expected at most ",
+                           kMaxFrameBytes, " bytes, got ", message.Length());
+  std::string whole;
+  whole.reserve(message.Length());
+  for (const grpc::Slice& s : slices) whole += view(s);
+  return ReceiveFrame(whole);
+}
+
+Status GrpcStream::ReceiveFrame(std::string_view bytes) {
+  SLUICE_ASSIGN_OR_RETURN(
+      IncomingFrame frame,
+      ParseFrame(bytes, {transport_->options().max_tensor_bytes}));
+  if (frame.number != next_frame_)
+    return DataLoss("frame on the wire: expected number ", next_frame_,
+                    ", got ", frame.number);
+  std::shared_ptr<GrpcLink> l = link();
+  for (size_t i = 0; i < frame.records.size(); ++i) {
+    const Hello* hello = std::get_if<Hello>(&frame.records[i]);
+    if ((hello != nullptr) != (next_frame_ == 0 && i == 0))
+      return InvalidArgument(
+          "record on the wire: expected one hello, as the first");
+    if (hello == nullptr) continue;
+    if (l != nullptr) {
+      SLUICE_RETURN_IF_ERROR(
+          transport_->CheckIncarnation(l.get(), hello->incarnation));
+      continue;
+    }
+    const FailpointHit hit = SLUICE_FAILPOINT("grpc.accept");
+    SLUICE_RETURN_IF_ERROR(hit.error);
+    // (The second time if the peer connects again before we saw that its first
+    // connection is gone.)
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      l = std::static_pointer_cast<GrpcLink>(transport_->Accept(*hello));
+      if (l == nullptr)
+        return Aborted("expected incarnation ", hello->expected, " of task '",
+                       transport_->options().task, "', got ",
+                       transport_->incarnation());
+      SetLink(l);
+      if (l->Attach(shared_from_this())) break;
+      transport_->Lose(l.get(), Unavailable(l->Describe(), " connected again"));
+    }
+  }
+  if (l == nullptr)
+    return InvalidArgument("frame on the wire: expected a hello, got none");
+  ++next_frame_;
+  transport_->counters()->frames_received.fetch_add(1,
+                                                    std::memory_order_relaxed);
+  std::vector<IncomingBody*> bodies;
+  SLUICE_RETURN_IF_ERROR(l->inbox.Add(std::move(frame), &bodies));
+  bodies_.insert(bodies_.end(), bodies.begin(), bodies.end());
+  return OkStatus();
+}
+
+Status GrpcStream::ReceiveBodies(const std::vector<grpc::Slice>& slices) {
+  const std::shared_ptr<GrpcLink> l = link();
+  size_t skip = 4;
+  for (const grpc::Slice& s : slices) {
+    const char* from = reinterpret_cast<const char*>(s.begin());
+    size_t left = s.size();
+    const size_t skipped = std::min(skip, left);
+    from += skipped;
+    left -= skipped;
+    skip -= skipped;
+    while (left > 0) {
+      if (bodies_.empty() || l == nullptr) {
+        // (The rest of what was announced before the inbox was closed.)
+        if (l != nullptr && l->lost.load()) return OkStatus();
+        return InvalidArgument(
+            "body on the wire: expected the bytes of a tensor that was "
+            "announced, got ",
+            left, " more");
+      }
+      IncomingBody* const body = bodies_.front();
+      if (body_offset_ == 0) {
+        SLUICE_ASSIGN_OR_RETURN(body_to_, body->Buffer());
+      }
+      const size_t n = std::min(left, body->bytes - body_offset_);
+      std::memcpy(body_to_ + body_offset_, from, n);
+      from += n;
+      left -= n;
+      body_offset_ += n;
+      if (body_offset_ < body->bytes) continue;
+      bodies_.pop_front();
+      body_offset_ = 0;
+      SLUICE_RETURN_IF_ERROR(l->inbox.BodyDone(body));
+    }
+  }
+  return OkStatus();
+}
+
+void GrpcStream::OnWritten(bool ok) {
+  const std::shared_ptr<GrpcLink> l = link();
+  if (ok && l != nullptr) l->OnWritten(this);
+  // If it went wrong, the read that is under way ends too.
+}
+
+void GrpcStream::OnEnd(const Status& why) {
+  Close(why, /*ended=*/true);
+  const std::shared_ptr<GrpcLink> l = link();
+  if (l != nullptr) {
+    const bool restarted = why.code() == StatusCode::kAborted;
+    transport_->Lose(
+        l.get(),
+        restarted
+            ? Aborted(l->Describe(), " was restarted: ", why.message())
+            : Unavailable(l->Describe(), ": the connection was closed",
+                          why.message().empty() ? "" : ": ", why.message()));
+    SetLink(nullptr);
+  }
+  const std::shared_ptr<GrpcStream> self = std::move(self_);
+  transport_->RemoveStream(this);
+}
+
+GrpcLink::GrpcLink(GrpcTransport* owner, PeerId id, std::string task,
+                   std::string address, uint64_t expected)
+    : Link(owner, id, std::move(task)),
+      transport_(owner),
+      address_(std::move(address)),
+      writer_(owner->options().inline_bytes) {
+  writer_.AddHello({owner->incarnation(), expected, owner->options().task,
+                    owner->address()});
+}
+
+void GrpcLink::Open() {
+  grpc::ChannelArguments args;
+  args.SetMaxReceiveMessageSize(-1);
+  args.SetMaxSendMessageSize(-1);
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  args.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
+  args.SetString(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
+  const std::string& name = transport_->grpc_options_.tls.server_name;
+  if (!name.empty()) args.SetSslTargetNameOverride(name);
+  const auto channel =
+      grpc::CreateCustomChannel(address_, transport_->credentials_, args);
+  auto stream = std::make_shared<ClientStream>(transport_);
+  stream->SetLink(std::static_pointer_cast<GrpcLink>(shared_from_this()));
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_ || !transport_->AddStream(stream.get())) return;
+  out_ = stream;
+  stream->Call(channel);
+  Flush();
+}
+
+bool GrpcLink::Attach(const std::shared_ptr<GrpcStream>& stream) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (accepted_ != nullptr || closed_) return false;
+  accepted_ = stream;
+  // Those that we did not connect to hear us over their own call.
+  if (out_ == nullptr && address_.empty()) {
+    out_ = stream;
+    Flush();
+  }
+  return true;
+}
+
+Status GrpcLink::SendTokens(uint64_t step, uint32_t partition,
+                            std::span<TokenMessage> batch) {
+  bool drop = false;
+  SLUICE_RETURN_IF_ERROR(Failpoint(&drop));
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_) return Unavailable(Describe(), " is lost");
+  SLUICE_RETURN_IF_ERROR(writer_.AddTokens(step, partition, batch).status());
+  if (drop && !writer_.empty()) (void)writer_.Take();
+  Flush();
+  return OkStatus();
+}
+
+Status GrpcLink::SendControl(uint8_t kind, std::string_view bytes) {
+  bool drop = false;
+  SLUICE_RETURN_IF_ERROR(Failpoint(&drop));
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_) return Unavailable(Describe(), " is lost");
+  SLUICE_RETURN_IF_ERROR(writer_.AddControl(kind, bytes));
+  if (drop) (void)writer_.Take();
+  Flush();
+  return OkStatus();
+}
+
+Status GrpcLink::Failpoint(bool* drop) {
+  const FailpointHit hit = SLUICE_FAILPOINT("grpc.write");
+  *drop = hit.drop();
+  return hit.error;
+}
+
+void GrpcLink::SendHeartbeat() {
+  const FailpointHit hit = SLUICE_FAILPOINT("grpc.heartbeat");
+  if (hit.drop() || !hit.error.ok()) return;
+  std::lock_guard<std::mutex> lock(mu_);
+  // What is being written is a sign of life, or will not be read anyway.
+  if (closed_ || writing_ || out_ == nullptr) return;
+  writer_.AddHeartbeat();
+  Flush();
+}
+
+void GrpcLink::OnWritten(GrpcStream* stream) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (stream != out_.get()) return;
+  writing_ = false;
+  Flush();
+}
+
+void GrpcLink::Flush() {
+  if (writer_.bytes() > kFrameBytes) frames_.push_back(writer_.Take());
+  if (writing_ || closed_ || out_ == nullptr) return;
+  if (frames_.empty() && writer_.empty() && bodies_.empty()) return;
+  writing_ = true;
+  if (!out_->Write(NextMessage())) closed_ = true;
+}
+
+grpc::ByteBuffer GrpcLink::NextMessage() {
+  if (frames_.empty() && !writer_.empty()) frames_.push_back(writer_.Take());
+  int64_t bytes = 0;
+  grpc::ByteBuffer message;
+  if (!frames_.empty()) {
+    OutgoingFrame frame = std::move(frames_.front());
+    frames_.pop_front();
+    bytes = static_cast<int64_t>(frame.bytes.size());
+    for (WireBody& b : frame.bodies) {
+      // What is sliced is held by a tensor.
+      if (!b.owned.empty()) {
+        b.tensor = Tensor::Vector<uint8_t>(std::span<const uint8_t>(
+            reinterpret_cast<const uint8_t*>(b.owned.data()), b.owned.size()));
+        b.owned.clear();
+      }
+      bodies_.push_back(std::move(b));
+    }
+    counters->frames_sent.fetch_add(1, std::memory_order_relaxed);
+    counters->tokens_sent.fetch_add(frame.tokens, std::memory_order_relaxed);
+    const grpc::Slice slice = SliceOf(std::move(frame.bytes));
+    message = grpc::ByteBuffer(&slice, 1);
+  } else {
+    const WireBody& body = bodies_.front();
+    const size_t n = std::min(kPiece, body.bytes().size() - body_offset_);
+    const grpc::Slice slices[] = {
+        grpc::Slice(kBodyMagic, 4, grpc::Slice::STATIC_SLICE),
+        SliceOf(body, body_offset_, n)};
+    message = grpc::ByteBuffer(slices, 2);
+    bytes = static_cast<int64_t>(n);
+    body_offset_ += n;
+    if (body_offset_ == body.bytes().size()) {
+      bodies_.pop_front();
+      body_offset_ = 0;
+    }
+  }
+  counters->bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
+  return message;
+}
+
+void GrpcLink::Close(bool) {
+  std::shared_ptr<GrpcStream> out, accepted;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    closed_ = true;
+    out.swap(out_);
+    accepted.swap(accepted_);
+    bodies_.clear();
+    frames_.clear();
+  }
+  const Status why = Unavailable("the peer closed the connection");
+  if (out != nullptr) out->Close(why);
+  if (accepted != nullptr) accepted->Close(why);
+}
+
+}  // namespace sluice

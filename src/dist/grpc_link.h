@@ -1,0 +1,110 @@
+// GrpcStream, one call of gRPC, and GrpcLink, the peer at its other end.
+#ifndef SLUICE_DIST_GRPC_LINK_H_
+#define SLUICE_DIST_GRPC_LINK_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dist/grpc_transport.h"
+
+namespace sluice {
+
+class GrpcLink;
+
+// What the two ends of a call have in common. Lives until gRPC is done with it
+// and nobody else has it. Thread-safe; gRPC calls OnRead one at a time.
+class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
+ public:
+  explicit GrpcStream(GrpcTransport* transport) : transport_(transport) {}
+  virtual ~GrpcStream() = default;
+
+  // Writes; OnWritten of the link follows. False if the stream is closed.
+  // REQUIRES: no write is under way.
+  bool Write(grpc::ByteBuffer buffer);
+  // Ends the call. The peer is told why.
+  void Close(const Status& why, bool ended = false);
+  void SetLink(std::shared_ptr<GrpcLink> link);
+
+ protected:
+  virtual void StartRead(grpc::ByteBuffer* buffer) = 0;
+  virtual void StartWrite(const grpc::ByteBuffer* buffer) = 0;
+  // `ended`: the peer has ended the call already.
+  virtual void StartClose(const Status& why, bool ended) = 0;
+  virtual void StartCall() {}
+  // What the reactors of gRPC say.
+  void Begin();
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnEnd(const Status& why);
+
+ private:
+  friend class GrpcTransport;
+  Status Receive(const grpc::ByteBuffer& message);
+  Status ReceiveFrame(std::string_view bytes);
+  Status ReceiveBodies(const std::vector<grpc::Slice>& slices);
+  void Fail(const Status& why);
+  std::shared_ptr<GrpcLink> link();
+
+  GrpcTransport* const transport_;
+  std::shared_ptr<GrpcStream> self_;  // Until OnEnd.
+  // One read at a time: no two threads use these at once.
+  std::mutex read_mu_;
+  grpc::ByteBuffer incoming_;         // GUARDED_BY(read_mu_)
+  std::deque<IncomingBody*> bodies_;  // GUARDED_BY(read_mu_)
+  size_t body_offset_ = 0;            // GUARDED_BY(read_mu_)
+  char* body_to_ = nullptr;           // GUARDED_BY(read_mu_)
+  uint64_t next_frame_ = 0;           // GUARDED_BY(read_mu_)
+  // Lock order: a link's, then this.
+  std::mutex mu_;
+  grpc::ByteBuffer outgoing_;       // GUARDED_BY(mu_)
+  std::shared_ptr<GrpcLink> link_;  // GUARDED_BY(mu_)
+  bool begun_ = false;              // GUARDED_BY(mu_)
+  bool closed_ = false;             // GUARDED_BY(mu_)
+};
+
+class GrpcLink final : public Link {
+ public:
+  GrpcLink(GrpcTransport* owner, PeerId id, std::string task,
+           std::string address, uint64_t expected);
+
+  void Open() override;
+  Status SendTokens(uint64_t step, uint32_t partition,
+                    std::span<TokenMessage> batch) override;
+  Status SendControl(uint8_t kind, std::string_view bytes) override;
+  void SendHeartbeat() override;
+  void Close(bool goodbye) override;
+
+  // A call of the peer's. False if it has one already.
+  bool Attach(const std::shared_ptr<GrpcStream>& stream);
+  void OnWritten(GrpcStream* stream);
+
+ private:
+  Status Failpoint(bool* drop);
+  // Begins the next write, if there is one and none is under way. REQUIRES:
+  // mu_.
+  void Flush();
+  // REQUIRES: there is something to write. REQUIRES: mu_.
+  grpc::ByteBuffer NextMessage();
+
+  GrpcTransport* const transport_;
+  const std::string address_;
+  std::mutex mu_;
+  FrameWriter writer_;                    // GUARDED_BY(mu_)
+  std::deque<OutgoingFrame> frames_;      // GUARDED_BY(mu_)
+  std::deque<WireBody> bodies_;           // GUARDED_BY(mu_)
+  size_t body_offset_ = 0;                // GUARDED_BY(mu_)
+  std::shared_ptr<GrpcStream> out_;       // GUARDED_BY(mu_)
+  std::shared_ptr<GrpcStream> accepted_;  // GUARDED_BY(mu_)
+  bool writing_ = false;                  // GUARDED_BY(mu_)
+  bool closed_ = false;                   // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_GRPC_LINK_H_

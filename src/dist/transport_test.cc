@@ -1,0 +1,532 @@
+// What holds for every transport that leaves the process.
+#include "dist/transport.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "base/failpoint.h"
+#include "dist/grpc_transport.h"
+#include "dist/transport_test_util.h"
+#include "dist/ucx_transport.h"
+#include "dist/wire.h"
+
+extern char** environ;
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+
+enum class Kind { kGrpc, kUcx };
+
+std::unique_ptr<Transport> MakeTransport(Kind kind, const std::string& task,
+                                         milliseconds timeout) {
+  if (kind == Kind::kUcx) {
+    UcxTransportOptions options;
+    options.task = task;
+    options.peer_timeout = timeout;
+    options.local_shortcut = false;
+    return MakeUcxTransport(options);
+  }
+  GrpcTransportOptions options;
+  options.task = task;
+  options.peer_timeout = timeout;
+  options.local_shortcut = false;
+  return std::make_unique<GrpcTransport>(options);
+}
+
+struct Task {
+  Task(Kind kind, const std::string& name,
+       milliseconds timeout = milliseconds(20000))
+      : name(name), transport(MakeTransport(kind, name, timeout)) {
+    const Status s = transport->Start(&handler);
+    EXPECT_TRUE(s.ok()) << s;
+  }
+  ~Task() { transport->Shutdown(); }
+  PeerAddress where() const {
+    return {name, transport->address(), transport->incarnation()};
+  }
+  PeerId Connect(const Task& to) {
+    const Result<PeerId> id = transport->Connect(to.where());
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.ok() ? *id : 0;
+  }
+  const std::string name;
+  RecordingHandler handler;
+  std::unique_ptr<Transport> transport;
+};
+
+class TransportTest : public testing::TestWithParam<Kind> {
+ protected:
+  void TearDown() override { DisableFailpoints(); }
+};
+
+TEST_P(TransportTest, MessagesComeInOrderOverAnAddress) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  EXPECT_EQ(a.Connect(b), to);
+  for (uint32_t i = 0; i < 500; ++i) {
+    TokenMessage m = TokenOf(i, Tensor::Scalar(static_cast<float>(i)), i);
+    ASSERT_TRUE(a.transport->SendTokens(to, 3, 4, {&m, 1}).ok());
+    ASSERT_TRUE(
+        a.transport->SendControl(to, static_cast<uint8_t>(i), "abc").ok());
+  }
+  ASSERT_TRUE(b.handler.AwaitControls(500));
+  ASSERT_EQ(b.handler.tokens.size(), 500u);
+  for (uint32_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(b.handler.tokens[i].token.edge, i);
+    EXPECT_EQ(b.handler.tokens[i].token.value.scalar<float>(),
+              static_cast<float>(i));
+    EXPECT_EQ(b.handler.log[2 * i], "t" + std::to_string(i));
+    EXPECT_EQ(b.handler.controls[i].first, static_cast<uint8_t>(i));
+  }
+  EXPECT_EQ(b.transport->TaskOf(b.handler.tokens[0].from), "/job:w/task:0");
+  EXPECT_EQ(b.transport->IncarnationOf(b.handler.tokens[0].from),
+            a.transport->incarnation());
+}
+
+TEST_P(TransportTest, BothWaysWhoeverConnects) {
+  for (const bool both : {false, true}) {
+    Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+    const PeerId to = a.Connect(b);
+    if (both) b.Connect(a);
+    ASSERT_TRUE(a.transport->SendControl(to, 1, "there").ok());
+    ASSERT_TRUE(b.handler.AwaitControls(1));
+    const PeerId back = *b.transport->Connect(a.where());
+    ASSERT_TRUE(b.transport->SendControl(back, 2, "back").ok());
+    ASSERT_TRUE(a.handler.AwaitControls(1));
+    EXPECT_EQ(a.handler.controls[0].second, "back");
+    EXPECT_TRUE(a.handler.lost.empty());
+    EXPECT_TRUE(b.handler.lost.empty());
+  }
+}
+
+TEST_P(TransportTest, LargeTensorsAtOneAnotherDoNotBlock) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId ab = a.Connect(b), ba = b.Connect(a);
+  constexpr int kTensors = 6;
+  constexpr int64_t kElements = 2'000'003;
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < kTensors; ++i) {
+    Tensor t(DType::kInt32, Shape({kElements}));
+    for (int64_t j = 0; j < kElements; ++j)
+      t.data<int32_t>()[j] = static_cast<int32_t>(j * (i + 1));
+    tensors.push_back(std::move(t));
+  }
+  for (uint32_t i = 0; i < kTensors; ++i) {
+    TokenMessage m = TokenOf(i, tensors[i]), n = TokenOf(i, tensors[i]);
+    ASSERT_TRUE(a.transport->SendTokens(ab, 1, 0, {&m, 1}).ok());
+    ASSERT_TRUE(b.transport->SendTokens(ba, 1, 0, {&n, 1}).ok());
+  }
+  ASSERT_TRUE(a.transport->SendControl(ab, 9, "").ok());
+  ASSERT_TRUE(b.transport->SendControl(ba, 9, "").ok());
+  for (Task* t : {&a, &b}) {
+    ASSERT_TRUE(t->handler.AwaitControls(1));
+    ASSERT_EQ(t->handler.tokens.size(), size_t{kTensors});
+    EXPECT_EQ(t->handler.log.back(), "c9");
+    for (const auto& got : t->handler.tokens)
+      EXPECT_TRUE(got.token.value.Identical(tensors[got.token.edge]));
+  }
+}
+
+TEST_P(TransportTest, StringsEmptyTensorsAndDeadTokensTravel) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  Tensor strings(DType::kString, Shape({3}));
+  strings.data<std::string>()[0] = std::string(300000, 'x');
+  strings.data<std::string>()[2] = "tail";
+  std::vector<TokenMessage> batch;
+  batch.push_back(TokenOf(0, strings));
+  batch.push_back(TokenOf(1, Tensor(DType::kDouble, Shape({0, 3}))));
+  batch.push_back(TokenOf(2, Tensor()));
+  batch.back().dead = true;
+  ASSERT_TRUE(a.transport->SendTokens(to, 1, 0, batch).ok());
+  ASSERT_TRUE(b.handler.AwaitTokens(3));
+  for (const auto& got : b.handler.tokens) {
+    if (got.token.edge == 0) {
+      EXPECT_TRUE(got.token.value.Identical(strings));
+    } else if (got.token.edge == 1) {
+      EXPECT_EQ(got.token.value.shape(), Shape({0, 3}));
+    }
+    EXPECT_EQ(got.token.dead, got.token.edge == 2);
+  }
+  TokenMessage handle = TokenOf(1, Tensor(DType::kResource, Shape()));
+  EXPECT_EQ(a.transport->SendTokens(to, 1, 0, {&handle, 1}).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_P(TransportTest, AnswersFromAHandlerAndManyThreads) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  b.handler.on_tokens = [&](PeerId from, uint64_t step, uint32_t,
+                            std::span<TokenMessage> batch) {
+    for (const TokenMessage& m : batch) {
+      TokenMessage back = TokenOf(m.edge, m.value);
+      EXPECT_TRUE(b.transport->SendTokens(from, step, 7, {&back, 1}).ok());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (uint32_t i = 0; i < 250; ++i) {
+        TokenMessage m = TokenOf(
+            t * 250 + i, i % 50 == 0 ? Tensor(DType::kFloat, Shape({50000}))
+                                     : Tensor::Scalar(1.0f));
+        EXPECT_TRUE(a.transport->SendTokens(to, t, 0, {&m, 1}).ok());
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  ASSERT_TRUE(a.handler.AwaitTokens(1000));
+  std::vector<int> seen(1000);
+  for (const auto& got : a.handler.tokens) {
+    EXPECT_EQ(got.partition, 7u);
+    ++seen[got.token.edge];
+  }
+  EXPECT_EQ(seen, std::vector<int>(1000, 1));
+}
+
+TEST_P(TransportTest, AHandlerThatTakesLongStopsNoHeartbeat) {
+  Task a(GetParam(), "/job:w/task:0", milliseconds(600));
+  Task b(GetParam(), "/job:w/task:1", milliseconds(600));
+  const PeerId to = a.Connect(b);
+  b.handler.on_control = [](auto...) {
+    std::this_thread::sleep_for(milliseconds(2000));
+  };
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(1));
+  EXPECT_TRUE(a.handler.lost.empty());
+  EXPECT_TRUE(b.handler.lost.empty());
+}
+
+TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {
+  Task a(GetParam(), "/job:w/task:0");
+  auto b = std::make_unique<Task>(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(*b);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b->handler.AwaitControls(1));
+  b.reset();
+  ASSERT_TRUE(a.handler.AwaitLost(1));
+  EXPECT_EQ(a.handler.lost[0].first, to);
+  EXPECT_NE(a.handler.lost[0].second.message().find("/job:w/task:1"),
+            std::string::npos);
+  EXPECT_FALSE(a.transport->SendControl(to, 1, "").ok());
+}
+
+TEST_P(TransportTest, DisconnectIsSeenByTheOther) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(1));
+  a.transport->Disconnect(to);
+  ASSERT_TRUE(b.handler.AwaitLost(1));
+  EXPECT_FALSE(a.transport->SendControl(to, 1, "").ok());
+  const PeerId again = a.Connect(b);
+  EXPECT_NE(again, to);
+  ASSERT_TRUE(a.transport->SendControl(again, 2, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(2));
+  EXPECT_TRUE(a.handler.lost.empty());
+}
+
+TEST_P(TransportTest, AnotherIncarnationIsAnError) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  PeerAddress where = b.where();
+  where.incarnation ^= 5;
+  ASSERT_TRUE(a.transport->Connect(where).ok());
+  ASSERT_TRUE(a.handler.AwaitLost(1));
+  EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kAborted)
+      << a.handler.lost[0].second;
+  const PeerId to = a.Connect(b);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  EXPECT_TRUE(b.handler.AwaitControls(1));
+}
+
+TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
+  const std::string kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  for (const std::string& spec :
+       {kind + ".write=drop@3*1", kind + ".read=error(bad)@3*1"}) {
+    SCOPED_TRACE(spec);
+    Task a(GetParam(), "/job:w/task:0", milliseconds(1000));
+    Task b(GetParam(), "/job:w/task:1", milliseconds(1000));
+    const PeerId to = a.Connect(b);
+    ASSERT_TRUE(EnableFailpoints(spec).ok());
+    for (int i = 0; i < 50; ++i) {
+      (void)a.transport->SendControl(to, 1, "x");
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_TRUE(b.handler.AwaitLost(1));
+    EXPECT_TRUE(a.handler.AwaitLost(1));
+    DisableFailpoints();
+  }
+}
+
+// A task in a process of its own: this program again, with only the case
+// TransportChild.DISABLED_Run.
+class Child {
+ public:
+  Child(Kind kind, const std::string& name) {
+    setenv("SLUICE_TEST_CHILD",
+           (std::string(kind == Kind::kGrpc ? "grpc " : "ucx ") + name).c_str(),
+           1);
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
+    std::string self = "/proc/self/exe";
+    std::string filter = "--gtest_filter=TransportChild.DISABLED_Run";
+    std::string disabled = "--gtest_also_run_disabled_tests";
+    std::string brief = "--gtest_brief=1";
+    char* argv[] = {self.data(), filter.data(), disabled.data(), brief.data(),
+                    nullptr};
+    EXPECT_EQ(
+        posix_spawn(&pid_, self.c_str(), &actions, nullptr, argv, environ), 0);
+    unsetenv("SLUICE_TEST_CHILD");
+    close(ends[1]);
+    uint64_t size[2] = {};
+    EXPECT_EQ(read(ends[0], size, sizeof(size)), ssize_t{sizeof(size)});
+    where_.task = name;
+    where_.incarnation = size[0];
+    where_.address.resize(size[1]);
+    EXPECT_EQ(read(ends[0], where_.address.data(), size[1]),
+              static_cast<ssize_t>(size[1]));
+    close(ends[0]);
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Signal(int signal) { kill(pid_, signal); }
+  const PeerAddress& where() const { return where_; }
+
+ private:
+  pid_t pid_ = 0;
+  PeerAddress where_;
+};
+
+// Sends back what it gets until it is killed.
+TEST(TransportChild, DISABLED_Run) {
+  const char* what = std::getenv("SLUICE_TEST_CHILD");
+  if (what == nullptr) return;
+  const std::string text = what;
+  const size_t space = text.find(' ');
+  Task task(text.substr(0, space) == "grpc" ? Kind::kGrpc : Kind::kUcx,
+            text.substr(space + 1), milliseconds(1000));
+  task.handler.on_tokens = [&](PeerId from, uint64_t step, uint32_t partition,
+                               std::span<TokenMessage> batch) {
+    std::vector<TokenMessage> back(batch.begin(), batch.end());
+    (void)task.transport->SendTokens(from, step, partition, back);
+  };
+  const PeerAddress where = task.where();
+  const uint64_t size[] = {where.incarnation, where.address.size()};
+  if (write(3, size, sizeof(size)) < 0 ||
+      write(3, where.address.data(), where.address.size()) < 0)
+    return;
+  task.handler.Await([&] { return getppid() == 1; });
+}
+
+TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
+  Task a(GetParam(), "/job:w/task:0", milliseconds(1000));
+  Child child(GetParam(), "/job:w/task:1");
+  const PeerId to = *a.transport->Connect(child.where());
+  Tensor large(DType::kFloat, Shape({1000000}));
+  for (int i = 0; i < 1000000; ++i)
+    large.data<float>()[i] = static_cast<float>(i);
+  TokenMessage m = TokenOf(1, large);
+  ASSERT_TRUE(a.transport->SendTokens(to, 1, 2, {&m, 1}).ok());
+  ASSERT_TRUE(a.handler.AwaitTokens(1));
+  EXPECT_TRUE(a.handler.tokens[0].token.value.Identical(large));
+  child.Signal(SIGKILL);
+  ASSERT_TRUE(a.handler.AwaitLost(1));
+  EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
+  EXPECT_NE(a.handler.lost[0].second.message().find("/job:w/task:1"),
+            std::string::npos);
+}
+
+TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {
+  Task a(GetParam(), "/job:w/task:0", milliseconds(1000));
+  Child child(GetParam(), "/job:w/task:1");
+  const PeerId to = *a.transport->Connect(child.where());
+  TokenMessage m = TokenOf(1, Tensor::Scalar(1.0f));
+  ASSERT_TRUE(a.transport->SendTokens(to, 1, 2, {&m, 1}).ok());
+  ASSERT_TRUE(a.handler.AwaitTokens(1));
+  child.Signal(SIGSTOP);
+  for (uint32_t i = 0; i < 4; ++i) {
+    TokenMessage n = TokenOf(i, Tensor(DType::kFloat, Shape({5000000})));
+    ASSERT_TRUE(a.transport->SendTokens(to, 1, 2, {&n, 1}).ok());
+  }
+  ASSERT_TRUE(a.handler.AwaitLost(1));
+  EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
+}
+
+struct GrpcTask {
+  explicit GrpcTask(GrpcTransportOptions options) {
+    options.local_shortcut = false;
+    options.task = options.task.empty() ? "/job:w/task:0" : options.task;
+    transport = std::make_unique<GrpcTransport>(options);
+    status = transport->Start(&handler);
+  }
+  RecordingHandler handler;
+  std::unique_ptr<GrpcTransport> transport;
+  Status status;
+};
+
+TlsFiles TestFiles(const std::string& who) {
+  const std::string folder = "tests/tls/";
+  return {folder + "ca.pem", folder + who + ".pem", folder + who + ".key", ""};
+}
+
+TEST(GrpcTransportTest, WithTlsBothSidesShowCertificates) {
+  GrpcTransportOptions options;
+  options.task = "/job:w/task:1";
+  options.tls = TestFiles("task");
+  GrpcTask b(options);
+  ASSERT_TRUE(b.status.ok()) << b.status;
+  const PeerAddress where = {options.task, b.transport->address(),
+                             b.transport->incarnation()};
+  options.task = "/job:w/task:0";
+  GrpcTask a(options);
+  const PeerId to = *a.transport->Connect(where);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "secret").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(1));
+
+  // One without a certificate, and one that no authority signed.
+  GrpcTransportOptions plain;
+  plain.task = "/job:w/task:2";
+  GrpcTransportOptions stranger = plain;
+  stranger.task = "/job:w/task:3";
+  stranger.tls = TestFiles("stranger");
+  for (const GrpcTransportOptions& o : {plain, stranger}) {
+    GrpcTask c(o);
+    ASSERT_TRUE(c.status.ok()) << c.status;
+    const PeerId id = *c.transport->Connect(where);
+    (void)c.transport->SendControl(id, 2, "");
+    ASSERT_TRUE(c.handler.AwaitLost(1));
+  }
+  EXPECT_EQ(b.handler.controls.size(), 1u);
+}
+
+TEST(GrpcTransportTest, PlainTextListensAtLoopbackUnlessAskedOtherwise) {
+  GrpcTransportOptions options;
+  options.listen = "0.0.0.0:0";
+  EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument);
+  options.plain_beyond_loopback = true;
+  EXPECT_TRUE(GrpcTask(options).status.ok());
+  options.plain_beyond_loopback = false;
+  options.tls = TestFiles("task");
+  EXPECT_TRUE(GrpcTask(options).status.ok());
+  options.tls.key = "tests/tls/README.md";
+  EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument);
+}
+
+TEST(GrpcTransportTest, NobodyAtAnAddressIsAPeerLost) {
+  GrpcTask a((GrpcTransportOptions()));
+  const PeerId to = *a.transport->Connect({"/job:w/task:1", "127.0.0.1:1", 0});
+  ASSERT_TRUE(a.handler.AwaitLost(1));
+  EXPECT_EQ(a.handler.lost[0].first, to);
+  EXPECT_NE(a.handler.lost[0].second.message().find("/job:w/task:1"),
+            std::string::npos);
+}
+
+// A peer that says whatever it likes.
+class Liar final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit Liar(const std::string& address, std::vector<std::string> messages)
+      : messages_(std::move(messages)),
+        stub_(
+            grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    stub_.PrepareBidiStreamingCall(&context_, "/sluice.Transport/Exchange", {},
+                                   this);
+    StartRead(&in_);
+    Next();
+    StartCall();
+  }
+  grpc::Status Await() {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait(lock, [&] { return done_; });
+    return status_;
+  }
+
+ private:
+  void Next() {
+    if (sent_ == messages_.size()) return;
+    const grpc::Slice slice(messages_[sent_++]);
+    out_ = grpc::ByteBuffer(&slice, 1);
+    StartWrite(&out_);
+  }
+  void OnWriteDone(bool ok) override {
+    if (ok) Next();
+  }
+  void OnReadDone(bool ok) override {
+    if (ok) StartRead(&in_);
+  }
+  void OnDone(const grpc::Status& s) override {
+    std::lock_guard<std::mutex> lock(mu_);
+    done_ = true;
+    status_ = s;
+    changed_.notify_all();
+  }
+
+  const std::vector<std::string> messages_;
+  size_t sent_ = 0;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer in_, out_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  grpc::Status status_;
+};
+
+TEST(GrpcTransportTest, APeerThatTalksNonsenseIsDroppedAndOthersAreNot) {
+  GrpcTask a((GrpcTransportOptions()));
+  FrameWriter writer(64);
+  writer.AddHello({99, 0, "/job:w/task:9", ""});
+  const std::string hello = writer.Take().bytes;
+  ASSERT_TRUE(writer.AddControl(1, "x").ok());
+  const std::string control = writer.Take().bytes;
+  const std::vector<std::vector<std::string>> lies = {
+      {"nonsense"},
+      {""},
+      {control},
+      {hello, hello},
+      {hello, "SLC1 and bytes that nobody announced"},
+      {hello, control.substr(0, control.size() - 1)},
+      {hello, control, control}};
+  for (const auto& lie : lies) {
+    Liar liar(a.transport->address(), lie);
+    EXPECT_FALSE(liar.Await().ok());
+  }
+  EXPECT_TRUE(a.handler.AwaitLost(4));
+  GrpcTransportOptions other;
+  other.task = "/job:w/task:1";
+  GrpcTask b(other);
+  const PeerId to =
+      *b.transport->Connect({"/job:w/task:0", a.transport->address(), 0});
+  ASSERT_TRUE(b.transport->SendControl(to, 7, "").ok());
+  EXPECT_TRUE(a.handler.Await([&] {
+    return !a.handler.controls.empty() && a.handler.controls.back().first == 7;
+  }));
+}
+
+std::vector<Kind> Kinds() {
+  if (HaveUcx()) return {Kind::kGrpc, Kind::kUcx};
+  return {Kind::kGrpc};
+}
+INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(Kinds()),
+                         [](const auto& info) {
+                           return info.param == Kind::kGrpc ? "Grpc" : "Ucx";
+                         });
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,184 @@
+// What the files of UcxTransport share. Built only with UCX.
+#ifndef SLUICE_DIST_UCX_INTERNAL_H_
+#define SLUICE_DIST_UCX_INTERNAL_H_
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/failpoint.h"
+#include "dist/transport_base.h"
+#include "dist/ucx_transport.h"
+
+namespace sluice {
+
+// In front of each active message, as its header.
+struct UcxEnvelope {
+  enum Kind : uint32_t {
+    kFrame = 1,  // The data are a frame without bodies.
+    kBody = 2,   // A frame with one body follows in the header; it is the data.
+    kClose = 3,  // The sender forgets its connection.
+    kRefuse = 4,  // The receiver's connection is refused: another incarnation.
+  };
+  uint32_t magic = kMagic;
+  uint32_t kind = kFrame;
+  uint64_t to = 0;  // Incarnations; 0: any.
+  uint64_t from = 0;
+  uint64_t connection = 0;  // The sender's number of it (kRefuse: receiver's).
+
+  static constexpr uint32_t kMagic = 0x31554c53;  // "SLU1"
+};
+inline constexpr unsigned kUcxMessageId = 17;
+// A frame that waits grows up to this.
+inline constexpr size_t kUcxFrameBytes = 1 << 20;
+
+inline Status FromUcs(ucs_status_t s, const char* what) {
+  return Unavailable("UCX: ", what, ": ", ucs_status_string(s));
+}
+
+class UcxTransport;
+
+class UcxLink final : public Link {
+ public:
+  UcxLink(UcxTransport* owner, PeerId id, std::string task, std::string address,
+          uint64_t expected);
+
+  void Open() override;
+  Status SendTokens(uint64_t step, uint32_t partition,
+                    std::span<TokenMessage> batch) override;
+  Status SendControl(uint8_t kind, std::string_view bytes) override;
+  void SendHeartbeat() override;
+  void Close(bool goodbye) override;
+
+ private:
+  friend class UcxTransport;
+  Status Pass(bool* drop);
+
+  UcxTransport* const transport_;
+  const std::string address_;
+  const uint64_t connection_;
+  std::mutex mu_;
+  FrameWriter writer_;                // GUARDED_BY(mu_)
+  std::deque<OutgoingFrame> frames_;  // GUARDED_BY(mu_)
+  bool closed_ = false;               // GUARDED_BY(mu_)
+  // The worker's lock guards these.
+  ucp_ep_h endpoint_ = nullptr;
+  uint64_t incoming_ = 0;  // The peer's number of its connection.
+  bool ready_ = false;     // In ready_ of the transport.
+  int under_way_ = 0;      // Sends.
+};
+
+// Lock order: worker_mu_, then that of the table of peers or of a link.
+class UcxTransport final : public TransportBase {
+ public:
+  explicit UcxTransport(UcxTransportOptions options)
+      : TransportBase(options), ucx_options_(std::move(options)) {}
+  ~UcxTransport() override { Shutdown(); }
+  std::string address() const override { return address_; }
+
+ protected:
+  Status StartNetwork() override;
+  void StopNetwork() override;
+  Result<std::shared_ptr<Link>> Dial(PeerId id,
+                                     const PeerAddress& peer) override {
+    const FailpointHit hit = SLUICE_FAILPOINT("ucx.connect");
+    SLUICE_RETURN_IF_ERROR(hit.error);
+    if (!GoodAddress(peer.address))
+      return InvalidArgument("task '", peer.task,
+                             "': expected the address that its UCX transport "
+                             "gave, got ",
+                             peer.address.size(), " bytes of another kind");
+    return std::make_shared<UcxLink>(this, id, peer.task, peer.address,
+                                     peer.incarnation);
+  }
+  std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) override {
+    if (!GoodAddress(hello.address)) return nullptr;
+    return std::make_shared<UcxLink>(this, id, hello.task, hello.address,
+                                     hello.incarnation);
+  }
+  bool Deaf() override { return delivering_.load() >= 2; }
+
+ private:
+  friend class UcxLink;
+  using Key = std::pair<uint64_t, uint64_t>;  // Incarnation, connection.
+  struct SendOp {
+    UcxTransport* transport;
+    std::shared_ptr<UcxLink> link;
+    std::string header;
+    OutgoingFrame frame;
+  };
+  struct ReceiveOp {
+    UcxTransport* transport;
+    std::shared_ptr<UcxLink> link;  // Null: of the frame that comes.
+    UcxEnvelope envelope;
+    std::string frame;
+    IncomingBody* body = nullptr;
+  };
+
+  static bool GoodAddress(std::string_view address);
+  static ucs_status_t OnMessage(void* self, const void* header, size_t size,
+                                void* data, size_t length,
+                                const ucp_am_recv_param_t* param);
+  // REQUIRES of all below: the worker's lock is held.
+  bool EnsureEndpoint(UcxLink* link);
+  Result<ucp_ep_h> MakeEndpoint(std::string_view address, void* user);
+  void FlushLink(UcxLink* link);
+  void Send(UcxLink* link, UcxEnvelope envelope, OutgoingFrame frame);
+  void SendBare(ucp_ep_h endpoint, const UcxEnvelope& envelope);
+  void CloseEndpoint(ucp_ep_h endpoint);
+  void Received(const UcxEnvelope& envelope, std::string_view frame,
+                std::vector<IncomingBody*>* bodies,
+                std::shared_ptr<UcxLink>* link);
+  std::shared_ptr<UcxLink> AcceptHello(const UcxEnvelope& envelope,
+                                       const Hello& hello);
+  void Ready(const std::shared_ptr<UcxLink>& link);
+  void Fail(UcxLink* link, const Status& why);
+
+  // Without it.
+  // What the link has goes out: now, unless another thread has the worker,
+  // which then sends it.
+  void Kick(const std::shared_ptr<UcxLink>& link);
+  void Wake();
+  // One look at the network, and what came from it delivered. True if there was
+  // anything.
+  bool Turn();
+  void Read();
+  void StandBy();
+
+  const UcxTransportOptions ucx_options_;
+  std::string address_;  // Constant after Start.
+  ucp_context_h context_ = nullptr;
+  std::mutex worker_mu_;
+  ucp_worker_h worker_ = nullptr;                     // GUARDED_BY(worker_mu_)
+  std::map<Key, std::shared_ptr<UcxLink>> incoming_;  // GUARDED_BY(worker_mu_)
+  std::vector<std::shared_ptr<UcxLink>> ready_;       // GUARDED_BY(worker_mu_)
+  int operations_ = 0;                                // GUARDED_BY(worker_mu_)
+  int event_fd_ = -1, wake_fd_ = -1;                  // Constant after Start.
+
+  std::mutex dirty_mu_;
+  std::vector<std::shared_ptr<UcxLink>> dirty_;  // GUARDED_BY(dirty_mu_)
+  std::atomic<bool> has_dirty_{false};
+  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> next_connection_{1};
+  // When the reader began to deliver; 0 while it does not.
+  std::atomic<int64_t> delivering_since_{0};
+  std::atomic<int> delivering_{0};  // Threads in handlers.
+  std::mutex standby_mu_;
+  std::condition_variable standby_wake_;
+  std::atomic<bool> standby_waits_{false};
+  std::thread reader_, standby_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_UCX_INTERNAL_H_

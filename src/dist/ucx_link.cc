@@ -1,0 +1,107 @@
+#if SLUICE_HAVE_UCX
+
+#include "dist/ucx_internal.h"
+
+namespace sluice {
+
+UcxLink::UcxLink(UcxTransport* owner, PeerId id, std::string task,
+                 std::string address, uint64_t expected)
+    : Link(owner, id, std::move(task)),
+      transport_(owner),
+      address_(std::move(address)),
+      connection_(owner->next_connection_.fetch_add(1)),
+      writer_(owner->options().inline_bytes) {
+  writer_.AddHello({owner->incarnation(), expected, owner->options().task,
+                    owner->address()});
+}
+
+void UcxLink::Open() {
+  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+}
+
+Status UcxLink::Pass(bool* drop) {
+  const FailpointHit hit = SLUICE_FAILPOINT("ucx.write");
+  *drop = hit.drop();
+  return hit.error;
+}
+
+Status UcxLink::SendTokens(uint64_t step, uint32_t partition,
+                           std::span<TokenMessage> batch) {
+  bool drop = false;
+  SLUICE_RETURN_IF_ERROR(Pass(&drop));
+  for (const TokenMessage& m : batch)
+    SLUICE_RETURN_IF_ERROR(CheckSendable(m.value));
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return Unavailable(Describe(), " is lost");
+    while (!batch.empty()) {
+      SLUICE_ASSIGN_OR_RETURN(
+          const size_t taken,
+          writer_.AddTokens(step, partition, batch, /*one_body=*/true));
+      batch = batch.subspan(taken);
+      if (!batch.empty() || writer_.has_body() ||
+          writer_.bytes() > kUcxFrameBytes)
+        frames_.push_back(writer_.Take());
+    }
+    if (drop && !writer_.empty()) (void)writer_.Take();
+  }
+  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  return OkStatus();
+}
+
+Status UcxLink::SendControl(uint8_t kind, std::string_view bytes) {
+  bool drop = false;
+  SLUICE_RETURN_IF_ERROR(Pass(&drop));
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return Unavailable(Describe(), " is lost");
+    SLUICE_RETURN_IF_ERROR(writer_.AddControl(kind, bytes));
+    if (drop) (void)writer_.Take();
+    if (writer_.bytes() > kUcxFrameBytes) frames_.push_back(writer_.Take());
+  }
+  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  return OkStatus();
+}
+
+void UcxLink::SendHeartbeat() {
+  const FailpointHit hit = SLUICE_FAILPOINT("ucx.heartbeat");
+  if (hit.drop() || !hit.error.ok()) return;
+  const Status stuck = inbox.CheckGap(owner->options().peer_timeout);
+  if (!stuck.ok()) {
+    owner->Lose(this, Annotate(stuck, absl::StrCat("from ", Describe())));
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    // What waits to be sent to one that does not take it need not grow.
+    if (closed_ || !frames_.empty()) return;
+    writer_.AddHeartbeat();
+  }
+  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+}
+
+void UcxLink::Close(bool) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    closed_ = true;
+    frames_.clear();
+  }
+  {
+    std::lock_guard<std::mutex> lock(transport_->worker_mu_);
+    transport_->incoming_.erase({incarnation.load(), incoming_});
+    if (endpoint_ == nullptr) return;
+    // (Best effort: a peer that is gone is told nothing.)
+    UcxEnvelope envelope;
+    envelope.kind = UcxEnvelope::kClose;
+    envelope.to = incarnation.load();
+    envelope.from = owner->incarnation();
+    envelope.connection = connection_;
+    transport_->SendBare(endpoint_, envelope);
+    transport_->CloseEndpoint(std::exchange(endpoint_, nullptr));
+  }
+  transport_->Wake();
+}
+
+}  // namespace sluice
+
+#endif
