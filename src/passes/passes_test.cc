@@ -186,6 +186,32 @@ TEST_F(PassesTest, NodesThatDifferInOneAttributeOrOneOutputStayApart) {
   EXPECT_EQ(Count(*g, "Cast"), 2);
 }
 
+TEST_F(PassesTest, NodesThatAskForDifferentDevicesOrNeighboursStayApart) {
+  const Output x = Placeholder();
+  std::vector<Output> all;
+  for (const char* device : {"", "/cpu:0", "/cpu:1", "/cpu:1"}) {
+    const DeviceScope scope(device);
+    all.push_back(Op("Neg", {x}));
+    all.push_back(F(3));
+  }
+  for (int twice = 0; twice < 2; ++twice) {
+    const ColocateWith with(all[0].node);
+    all.push_back(Op("Neg", {x}));
+  }
+  auto g = Merged(Pruned({{x}, all, {}}));
+  EXPECT_EQ(Count(*g, "Neg"), 4);
+  EXPECT_EQ(Count(*g, "Const"), 3);
+  // What is folded stays where it was asked to be.
+  const Output c = [] {
+    const DeviceScope scope("/cpu:1");
+    return Op("Neg", {F(1)});
+  }();
+  g = Folded(Pruned({{}, {c}, {}}));
+  ASSERT_NE(g->FindNode(c.node->name()), nullptr);
+  EXPECT_EQ(g->FindNode(c.node->name())->op_name(), "Const");
+  EXPECT_EQ(g->FindNode(c.node->name())->device(), "/device:CPU:1");
+}
+
 TEST_F(PassesTest, WhatWaitsForMergedNodesWaitsOnceForTheFirst) {
   const Output x = Placeholder();
   const Output a = Op("Neg", {x}), b = Op("Neg", {x});
