@@ -26,8 +26,8 @@ int main() {
             [&] {
               // The two calls do not wait for each other.
               Output a = self({child, left, right, leaf, w})[0];
-              Output b = self({ops::GatherV2(right, node, 0), left, right, leaf,
-                               w})[0];
+              Output b = self(
+                  {ops::GatherV2(right, node, 0), left, right, leaf, w})[0];
               Output both = ops::ExpandDims(ops::ConcatV2({a, b}, 0), 0);
               return ops::Tanh(ops::Squeeze(ops::MatMul(both, w)));
             });

@@ -122,73 +122,99 @@ Output Episode(Agent* agent, Output start) {
   return std::get<0>(last);
 }
 
+// The same from the client: a Run for each thing that the agent does.
+class ClientAgent {
+ public:
+  explicit ClientAgent(Agent* agent)
+      : action_(agent->Act(cell_)),
+        remember_(agent->Remember(now_ % kMemory, row_)),
+        learn_(agent->Learn(ops::Minimum(now_ + 1, kMemory))),
+        update_(agent->UpdateTarget()) {}
+
+  Result<int> Episode(Session& session, int start) const {
+    int steps = 0;
+    for (int cell = 0; steps < kLongest && cell < kCells - 1; ++steps) {
+      const int now = start + steps;
+      SLUICE_ASSIGN_OR_RETURN(
+          const Tensor action,
+          session.Run({{cell_, Tensor::Scalar(cell)}}, action_));
+      const int a = action.scalar<int32_t>();
+      const int next = std::max(cell + 2 * a - 1, 0);
+      const Feeds feeds = {
+          {now_, Tensor::Scalar(now)},
+          {row_, Tensor::Vector<int32_t>({cell, a, next, next == kCells - 1})}};
+      std::vector<Node*> due;  // In this order, so one by one.
+      if (next != cell) due.push_back(remember_);
+      if (now % kLearnEvery == 0) due.push_back(learn_);
+      if (now % kTargetEvery == 0) due.push_back(update_);
+      for (Node* node : due)
+        SLUICE_RETURN_IF_ERROR(session.RunTargets({node}, feeds));
+      cell = next;
+    }
+    return steps;
+  }
+
+ private:
+  const Output now_ = Placeholder<int32_t>({}),
+               cell_ = Placeholder<int32_t>({});
+  const Output row_ = Placeholder<int32_t>({4});
+  const Output action_;
+  Node *const remember_, *const learn_, *const update_;
+};
+
+// Trains for all episodes, `episode` being one from a step number on, and
+// prints how it goes; microseconds per step.
+template <typename Fn>
+Result<double> Train(const char* name, Session& session, Node* init,
+                     const Fn& episode) {
+  SLUICE_RETURN_IF_ERROR(session.RunTargets({init}));
+  int total = 0, recent = 0, timed = 0;
+  double seconds = 0;
+  for (int i = 1; i <= kEpisodes; ++i) {
+    const double started = Seconds();
+    SLUICE_ASSIGN_OR_RETURN(const int steps, episode(session, total));
+    total += steps;
+    recent += steps;
+    if (i > 1) {  // (The first one also prepares the graph.)
+      seconds += Seconds() - started;
+      timed += steps;
+    }
+    if (i % 40 != 0) continue;
+    std::printf("%s: episodes %3d to %3d took %.1f steps\n", name, i - 39, i,
+                recent / 40.0);
+    recent = 0;
+  }
+  return seconds / timed * 1e6;
+}
+
 }  // namespace
 
 int main() {
   SetRandomSeed(1);
   Agent agent;
-  Output start = Placeholder<int32_t>(PartialShape::Scalar());
+  Output start = Placeholder<int32_t>({});
   Output steps = Episode(&agent, start);
-  // The parts by themselves, for the client.
-  Output cell = Placeholder<int32_t>(PartialShape::Scalar());
-  Output row = Placeholder<int32_t>({4});
-  Output action = agent.Act(cell);
-  Node* remember = agent.Remember(start % kMemory, row);
-  Node* learn = agent.Learn(ops::Minimum(start + 1, kMemory));
-  Node* update = agent.UpdateTarget();
+  ClientAgent client(&agent);
   Node* init = GlobalVariablesInitializer();
 
-  double us[2];
-  for (const bool in_graph : {true, false}) {
-    Session session;
-    Status status = session.RunTargets({init});
-    int total = 0, recent = 0;
-    double seconds = 0;
-    for (int episode = 1; episode <= kEpisodes && status.ok(); ++episode) {
-      const double started = Seconds();
-      int t = 0;
-      if (in_graph) {
-        const auto out = session.Run({{start, Tensor::Scalar(total)}}, steps);
-        status = out.status();
-        if (status.ok()) t = out->scalar<int32_t>();
-      } else {
-        for (int at = 0; t < kLongest && at < kCells - 1 && status.ok(); ++t) {
-          const int now = total + t;
-          const auto a = session.Run({{cell, Tensor::Scalar(at)}}, action);
-          status = a.status();
-          if (!status.ok()) break;
-          const int next = std::max(at + 2 * a->scalar<int32_t>() - 1, 0);
-          const Feeds feeds = {
-              {start, Tensor::Scalar(now)},
-              {row, Tensor::Vector<int32_t>(
-                        {at, a->scalar<int32_t>(), next, next == kCells - 1})}};
-          if (next != at) status = session.RunTargets({remember}, feeds);
-          if (status.ok() && now % kLearnEvery == 0)
-            status = session.RunTargets({learn}, feeds);
-          if (status.ok() && now % kTargetEvery == 0)
-            status = session.RunTargets({update});
-          at = next;
-        }
-      }
-      // (The first episode also prepares the graph.)
-      if (episode > 1) seconds += Seconds() - started;
-      if (episode > 1) total += t;
-      recent += t;
-      if (episode % 40 != 0) continue;
-      std::printf("%s: episodes %3d to %3d took %.1f steps\n",
-                  in_graph ? "one graph" : "client   ", episode - 39, episode,
-                  recent / 40.0);
-      recent = 0;
-    }
-    if (!status.ok()) {
-      std::fprintf(stderr, "%s\n", status.ToString().c_str());
-      return 1;
-    }
-    us[in_graph ? 0 : 1] = seconds / total * 1e6;
+  Session one, other;
+  const auto in_graph =
+      Train("one graph", one, init, [&](Session& s, int now) -> Result<int> {
+        SLUICE_ASSIGN_OR_RETURN(const Tensor n,
+                                s.Run({{start, Tensor::Scalar(now)}}, steps));
+        return n.scalar<int32_t>();
+      });
+  const auto from_client =
+      Train("client   ", other, init,
+            [&](Session& s, int now) { return client.Episode(s, now); });
+  if (!in_graph.ok() || !from_client.ok()) {
+    std::fprintf(stderr, "%s\n%s\n", in_graph.status().ToString().c_str(),
+                 from_client.status().ToString().c_str());
+    return 1;
   }
   std::printf(
       "a step takes %.1f us in one graph, %.1f us from the client: "
       "%.1f times as fast\n",
-      us[0], us[1], us[1] / us[0]);
+      *in_graph, *from_client, *from_client / *in_graph);
   return 0;
 }

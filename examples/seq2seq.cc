@@ -57,30 +57,82 @@ struct Model {
           return RnnStep{ops::MatMul(both, out), step.state};
         });
   }
+  // Each letter of `reversed` is predicted from those before it.
+  Output Loss(const Read& read, Output lengths, Output reversed) const {
+    Output letters_before = ops::Slice(reversed, {0, 0}, {-1, kLongest});
+    Output before =
+        ops::ConcatV2({ops::ExpandDims(Begin(lengths), 1), letters_before}, 1);
+    RnnResult taught = DynamicRnn(
+        Attending(read), Embed(before),
+        {.sequence_length = Operand(lengths + 1), .initial_state = read.state});
+    Output losses = ops::SparseSoftmaxCrossEntropyWithLogits(
+                        ops::Reshape(taught.outputs, {-1, kSymbols}),
+                        ops::Reshape(reversed, {-1}))
+                        .loss;
+    // What pads a word does not count.
+    Output counts = ops::Cast(ops::LessEqual(ops::Range(0, kLongest + 1, 1),
+                                             ops::ExpandDims(lengths, 1)),
+                              DType::kFloat);
+    return ops::Sum(losses * ops::Reshape(counts, {-1}), 0) /
+           ops::Sum(counts, {0, 1});
+  }
+  // The best letter each time, until all words have ended: [batch, time].
+  Output Write(const Read& read, Output lengths) const {
+    const RnnCell cell = Attending(read);
+    const TensorArray nothing(DType::kInt32, 0, {.dynamic_size = true});
+    auto written = While(
+        std::tuple{0, Begin(lengths), read.state,
+                   ops::Fill(ops::Shape(lengths), false), nothing},
+        [](Output t, Output, RnnState, Output ended, TensorArray) {
+          return ops::LogicalAnd(t < 2 * kLongest,
+                                 ops::LogicalNot(ops::All(ended, 0)));
+        },
+        [&](Output t, Output letter, RnnState state, Output ended,
+            TensorArray so_far) {
+          RnnStep step = cell(Embed(letter), state);
+          Output best =
+              ops::ArgMax(step.output, 1, {.output_type = DType::kInt32});
+          Output next = ops::SelectV2(ended, kEnd, best);
+          return std::tuple{t + 1, next, step.state, ops::Equal(next, kEnd),
+                            so_far.Write(t, next)};
+        },
+        {.back_prop = false, .name = "write"});
+    return ops::Transpose(std::get<4>(written).Stack(), {1, 0});
+  }
+  static Output Begin(Output lengths) {
+    return ops::Fill(ops::Shape(lengths), kBegin);
+  }
 };
 
-// Random words, and what they are backwards.
-void Draw(std::mt19937* random, Tensor* words, Tensor* lengths,
-          Tensor* reversed) {
-  *words = Tensor(DType::kInt32, {kBatch, kLongest});
-  *reversed = Tensor(DType::kInt32, {kBatch, kLongest + 1});
-  *lengths = Tensor(DType::kInt32, {kBatch});
+// A batch of words, and what they are backwards.
+struct Batch {
+  Tensor words = Tensor(DType::kInt32, {kBatch, kLongest});
+  Tensor lengths = Tensor(DType::kInt32, {kBatch});
+  Tensor reversed = Tensor(DType::kInt32, {kBatch, kLongest + 1});
+};
+
+Batch Draw(std::mt19937* random) {
+  Batch batch;
   for (int i = 0; i < kBatch; ++i) {
     const int n = 1 + static_cast<int>((*random)() % kLongest);
-    lengths->data<int32_t>()[i] = n;
-    int32_t* word = words->data<int32_t>() + i * kLongest;
-    int32_t* back = reversed->data<int32_t>() + i * (kLongest + 1);
+    batch.lengths.data<int32_t>()[i] = n;
+    int32_t* word = batch.words.data<int32_t>() + i * kLongest;
+    int32_t* back = batch.reversed.data<int32_t>() + i * (kLongest + 1);
     for (int t = 0; t < kLongest; ++t)
       word[t] = t < n ? 2 + static_cast<int32_t>((*random)() % 26) : kEnd;
     for (int t = 0; t <= kLongest; ++t)
       back[t] = t < n ? word[n - 1 - t] : kEnd;
   }
+  return batch;
 }
 
-std::string Letters(const int32_t* p, int n) {
+// Row `i` of some letters, up to where the word ends.
+std::string Word(const Tensor& letters, int i) {
+  const int n = static_cast<int>(letters.dim(1));
+  const int32_t* p = letters.data<int32_t>() + i * n;
   std::string s;
-  for (int i = 0; i < n && p[i] >= 2; ++i)
-    s += static_cast<char>('a' + p[i] - 2);
+  for (int t = 0; t < n && p[t] >= 2; ++t)
+    s += static_cast<char>('a' + p[t] - 2);
   return s;
 }
 
@@ -93,84 +145,40 @@ int main() {
   Output lengths = Placeholder<int32_t>({-1});
   Output reversed = Placeholder<int32_t>({-1, kLongest + 1});
   Model::Read read = model.Encode(words, lengths);
-  RnnCell cell = model.Attending(read);
-  Output batch = ops::Size(lengths);
-  Output begin = ops::Fill(ops::Pack({batch}), kBegin);
-
-  // Training: each letter is predicted from those before it.
-  Output before = ops::ConcatV2(
-      {ops::ExpandDims(begin, 1), ops::Slice(reversed, {0, 0}, {-1, kLongest})},
-      1);
-  RnnResult taught = DynamicRnn(
-      cell, model.Embed(before),
-      {.sequence_length = Operand(lengths + 1), .initial_state = read.state});
-  Output losses = ops::SparseSoftmaxCrossEntropyWithLogits(
-                      ops::Reshape(taught.outputs, {-1, kSymbols}),
-                      ops::Reshape(reversed, {-1}))
-                      .loss;
-  // What pads a word does not count.
-  Output counts = ops::Cast(ops::LessEqual(ops::Range(0, kLongest + 1, 1),
-                                           ops::ExpandDims(lengths, 1)),
-                            DType::kFloat);
-  Output loss = ops::Sum(losses * ops::Reshape(counts, {-1}), 0) /
-                ops::Sum(counts, {0, 1});
+  Output loss = model.Loss(read, lengths, reversed);
+  Output written = model.Write(read, lengths);
   Node* train = AdagradOptimizer(0.1, 1e-5).Minimize(loss);
-
-  // Writing: the best letter each time.
-  auto written = While(
-      std::tuple{0, begin, read.state, ops::Fill(ops::Pack({batch}), false),
-                 TensorArray(DType::kInt32, 0, {.dynamic_size = true})},
-      [&](Output t, Output, RnnState, Output ended, TensorArray) {
-        return ops::LogicalAnd(t < 2 * kLongest,
-                               ops::LogicalNot(ops::All(ended, 0)));
-      },
-      [&](Output t, Output letter, RnnState state, Output ended,
-          TensorArray so_far) {
-        RnnStep step = cell(model.Embed(letter), state);
-        Output best =
-            ops::ArgMax(step.output, 1, {.output_type = DType::kInt32});
-        Output next = ops::SelectV2(ended, kEnd, best);
-        return std::tuple{t + 1, next, step.state, ops::Equal(next, kEnd),
-                          so_far.Write(t, next)};
-      },
-      {.back_prop = false, .name = "write"});
-  Output result = ops::Transpose(std::get<4>(written).Stack(), {1, 0});
 
   Session session;
   Status status = session.RunTargets({GlobalVariablesInitializer()});
   std::mt19937 random(1);
-  Tensor w, n, back;
   for (int step = 0; step <= kSteps && status.ok(); ++step) {
-    Draw(&random, &w, &n, &back);
-    const auto out = session.Run({{words, w}, {lengths, n}, {reversed, back}},
-                                 {loss}, {train});
+    const Batch b = Draw(&random);
+    const auto out = session.Run(
+        {{words, b.words}, {lengths, b.lengths}, {reversed, b.reversed}}, loss,
+        {train});
     status = out.status();
     if (status.ok() && step % 150 == 0)
-      std::printf("step %3d: loss %.4f\n", step, (*out)[0].scalar<float>());
+      std::printf("step %3d: loss %.4f\n", step, out->scalar<float>());
   }
-  Draw(&random, &w, &n, &back);
+  const Batch fresh = Draw(&random);
   const auto out =
-      session.Run({{words, w}, {lengths, n}}, {result, std::get<0>(written)});
+      session.Run({{words, fresh.words}, {lengths, fresh.lengths}}, written);
   if (!status.ok() || !out.ok()) {
     std::fprintf(stderr, "%s\n%s\n", status.ToString().c_str(),
                  out.status().ToString().c_str());
     return 1;
   }
-  const int steps = (*out)[1].scalar<int32_t>();
   int right = 0;
   for (int i = 0; i < kBatch; ++i) {
-    const std::string got =
-        Letters((*out)[0].data<int32_t>() + i * steps, steps);
-    right +=
-        got == Letters(back.data<int32_t>() + i * (kLongest + 1), kLongest);
+    right += Word(*out, i) == Word(fresh.reversed, i);
     if (i < 5)
-      std::printf("%-8s -> %s\n",
-                  Letters(w.data<int32_t>() + i * kLongest, kLongest).c_str(),
-                  got.c_str());
+      std::printf("%-8s -> %s\n", Word(fresh.words, i).c_str(),
+                  Word(*out, i).c_str());
   }
   std::printf(
       "%d of %d new words are right; the writing stopped after %d of at "
       "most %d letters\n",
-      right, kBatch, steps, 2 * kLongest);
+      right, kBatch, static_cast<int>(out->dim(1)), 2 * kLongest);
   return 0;
 }
