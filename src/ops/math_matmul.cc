@@ -57,28 +57,39 @@ Status MatMulShape(ShapeContext& c) {
   return OkStatus();
 }
 
+// How a node multiplies two matrices.
+struct Transposes {
+  explicit Transposes(const Node& n)
+      : a(n.BoolAttr("transpose_a")), b(n.BoolAttr("transpose_b")) {}
+
+  Result<dnn::GemmShape> Of(const Tensor& x, const Tensor& y) const {
+    if (x.rank() != 2 || y.rank() != 2)
+      return InvalidArgument("matrices: expected two of rank 2, got ",
+                             x.shape().ToString(), " and ",
+                             y.shape().ToString());
+    dnn::GemmShape s;
+    s.m = x.dim(a ? 1 : 0);
+    s.k = x.dim(a ? 0 : 1);
+    s.n = y.dim(b ? 0 : 1);
+    if (s.k != y.dim(b ? 1 : 0))
+      return Mismatch(x.shape().ToString(), y.shape().ToString());
+    s.trans_a = a ? Trans::kTranspose : Trans::kNone;
+    s.trans_b = b ? Trans::kTranspose : Trans::kNone;
+    return s;
+  }
+
+  const bool a, b;
+};
+
 template <typename T>
 class MatMul {
  public:
-  explicit MatMul(const Node& n)
-      : transpose_a_(n.BoolAttr("transpose_a")),
-        transpose_b_(n.BoolAttr("transpose_b")) {}
+  explicit MatMul(const Node& n) : transposes_(n) {}
 
   Status Run(KernelContext& ctx) const {
     SLUICE_ASSIGN_OR_RETURN(const Tensor a, InputAs(ctx, 0, DTypeOf<T>()));
     SLUICE_ASSIGN_OR_RETURN(const Tensor b, InputAs(ctx, 1, DTypeOf<T>()));
-    if (a.rank() != 2 || b.rank() != 2)
-      return InvalidArgument("matrices: expected two of rank 2, got ",
-                             a.shape().ToString(), " and ",
-                             b.shape().ToString());
-    dnn::GemmShape s;
-    s.m = a.dim(transpose_a_ ? 1 : 0);
-    s.k = a.dim(transpose_a_ ? 0 : 1);
-    s.n = b.dim(transpose_b_ ? 0 : 1);
-    if (s.k != b.dim(transpose_b_ ? 1 : 0))
-      return Mismatch(a.shape().ToString(), b.shape().ToString());
-    s.trans_a = transpose_a_ ? Trans::kTranspose : Trans::kNone;
-    s.trans_b = transpose_b_ ? Trans::kTranspose : Trans::kNone;
+    SLUICE_ASSIGN_OR_RETURN(const dnn::GemmShape s, transposes_.Of(a, b));
     const int64_t dims[] = {s.m, s.n};
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
@@ -87,7 +98,7 @@ class MatMul {
   }
 
  private:
-  const bool transpose_a_, transpose_b_;
+  const Transposes transposes_;
 };
 
 Status MakeMatMul(const Node& n, Kernel* k) {
@@ -157,27 +168,14 @@ Status MatMulAddShape(ShapeContext& c) {
 template <typename T>
 class MatMulAdd {
  public:
-  explicit MatMulAdd(const Node& n)
-      : transpose_a_(n.BoolAttr("transpose_a")),
-        transpose_b_(n.BoolAttr("transpose_b")) {}
+  explicit MatMulAdd(const Node& n) : transposes_(n) {}
 
   Status Run(KernelContext& ctx) const {
     const Tensor &a = ctx.input(0), &b = ctx.input(1), &sum = ctx.input(2);
-    if (a.rank() != 2 || b.rank() != 2)
-      return InvalidArgument("matrices: expected two of rank 2, got ",
-                             a.shape().ToString(), " and ",
-                             b.shape().ToString());
-    dnn::GemmShape s;
-    s.m = a.dim(transpose_a_ ? 1 : 0);
-    s.k = a.dim(transpose_a_ ? 0 : 1);
-    s.n = b.dim(transpose_b_ ? 0 : 1);
-    if (s.k != b.dim(transpose_b_ ? 1 : 0))
-      return Mismatch(a.shape().ToString(), b.shape().ToString());
+    SLUICE_ASSIGN_OR_RETURN(dnn::GemmShape s, transposes_.Of(a, b));
     if (sum.rank() != 2 || sum.dim(0) != s.m || sum.dim(1) != s.n)
       return InvalidArgument("sum: expected the product's shape [", s.m, ",",
                              s.n, "], got ", sum.shape().ToString());
-    s.trans_a = transpose_a_ ? Trans::kTranspose : Trans::kNone;
-    s.trans_b = transpose_b_ ? Trans::kTranspose : Trans::kNone;
     s.accumulate = true;
     const T *pa = a.data<T>(), *pb = b.data<T>(), *psum = sum.data<T>();
     const Shape shape = sum.shape();
@@ -190,7 +188,7 @@ class MatMulAdd {
   }
 
  private:
-  const bool transpose_a_, transpose_b_;
+  const Transposes transposes_;
 };
 
 Status MakeMatMulAdd(const Node& n, Kernel* k) {

@@ -9,9 +9,6 @@ namespace {
 using state::ForwardReference;
 using state::VariableInput;
 
-constexpr const char* kNoGradient =
-    "changes a variable; gradients flow through its values";
-
 // ---- Assign -----------------------------------------------------------------
 
 // The variable takes the token over, or shares it: whoever shares a buffer does
@@ -134,7 +131,7 @@ SLUICE_OP(Assign)
     .Family("state")
     .Shape(AssignShape)
     .Kernel(MakeAssign)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Gives a variable a value, and returns its reference.");
 
 SLUICE_OP(AssignAdd)
@@ -146,7 +143,7 @@ SLUICE_OP(AssignAdd)
     .Family("state")
     .Shape(AssignUpdateShape)
     .Kernel(MakeAssignUpdate<simd::BinaryOp::kAdd>)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Adds a value to a variable, and returns its reference.");
 
 SLUICE_OP(AssignSub)
@@ -158,7 +155,7 @@ SLUICE_OP(AssignSub)
     .Family("state")
     .Shape(AssignUpdateShape)
     .Kernel(MakeAssignUpdate<simd::BinaryOp::kSub>)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Subtracts a value from a variable, and returns its reference.");
 
 SLUICE_OP(AssignVariableOp)
@@ -170,7 +167,7 @@ SLUICE_OP(AssignVariableOp)
     .Family("state")
     .Shape(AssignVariableShape)
     .Kernel(MakeAssign)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Gives a variable a value.");
 
 SLUICE_OP(AssignAddVariableOp)
@@ -181,7 +178,7 @@ SLUICE_OP(AssignAddVariableOp)
     .Family("state")
     .Shape(AssignVariableShape)
     .Kernel(MakeAssignUpdate<simd::BinaryOp::kAdd>)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Adds a value to a variable.");
 
 SLUICE_OP(AssignSubVariableOp)
@@ -192,7 +189,7 @@ SLUICE_OP(AssignSubVariableOp)
     .Family("state")
     .Shape(AssignVariableShape)
     .Kernel(MakeAssignUpdate<simd::BinaryOp::kSub>)
-    .NoGradient(kNoGradient)
+    .NoGradient(state::kUpdates)
     .Doc("Subtracts a value from a variable.");
 
 SLUICE_OP(CountUpTo)

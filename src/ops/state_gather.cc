@@ -204,7 +204,7 @@ SLUICE_OP(StridedSliceAssign)
     .Family("array")
     .Shape(StridedSliceAssignShape)
     .Kernel(MakeStridedSliceAssign)
-    .NoGradient("changes a variable; gradients flow through its values")
+    .NoGradient(state::kUpdates)
     .Doc(
         "Writes a value, which may broadcast, to a strided slice of a "
         "variable, and returns its reference.");
@@ -226,7 +226,7 @@ SLUICE_OP(ResourceStridedSliceAssign)
     .Family("state")
     .Shape(StridedSliceAssignShape)
     .Kernel(MakeStridedSliceAssign)
-    .NoGradient("changes a variable; gradients flow through its values")
+    .NoGradient(state::kUpdates)
     .Doc(
         "Writes a value, which may broadcast, to a strided slice of a "
         "variable.");

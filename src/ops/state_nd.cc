@@ -17,9 +17,6 @@ namespace {
 using state::ForwardReference;
 using state::VariableInput;
 
-constexpr const char* kNoGradient =
-    "changes a variable; gradients flow through its values";
-
 // One kernel of the family. Immutable: shared by all steps.
 struct ScatterNd {
   simd::BinaryKernel combine;  // False: the slice is replaced.
@@ -182,7 +179,7 @@ Status NonAliasingAddGrad(GradContext& c) {
       .Family("state")                                      \
       .Shape(ScatterNdShape)                                \
       .Kernel(maker)                                        \
-      .NoGradient(kNoGradient)                              \
+      .NoGradient(state::kUpdates)                          \
       .Doc(doc ", and returns its reference.")
 
 #define SLUICE_RESOURCE_SCATTER_ND(Name, maker, doc) \
@@ -198,7 +195,7 @@ Status NonAliasingAddGrad(GradContext& c) {
       .Family("state")                               \
       .Shape(ScatterNdShape)                         \
       .Kernel(maker)                                 \
-      .NoGradient(kNoGradient)                       \
+      .NoGradient(state::kUpdates)                   \
       .Doc(doc ".")
 
 SLUICE_SCATTER_ND(ScatterNdUpdate, "type", "true", MakeScatterNdUpdate,

@@ -14,9 +14,6 @@ namespace {
 using state::ForwardReference;
 using state::VariableInput;
 
-constexpr const char* kNoGradient =
-    "changes a variable; gradients flow through its values";
-
 // One kernel of the family. Immutable: shared by all steps.
 struct Scatter {
   simd::BinaryKernel combine;  // False: the row is replaced.
@@ -140,7 +137,7 @@ Status ScatterShape(ShapeContext& c) {
       .Family("state")                                   \
       .Shape(ScatterShape)                               \
       .Kernel(maker)                                     \
-      .NoGradient(kNoGradient)                           \
+      .NoGradient(state::kUpdates)                       \
       .Doc(doc ", and returns its reference.")
 
 #define SLUICE_RESOURCE_SCATTER(Name, types, maker, doc) \
@@ -154,7 +151,7 @@ Status ScatterShape(ShapeContext& c) {
       .Family("state")                                   \
       .Shape(ScatterShape)                               \
       .Kernel(maker)                                     \
-      .NoGradient(kNoGradient)                           \
+      .NoGradient(state::kUpdates)                       \
       .Doc(doc ".")
 
 #define SLUICE_MIN_MAX_TYPES "{half, bfloat16, float, double, int32, int64}"

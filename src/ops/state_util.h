@@ -14,6 +14,10 @@
 
 namespace sluice::state {
 
+// Why ops that update a variable have no gradient.
+inline constexpr const char* kUpdates =
+    "changes a variable; gradients flow through its values";
+
 // Container and name by a node's attributes: shared_name, or else the node's
 // own name.
 struct ResourceName {

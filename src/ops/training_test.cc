@@ -362,9 +362,9 @@ TEST(Training, EveryOptimiserMovesAsTensorFlowsInFloat) {
 }
 TEST(Training, EveryOptimiserTakesBfloat16) { CheckAll<bfloat16>(0.1); }
 
-// Variables in order of their names; gives the op's error.
+// Gives the op's error; the first variable as it is then, if asked for.
 Status UpdateWith(const std::string& op, const std::vector<Tensor>& variables,
-                  const std::vector<Tensor>& rest) {
+                  const std::vector<Tensor>& rest, Tensor* first = nullptr) {
   Graph g;
   WithGraph use(g);
   std::vector<Node*> starts;
@@ -383,7 +383,12 @@ Status UpdateWith(const std::string& op, const std::vector<Tensor>& variables,
   SLUICE_RETURN_IF_ERROR(g.status());
   Session session(g);
   SLUICE_RETURN_IF_ERROR(session.RunTargets(starts));
-  return session.RunTargets({update});
+  SLUICE_RETURN_IF_ERROR(session.RunTargets({update}));
+  if (first == nullptr) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(
+      *first, session.Run(Build("ReadVariableOp", {inputs[0]},
+                                {{"dtype", variables[0].dtype()}})));
+  return OkStatus();
 }
 
 TEST(Training, ShapesThatDoNotFitAreErrors) {
@@ -413,9 +418,14 @@ TEST(Training, AnIndexOutOfRangeIsAnErrorThatNamesIt) {
 TEST(Training, EmptyVariablesAndScalarsAreUpdated) {
   const Tensor lr = Tensor::Scalar<float>(.1f);
   const Tensor empty(DType::kFloat, Shape({0, 3}));
-  EXPECT_TRUE(
-      UpdateWith("ResourceApplyAdagrad", {empty, empty}, {lr, empty}).ok());
-  EXPECT_TRUE(UpdateWith("ResourceApplyMomentum", {lr, lr}, {lr, lr, lr}).ok());
+  Tensor got;
+  ASSERT_TRUE(
+      UpdateWith("ResourceApplyAdagrad", {empty, empty}, {lr, empty}, &got)
+          .ok());
+  EXPECT_EQ(got.shape(), empty.shape());
+  ASSERT_TRUE(
+      UpdateWith("ResourceApplyMomentum", {lr, lr}, {lr, lr, lr}, &got).ok());
+  EXPECT_FLOAT_EQ(got.scalar<float>(), .1f - .1f * (.1f * .1f + .1f));
 }
 
 TEST(Training, UpdatesOfManyThreadsAreAllSeen) {

@@ -175,7 +175,7 @@ OpDefBuilder Build(const Declaration& d, bool resource) {
   b.Family("training")
       .Shape(TrainingShape)
       .Kernel(d.kernel)
-      .NoGradient("changes a variable; gradients flow through its values")
+      .NoGradient(state::kUpdates)
       .Doc(d.doc);
   return b;
 }
