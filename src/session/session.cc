@@ -132,8 +132,8 @@ struct Session::State {
   Device& FindDevice(const std::string& name) const;
   Result<std::vector<StepPart>> Cut(OptimizedStep step);
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
-  Status CheckEdge(const Output& o, const char* what) const;
   Status Check(const StepSignature& s) const;
+  Status CheckEdge(const Output& o, const char* list, size_t i) const;
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
   Status Begin(Step* e, const RunOptions& run, TraceCollector* trace);
@@ -226,48 +226,55 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     auto make = [&device](const Node& n, Kernel* k) {
       return device.MakeKernel(n, k);
     };
-    SLUICE_ASSIGN_OR_RETURN(
-        BuiltPlan built,
+    Result<BuiltPlan> built =
         BuildPlan(std::move(part.graph), part.targets, regions,
                   [&](const Node& n, std::shared_ptr<Kernel>* k) {
                     return kernels.Get(n, make, k);
-                  }));
-    c->parts.push_back({built.plan, &device});
-    c->built.push_back(std::move(built));
+                  });
+    // What is wrong is told of the nodes that the user knows, not of regions.
+    if (!built.ok() && regions) return Compile(c->signature, Purpose::kTraced);
+    SLUICE_RETURN_IF_ERROR(built.status());
+    c->parts.push_back({built->plan, &device});
+    c->built.push_back(*std::move(built));
   }
   return c;
 }
 
-// Whether a step may feed or fetch this edge.
-Status Session::State::CheckEdge(const Output& o, const char* what) const {
-  if (!o) return InvalidArgument(what, ": expected an output, got none");
-  if (o.graph() != &graph)
-    return InvalidArgument(what,
-                           ": expected an output of the session's graph, "
-                           "got '",
-                           o.name(), "' of another; ", o.node->Describe());
-  if (o.index < 0 || o.index >= o.node->num_outputs())
-    return InvalidArgument(what, ": expected one of ", o.node->num_outputs(),
-                           " outputs, got '", o.name(), "'",
-                           o.node->num_outputs() == 0 ? " (a target?)" : "",
-                           "; ", o.node->Describe());
+// Feeds, fetches and targets that a step may have.
+Status Session::State::Check(const StepSignature& s) const {
+  for (size_t i = 0; i < s.feeds.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(CheckEdge(s.feeds[i], "feeds", i));
+  for (size_t i = 0; i < s.fetches.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(CheckEdge(s.fetches[i], "fetches", i));
+  for (size_t i = 0; i < s.targets.size(); ++i) {
+    const Node* n = s.targets[i];
+    if (n == nullptr)
+      return InvalidArgument("targets[", i, "]: expected a node, got none");
+    if (n->graph() != &graph)
+      return InvalidArgument("targets[", i,
+                             "]: expected a node of the session's graph, got "
+                             "one of another; ",
+                             n->Describe());
+  }
   return OkStatus();
 }
 
-// Feeds, fetches and targets that a step may have.
-Status Session::State::Check(const StepSignature& s) const {
-  for (const Output& o : s.feeds) SLUICE_RETURN_IF_ERROR(CheckEdge(o, "feeds"));
-  for (const Output& o : s.fetches)
-    SLUICE_RETURN_IF_ERROR(CheckEdge(o, "fetches"));
-  for (const Node* n : s.targets) {
-    if (n == nullptr)
-      return InvalidArgument("targets: expected a node, got none");
-    if (n->graph() != &graph)
-      return InvalidArgument(
-          "targets: expected a node of the session's graph, "
-          "got one of another; ",
-          n->Describe());
-  }
+// Whether a step may feed or fetch this edge, number `i` of a list.
+Status Session::State::CheckEdge(const Output& o, const char* list,
+                                 size_t i) const {
+  if (!o)
+    return InvalidArgument(list, "[", i,
+                           "]: expected an output, got none; hint: a gradient "
+                           "is none where y does not depend on x");
+  if (o.graph() != &graph)
+    return InvalidArgument(list, "[", i,
+                           "]: expected an output of the session's graph, got '",
+                           o.name(), "' of another; ", o.node->Describe());
+  if (o.index < 0 || o.index >= o.node->num_outputs())
+    return InvalidArgument(list, "[", i, "]: expected one of ",
+                           o.node->num_outputs(), " outputs, got '", o.name(),
+                           "'", o.node->num_outputs() == 0 ? " (a target?)" : "",
+                           "; ", o.node->Describe());
   return OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #ifndef SLUICE_SESSION_SESSION_H_
 #define SLUICE_SESSION_SESSION_H_
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <span>
@@ -109,9 +110,16 @@ class Session {
   Result<std::vector<Tensor>> Run(const std::vector<Output>& fetches) {
     return Run({}, fetches);
   }
-  // One fetch.
+  // One fetch; beside targets: Run(feeds, loss, {train}).
   Result<Tensor> Run(const Feeds& feeds, Output fetch);
   Result<Tensor> Run(Output fetch) { return Run(Feeds{}, fetch); }
+  template <std::same_as<Output> Fetch>  // (No list of one in braces.)
+  Result<Tensor> Run(const Feeds& feeds, Fetch fetch,
+                     const std::vector<Node*>& targets) {
+    auto out = Run(feeds, std::vector<Output>{fetch}, targets);
+    if (!out.ok()) return out.status();
+    return std::move((*out)[0]);
+  }
   // Targets only.
   Status RunTargets(const std::vector<Node*>& targets, const Feeds& feeds = {});
   // By name: edges "x" or "x:0"; a fetch that names a node without outputs is a

@@ -134,6 +134,23 @@ TEST_F(SessionTest, OneEdgeMayBeFetchedTwice) {
   EXPECT_EQ((*out)[1].scalar<float>(), -1);
 }
 
+TEST_F(SessionTest, OneFetchBesideTargetsIsOneTensor) {
+  Output v = Variable("v", DType::kFloat, PartialShape({}));
+  Node* assign = Op("Assign", {v, Constant(F(3))}).node;
+  const Result<Tensor> two = session_.Run({}, Constant(F(2)), {assign});
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->scalar<float>(), 2);
+  EXPECT_EQ(Eval(Op("Identity", {v})).scalar<float>(), 3);
+}
+
+TEST_F(SessionTest, WhatIsNoEdgeAtAllIsCounted) {
+  const Output x = Constant(F(1));
+  EXPECT_THAT(session_.Run({}, {x, Output()}).status().ToString(),
+              HasSubstr("fetches[1]: expected an output, got none"));
+  EXPECT_THAT(session_.Run({}, {x}, {nullptr}).status().ToString(),
+              HasSubstr("targets[0]: expected a node, got none"));
+}
+
 TEST_F(SessionTest, OneOutputOfANodeMayBeFedWhileTheOthersAreComputed) {
   Node* split = BuildNode(
       "Split", {Constant(I(0)), Constant(Tensor::Vector<float>({1, 2, 3, 4}))},
@@ -240,7 +257,9 @@ TEST_F(SessionTest, AnEdgeInsideALoopCannotBeFetched) {
         return std::vector<Output>{inside};
       });
   EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
-  EXPECT_THAT(Error(inside), AllOf(HasSubstr("loop"), HasSubstr("Exit")));
+  // (By its own name, whatever runs of nodes became one.)
+  EXPECT_THAT(Error(inside), AllOf(HasSubstr("'" + inside.name() + "'"),
+                                   HasSubstr("loop"), HasSubstr("Exit")));
   EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
 }
 
@@ -347,8 +366,10 @@ TEST_F(SessionTest, AnEndlessLoopEndsAtItsDeadlineAndTheSessionGoesOn) {
 TEST_F(SessionTest, AStepThatEndsInTimeKeepsItsResult) {
   RunOptions o;
   o.timeout_ms = 600'000;
-  auto out = session_.Run({}, {Op("Neg", {Constant(F(1))})}, {}, o);
+  const Output x = Placeholder("x");
+  auto out = session_.Run({{x, F(1)}}, {Op("Neg", {x})}, {}, o);
   ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<float>(), -1);
 }
 
 TEST_F(SessionTest, ABlockedMutexEndsAtTheDeadlineAndTheMutexStaysUsable) {
