@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/simd/binary.h"
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/half-inl.h"
 
 #if defined(SLUICE_KERNELS_SIMD_BINARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -81,67 +82,32 @@ bool LoopVia(Operands mode, const void* pa, const void* pb, void* po,
 
 template <class Op>
 BinaryFn PickFloats(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Loop<Op, float>;
-    case DType::kDouble:
-      return Loop<Op, double>;
-    case DType::kHalf:
-      return LoopVia<Op, half>;
-    case DType::kBfloat16:
-      return LoopVia<Op, bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(FloatTypes(), t, []<class T>() -> BinaryFn {
+    if constexpr (std::is_floating_point_v<T>)
+      return Loop<Op, T>;
+    else
+      return LoopVia<Op, T>;
+  });
 }
 
 // For ops whose result has the same bits for signed and unsigned operands.
 template <class Op>
 BinaryFn PickUnsigned(DType t) {
-  switch (t) {
-    case DType::kInt8:
-    case DType::kUint8:
-      return Loop<Op, uint8_t>;
-    case DType::kInt16:
-    case DType::kUint16:
-      return Loop<Op, uint16_t>;
-    case DType::kInt32:
-    case DType::kUint32:
-      return Loop<Op, uint32_t>;
-    case DType::kInt64:
-    case DType::kUint64:
-      return Loop<Op, uint64_t>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(IntTypes(), t, []<class T>() -> BinaryFn {
+    return Loop<Op, std::make_unsigned_t<T>>;
+  });
 }
 
 template <class Op>
 BinaryFn PickInts(DType t) {
-  switch (t) {
-    case DType::kInt8:
-      return Loop<Op, int8_t>;
-    case DType::kInt16:
-      return Loop<Op, int16_t>;
-    case DType::kInt32:
-      return Loop<Op, int32_t>;
-    case DType::kInt64:
-      return Loop<Op, int64_t>;
-    default:
-      return PickUnsigned<Op>(t);
-  }
+  return ByDType<BinaryFn>(IntTypes(), t,
+                           []<class T>() -> BinaryFn { return Loop<Op, T>; });
 }
 
 template <class Op>
 BinaryFn PickComplex(DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return Loop<Op, complex64>;
-    case DType::kComplex128:
-      return Loop<Op, complex128>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(ComplexTypes(), t,
+                           []<class T>() -> BinaryFn { return Loop<Op, T>; });
 }
 
 }  // namespace HWY_NAMESPACE

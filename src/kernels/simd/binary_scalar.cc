@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/simd/binary.h"
+#include "kernels/simd/by_dtype.h"
 
 namespace sluice::simd {
 namespace {
@@ -179,52 +180,20 @@ struct MakeComplex {
 
 template <class Op>
 BinaryFn PickFloats(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Loop<Op, float>;
-    case DType::kDouble:
-      return Loop<Op, double>;
-    case DType::kHalf:
-      return Loop<Op, half, float>;
-    case DType::kBfloat16:
-      return Loop<Op, bfloat16, float>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(FloatTypes(), t, []<class T>() -> BinaryFn {
+    using Compute = std::conditional_t<std::is_floating_point_v<T>, T, float>;
+    return Loop<Op, T, Compute>;
+  });
 }
 template <class Op>
 BinaryFn PickInts(DType t) {
-  switch (t) {
-    case DType::kInt8:
-      return Loop<Op, int8_t>;
-    case DType::kInt16:
-      return Loop<Op, int16_t>;
-    case DType::kInt32:
-      return Loop<Op, int32_t>;
-    case DType::kInt64:
-      return Loop<Op, int64_t>;
-    case DType::kUint8:
-      return Loop<Op, uint8_t>;
-    case DType::kUint16:
-      return Loop<Op, uint16_t>;
-    case DType::kUint32:
-      return Loop<Op, uint32_t>;
-    case DType::kUint64:
-      return Loop<Op, uint64_t>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(IntTypes(), t,
+                           []<class T>() -> BinaryFn { return Loop<Op, T>; });
 }
 template <class Op>
 BinaryFn PickComplex(DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return Loop<Op, complex64>;
-    case DType::kComplex128:
-      return Loop<Op, complex128>;
-    default:
-      return nullptr;
-  }
+  return ByDType<BinaryFn>(ComplexTypes(), t,
+                           []<class T>() -> BinaryFn { return Loop<Op, T>; });
 }
 template <class Op>
 BinaryFn PickReal(DType t) {

@@ -3,6 +3,7 @@
 #include <complex>
 #include <type_traits>
 
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/special.h"
 #include "kernels/simd/unary.h"
 
@@ -126,29 +127,15 @@ struct Angle {
 
 template <class Op>
 UnaryFn PickFloats(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Loop<Op, float>;
-    case DType::kDouble:
-      return Loop<Op, double>;
-    case DType::kHalf:
-      return Loop<Op, half, float>;
-    case DType::kBfloat16:
-      return Loop<Op, bfloat16, float>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UnaryFn>(FloatTypes(), t, []<class T>() -> UnaryFn {
+    using Compute = std::conditional_t<std::is_floating_point_v<T>, T, float>;
+    return Loop<Op, T, Compute>;
+  });
 }
 template <class Op>
 UnaryFn PickComplex(DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return Loop<Op, complex64>;
-    case DType::kComplex128:
-      return Loop<Op, complex128>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UnaryFn>(ComplexTypes(), t,
+                          []<class T>() -> UnaryFn { return Loop<Op, T>; });
 }
 
 UnaryFn ComplexFn(UnaryOp op, DType t) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/target.h"
 #include "kernels/simd/unary.h"
 
@@ -213,65 +214,30 @@ struct Rint {
 
 template <class Op>
 UnaryFn PickFloats(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Loop<Op, float>;
-    case DType::kDouble:
-      return Loop<Op, double>;
-    case DType::kHalf:
-      return LoopVia<Op, half>;
-    case DType::kBfloat16:
-      return LoopVia<Op, bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UnaryFn>(FloatTypes(), t, []<class T>() -> UnaryFn {
+    if constexpr (std::is_floating_point_v<T>)
+      return Loop<Op, T>;
+    else
+      return LoopVia<Op, T>;
+  });
 }
 // For ops whose result has the same bits for signed and unsigned operands.
 template <class Op>
 UnaryFn PickUnsigned(DType t) {
-  switch (t) {
-    case DType::kInt8:
-    case DType::kUint8:
-      return Loop<Op, uint8_t>;
-    case DType::kInt16:
-    case DType::kUint16:
-      return Loop<Op, uint16_t>;
-    case DType::kInt32:
-    case DType::kUint32:
-      return Loop<Op, uint32_t>;
-    case DType::kInt64:
-    case DType::kUint64:
-      return Loop<Op, uint64_t>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UnaryFn>(IntTypes(), t, []<class T>() -> UnaryFn {
+    return Loop<Op, std::make_unsigned_t<T>>;
+  });
 }
 template <class Op>
 UnaryFn PickReal(DType t) {
-  switch (t) {
-    case DType::kInt8:
-      return Loop<Op, int8_t>;
-    case DType::kInt16:
-      return Loop<Op, int16_t>;
-    case DType::kInt32:
-      return Loop<Op, int32_t>;
-    case DType::kInt64:
-      return Loop<Op, int64_t>;
-    default:
-      break;
-  }
-  return IsFloating(t) ? PickFloats<Op>(t) : PickUnsigned<Op>(t);
+  if (IsFloating(t)) return PickFloats<Op>(t);
+  return ByDType<UnaryFn>(IntTypes(), t,
+                          []<class T>() -> UnaryFn { return Loop<Op, T>; });
 }
 template <class Op>
 UnaryFn PickComplex(DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return Loop<Op, complex64>;
-    case DType::kComplex128:
-      return Loop<Op, complex128>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UnaryFn>(ComplexTypes(), t,
+                          []<class T>() -> UnaryFn { return Loop<Op, T>; });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "kernels/simd/binary.h"
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/target.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -171,18 +172,8 @@ using UpdateFn = void (*)(const UpdateArgs&, int64_t, int64_t);
 namespace {
 template <template <class> class Rule>
 UpdateFn PickType(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Run<Rule, float>;
-    case DType::kDouble:
-      return Run<Rule, double>;
-    case DType::kHalf:
-      return Run<Rule, half>;
-    case DType::kBfloat16:
-      return Run<Rule, bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<UpdateFn>(FloatTypes(), t,
+                           []<class T>() -> UpdateFn { return Run<Rule, T>; });
 }
 }  // namespace
 
@@ -222,51 +213,43 @@ bool RunUpdate(UpdateKind kind, DType t, const UpdateArgs& u, int64_t n) {
 }  // namespace
 
 bool Axpy(DType t, double alpha, const void* x, void* y, int64_t n) {
-  UpdateArgs u;
-  u.lr = alpha;
-  u.g = x;
-  u.w = y;
-  return RunUpdate(UpdateKind::kAxpy, t, u, n);
+  return RunUpdate(UpdateKind::kAxpy, t, {.lr = alpha, .g = x, .w = y}, n);
 }
 
 bool AdagradUpdate(DType t, double lr, double epsilon, bool update_slots,
                    const void* g, void* accum, void* w, int64_t n) {
-  UpdateArgs u;
-  u.lr = lr;
-  u.epsilon = epsilon;
-  u.flag = update_slots;
-  u.g = g;
-  u.s1 = accum;
-  u.w = w;
-  return RunUpdate(UpdateKind::kAdagrad, t, u, n);
+  return RunUpdate(UpdateKind::kAdagrad, t,
+                   {.lr = lr,
+                    .epsilon = epsilon,
+                    .flag = update_slots,
+                    .g = g,
+                    .s1 = accum,
+                    .w = w},
+                   n);
 }
 
 bool MomentumUpdate(DType t, double lr, double momentum, bool nesterov,
                     const void* g, void* accum, void* w, int64_t n) {
-  UpdateArgs u;
-  u.lr = lr;
-  u.a = momentum;
-  u.flag = nesterov;
-  u.g = g;
-  u.s1 = accum;
-  u.w = w;
-  return RunUpdate(UpdateKind::kMomentum, t, u, n);
+  return RunUpdate(
+      UpdateKind::kMomentum, t,
+      {.lr = lr, .a = momentum, .flag = nesterov, .g = g, .s1 = accum, .w = w},
+      n);
 }
 
 bool AdamUpdate(DType t, double lr, double beta1, double beta2, double epsilon,
                 bool nesterov, const void* g, void* m, void* v, void* w,
                 int64_t n) {
-  UpdateArgs u;
-  u.lr = lr;
-  u.a = beta1;
-  u.b = beta2;
-  u.epsilon = epsilon;
-  u.flag = nesterov;
-  u.g = g;
-  u.s1 = m;
-  u.s2 = v;
-  u.w = w;
-  return RunUpdate(UpdateKind::kAdam, t, u, n);
+  return RunUpdate(UpdateKind::kAdam, t,
+                   {.lr = lr,
+                    .a = beta1,
+                    .b = beta2,
+                    .epsilon = epsilon,
+                    .flag = nesterov,
+                    .g = g,
+                    .s1 = m,
+                    .s2 = v,
+                    .w = w},
+                   n);
 }
 
 bool AddN(DType t, absl::Span<const void* const> inputs, void* out, int64_t n) {
