@@ -52,6 +52,8 @@ class Guards {
   std::map<Set, int> ids_;
 };
 
+// What the formation of regions takes or leaves as a whole: a node, or a loop
+// with all that is in it, seen from the frame that it stands in.
 struct RegionUnit {
   enum Kind : uint8_t {
     kFree,   // Does nothing when it runs, or does not run.
@@ -81,6 +83,7 @@ struct RegionLoopVariable {
   Output next() const { return next_iteration->input(0); }  // In the body.
 };
 
+// A frame as the graph has it: the root, or one loop.
 struct RegionFrame {
   int parent = -1;
   int depth = 0;
@@ -96,6 +99,11 @@ struct RegionFrame {
   std::vector<int> order;  // Units, topologically.
 };
 
+// All of that for one graph. Made while a step is compiled, by the thread that
+// compiles, and gone with it; but for guards, which grow as they are combined,
+// nothing of it changes. The graph outlives it and stays as it is. Every node
+// is in one frame, frames come after those around them, and in a frame that is
+// well formed every unit's deps come before it in `order`.
 class RegionStructure {
  public:
   // The kernel of a node; null or an error if there is none.
