@@ -2,21 +2,13 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_join.h"
+#include "client/build_util.h"
 #include "graph/control_flow.h"
 
 namespace sluice::internal {
 namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
-
-// The type of a value: of numbers, the one they would have by themselves.
-DType NaturalType(const Operand& x) {
-  if (x.output) return RemoveRef(x.output.dtype());
-  if (!x.literal.valid()) return DType::kInvalid;
-  return x.weak && x.literal.dtype() == DType::kDouble ? DType::kFloat
-                                                       : x.literal.dtype();
-}
 
 // As an output; bare numbers become constants of type `want`.
 Output AsOutput(const Operand& x, DType want) {

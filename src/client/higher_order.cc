@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/build_util.h"
 #include "client/control_flow.h"
 #include "client/operators.h"
 #include "client/tensor_array.h"
@@ -60,15 +61,10 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
     }
     values.push_back(v);
   }
-  if (rows->known >= 0) {
-    rows->count =
-        ScalarOf(DType::kInt32, static_cast<double>(rows->known), loc);
-  } else {
-    const Output shape = Build("Shape", {values[0]}, {}, "", loc);
-    rows->count = Build("StridedSlice",
-                        {shape, IntVector({0}), IntVector({1}), IntVector({1})},
-                        {{"shrink_axis_mask", 1}}, "rows", loc);
-  }
+  rows->count =
+      rows->known >= 0
+          ? ScalarOf(DType::kInt32, static_cast<double>(rows->known), loc)
+          : DimOf(values[0], 0, loc);
   if (!rows->count) return false;
   for (const Output& v : values) {
     rows->arrays.push_back(
@@ -84,8 +80,7 @@ Output Packed(const TensorArray& array, const Rows& rows, SourceLoc loc) {
   if (!packed || rows.known < 0 || packed.shape().rank() < 1) return packed;
   PartialShape shape = packed.shape();
   shape.set_dim(0, rows.known);
-  const Status s = packed.graph()->SetShape(packed, shape);
-  return s.ok() ? packed : BuildError(s, loc);
+  return Shaped(packed, shape, loc);
 }
 
 WhileOptions LoopOptions(const MapOptions& options) {
@@ -101,10 +96,7 @@ bool Values(const std::vector<Operand>& from, const std::vector<DType>& types,
             const std::string& what, SourceLoc loc, std::vector<Output>* to) {
   for (size_t i = 0; i < from.size(); ++i) {
     const Operand& x = from[i];
-    const DType natural = x.weak && x.literal.dtype() == DType::kDouble
-                              ? DType::kFloat
-                              : DType::kInvalid;
-    const DType want = i < types.size() ? types[i] : natural;
+    const DType want = i < types.size() ? types[i] : NaturalType(x);
     const Output v = x.Get(x.weak ? want : DType::kInvalid);
     if (!v) {
       if (CurrentGraph().status().ok())

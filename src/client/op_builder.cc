@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "client/build_util.h"
+
 namespace sluice {
 namespace {
-
-// The type that a bare number has when nothing around it says another:
-// numbers with a point are float, as in Python clients of this field.
-DType NaturalType(const Tensor& literal) {
-  return literal.dtype() == DType::kDouble ? DType::kFloat : literal.dtype();
-}
 
 bool Allows(const AttrDef& attr, DType t) {
   return attr.allowed_types.empty() ||
@@ -53,7 +49,7 @@ DType OpCall::TypeOf(const std::string& attr) const {
       if (x.output) return RemoveRef(x.output.dtype());
       if (!x.literal.valid()) continue;
       if (!x.weak) return x.literal.dtype();
-      const DType t = NaturalType(x.literal);
+      const DType t = NaturalType(x);
       if (natural == DType::kInvalid || IsFloating(t)) natural = t;
     }
   }
@@ -82,8 +78,8 @@ std::vector<Output> OpCall::Inputs() const {
       } else if (!x.literal.valid()) {
         inputs.push_back(Output());
       } else {
-        inputs.push_back(x.Get(
-            want == DType::kInvalid && x.weak ? NaturalType(x.literal) : want));
+        inputs.push_back(
+            x.Get(want == DType::kInvalid && x.weak ? NaturalType(x) : want));
       }
     }
   }

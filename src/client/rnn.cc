@@ -1,9 +1,9 @@
 #include "client/rnn.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
+#include "client/build_util.h"
 #include "client/control_flow.h"
 #include "client/operators.h"
 #include "client/tensor_array.h"
@@ -16,30 +16,11 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 
 Output Int(int64_t v) { return Constant(static_cast<int32_t>(v)); }
 
-int64_t KnownDim(const Output& x, int i) {
-  return x.shape().rank() > i ? x.shape().dim(i) : -1;
-}
-
-// Dimension i of x as an int32 scalar: a constant where it is known.
-Output DimOf(const Output& x, int i) {
-  const int64_t known = KnownDim(x, i);
-  if (known >= 0 && known <= std::numeric_limits<int32_t>::max())
-    return Int(known);
-  return ops::StridedSlice(ops::Shape(x), IntVector({i}), IntVector({i + 1}),
-                           IntVector({1}), {.shrink_axis_mask = 1});
-}
-
 // The first two dimensions change places.
 Output Swapped(const Output& x) {
   std::vector<int32_t> order = {1, 0};
   for (int i = 2; i < x.shape().rank(); ++i) order.push_back(i);
   return ops::Transpose(x, IntVector(order));
-}
-
-Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
-  if (!o) return o;
-  const Status s = o.graph()->SetShape(o, shape);
-  return s.ok() ? o : BuildError(s, loc);
 }
 
 bool AllThere(const RnnState& state) {
@@ -69,7 +50,7 @@ class Network {
     if (!cell_)
       return Fail(InvalidArgument(what_, ": expected a cell, got none"));
     batch_known_ = KnownDim(x, axis);
-    batch_ = DimOf(x, axis);
+    batch_ = DimOf(x, axis, loc_);
     const RnnState& given = options_.initial_state;
     const std::vector<int64_t> sizes = cell_.state_sizes();
     dtype_ = RemoveRef(x.dtype());
@@ -176,7 +157,7 @@ class Dynamic : public Network {
           x.shape().ToString()));
     if (!options_.time_major) x = Swapped(x);
     if (!x || !Begin(x, 1)) return false;
-    steps_ = DimOf(x, 0);
+    steps_ = DimOf(x, 0, loc_);
     steps_known_ = KnownDim(x, 0);
     bound_ =
         lengths_ ? ops::Minimum(steps_, ops::Maximum(longest_, 1)) : steps_;
@@ -207,22 +188,22 @@ class Dynamic : public Network {
     const int64_t steps = KnownDim(x, 0);
     const bool known = steps >= 0 && batch_known_ >= 0;
     const Output rows =
-        known ? Int(steps * batch_known_) : DimOf(x, 0) * batch_;
+        known ? Int(steps * batch_known_) : DimOf(x, 0, loc_) * batch_;
     const Output p =
         stepper.project(ops::Reshape(x, ops::Pack({rows, Int(depth)})));
     if (!p) return p;
     const int64_t width = KnownDim(p, 1);
-    return Shaped(
-        ops::Reshape(p, ops::Pack({DimOf(x, 0), batch_,
-                                   width < 0 ? DimOf(p, 1) : Int(width)})),
-        {steps, batch_known_, width}, loc_);
+    return Shaped(ops::Reshape(p, ops::Pack({DimOf(x, 0, loc_), batch_,
+                                             width < 0 ? DimOf(p, 1, loc_)
+                                                       : Int(width)})),
+                  {steps, batch_known_, width}, loc_);
   }
 
   bool Loop(Output x, const RnnStepper& stepper, RnnResult* result) {
     PartialShape row = PartialShape::Scalar();
     for (int i = 1; i < x.shape().rank(); ++i) row.add_dim(x.shape().dim(i));
     const TensorArray in =
-        TensorArray(RemoveRef(x.dtype()), DimOf(x, 0),
+        TensorArray(RemoveRef(x.dtype()), DimOf(x, 0, loc_),
                     {.element_shape = row, .name = "input"}, loc_)
             .Unstack(x, loc_);
     const TensorArray out(dtype_, steps_,

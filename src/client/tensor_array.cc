@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/build_util.h"
 #include "client/op_builder.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
@@ -24,13 +25,6 @@ PartialShape WithFirst(int64_t first, const PartialShape& rest) {
   PartialShape shape = {first};
   for (const int64_t d : rest.dims()) shape.add_dim(d);
   return shape;
-}
-
-// What the client knows beyond what ops infer; contradictions are errors.
-Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
-  if (!o || !shape.rank_known()) return o;
-  const Status s = o.graph()->SetShape(o, shape);
-  return s.ok() ? o : BuildError(s, loc);
 }
 
 // 0, 1, ..., n - 1.
@@ -172,17 +166,7 @@ TensorArray TensorArray::Unstack(const Operand& value, SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
   const Output v = *this ? Value(value, loc) : Output();
   if (!v) return TensorArray();
-  Output rows;
-  if (v.shape().rank() >= 1 && v.shape().dim(0) >= 0) {
-    rows = ScalarOf(DType::kInt32, static_cast<double>(v.shape().dim(0)), loc);
-  } else {
-    const AtLine at(loc);
-    const Output shape = Build("Shape", {v}, {}, "", loc);
-    rows = Build("StridedSlice",
-                 {shape, IntVector({0}), IntVector({1}), IntVector({1})},
-                 {{"shrink_axis_mask", 1}}, "", loc);
-  }
-  return Scatter(Count(rows, loc), v, loc);
+  return Scatter(Count(DimOf(v, 0, loc), loc), v, loc);
 }
 
 TensorArray TensorArray::Scatter(const Operand& indices, const Operand& value,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "client/build_util.h"
 #include "client/op_builder.h"
 #include "graph/control_flow.h"
 
@@ -86,9 +87,7 @@ Var::Var(const Operand& initial, const std::string& name,
     return;
   }
   const std::optional<ContextScope> outermost = Outermost();
-  const bool bare_double =
-      initial.weak && initial.literal.dtype() == DType::kDouble;
-  initial_ = initial.Get(bare_double ? DType::kFloat : DType::kInvalid);
+  initial_ = initial.Get(initial.weak ? NaturalType(initial) : DType::kInvalid);
   if (!initial_) {
     BuildError(InvalidArgument("variable '", name,
                                "': expected an initial value, got none"),
