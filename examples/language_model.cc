@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kBatch = 32, kLength = 40, kUnits = 128, kSymbols = 128;
 
-// `count` pieces of kLength + 1 characters, from anywhere in the text.
+// Pieces of kLength + 1 characters, from anywhere in the text.
 Tensor Pieces(const std::string& text, std::mt19937* random) {
   Tensor t(DType::kInt32, {kBatch, kLength + 1});
   for (int i = 0; i < kBatch; ++i) {
