@@ -5,6 +5,10 @@
 
 namespace sluice {
 
+Placer::Why Placer::WhyFirst(size_t root) const {
+  return choice_[root].softened ? Why::kSoft : Why::kFirst;
+}
+
 // Of the devices that the group may have those that come first.
 DeviceSets::Id Placer::Preferred(size_t root) {
   const Id may = choice_[root].may;
@@ -70,7 +74,7 @@ void Placer::ChooseAsked() {
   for (const Node* n : order_) {
     const size_t root = Root(n);
     if (device_[root] == kUndecided && !n->device().empty())
-      Decide(root, sets_.First(Preferred(root)), Why::kFirst, n, nullptr);
+      Decide(root, sets_.First(Preferred(root)), WhyFirst(root), n, nullptr);
   }
 }
 
@@ -102,7 +106,7 @@ void Placer::ChooseFixed() {
       Decide(root, sets_.First(may),
              choice_[root].softened ? Why::kSoft : Why::kGroup, n, nullptr);
     else if (keeps == Keeps::kState)
-      Decide(root, sets_.First(Preferred(root)), Why::kFirst, n, nullptr);
+      Decide(root, sets_.First(Preferred(root)), WhyFirst(root), n, nullptr);
     else if (keeps == Keeps::kStream && recalled_[i] != kUndecided &&
              sets_.Has(may, recalled_[i]))
       Decide(root, recalled_[i], Why::kState, n, nullptr);

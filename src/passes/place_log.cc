@@ -9,8 +9,8 @@ std::string Placer::Reason(const Node& n, const Node& decider) {
   const size_t i = Index(&n);
   const size_t root = Root(i);
   if (&n != &decider) {
-    if (!n.device().empty() && sets_.size(own_[i].may) == 1 &&
-        !own_[i].softened)
+    if (!n.device().empty() && !own_[i].softened &&
+        own_[i].may == sets_.Just(device_[root]))
       return "asked for";
     if (with_[i] != nullptr)
       return absl::StrCat("shares ", Shared(share_[i]), " with '",

@@ -276,6 +276,8 @@ TEST_F(PlaceTest, SoftPlacementSettlesADisagreementWithinATask) {
   Placed();
   EXPECT_EQ(v.node->device(), kCpu0);
   EXPECT_EQ(read.node->device(), kCpu0);
+  EXPECT_EQ(ReasonOf(v), "nothing that was asked for is possible");
+  EXPECT_EQ(ReasonOf(read), "shares a resource with 'v'");
 }
 
 TEST_F(PlaceTest, AKernelThatOneOfAGroupLacksMovesAllOfIt) {

@@ -95,6 +95,7 @@ class Placer {
   void ChooseAsked();
   void Spread(bool enters);
   Id Preferred(size_t root);
+  Why WhyFirst(size_t root) const;
   void Decide(size_t root, int device, Why why, const Node* at, const Node* by);
   bool Follow(const Node* n, const Node* to, Why why);
   void Forward(bool enters);
