@@ -35,13 +35,14 @@ bool MayBeExpensive(const Node& n) {
   return work < 0 || work > kCheapProduct;
 }
 
-// Input i as `t`: itself, or a converted copy.
-Result<Tensor> InputAs(KernelContext& ctx, int i, DType t) {
+// Input i as `t`: itself, or a copy, converted, in `room`.
+Result<const Tensor*> InputAs(KernelContext& ctx, int i, DType t,
+                              Tensor* room) {
   const Tensor& x = ctx.input(i);
-  if (x.dtype() == t) return x;
-  SLUICE_ASSIGN_OR_RETURN(Tensor y, ctx.AllocateTemp(t, x.shape()));
-  simd::GetCast(x.dtype(), t)(x.raw(), y.raw(), x.num_elements());
-  return y;
+  if (x.dtype() == t) return &x;
+  SLUICE_ASSIGN_OR_RETURN(*room, ctx.AllocateTemp(t, x.shape()));
+  simd::GetCast(x.dtype(), t)(x.raw(), room->raw(), x.num_elements());
+  return room;
 }
 
 // ---- MatMul -----------------------------------------------------------------
@@ -87,13 +88,16 @@ class MatMul {
   explicit MatMul(const Node& n) : transposes_(n) {}
 
   Status Run(KernelContext& ctx) const {
-    SLUICE_ASSIGN_OR_RETURN(const Tensor a, InputAs(ctx, 0, DTypeOf<T>()));
-    SLUICE_ASSIGN_OR_RETURN(const Tensor b, InputAs(ctx, 1, DTypeOf<T>()));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::GemmShape s, transposes_.Of(a, b));
+    Tensor rooms[2];
+    SLUICE_ASSIGN_OR_RETURN(const Tensor* a,
+                            InputAs(ctx, 0, DTypeOf<T>(), &rooms[0]));
+    SLUICE_ASSIGN_OR_RETURN(const Tensor* b,
+                            InputAs(ctx, 1, DTypeOf<T>(), &rooms[1]));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::GemmShape s, transposes_.Of(*a, *b));
     const int64_t dims[] = {s.m, s.n};
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    dnn::Gemm<T>(s, a.data<T>(), b.data<T>(), ctx.output(0).data<T>());
+    dnn::Gemm<T>(s, a->data<T>(), b->data<T>(), ctx.output(0).data<T>());
     return OkStatus();
   }
 
@@ -328,8 +332,12 @@ class BatchMatMul {
         broadcasts_(n.op_name() != "BatchMatMul") {}
 
   Status Run(KernelContext& ctx) const {
-    SLUICE_ASSIGN_OR_RETURN(const Tensor x, InputAs(ctx, 0, DTypeOf<T>()));
-    SLUICE_ASSIGN_OR_RETURN(const Tensor y, InputAs(ctx, 1, DTypeOf<T>()));
+    Tensor rooms[2];
+    SLUICE_ASSIGN_OR_RETURN(const Tensor* px,
+                            InputAs(ctx, 0, DTypeOf<T>(), &rooms[0]));
+    SLUICE_ASSIGN_OR_RETURN(const Tensor* py,
+                            InputAs(ctx, 1, DTypeOf<T>(), &rooms[1]));
+    const Tensor &x = *px, &y = *py;
     const std::span<const int64_t> dx = x.shape().dims(), dy = y.shape().dims();
     if (!broadcasts_ &&
         (x.rank() != y.rank() || x.rank() < 2 ||
