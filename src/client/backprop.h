@@ -116,6 +116,9 @@ class Backprop {
   Status Accumulate(Output x, const Gradient& g, Level& inner);
   Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
                                  ControlFlowContext* around);
+  Result<Output> ProductAfterLoop(const Node& product, LoopMember* member,
+                                  ControlFlowContext* around);
+  Result<Output> Collect(Output rows, LoopMember* member);
   Result<Gradient> AccumulateSparse(Output x, const Gradient& g,
                                     LoopMember* member,
                                     ControlFlowContext* around);

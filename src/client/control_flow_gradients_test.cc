@@ -1,4 +1,6 @@
 // Gradients through conditionals and loops, against finite differences.
+#include <random>
+
 #include "client/gradient_test_util.h"
 #include "client/tensor_array.h"
 
@@ -68,6 +70,49 @@ TEST_F(WhileGradientTest, OfAPower) {
     SCOPED_TRACE(count);
     ExpectGradients(y, {{x, Scalar(1.1)}, {n, Tensor::Scalar(count)}}, 1);
   }
+}
+
+// What they multiply is collected, and one product made of it.
+TEST_F(WhileGradientTest, OfWeightsThatMultiplyFewRows) {
+  const Output w = In({16, 17}, "w"), v = In({17, 16}, "v");
+  const Output x = In({1, 16}), n = Placeholder<int>({}, "n");
+  const auto layers = [&](Output count, Output first) {
+    return std::get<1>(While(
+        std::tuple{0, first}, [&](Output i, Output) { return i < count; },
+        [&](Output i, Output h) {
+          return std::tuple{i + 1,
+                            ops::Tanh(ops::MatMul(ops::MatMul(h, w), v))};
+        }));
+  };
+  std::mt19937 random(11);
+  const auto some = [&random](const Shape& shape) {
+    Tensor t(DType::kDouble, shape);
+    for (double& d : t.flat<double>())
+      d = static_cast<double>(random() % 200) / 400 - 0.25;
+    return t;
+  };
+  const Feeds weights = {{w, some(Shape({16, 17}))},
+                         {v, some(Shape({17, 16}))}};
+  const auto fed = [&](int count) {
+    Feeds feeds = weights;
+    feeds.emplace_back(x, some(Shape({1, 16})));
+    feeds.emplace_back(n, Tensor::Scalar(count));
+    return feeds;
+  };
+  const Output y = layers(n, x);
+  ExpectGradients(y * y, fed(0));
+  ExpectGradients(y * y, fed(3), 2);
+  // Where the loop itself is in a loop, and runs in some iterations only.
+  const Output nested = std::get<1>(While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output h) {
+        return std::tuple{i + 1, Cond(
+                                     ops::Equal(i, 1), [&] { return h * 0.5; },
+                                     [&] { return layers(i + n, h); })};
+      }));
+  ExpectGradients(nested * nested, fed(1));
+  for (const auto& node : graph_.nodes())
+    EXPECT_NE(node->op_name(), "MatMulAdd") << node->name();
 }
 
 TEST_F(WhileGradientTest, OfHigherOrder) {

@@ -16,6 +16,20 @@ bool IsCarried(const LoopVariable& v) {
   return RemoveRef(v.merge->output_type(0)) != DType::kResource;
 }
 
+// A sum of such products, of few rows each, goes over all of the sum in every
+// iteration for a few multiplications per element.
+bool IsThinProduct(const Node& n) {
+  constexpr int64_t kFew = 16;
+  if (n.op_name() != "MatMul" || !n.BoolAttr("transpose_a") ||
+      n.BoolAttr("transpose_b"))
+    return false;
+  const DType t = n.output_type(0);
+  const PartialShape &a = n.input(0).shape(), &b = n.input(1).shape();
+  return (t == DType::kFloat || t == DType::kDouble) && a.fully_known() &&
+         b.fully_known() && a.rank() == 2 && b.rank() == 2 &&
+         a.dim(0) * kFew <= std::min(a.dim(1), b.dim(1));
+}
+
 }  // namespace
 
 Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
@@ -144,8 +158,11 @@ Status Backprop::Accumulate(Output x, const Gradient& g, Level& inner) {
     Add(x, total);
     return OkStatus();
   }
-  SLUICE_ASSIGN_OR_RETURN(const Output total,
-                          AccumulateDense(x, g.dense, back, back->outer()));
+  const bool after = IsThinProduct(*g.dense.node) && ContextOf(g.dense) == back;
+  SLUICE_ASSIGN_OR_RETURN(
+      const Output total,
+      after ? ProductAfterLoop(*g.dense.node, inner.member, back->outer())
+            : AccumulateDense(x, g.dense, back, back->outer()));
   if (RemoveRef(x.dtype()) != DType::kResource)
     SLUICE_RETURN_IF_ERROR(graph_->SetShape(total, x.shape()));
   Add(x, total);
@@ -185,6 +202,54 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   SLUICE_RETURN_IF_ERROR(Built(sum).status());
   if (!loop->CloseVariable(v, sum)) return Built(Output()).status();
   return Output(loop->variable(v).exit);
+}
+
+// What the iterations multiply is collected: a layer's inputs and the gradients
+// of its outputs, which take less room than the weights do while there are few.
+// Their rows together are two factors, and one product the sum.
+Result<Output> Backprop::ProductAfterLoop(const Node& product,
+                                          LoopMember* member,
+                                          ControlFlowContext* around) {
+  const ContextScope there(around);
+  SLUICE_ASSIGN_OR_RETURN(const Output a, Collect(product.input(0), member));
+  SLUICE_ASSIGN_OR_RETURN(const Output b, Collect(product.input(1), member));
+  return Built(Build("MatMul", {a, b}, {{"transpose_a", true}}, "sum", {}));
+}
+
+// All rows of a matrix that each iteration has one of, one below the other.
+Result<Output> Backprop::Collect(Output rows, LoopMember* member) {
+  WhileContext* const loop = member->loop();
+  const AttrMap attrs = {{"dtype", rows.dtype()},
+                         {"element_shape", AttrValue(rows.shape())}};
+  AttrMap growing = attrs;
+  growing["dynamic_size"] = AttrValue(true);
+  Node* const array = BuildNode("TensorArrayV3", {ScalarOf(DType::kInt32, 0)},
+                                growing, "rows", {});
+  if (array == nullptr) return Built(Output()).status();
+  const Output handle(array, 0);
+  const int v = loop->OpenVariable(Output(array, 1), "rows");
+  if (v < 0) return Built(Output()).status();
+  Output written;
+  {
+    const ContextScope in_body(loop);
+    written =
+        Build("TensorArrayWriteV3",
+              {handle, member->index(), rows, loop->variable(v).body_value}, {},
+              "", {});
+  }
+  SLUICE_RETURN_IF_ERROR(Built(written).status());
+  if (!loop->CloseVariable(v, written)) return Built(Output()).status();
+  const Output flow(loop->variable(v).exit);
+  const Output size = Build("TensorArraySizeV3", {handle, flow}, {}, "", {});
+  const Output all = Build(
+      "Range", {ScalarOf(DType::kInt32, 0), size, ScalarOf(DType::kInt32, 1)},
+      {}, "", {});
+  const Output stacked =
+      Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {});
+  return Built(Build(
+      "Reshape",
+      {stacked, IntVector({-1, static_cast<int32_t>(rows.shape().dim(1))})}, {},
+      "", {}));
 }
 
 // Slices are collected, one array for the indices and one for the values, and
