@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/control_flow.h"
@@ -251,8 +253,10 @@ class Interpreter {
 
 class GraphBuilder {
  public:
-  explicit GraphBuilder(std::array<Output, Program::kInputs> inputs)
-      : inputs_(inputs) {}
+  // `assigned`: what stands for a value that is assigned; null: the value.
+  explicit GraphBuilder(std::array<Output, Program::kInputs> inputs,
+                        std::function<Output(Output)> assigned = nullptr)
+      : inputs_(inputs), assigned_(std::move(assigned)) {}
 
   // The sum, a scalar of the current graph.
   Output Build(const Program& p) {
@@ -319,7 +323,9 @@ class GraphBuilder {
   Vars Add(const Block& block, Vars vars, const Output& counter) {
     for (const Statement& s : block) {
       if (s.kind == Statement::kAssign) {
-        vars[static_cast<size_t>(s.target)] = ops::Sin(Evaluate(s.expr, vars));
+        Output value = ops::Sin(Evaluate(s.expr, vars));
+        if (assigned_) value = assigned_(value);
+        vars[static_cast<size_t>(s.target)] = value;
         continue;
       }
       std::set<int> targets;
@@ -371,6 +377,7 @@ class GraphBuilder {
   }
 
   const std::array<Output, Program::kInputs> inputs_;
+  const std::function<Output(Output)> assigned_;
 };
 
 }  // namespace sluice::random_program

@@ -1,0 +1,523 @@
+// Nothing of a step outlives it: programs of nested loops, conditionals,
+// arrays, stacks, lists and recursion are broken off at random moments - by an
+// error, by a request for more memory than there is, by a session that is
+// closed, by a deadline - and then there is as much memory in use as before,
+// and the same program runs again as if nothing had been.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "client/client_test_util.h"
+#include "client/control_flow.h"
+#include "client/functions.h"
+#include "client/higher_order.h"
+#include "client/random_program_test_util.h"
+#include "client/tensor_array.h"
+#include "exec/kernel.h"
+#include "graph/grad.h"
+#include "graph/shape_context.h"
+
+namespace sluice {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// ---- Breaking a step --------------------------------------------------------
+
+enum class Break {
+  kFail,      // The kernel fails.
+  kMemory,    // It asks for more memory than there is.
+  kClose,     // The session is closed, by the thread that runs the kernel
+  kThread,    //   or by another one, some time after.
+  kDeadline,  // It takes until the deadline.
+};
+constexpr int kBreaks = 5;
+
+// What the breakable nodes of the running step do. Set between steps.
+struct Breaker {
+  std::atomic<int64_t> runs{0};  // Of breakable nodes, in this step.
+  int64_t at = -1;               // The run that breaks the step; -1: none.
+  Break how = Break::kFail;
+  Session* session = nullptr;
+  std::atomic<bool> close{false};  // Tells the other thread.
+};
+Breaker& TheBreaker() {
+  static auto* const breaker = new Breaker;
+  return *breaker;
+}
+
+Status RunBreakable(KernelContext& ctx) {
+  Breaker& b = TheBreaker();
+  if (b.runs.fetch_add(1) == b.at) {
+    switch (b.how) {
+      case Break::kFail:
+        return Internal("broken");
+      case Break::kMemory:
+        return ctx.Allocate(0, DType::kFloat, Shape({int64_t{1} << 50}));
+      case Break::kClose:
+        SLUICE_RETURN_IF_ERROR(b.session->Close());
+        break;
+      case Break::kThread:
+        b.close = true;
+        break;
+      case Break::kDeadline:
+        if (ctx.step().deadline)
+          std::this_thread::sleep_until(*ctx.step().deadline);
+        break;
+    }
+  }
+  ctx.set_output(0, ctx.TakeInput(0));
+  return OkStatus();
+}
+
+Status BreakableShape(ShapeContext& c) {
+  c.set_output(0, c.input(0));
+  return OkStatus();
+}
+
+Output Breakable(Output x) { return Build("TestBreakable", {x}); }
+
+Status BreakableGrad(GradContext& g) {
+  if (g.dy[0]) g.grads[0] = Breakable(g.dy[0]);
+  return OkStatus();
+}
+
+SLUICE_OP(TestBreakable)
+    .Input("x: T")
+    .Output("y: T")
+    .Attr("T: type")
+    .Shape(BreakableShape)
+    .Kernel(Cpu(RunBreakable))
+    .Grad(BreakableGrad)
+    .Family("test")
+    .Doc("x; the step may break here.");
+
+// What handles of the running step own, as seen on their way.
+std::vector<std::weak_ptr<const void>>& Watched() {
+  static auto* const watched = new std::vector<std::weak_ptr<const void>>;
+  return *watched;
+}
+std::mutex watched_mu;
+
+Status RunWatch(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
+  {
+    std::lock_guard<std::mutex> lock(watched_mu);
+    Watched().emplace_back(std::shared_ptr<const void>(h->resource));
+  }
+  ctx.set_output(0, ctx.input(0));
+  return OkStatus();
+}
+
+SLUICE_OP(TestWatch)
+    .Input("handle: resource")
+    .Output("same: resource")
+    .Shape(BreakableShape)
+    .Kernel(Cpu(RunWatch))
+    .NoGradient("of a handle")
+    .Family("test")
+    .Doc("A handle, whose resource must not outlive the step.");
+
+// ---- The programs -----------------------------------------------------------
+
+struct Step {
+  Feeds feeds;
+  std::vector<Output> fetches;
+};
+
+Output Floats(const PartialShape& shape, const std::string& name) {
+  return Placeholder<float>(shape, name);
+}
+Tensor Fill(const Shape& shape, float scale) {
+  Tensor t(DType::kFloat, shape);
+  float i = 0;
+  for (float& v : t.flat<float>()) v = std::sin(scale * ++i);
+  return t;
+}
+
+// An array of rows, an array for each row made within the loop, and gradients
+// of first and second order.
+Step ArraysInNestedLoops() {
+  const Output x = Floats({3, 8}, "x"), w = Floats({8}, "w");
+  const TensorArray rows = TensorArray(DType::kFloat, 3).Unstack(x);
+  const auto [i, h, out] = While(
+      std::tuple{0, Zeros({8}), TensorArray(DType::kFloat, 3)},
+      [](Output i, Output, const TensorArray&) { return i < 3; },
+      [&](Output i, Output h, const TensorArray& out) {
+        const Output row = rows.Read(i);
+        const auto [j, g, inner] = While(
+            std::tuple{0, h, TensorArray(DType::kFloat, 4)},
+            [](Output j, Output, const TensorArray&) { return j < 4; },
+            [&](Output j, Output g, const TensorArray& inner) {
+              const Output even = ops::Equal(j % 2, 0);
+              const Output next = Cond(
+                  even, [&] { return Breakable(ops::Tanh(g * w + row)); },
+                  [&] { return ops::Sin(Breakable(g - row)); });
+              return std::tuple{j + 1, next, inner.Write(j, next * w)};
+            });
+        return std::tuple{i + 1, g, out.Write(i, ops::Sum(inner.Stack(), 0))};
+      });
+  const Output y = out.Stack() + h;
+  const Output dw = Grad(y, w);
+  return {{{x, Fill({3, 8}, .3f)}, {w, Fill({8}, .7f)}},
+          {y, Grad(y, x), dw, Grad(dw, x)}};
+}
+
+// A loop pushes, a loop within another pops.
+Step Stacks() {
+  const Output x = Floats({16}, "x");
+  const Output stack =
+      Build("TestWatch",
+            {Build("StackV2", {Constant(-1)}, {{"elem_type", DType::kFloat}})});
+  const auto [n, last] = While(
+      std::tuple{0, x}, [](Output i, Output) { return i < 12; },
+      [&](Output i, Output h) {
+        const Output next = Breakable(h * 1.5f);
+        return std::tuple{i + 1, Build("StackPushV2", {stack, next})};
+      });
+  const auto [i, sum] = While(
+      std::tuple{0, last}, [](Output i, Output) { return i < 3; },
+      [&](Output i, Output sum) {
+        const auto [j, inner] = While(
+            std::tuple{0, sum}, [](Output j, Output) { return j < 3; },
+            [&](Output j, Output inner) {
+              const ControlDependencies after({inner.node});
+              const Output popped =
+                  Build("StackPopV2", {stack}, {{"elem_type", DType::kFloat}});
+              return std::tuple{j + 1, Breakable(ops::Sin(inner + popped))};
+            },
+            {.shape_invariants = {{}, PartialShape::Unknown()}});
+        return std::tuple{i + 1, inner};
+      },
+      {.shape_invariants = {{}, PartialShape::Unknown()}});
+  return {{{x, Fill({16}, .4f)}}, {sum}};
+}
+
+// A list as a variable of two loops, and its gradient.
+Step Lists() {
+  const Output x = Floats({4}, "x");
+  const Output list = Build("EmptyTensorList", {IntVector({4}), Constant(-1)},
+                            {{"element_dtype", DType::kFloat}});
+  const auto push = [](Output list, Output v) {
+    return Build("TensorListPushBack", {list, v});
+  };
+  const auto [i, h, all] = While(
+      std::tuple{0, x, list}, [](Output i, Output, Output) { return i < 3; },
+      [&](Output i, Output h, Output list) {
+        const auto [j, g, more] = While(
+            std::tuple{0, h, list},
+            [](Output j, Output, Output) { return j < 3; },
+            [&](Output j, Output g, Output more) {
+              const Output next = Breakable(ops::Sin(g * x));
+              return std::tuple{j + 1, next, push(more, next)};
+            });
+        return std::tuple{i + 1, g, more};
+      });
+  const Output y = Build("TensorListStack", {all, IntVector({4})},
+                         {{"element_dtype", DType::kFloat}});
+  return {{{x, Fill({4}, .4f)}}, {y, Grad(y, x)}};
+}
+
+// t(x, n) = n < 2 ? x : sin(t(x, n - 1)) * t(x, n - 2) + (a loop of n)
+Step Recursion() {
+  const Function t = DefineFunction(
+      "tree", {DType::kFloat, DType::kInt32}, {DType::kFloat},
+      [](const Function& self, const std::vector<Output>& a) {
+        const Output x = a[0], n = a[1];
+        return Cond(
+            n < 2, [&] { return Breakable(x); },
+            [&] {
+              const auto [i, h] = While(
+                  std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+                  [&](Output i, Output h) {
+                    return std::tuple{i + 1, Breakable(ops::Cos(h) * x)};
+                  });
+              return ops::Sin(self({x, n - 1})[0]) * self({x, n - 2})[0] + h;
+            });
+      },
+      {.arg_shapes = {PartialShape({4}), PartialShape::Scalar()},
+       .result_shapes = {PartialShape({4})}});
+  const Output x = Floats({4}, "x");
+  const Output y = t({x, Constant(5)})[0];
+  return {{{x, Fill({4}, .4f)}}, {y, Grad(y, x)}};
+}
+
+// Rows of a table by number, whose gradients are gathered as slices.
+Step SparseReads() {
+  const Output table = Floats({6, 4}, "table");
+  const Output ids = Constant(Tensor::Vector<int32_t>({5, 1, 1, 0, 2}));
+  const auto [i, h] = While(
+      std::tuple{0, Zeros({4})}, [](Output i, Output) { return i < 5; },
+      [&](Output i, Output h) {
+        const Output row = ops::GatherV2(table, ops::GatherV2(ids, i, 0), 0);
+        return std::tuple{i + 1, Breakable(ops::Tanh(h + row))};
+      });
+  return {{{table, Fill({6, 4}, .4f)}}, {h, Grad(h, table)}};
+}
+
+// An LSTM along rows, and the gradient of its gradient.
+Step LstmOfSecondOrder() {
+  const Output xs = Floats({4, 2, 3}, "xs"), w = Floats({6, 12}, "w");
+  const auto [c, h] = Scan(
+      [&](std::pair<Output, Output> s, Output x) {
+        const std::vector<Output> gates = ops::Split(
+            1, Breakable(ops::MatMul(ops::ConcatV2({x, s.second}, 1), w)), 4);
+        const Output c = s.first * ops::Sigmoid(gates[0]) +
+                         ops::Sigmoid(gates[1]) * ops::Tanh(gates[2]);
+        return std::pair{c, Breakable(ops::Tanh(c) * ops::Sigmoid(gates[3]))};
+      },
+      xs, std::pair{Zeros({2, 3}), Zeros({2, 3})});
+  const Output dw = Grad(h, w);
+  return {{{xs, Fill({4, 2, 3}, .3f)}, {w, Fill({6, 12}, .9f)}},
+          {h, dw, Grad(dw, xs)}};
+}
+
+// Gradients within a body: three steps of training, each by a loop's gradient.
+Step TrainingInTheGraph() {
+  const Output w0 = Floats({4}, "w"), x = Floats({4}, "x");
+  const auto [step, w] = While(
+      std::tuple{0, w0}, [](Output step, Output) { return step < 3; },
+      [&](Output step, Output w) {
+        const auto [i, y] = While(
+            std::tuple{0, x}, [](Output i, Output) { return i < 3; },
+            [&](Output i, Output y) {
+              return std::tuple{i + 1, Breakable(ops::Tanh(y * w))};
+            });
+        return std::tuple{step + 1, w - Grad(y, w) * .1f};
+      });
+  return {{{w0, Fill({4}, .4f)}, {x, Fill({4}, .8f)}}, {w}};
+}
+
+// Kernels that block: iterations wait for each other's lock.
+Step Locks() {
+  const Output x = Floats({8}, "x");
+  const Output mutex = Build("MutexV2", {}, {{"shared_name", "the mutex"}});
+  const auto [i, sum] = While(
+      std::tuple{0, x}, [](Output i, Output) { return i < 40; },
+      [&](Output i, Output sum) {
+        Output lock;
+        {
+          const ControlDependencies in_turn({i.node});
+          lock = Build("MutexLock", {mutex});
+        }
+        Output work;
+        {
+          const ControlDependencies locked({lock.node});
+          work = Breakable(x * ops::Cast(i, DType::kFloat));
+        }
+        Node* release;
+        {
+          const ControlDependencies done({work.node});
+          release = BuildNode("ConsumeMutexLock", {lock});
+        }
+        const ControlDependencies released({release});
+        return std::tuple{i + 1, ops::Identity(work) + sum};
+      });
+  return {{{x, Fill({8}, .4f)}}, {sum}};
+}
+
+// Kernels that are long enough to run beside others.
+Step LongKernels() {
+  const Output x = Floats({96, 96}, "x");
+  const auto [i, a, b, c] = While(
+      std::tuple{0, x, x * .5f, x * .25f},
+      [](Output i, Output, Output, Output) { return i < 4; },
+      [&](Output i, Output a, Output b, Output c) {
+        return std::tuple{i + 1, ops::Tanh(ops::MatMul(a, Breakable(x))),
+                          ops::Tanh(ops::MatMul(b, x)),
+                          ops::Tanh(ops::MatMul(Breakable(c), b))};
+      });
+  const Output y = a + b + c;
+  return {{{x, Fill({96, 96}, .4f)}}, {y, Grad(y, x)}};
+}
+
+// ---- Running them -----------------------------------------------------------
+
+class LeakTest : public ::testing::Test {
+ protected:
+  enum Kind { kDefault, kNoRegions, kSeeded, kThreads, kKinds };
+
+  static SessionOptions OptionsFor(int kind, uint64_t seed) {
+    SessionOptions o;
+    o.regions = kind != kNoRegions;
+    o.intra_op_threads = 1;
+    if (kind == kSeeded) o.scheduler_seed = seed;
+    if (kind == kThreads) {
+      o.regions = false;
+      o.inter_op_threads = 2;
+    }
+    return o;
+  }
+  static int64_t Live() { return Allocator::Cpu()->stats().live_bytes; }
+  static void ExpectNothingWatched() {
+    std::lock_guard<std::mutex> lock(watched_mu);
+    for (const auto& w : Watched()) EXPECT_TRUE(w.expired());
+    Watched().clear();
+  }
+
+  // One session of a kind, for as many steps as it lives.
+  struct Running {
+    std::unique_ptr<Session> session;
+    Session::Callable run;
+    std::vector<Tensor> fed;
+    int64_t runs = 0;  // Of breakable nodes, in a step that is not broken.
+  };
+
+  Running Open(Graph& graph, const Step& step, int kind, uint64_t seed) {
+    Running r;
+    r.session = std::make_unique<Session>(graph, OptionsFor(kind, seed));
+    std::vector<Output> feeds;
+    for (const auto& [o, t] : step.feeds) {
+      feeds.push_back(o);
+      r.fed.push_back(t);
+    }
+    Result<Session::Callable> c = r.session->MakeCallable(feeds, step.fetches);
+    EXPECT_TRUE(c.ok()) << c.status();
+    if (c.ok()) r.run = *c;
+    TheBreaker().at = -1;
+    ExpectTheSame(r);
+    r.runs = TheBreaker().runs;
+    return r;
+  }
+
+  // A whole step gives what the first one gave.
+  void ExpectTheSame(Running& r) {
+    TheBreaker().runs = 0;
+    const Result<std::vector<Tensor>> got = r.run.Run(r.fed);
+    ASSERT_TRUE(got.ok()) << got.status();
+    if (want_.empty())
+      for (const Tensor& t : *got) want_.push_back(t.ToVector<float>());
+    for (size_t i = 0; i < want_.size(); ++i)
+      EXPECT_THAT((*got)[i].ToVector<float>(),
+                  ::testing::Pointwise(::testing::FloatNear(1e-4f), want_[i]));
+  }
+
+  // Breaks steps off in every way, `rounds` of them.
+  void BreakOff(Graph& graph, const Step& step, int rounds, uint64_t seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ASSERT_TRUE(graph.status().ok()) << graph.status();
+    std::mt19937_64 random(seed);
+    want_.clear();
+    Running open[kKinds];
+    for (int round = 0; round < rounds; ++round) {
+      const int kind = static_cast<int>(random() % kKinds);
+      Running& r = open[kind];
+      if (r.session == nullptr) r = Open(graph, step, kind, 1 + random() % 99);
+      if (::testing::Test::HasFailure() || r.runs == 0) return;
+      Breaker& b = TheBreaker();
+      b.how = static_cast<Break>(random() % kBreaks);
+      b.at = static_cast<int64_t>(random() % static_cast<uint64_t>(r.runs));
+      b.session = r.session.get();
+      b.runs = 0;
+      b.close = false;
+      SCOPED_TRACE("round " + std::to_string(round) + ", session " +
+                   std::to_string(kind) + ", broken in way " +
+                   std::to_string(static_cast<int>(b.how)) + " by run " +
+                   std::to_string(b.at) + " of " + std::to_string(r.runs));
+      const int64_t before = Live();
+      const Status s = RunBroken(r, random() % 20000);
+      b.at = -1;
+      ++ended_[s.code()];
+      const bool closes = b.how == Break::kClose || b.how == Break::kThread;
+      if (b.how == Break::kFail) {
+        EXPECT_EQ(s.code(), StatusCode::kInternal) << s;
+      } else if (b.how == Break::kMemory) {
+        EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+      }
+      EXPECT_EQ(Live(), before) << s;
+      ExpectNothingWatched();
+      if (closes) {
+        r = Running();
+      } else {
+        ExpectTheSame(r);
+        EXPECT_EQ(Live(), before);
+        ExpectNothingWatched();
+      }
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+
+  Status RunBroken(Running& r, uint64_t delay) {
+    Breaker& b = TheBreaker();
+    RunOptions options;
+    if (b.how == Break::kDeadline) options.timeout_ms = 4;
+    std::thread other;
+    if (b.how == Break::kThread)
+      other = std::thread([&] {
+        while (!b.close) std::this_thread::yield();
+        for (std::atomic<uint64_t> i{0}; i < delay; ++i) {
+        }
+        EXPECT_TRUE(r.session->Close().ok());
+      });
+    const Status s = r.run.Run(r.fed, options).status();
+    b.close = true;  // (A step may end before its time.)
+    if (other.joinable()) other.join();
+    return s;
+  }
+
+  std::vector<std::vector<float>> want_;
+  std::map<StatusCode, int> ended_;
+};
+
+struct NamedProgram {
+  const char* name;
+  Step (*build)();
+};
+class LeaksOf : public LeakTest,
+                public ::testing::WithParamInterface<NamedProgram> {};
+
+TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Step step = GetParam().build();
+  BreakOff(graph, step, 80, 1);
+  // The dice show every end.
+  EXPECT_GT(ended_[StatusCode::kInternal], 0);
+  EXPECT_GT(ended_[StatusCode::kResourceExhausted], 0);
+  EXPECT_GT(ended_[StatusCode::kCancelled], 0);
+  EXPECT_GT(ended_[StatusCode::kDeadlineExceeded], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Programs, LeaksOf,
+    ::testing::Values(NamedProgram{"ArraysInNestedLoops", ArraysInNestedLoops},
+                      NamedProgram{"Stacks", Stacks},
+                      NamedProgram{"Lists", Lists},
+                      NamedProgram{"Recursion", Recursion},
+                      NamedProgram{"SparseReads", SparseReads},
+                      NamedProgram{"LstmOfSecondOrder", LstmOfSecondOrder},
+                      NamedProgram{"TrainingInTheGraph", TrainingInTheGraph},
+                      NamedProgram{"Locks", Locks},
+                      NamedProgram{"LongKernels", LongKernels}),
+    [](const auto& p) { return p.param.name; });
+
+TEST_F(LeakTest, NothingOutlivesARandomProgramThatIsBrokenOff) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("program " + std::to_string(seed));
+    const random_program::Program program = random_program::Maker(seed).Make();
+    Graph graph;
+    const WithGraph use(graph);
+    const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
+    const Output y =
+        random_program::GraphBuilder({x0, x1}, Breakable).Build(program);
+    const std::vector<Output> g =
+        Grad({y}, {x0, x1}, {.unconnected = Unconnected::kZero});
+    std::vector<Output> fetches;
+    for (const Output& o : {y, g[0], g[1]})
+      fetches.push_back(ops::Cast(o, DType::kFloat));
+    BreakOff(graph,
+             {{{x0, Tensor::Vector<double>({.3, -.8})},
+               {x1, Tensor::Vector<double>({1.1, .4})}},
+              fetches},
+             8, seed);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
