@@ -19,6 +19,15 @@ constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between looks at the clock.
 constexpr uint32_t kClockTicks = 256;
 
+// How many frames, and nodes that wait, an error names.
+constexpr int kMostWaiting = 16;
+
+// What a region says that was in the middle of a loop.
+bool IsEndFromOutside(const Status& s) {
+  return s.code() == StatusCode::kDeadlineExceeded ||
+         s.code() == StatusCode::kCancelled;
+}
+
 // What this thread does beside driving one execution.
 thread_local bool short_kernels_only = false;
 thread_local std::vector<Execution*>* agenda = nullptr;  // To drive in turn.
@@ -61,6 +70,7 @@ void Execution::Start(const ExecuteOptions& options) {
   step_.step_resources = &step_resources_;
   step_.deadline = options.deadline;
   status_ = OkStatus();
+  away_.clear();
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   tokens_.Start(options.max_call_depth);
@@ -389,8 +399,8 @@ void Execution::Arrived(TokenMessage& m) {
 }
 
 std::string Execution::DescribeWaiting() const {
-  std::string out = rendezvous_.Describe(8);
-  const std::string tokens = tokens_.DescribeWaiting(8);
+  std::string out = rendezvous_.Describe(kMostWaiting);
+  const std::string tokens = tokens_.DescribeWaiting(kMostWaiting, away_);
   if (!tokens.empty()) absl::StrAppend(&out, out.empty() ? "" : "; ", tokens);
   return out;
 }
@@ -470,7 +480,18 @@ std::shared_ptr<Execution::Offloaded> Execution::TakeAway(Ready r) {
   // Reader counts change while it runs, so it forwards no buffer.
   SetUp(r, task->locals.data(), nullptr, &task->ctx);
   ++in_flight_;
+  away_.push_back(r);
   return task;
+}
+
+void Execution::ComeBack(Ready r) {
+  --in_flight_;
+  for (Ready& a : away_)
+    if (a.node == r.node && a.iteration == r.iteration) {
+      a = away_.back();
+      away_.pop_back();
+      return;
+    }
 }
 
 Status Execution::InvokeAway(Offloaded& task) {
@@ -509,7 +530,7 @@ bool Execution::RunUnattended(Ready r) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!mailbox_.empty()) {  // Mail first: it may make other nodes ready.
-      --in_flight_;
+      ComeBack(r);
       tokens_.ready().push_back(r);
       return true;
     }
@@ -548,13 +569,22 @@ void Execution::HandleMail() {
   }
   if (!why.ok()) Fail(nullptr, why);
   for (const Completion& c : opened_) {
-    --in_flight_;
+    ComeBack(c.ready);
     if (status_.ok()) Done(c.ready, c.status);
   }
   opened_.clear();
   for (TokenMessage& m : opened_tokens_)
     if (status_.ok()) Arrived(m);
   opened_tokens_.clear();
+}
+
+// Why a kernel gave up, if somebody else told it to.
+Status Execution::Cause(const Status& s) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return s.code() != StatusCode::kCancelled || cancelled_.ok()
+             ? s
+             : Status(cancelled_.code(),
+                      absl::StrCat(cancelled_.message(), "; ", s.message()));
 }
 
 // The step fails. `r` names the node, unless the cause lies outside.
@@ -570,14 +600,21 @@ bool Execution::Fail(const Ready* r, Status s) {
       }
     }
     std::string where;
-    if (r != nullptr && !IsLocated(s)) {
-      where = absl::StrCat("; ", r->node->node->Describe(),
-                           Tokens::Where(*r->iteration));
-    } else if (s.code() == StatusCode::kDeadlineExceeded) {
-      const std::string waiting = DescribeWaiting();
-      if (!waiting.empty()) where = absl::StrCat("; ", waiting);
+    const bool located = IsLocated(s);
+    if (r != nullptr && !located)
+      where = absl::StrCat("; ", r->node->node->Describe());
+    const bool in_region = r != nullptr && located && IsEndFromOutside(s);
+    if (r != nullptr && (!located || in_region)) {
+      const std::string frame = Tokens::Where(*r->iteration);
+      if (!frame.empty())
+        absl::StrAppend(&where, in_region ? " within " : ", ", frame.substr(2));
     }
-    status_ = Status(s.code(), absl::StrCat(s.message(), where));
+    if (r == nullptr || in_region) {
+      const std::string waiting = DescribeWaiting();
+      if (!waiting.empty()) absl::StrAppend(&where, "; ", waiting);
+    }
+    const Status cause = r == nullptr ? s : Cause(s);
+    status_ = Status(cause.code(), absl::StrCat(cause.message(), where));
     cancellation_->Cancel();
   }
   tokens_.ready().clear();

@@ -153,6 +153,8 @@ class Execution {
   Status InvokeMeasured(Ready r, KernelContext& ctx);
   Status InvokeInline(Ready r);
   std::shared_ptr<Offloaded> TakeAway(Ready r);
+  void ComeBack(Ready r);
+  Status Cause(const Status& s);
   Status InvokeAway(Offloaded& task);
   void Post(Ready r, Status s);
   void HandleMail();
@@ -174,6 +176,7 @@ class Execution {
   std::vector<Tensor> locals_;
   Status status_;      // The step's first root error.
   int in_flight_ = 0;  // Kernels whose completion has not been handled.
+  std::vector<Ready> away_;  // The nodes of these.
   uint32_t ticks_ = 0;
   Rendezvous rendezvous_;
   std::mt19937_64 random_;

@@ -511,44 +511,4 @@ void Tokens::Clear(bool complete) {
   frames_alive_ = iterations_alive_ = 0;
 }
 
-std::string Tokens::Where(const Iteration& it) {
-  const Frame& f = *it.frame;
-  if (f.plan->is_root()) return "";
-  if (f.plan->is_function)
-    return absl::StrCat(", function '", f.plan->name, "' at call depth ", f.depth);
-  return absl::StrCat(", frame '", f.plan->name, "' iteration ", it.index);
-}
-
-std::string Tokens::DescribeWaiting(int most) const {
-  std::string out;
-  // (Calls nest deeper than a thread's stack.)
-  std::vector<const Iteration*> open;
-  if (root_ != nullptr) open.push_back(root_);
-  while (!open.empty() && most > 0) {
-    const Iteration* it = open.back();
-    open.pop_back();
-    Describe(*it, &most, &out);
-    if (it->next != nullptr) open.push_back(it->next);
-    for (const Frame* child : it->children)
-      if (child != nullptr) open.push_back(child->oldest);
-  }
-  return out;
-}
-
-void Tokens::Describe(const Iteration& it, int* left, std::string* out) const {
-  const PlanFrame& plan = *it.frame->plan;
-  if (!plan.is_root())
-    absl::StrAppend(out, out->empty() ? "" : "; ", Where(it).substr(2));
-  for (uint32_t i = 0; i < plan.num_nodes && *left > 0; ++i) {
-    const PlanNode& n = plan_.node(plan, i);
-    const uint32_t waits = it.pending[i] & ~Iteration::kDead;
-    // Of interest: nodes that have some of their tokens, not all.
-    if (waits == 0 || waits >= plan.initial_pending[i]) continue;
-    --*left;
-    absl::StrAppend(out, out->empty() ? "" : "; ", n.node->Describe(),
-                    " waits for ", waits, " of ", plan.initial_pending[i],
-                    " inputs");
-  }
-}
-
 }  // namespace sluice

@@ -29,6 +29,7 @@
 #define SLUICE_EXEC_FRAME_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,7 @@ class ReadyList {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   Ready& operator[](size_t i) { return items_[i]; }
+  const Ready& operator[](size_t i) const { return items_[i]; }
   Ready& back() { return items_[size_ - 1]; }
   void pop_back() { --size_; }
   void push_back(Ready r) {
@@ -174,12 +176,21 @@ class Tokens {
   void Clear(bool complete = true);
   // ", frame 'loop' iteration 3": where a node is, for messages; "" in the root.
   static std::string Where(const Iteration& it);
-  // Live frames and the nodes in them that wait, and for what; at most `most`
-  // nodes. For messages.
-  std::string DescribeWaiting(int most) const;
+  // The live frames with their iterations, the nodes in them that wait, and for
+  // what, and those that run elsewhere (`running`); at most `most` of each. For
+  // messages.
+  std::string DescribeWaiting(int most,
+                              std::span<const Ready> running = {}) const;
   // Frames and iterations alive, the root's included (for tests).
   int frames_alive() const { return frames_alive_; }
   int iterations_alive() const { return iterations_alive_; }
+  // Frames and iterations that there are, idle ones included (for tests).
+  size_t frames_and_iterations_made() const {
+    size_t n = 0;
+    for (const Pool& p : pools_)
+      n += p.all_frames.size() + p.all_iterations.size();
+    return n;
+  }
 
  private:
   const PlanEdge* EdgesOf(const PlanNode& n) const {
@@ -209,7 +220,8 @@ class Tokens {
   Iteration* NewIteration(Frame* f);
   void Retire(Frame* f);
   Iteration* EndFrame(Frame* f);
-  void Describe(const Iteration& it, int* left, std::string* out) const;
+
+  class Describer;  // frame_describe.cc
 
   struct Pool {  // Recycled frames and iterations of one static frame.
     std::vector<std::unique_ptr<Frame>> all_frames;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 
 #include "graph/builder.h"
 
@@ -380,6 +381,38 @@ TEST_F(FrameTest, ClearInTheMiddleOfALoopLeavesNothing) {
     EXPECT_EQ(tokens_->frames_alive(), 0);
     tokens_->Start();
   }
+}
+
+// Steps that end anywhere, as random tokens have it: frames and iterations are
+// used again, however a step ended, and hold nothing.
+TEST_F(FrameTest, HoweverStepsAreBrokenOffTheirFramesAreUsedAgain) {
+  constexpr int kParallel = 3;
+  Retval(Loop(Arg(0), kParallel), 0);
+  Start();
+  std::mt19937 random(11);
+  const int64_t live = Allocator::Cpu()->stats().live_bytes;
+  int whole = 0;
+  for (int step = 0; step < 300; ++step) {
+    tokens_->Feed(0, Tensor(DType::kFloat, Shape({1000})));
+    ReadyList& ready = tokens_->ready();
+    for (unsigned left = random() % 60; left > 0 && !ready.empty(); --left) {
+      std::swap(ready[random() % ready.size()], ready.back());
+      const std::string name = ready.back().node->node->name();
+      ASSERT_TRUE(Fire(name, name == "p"
+                                 ? Tensor::Scalar(random() % 4 != 0)
+                                 : Tensor(DType::kFloat, Shape({1000})))
+                      .ok());
+    }
+    whole += ready.empty() ? 1 : 0;
+    got_.clear();
+    tokens_->Clear();
+    ASSERT_EQ(Allocator::Cpu()->stats().live_bytes, live) << "step " << step;
+    // The root and its iteration, the loop and its.
+    ASSERT_LE(tokens_->frames_and_iterations_made(), 3u + kParallel);
+    tokens_->Start();
+  }
+  EXPECT_GT(whole, 20);
+  EXPECT_LT(whole, 280);
 }
 
 TEST_F(FrameTest, BufferIsFreedByItsLastReader) {

@@ -206,13 +206,31 @@ class RegionRun {
     return "";
   }
 
+  // The loops around an instruction, the outermost first.
+  std::string Frames(const RegionInstr* i) const {
+    const auto at = static_cast<uint32_t>(i - p_.code.data());
+    std::string frames, around;
+    for (auto loop = p_.loops.rbegin(); loop != p_.loops.rend(); ++loop) {
+      if (at < loop->begin || at >= loop->end) continue;
+      const std::string frame = absl::StrCat("frame '", loop->name,
+                                             "' iteration ",
+                                             regs_[loop->counter]);
+      absl::StrAppend(&frames, "; ", frame,
+                      around.empty() ? "" : " within ", around);
+      around = frame;
+    }
+    return frames;
+  }
+
+  // (Each is Located: it names what the region stands for, and the executor adds
+  // the frames around that.)
   Status Poll(const RegionInstr* i) const {
     const StepContext& step = outer_.step();
     if (step.cancellation->cancelled())
-      return Cancelled("loop: cancelled", Iteration(i));
+      return Located(Cancelled("loop: cancelled", Frames(i)));
     if (step.deadline && std::chrono::steady_clock::now() > *step.deadline)
       return Located(DeadlineExceeded(
-          "step: expected to end before its deadline", Iteration(i)));
+          "step: expected to end before its deadline", Frames(i)));
     return OkStatus();
   }
 
