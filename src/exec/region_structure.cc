@@ -19,6 +19,9 @@ bool IsBackEdge(const Node& to, const Node& from) {
          from.op().role == OpRole::kNextIteration;
 }
 
+int64_t ParallelIterations(const Node& enter) {
+  return enter.IntAttr("parallel_iterations");
+}
 bool IsConstantEnter(const Node& n) {
   return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
 }
@@ -337,14 +340,18 @@ void RegionStructure::FindLoop(int f) {
     }
     if (next == nullptr && enter == nullptr) continue;  // Of a conditional.
     if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
-        !n->control_inputs().empty())
+        !n->control_inputs().empty() || frame_of(next) != f)
       return;
     loop.variables.push_back({n, enter, next});
     inits.insert(enter);
   }
   if (condition == nullptr || loop.variables.empty()) return;
-  for (const Node* e : loop.enters)
+  const int64_t parallel = ParallelIterations(*loop.enters[0]);
+  for (const Node* e : loop.enters) {
     if (!IsConstantEnter(*e) && inits.count(e) == 0) return;
+    // (Makes no difference here, but has to be an error wherever it runs.)
+    if (parallel < 1 || ParallelIterations(*e) != parallel) return;
+  }
   for (const Node* n : loop.nodes) {
     // What lives in the first iteration only, or only as long as the loop.
     for (const Output& in : n->inputs())
