@@ -578,23 +578,18 @@ void Execution::HandleMail() {
   opened_tokens_.clear();
 }
 
-// Why a kernel gave up, if somebody else told it to.
-Status Execution::Cause(const Status& s) {
-  std::lock_guard<std::mutex> lock(mu_);
-  return s.code() != StatusCode::kCancelled || cancelled_.ok()
-             ? s
-             : Status(cancelled_.code(),
-                      absl::StrCat(cancelled_.message(), "; ", s.message()));
-}
-
 // The step fails. `r` names the node, unless the cause lies outside.
 bool Execution::Fail(const Ready* r, Status s) {
   if (status_.ok()) {
     if (s.code() == StatusCode::kCancelled && r != nullptr) {
       // A kernel that saw a cancellation before the driver did: its cause is the
-      // step's error.
+      // step's error. A region says which loops it was in.
       std::lock_guard<std::mutex> lock(mu_);
-      if (!cancelled_.ok()) {
+      if (!cancelled_.ok() && IsLocated(s)) {
+        s = Located(
+            Status(cancelled_.code(),
+                   absl::StrCat(cancelled_.message(), "; ", s.message())));
+      } else if (!cancelled_.ok()) {
         s = cancelled_;
         r = nullptr;
       }
@@ -613,8 +608,7 @@ bool Execution::Fail(const Ready* r, Status s) {
       const std::string waiting = DescribeWaiting();
       if (!waiting.empty()) absl::StrAppend(&where, "; ", waiting);
     }
-    const Status cause = r == nullptr ? s : Cause(s);
-    status_ = Status(cause.code(), absl::StrCat(cause.message(), where));
+    status_ = Status(s.code(), absl::StrCat(s.message(), where));
     cancellation_->Cancel();
   }
   tokens_.ready().clear();

@@ -154,7 +154,6 @@ class Execution {
   Status InvokeInline(Ready r);
   std::shared_ptr<Offloaded> TakeAway(Ready r);
   void ComeBack(Ready r);
-  Status Cause(const Status& s);
   Status InvokeAway(Offloaded& task);
   void Post(Ready r, Status s);
   void HandleMail();
