@@ -22,9 +22,9 @@ Status KernelContext::ForwardOrAllocate(std::initializer_list<int> candidates,
     const InputRef r = refs_[c];
     Tensor& t = tables_[r.table][r.index];
     const bool same_shape = t.shape() == shape, same_type = t.dtype() == dtype;
-    if ((!same_shape && t.num_elements() != shape.num_elements()) ||
-        (!same_type &&
-         (!IsPlain(dtype) || DTypeSize(t.dtype()) != DTypeSize(dtype))))
+    if (!IsPlain(dtype) ||
+        (!same_shape && t.num_elements() != shape.num_elements()) ||
+        (!same_type && DTypeSize(t.dtype()) != DTypeSize(dtype)))
       continue;
     ++moved_;
     Tensor& out = outputs_[i] = std::move(t);
