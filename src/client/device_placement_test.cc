@@ -124,6 +124,23 @@ TEST_F(DevicePlacementTest, SlotsAndUpdatesAreWithTheirVariables) {
   EXPECT_EQ(updates, 2);
 }
 
+TEST_F(DevicePlacementTest, VariablesAreReadWhereTheyAre) {
+  Var ps, anywhere;
+  {
+    const DeviceScope scope("/job:ps/task:1");
+    ps = Var(Zeros({2}), "ps");
+  }
+  anywhere = Var(Zeros({2}), "anywhere");
+  const DeviceScope worker("/job:worker/gpu:0");
+  const Output sum = ps + anywhere;
+  EXPECT_EQ(sum.node->device(), "/job:worker/device:GPU:0");
+  EXPECT_EQ(sum.node->input(0).node->device(), "/job:ps/task:1");
+  EXPECT_EQ(sum.node->input(1).node->device(), "");
+  const ColocateWith with(sum.node);
+  EXPECT_EQ(ps.Read().node->device(), "/job:ps/task:1");
+  EXPECT_EQ(ps.Read().node->FindAttr("_class"), nullptr);
+}
+
 TEST_F(DevicePlacementTest, ABadStrategyOrNameIsAnErrorOfTheNode) {
   {
     const DeviceFunctionScope scope(ReplicaDeviceSetter(

@@ -3,6 +3,7 @@
 #define SLUICE_CLIENT_LOOP_FAMILY_INTERNAL_H_
 
 #include "client/loop_family.h"
+#include "graph/device_scope.h"
 #include "graph/exact_line.h"
 
 namespace sluice::loops {
@@ -39,6 +40,7 @@ class InContext {
 
  private:
   const ContextScope context_;
+  const NoDeviceScope no_scopes_;
   const DeviceScope device_;
   const ExactLine line_;
 };

@@ -6,6 +6,7 @@
 #include "client/build_util.h"
 #include "client/op_builder.h"
 #include "graph/control_flow.h"
+#include "graph/device_scope.h"
 
 namespace sluice {
 namespace {
@@ -155,7 +156,14 @@ DType Var::dtype() const { return VariableType(handle_); }
 PartialShape Var::shape() const { return VariableShapeOf(handle_); }
 bool Var::is_reference() const { return handle_ && IsRef(handle_.dtype()); }
 
-Output Var::Read(SourceLoc loc) const { return BuildRead(handle_, "", loc); }
+Output Var::Read(SourceLoc loc) const {
+  if (!handle_) return Output();
+  if (is_reference()) return BuildRead(handle_, "", loc);
+  // It is read where it is, whatever scopes its readers are in.
+  const NoDeviceScope none;
+  const DeviceScope same_device(handle_.node->device());
+  return BuildRead(handle_, "", loc);
+}
 
 Node* Var::Update(const char* resource_op, const char* reference_op,
                   const Operand& value, const std::string& name,

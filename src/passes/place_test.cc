@@ -420,6 +420,30 @@ TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
   EXPECT_GT(ops, 6);
 }
 
+// What a loop's gradient saves lies where it was computed, whichever device the
+// ops have that use it.
+TEST_F(PlaceTest, GradientsOfALoopOverDevicesArePlacedWithTheirOps) {
+  const Output x = X();
+  const DeviceScope around("/job:worker");
+  const Output y = While(
+      x, [](Output y) { return ops::Less(ops::Size(y), 1); },
+      [](Output y) {
+        const Output a = On("/device:EMU:0", [&] { return ops::Sin(y); });
+        return On("/device:EMU:1", [&] { return ops::Mul(a, ops::Exp(a)); });
+      });
+  const Output dx = Grad(y, x, {.colocate = true});
+  const auto g = PlacedStep({y, dx}, {x});
+  std::map<std::string, std::set<std::string>> arrays;  // By what they save.
+  for (const auto& n : g->nodes())
+    if (n->op_name().starts_with("TensorArray"))
+      arrays[n->device()].insert(n->op_name());
+  EXPECT_EQ(arrays.count(kEmu0), 1u);
+  for (const auto& n : g->nodes())
+    if (n->op_name() == "Cos") {
+      EXPECT_EQ(n->device(), kEmu0);
+    }
+}
+
 TEST_F(PlaceTest, HandlesInArgumentsOfARecursiveFunctionStayWithTheirState) {
   const Output v = On("/job:ps/task:1", [] { return Handle("v"); });
   const Output w = On("/job:ps/task:0", [] { return Handle("w"); });
