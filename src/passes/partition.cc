@@ -39,7 +39,6 @@ Result<Partitions> Cutter::Run() {
   SLUICE_RETURN_IF_ERROR(AddWindows());
   SLUICE_RETURN_IF_ERROR(StartAll());
   Partitions result;
-  FindLevels(&result);
   result.graphs = std::move(out_);
   result.devices = std::move(devices_);
   return result;
@@ -141,12 +140,25 @@ void Cutter::DropEmptyParts() {
     for (int& p : parts) p = number[static_cast<size_t>(p)];
 }
 
+namespace {
+bool ChangesSomething(const Node& n) {
+  if (n.op().role != OpRole::kCompute) return false;
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if (IsRef(n.input_type(i))) return true;
+  return n.op().stateful;
+}
+}  // namespace
+
 // Who runs part of a frame runs part of those around it: it has to be brought
 // there.
 void Cutter::FindRunners() {
   runners_.assign(structure_.frames().size(),
                   std::vector<uint8_t>(devices_.size(), 0));
+  changers_ = runners_;
   for (const Node* n : order_) {
+    if (ChangesSomething(*n))
+      changers_[static_cast<size_t>(structure_.frame_of(n))]
+               [static_cast<size_t>(home(n))] = 1;
     if (IsAnywhere(*n)) continue;
     for (const int p : parts_[Id(n)])
       for (const int f : {structure_.frame_of(n), structure_.output_frame(n)})
@@ -163,10 +175,11 @@ void Cutter::FindRunners() {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [inner, outer] : within)
-      for (size_t p = 0; p < devices_.size(); ++p)
-        if (runners_[static_cast<size_t>(inner)][p] != 0 &&
-            runners_[static_cast<size_t>(outer)][p] == 0) {
-          runners_[static_cast<size_t>(outer)][p] = 1;
+      for (auto* marks : {&runners_, &changers_})
+        for (size_t p = 0; p < devices_.size(); ++p) {
+          uint8_t& to = (*marks)[static_cast<size_t>(outer)][p];
+          if ((*marks)[static_cast<size_t>(inner)][p] == 0 || to != 0) continue;
+          to = 1;
           changed = true;
         }
   }
@@ -290,49 +303,6 @@ Result<Node*> Cutter::Add(int p, NodeSpec spec, const std::string& base,
   spec.device = devices_[static_cast<size_t>(p)];
   spec.loc = near->loc();
   return out(p).AddNode(std::move(spec));
-}
-
-void Cutter::FindLevels(Partitions* result) {
-  std::vector<std::vector<int>>& levels = result->levels;
-  std::vector<std::vector<int>> pending(out_.size());
-  std::vector<std::vector<std::vector<const Node*>>> readers(out_.size());
-  std::vector<std::pair<const Node*, int>> ready;
-  absl::flat_hash_map<const Node*, const Cut*> cut_of;
-  for (const Cut& c : cuts_) cut_of.emplace(c.send, &c);
-  for (size_t p = 0; p < out_.size(); ++p) {
-    levels.emplace_back(out_[p]->nodes().size(), 0);
-    pending[p].assign(out_[p]->nodes().size(), 0);
-    readers[p].resize(out_[p]->nodes().size());
-    for (const auto& n : out_[p]->nodes()) {
-      const auto wait = [&](const Node* from) {
-        readers[p][Id(from)].push_back(n.get());
-        ++pending[p][Id(n.get())];
-      };
-      for (const Output& in : n->inputs())
-        if (!IsBackEdge(*in.node, *n)) wait(in.node);
-      for (const Node* c : n->control_inputs()) wait(c);
-    }
-  }
-  for (const Cut& c : cuts_) ++pending[static_cast<size_t>(c.to)][Id(c.recv)];
-  for (size_t p = 0; p < out_.size(); ++p)
-    for (const auto& n : out_[p]->nodes())
-      if (pending[p][Id(n.get())] == 0)
-        ready.emplace_back(n.get(), static_cast<int>(p));
-  while (!ready.empty()) {
-    const auto [n, p] = ready.back();
-    ready.pop_back();
-    const int level = levels[static_cast<size_t>(p)][Id(n)];
-    const auto reach = [&](const Node* to, int q, int at) {
-      int& have = levels[static_cast<size_t>(q)][Id(to)];
-      have = std::max(have, at);
-      if (--pending[static_cast<size_t>(q)][Id(to)] == 0)
-        ready.emplace_back(to, q);
-    };
-    for (const Node* to : readers[static_cast<size_t>(p)][Id(n)])
-      reach(to, p, level);
-    if (const auto it = cut_of.find(n); it != cut_of.end())
-      reach(it->second->recv, it->second->to, level + 1);
-  }
 }
 
 }  // namespace sluice

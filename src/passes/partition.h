@@ -28,10 +28,6 @@ struct Partitions {
   // have names that the whole graph did not have.
   std::vector<std::unique_ptr<Graph>> graphs;
   std::vector<std::string> devices;
-  // By partition, then id of the node there: how many cuts lie behind it, at
-  // most. Where a path leaves a partition and comes back this grows, so nodes
-  // of one number may be fused without waiting for themselves.
-  std::vector<std::vector<int>> levels;
 };
 
 // `graph` is what a step runs (pruned, functional nodes lowered), each node

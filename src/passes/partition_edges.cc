@@ -67,7 +67,7 @@ Result<Output> Cutter::Input(const Node& n, int i, int p) {
 }
 
 Result<Output> Cutter::Here(const Output& o, int p) {
-  if (Node* c = copy(o.node, p)) return Output(c, o.index);
+  if (copy(o.node, p) != nullptr) return Given(o, p);
   const auto it = received_.find({o.node, o.index});
   if (it != received_.end())
     if (const auto r = it->second.find(p); r != it->second.end())
@@ -81,8 +81,7 @@ Result<Output> Cutter::Here(const Output& o, int p) {
   t.name = o.name();
   t.node = o.node;
   t.shape = o.shape();
-  SLUICE_ASSIGN_OR_RETURN(Node * recv,
-                          Send(t, Output(copy(o.node, t.from), o.index)));
+  SLUICE_ASSIGN_OR_RETURN(Node * recv, Send(t, Given(o, t.from)));
   received_[{o.node, o.index}][p] = recv;
   return Output(recv);
 }
@@ -130,7 +129,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
       controls->push_back(node);
     return OkStatus();
   };
-  if (Node* here = copy(c, p)) return add(here);
+  if (copy(c, p) != nullptr) return add(Done(c, p));
   if (IsAnywhere(*c)) return OkStatus();
   if (int frame; IsPivot(c, &frame)) {
     SLUICE_ASSIGN_OR_RETURN(Node * pivot, PivotOf(frame, p));
@@ -157,7 +156,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
           return add(r->second);
   Node*& recv = received_[{c, -1}][p];
   if (recv == nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(recv, Signal(t, {copy(c, t.from)}));
+    SLUICE_ASSIGN_OR_RETURN(recv, Signal(t, {Done(c, t.from)}));
   }
   return add(recv);
 }
@@ -210,21 +209,17 @@ Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
   }
   send.attrs["destination"] = t.to;
   send.attrs["leads_group"] = leads;
-  Cut cut;
-  cut.from = t.from;
-  cut.to = t.to;
-  SLUICE_ASSIGN_OR_RETURN(cut.send,
-                          Add(t.from, std::move(send),
-                              absl::StrCat(t.node->name(), "/_send"), t.node));
-  SLUICE_ASSIGN_OR_RETURN(cut.recv,
+  SLUICE_RETURN_IF_ERROR(Add(t.from, std::move(send),
+                             absl::StrCat(t.node->name(), "/_send"), t.node)
+                             .status());
+  SLUICE_ASSIGN_OR_RETURN(Node * there,
                           Add(t.to, std::move(recv),
                               absl::StrCat(t.node->name(), "/_recv"), t.node));
-  cuts_.push_back(cut);
   if (t.condition >= 0)
-    alike_.try_emplace({-1, t.to, t.frame, t.condition, t.once}, cut.recv);
-  if (t.frame != 0) starts_.push_back({cut.recv, t.frame, t.to, t.once});
+    alike_.try_emplace({-1, t.to, t.frame, t.condition, t.once}, there);
+  if (t.frame != 0) starts_.push_back({there, t.frame, t.to, t.once});
   if (!t.once) crosses_[{t.frame, t.from, t.to}] = true;
-  return cut.recv;
+  return there;
 }
 
 // ---- Memory -----------------------------------------------------------------

@@ -83,7 +83,6 @@ class Cutter {
   }
   Status CopyTo(const Node& n, int p);
   Status CloseBackEdges();
-  void FindLevels(Partitions* result);
 
   // ---- Edges (partition_edges.cc).
   // What input `i` of `n` reads in partition `p`.
@@ -115,6 +114,9 @@ class Cutter {
   bool IsBeforePredicate(int frame, const Node* n);
   bool IsPivot(const Node* c, int* frame);
   Status BeginCalls(const Node& call);
+  // What is done when `n`, which is in partition `p`, is: all of it.
+  Node* Done(const Node* n, int p);
+  Output Given(const Output& o, int p);
   Status AddControlLoops();
   Status AddWindows();
   Status StartAll();
@@ -133,6 +135,8 @@ class Cutter {
   std::vector<int> home_;                      // By node.
   std::vector<std::vector<int>> parts_;        // By node: where it is.
   std::vector<std::vector<uint8_t>> runners_;  // By frame, partition.
+  // The same: who runs a node there that does more than give a value.
+  std::vector<std::vector<uint8_t>> changers_;
   std::vector<std::unique_ptr<Graph>> out_;
   std::vector<std::vector<Node*>> copies_;         // By partition, node.
   std::vector<std::pair<const Node*, int>> open_;  // Merges with back edges.
@@ -147,6 +151,9 @@ class Cutter {
   std::vector<int> next_edge_, next_group_;  // By destination.
   std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
   absl::flat_hash_map<Output, Output, OutputHash> on_host_, on_device_;
+  // By call whose function changes something elsewhere: what its outputs are
+  // when that is done (the last one stands for its control edges).
+  absl::flat_hash_map<const Node*, std::vector<Node*>> call_ends_;
   std::vector<Start> starts_;
   std::map<FramePart, Control> controls_;
   // Frame, from, to: a token crosses in each iteration.
@@ -154,11 +161,6 @@ class Cutter {
   std::map<int, absl::flat_hash_set<const Node*>> before_predicate_;
   std::map<int, std::vector<const Node*>> loop_merges_;  // By frame.
   std::map<int, const Node*> function_starts_;           // By frame.
-  struct Cut {
-    Node *send, *recv;
-    int from, to;
-  };
-  std::vector<Cut> cuts_;
 };
 
 }  // namespace sluice

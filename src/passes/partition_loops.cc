@@ -156,7 +156,7 @@ bool Cutter::IsPivot(const Node* c, int* frame) {
 Status Cutter::BeginCalls(const Node& call) {
   const int at = home(&call);
   const int callee = structure_.function_frame(FunctionOf(call));
-  std::vector<Node*> after;
+  std::vector<Node*> after, ends;
   for (size_t p = 0; p < devices_.size(); ++p) {
     const int to = static_cast<int>(p);
     if (to == at || !Runs(callee, to)) continue;
@@ -194,9 +194,47 @@ Status Cutter::BeginCalls(const Node& call) {
     spec.control_inputs = {live};
     spec.device = devices_[p];
     spec.loc = call.loc();
-    SLUICE_RETURN_IF_ERROR(out(to).AddNode(std::move(spec)).status());
+    SLUICE_ASSIGN_OR_RETURN(Node * part, out(to).AddNode(std::move(spec)));
+    if (changers_[static_cast<size_t>(callee)][p] == 0) continue;
+    t.from = to;
+    t.to = at;
+    SLUICE_ASSIGN_OR_RETURN(Node * ended, Signal(t, {part}));
+    ends.push_back(ended);
   }
+  if (ends.empty()) return OkStatus();
+  // The call is over for whoever waits for it when it is everywhere.
+  Node* here = copy(&call, at);
+  std::vector<Node*> given;
+  for (int i = 0; i <= call.num_outputs(); ++i) {
+    NodeSpec spec;
+    spec.op = "NoOp";
+    spec.control_inputs = ends;
+    if (i < call.num_outputs()) {
+      spec.op = "Identity";
+      spec.inputs = {Output(here, i)};
+    } else {
+      spec.control_inputs.push_back(here);
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        given.emplace_back(),
+        Add(at, std::move(spec), call.name() + "/_ended", &call));
+  }
+  call_ends_[&call] = std::move(given);
   return OkStatus();
+}
+
+Node* Cutter::Done(const Node* n, int p) {
+  if (n->op().role == OpRole::kCall)
+    if (const auto it = call_ends_.find(n); it != call_ends_.end())
+      return it->second.back();
+  return copy(n, p);
+}
+
+Output Cutter::Given(const Output& o, int p) {
+  if (o.node->op().role == OpRole::kCall)
+    if (const auto it = call_ends_.find(o.node); it != call_ends_.end())
+      return Output(it->second[static_cast<size_t>(o.index)]);
+  return Output(copy(o.node, p), o.index);
 }
 
 // ---- The end ----------------------------------------------------------------

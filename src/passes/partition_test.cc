@@ -507,26 +507,6 @@ TEST_F(PartitionTest, MemoryOfItsOwnIsCopiedFromAndTo) {
   EXPECT_EQ(Count("_CopyToDevice", 0) + Count("_CopyFromDevice", 0), 0);
 }
 
-TEST_F(PartitionTest, LevelsGrowWithEachCutOnAPath) {
-  const Output x = Feed("x");
-  const Output a = ops::Sin(x);
-  Output b;
-  {
-    DeviceScope on(CutDevice(1));
-    b = ops::Cos(a);
-  }
-  const Output c = Build("AddV2", {a, b}, {}, "c");
-  Cut({c});
-  const auto level = [this](const char* name, int d) {
-    const Node* n = Find(name, d);
-    return cut_.levels[cut_.devices[0] == CutDevice(d) ? 0 : 1]
-                      [static_cast<size_t>(n->id())];
-  };
-  EXPECT_EQ(level("Sin", 0), 0);
-  EXPECT_EQ(level("Cos", 1), 1);
-  EXPECT_EQ(level("c", 0), 2);
-}
-
 TEST_F(PartitionTest, NewNamesAreNobodys) {
   const Output x = Feed("x");
   const Output a = Build("Sin", {x}, {}, "a");

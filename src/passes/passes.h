@@ -49,7 +49,8 @@ Status MergeCommonSubexpressions(Graph* graph);
 // without readers.
 Status AccumulateProducts(Graph* graph);
 
-// Removes the nodes that no _Arg, _Retval or target needs, and gives them.
+// Removes the nodes that nothing that enters or leaves (_Arg, _Retval, and what
+// crosses to other partitions) and no target needs, and gives them.
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets);
 

@@ -198,9 +198,16 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets) {
   Marks needed(*graph);
-  for (const auto& n : graph->nodes())
-    if (n->op().role == OpRole::kRetval || n->op().role == OpRole::kArg)
-      needed.Add(n.get());
+  for (const auto& n : graph->nodes()) switch (n->op().role) {
+      case OpRole::kRetval:
+      case OpRole::kArg:
+      case OpRole::kSend:
+      case OpRole::kRecv:
+        needed.Add(n.get());
+        break;
+      default:
+        break;
+    }
   for (Node* n : targets) needed.Add(n);
   while (Node* n = needed.Pop()) {
     for (const Output& in : n->inputs()) needed.Add(in.node);

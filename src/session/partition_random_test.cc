@@ -90,7 +90,182 @@ TEST_P(RandomCut, ProgramsAndTheirGradientsGiveTheSame) {
     if (testing::Test::HasFailure()) return;
   }
 }
+
+// Raw primitives, among them dead loops, Merges of several, constants that
+// wait, and a counter that every branch and iteration may change.
+TEST_P(RandomCut, RawGraphsDoTheSame) {
+  for (uint64_t seed = 60 * static_cast<uint64_t>(GetParam());
+       seed < 60 * static_cast<uint64_t>(GetParam() + 1); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937_64 random(seed);
+    std::vector<uint8_t> bytes(20 + random() % 200);
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+    RandomGraph g;
+    RandomGraphMaker(bytes.data(), bytes.size(), &g).Make();
+    ASSERT_TRUE(g.graph.status().ok()) << g.graph.status();
+    StepSignature signature;
+    std::vector<Tensor> values;
+    for (const auto& [o, t] : g.feeds) {
+      signature.feeds.push_back(o);
+      values.push_back(t);
+    }
+    Session session(g.graph);
+    ASSERT_TRUE(session.RunTargets({g.init_counter}).ok());
+    for (const Output& f : g.fetches)  // Some are dead.
+      if (session.Run(g.feeds, f).ok()) signature.fetches.push_back(f);
+    for (const CounterAdd& a : g.adds) signature.targets.push_back(a.node);
+    ASSERT_TRUE(session.RunTargets({g.init_counter}).ok());
+    const Result<std::vector<Tensor>> want =
+        session.Run(g.feeds, signature.fetches, signature.targets);
+    ASSERT_TRUE(want.ok()) << want.status();
+    const Tensor counted = *session.Run(g.counter);
+    for (int devices = 2; devices <= 4; ++devices) {
+      CutStep::Options o;
+      o.regions = devices % 2 == 0;
+      o.place = [&](Graph* graph) {
+        PlaceAtRandom(graph, devices,
+                      seed * 17 + static_cast<uint64_t>(devices));
+      };
+      Result<std::unique_ptr<CutStep>> cut =
+          CutStep::Make(g.graph, signature, o);
+      ASSERT_TRUE(cut.ok()) << cut.status();
+      for (const uint64_t schedule : {uint64_t{0}, seed + 1}) {
+        ASSERT_TRUE(session.RunTargets({g.init_counter}).ok());
+        size_t untaken = 99;
+        const Result<std::vector<Tensor>> got =
+            (*cut)->Run(values, schedule, &untaken, &session.resources());
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(untaken, 0u);
+        ExpectSameBits(*got, *want);
+        EXPECT_EQ(session.Run(g.counter)->ToString(), counted.ToString());
+      }
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomCut, ::testing::Range(0, 5));
+
+// ---- Functions that call themselves -----------------------------------------
+
+class RecursiveCut : public ClientTest {
+ protected:
+  void Check(const Feeds& feeds, const std::vector<Output>& fetches) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    Session session(graph_);
+    const Result<std::vector<Tensor>> want = session.Run(feeds, fetches);
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (uint64_t seed = 0; seed < 25; ++seed)
+      ExpectSameWhenCut(graph_, feeds, fetches, *want, seed);
+  }
+};
+
+TEST_F(RecursiveCut, CallsOfThemselvesGiveTheSame) {
+  const Function fib =
+      DefineFunction("fib", {DType::kInt32}, {DType::kInt32},
+                     [](const Function& f, const Vars& a) {
+                       const Output n = a[0];
+                       return Cond(
+                           n < 2, [&] { return n; },
+                           [&] { return f({n - 1})[0] + f({n - 2})[0]; });
+                     });
+  const Output n = Placeholder<int32_t>(PartialShape::Scalar());
+  Check({{n, Tensor::Scalar(9)}}, {fib({n})[0], fib({n - 3})[0] * 2});
+}
+
+TEST_F(RecursiveCut, CallsOfEachOtherWithLoopsGiveTheSame) {
+  // even(n) = n == 0 or odd(n - 1), with a loop on the way; called in a loop.
+  const Function even = DefineFunction(
+      "even", {DType::kInt32}, {DType::kInt32},
+      [](const Function& f, const Vars& a) {
+        const Output n = a[0];
+        return Cond(
+            n < 1, [&] { return n; },
+            [&] {
+              const Output less = While(
+                  Vars{Constant(0), n}, [](Vars v) { return v[0] < 2; },
+                  [](Vars v) -> Vars {
+                    return {v[0] + 1, v[1] - 1};
+                  })[1];
+              return f({less})[0] + n;
+            });
+      });
+  const Output n = Placeholder<int32_t>(PartialShape::Scalar());
+  const Output sum = While(
+      Vars{Constant(0), n}, [](Vars v) { return v[0] < 4; },
+      [&](Vars v) -> Vars {
+        return {v[0] + 1, v[1] + even({v[0] * 2})[0]};
+      },
+      {.shape_invariants = {PartialShape::Scalar(), PartialShape()}})[1];
+  Check({{n, Tensor::Scalar(7)}}, {sum, even({n})[0]});
+}
+
+TEST_F(RecursiveCut, GradientsOfCallsGiveTheSame) {
+  const Function f = DefineFunction(
+      "f", {DType::kFloat, DType::kInt32}, {DType::kFloat},
+      [](const Function& self, const Vars& a) {
+        return Cond(
+            a[1] < 1, [&] { return a[0]; },
+            [&] {
+              return ops::Sin(self({a[0] * 1.5f, a[1] - 1})[0]) * a[0];
+            });
+      });
+  const Output x = Placeholder<float>(PartialShape::Scalar());
+  const Output y = f({x, Constant(3)})[0];
+  const std::vector<GradTarget> xs = {x};
+  Check({{x, Tensor::Scalar(0.7f)}}, {y, Grad({y}, xs, kZeros)[0]});
+}
+
+// ---- What is more than values -----------------------------------------------
+
+// A call of a function is over when what it changes elsewhere is changed.
+TEST_F(RecursiveCut, WhoWaitsForACallWaitsForAllOfIt) {
+  const auto variable = [] {
+    return Build("VarHandleOp", {},
+                 {{"dtype", DType::kInt32},
+                  {"shape", PartialShape::Scalar()},
+                  {"shared_name", std::string("v")}});
+  };
+  const Output handle = variable();
+  Node* init = BuildNode("AssignVariableOp", {handle, Constant(0)});
+  const Function down = DefineFunction(
+      "down", {DType::kInt32}, {DType::kInt32},
+      [&](const Function& f, const Vars& a) {
+        BuildNode("AssignAddVariableOp", {variable(), ops::Square(a[0])});
+        return Cond(
+            a[0] < 1, [&] { return a[0]; }, [&] { return f({a[0] - 1})[0]; });
+      });
+  const Output n = Placeholder<int32_t>(PartialShape::Scalar());
+  Output read;
+  {
+    const Output called = down({n})[0];
+    ControlDependencies after({called.node});
+    read = Build("ReadVariableOp", {handle}, {{"dtype", DType::kInt32}});
+  }
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Session session(graph_);
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    CutStep::Options o;
+    o.place = [&](Graph* g) {
+      if (seed > 0) return PlaceAtRandom(g, 3, seed);
+      for (const auto& node : g->nodes())
+        g->SetDevice(
+            node.get(),
+            TestDeviceName(node->name().find("down/VarHandleOp") == 0 ||
+                           node->name().find("down/Assign") == 0));
+    };
+    auto cut = CutStep::Make(graph_, {{n}, {read}, {}}, o);
+    ASSERT_TRUE(cut.ok()) << cut.status();
+    ASSERT_TRUE(session.RunTargets({init}).ok());
+    size_t untaken = 99;
+    const auto got =
+        (*cut)->Run({Tensor::Scalar(6)}, seed, &untaken, &session.resources());
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ((*got)[0].scalar<int32_t>(), 91);
+    EXPECT_EQ(untaken, 0u);
+  }
+}
 
 }  // namespace
 }  // namespace sluice

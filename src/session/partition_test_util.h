@@ -91,9 +91,6 @@ class CutStep {
                               DeviceName::Parse(step->cut_.devices[p]));
       step->devices_.push_back(std::make_unique<CpuDevice>(name));
       std::vector<Node*> keep;
-      for (const auto& n : step->cut_.graphs[p]->nodes())
-        if (n->op().role == OpRole::kSend || n->op().role == OpRole::kRecv)
-          keep.push_back(n.get());
       for (const Node* t : whole.targets)
         if (Node* n = step->cut_.graphs[p]->FindNode(t->name()))
           keep.push_back(n);

@@ -1,0 +1,233 @@
+// Steps cut by hand: how far partitions run ahead of each other, what an error
+// names, what dead tokens do elsewhere.
+#include "client/client_test_util.h"
+#include "client/control_flow.h"
+#include "session/partition_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Vars = std::vector<Output>;
+
+class CutStepTest : public ClientTest {
+ protected:
+  std::unique_ptr<CutStep> Cut(const std::vector<Output>& feeds,
+                               const std::vector<Output>& fetches,
+                               const std::vector<Node*>& targets = {},
+                               bool regions = false) {
+    CutStep::Options o;
+    o.regions = regions;
+    o.place = [](Graph* g) {  // As the graph says; else on 0.
+      for (const auto& n : g->nodes())
+        if (n->device().empty()) g->SetDevice(n.get(), TestDeviceName(0));
+    };
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    auto cut = CutStep::Make(graph_, {feeds, fetches, targets}, o);
+    EXPECT_TRUE(cut.ok()) << cut.status();
+    return cut.ok() ? *std::move(cut) : nullptr;
+  }
+  // Bytes that a step takes beyond what was live before, at most.
+  static int64_t Peak(CutStep& step, const std::vector<Tensor>& feeds,
+                      uint64_t schedule) {
+    Allocator::Cpu()->ResetPeak();
+    const int64_t before = Allocator::Cpu()->stats().live_bytes;
+    size_t untaken = 99;
+    const auto got = step.Run(feeds, schedule, &untaken);
+    EXPECT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(untaken, 0u);
+    return Allocator::Cpu()->stats().peak_bytes - before;
+  }
+};
+
+// Device 0 makes a kilobyte in each iteration and waits for nobody; device 1
+// takes it.
+TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
+  const Output n = Placeholder<int32_t>(PartialShape::Scalar());
+  const Output x = Placeholder<float>({256});
+  const auto loop = [&](bool consumer_has_a_variable) {
+    Vars init = {Constant(0)};
+    if (consumer_has_a_variable) init.push_back(x);
+    return While(
+        init, [&](Vars v) { return v[0] < n; },
+        [&](Vars v) -> Vars {
+          const Output made = x + ops::Cast(v[0], DType::kFloat);
+          Vars next = {v[0] + 1};
+          DeviceScope on(TestDeviceName(1));
+          if (consumer_has_a_variable) {
+            next.push_back(ops::Tanh(ops::Sin(made) + v[1]));
+          } else {
+            ControlDependencies after({ops::Tanh(ops::Sin(made)).node});
+            next[0] = ops::Identity(next[0]);
+          }
+          return next;
+        },
+        {.parallel_iterations = 4});
+  };
+  // Once what the consumer does with it goes round there, and once only an
+  // order comes back.
+  for (const bool variable : {true, false}) {
+    const Vars out = loop(variable);
+    for (const auto& node : graph_.nodes())
+      if (variable && node->device().empty() &&
+          node->name().find("_1") != std::string::npos &&
+          node->op().role != OpRole::kConst)
+        graph_.SetDevice(node.get(), TestDeviceName(1));
+    const auto step = Cut({n, x}, {out.back()});
+    ASSERT_NE(step, nullptr);
+    ASSERT_EQ(step->partitions(), 2u);
+    const Tensor vector(DType::kFloat, Shape({256}));
+    for (const uint64_t schedule : {0, 3, 4}) {
+      const int64_t few = Peak(*step, {Tensor::Scalar(40), vector}, schedule);
+      const int64_t many =
+          Peak(*step, {Tensor::Scalar(3000), vector}, schedule);
+      EXPECT_LT(many, 60 << 10);
+      EXPECT_LE(many, few + (16 << 10)) << "schedule " << schedule;
+    }
+  }
+}
+
+TEST_F(CutStepTest, WhoOnlyTakesDoesNotFallBehindWithoutEnd) {
+  // Nothing of device 1 comes back but the sign that it has begun an iteration.
+  const Output n = Placeholder<int32_t>(PartialShape::Scalar());
+  const Output x = Placeholder<float>({256});
+  const Vars out = While(
+      Vars{Constant(0), Constant(0.f)}, [&](Vars v) { return v[0] < n; },
+      [&](Vars v) -> Vars {
+        const Output made = x + ops::Cast(v[0], DType::kFloat);
+        const Output next = v[0] + 1;
+        DeviceScope on(TestDeviceName(1));
+        return {next, ops::Sum(made, {0}) + v[1]};
+      },
+      {.parallel_iterations = 4});
+  // All of the second variable is on 1.
+  for (const char* name : {"while/Enter_1", "while/Merge_1", "while/Switch_1",
+                           "while/NextIteration_1", "while/Identity_1"}) {
+    Node* node = graph_.FindNode(name);
+    ASSERT_NE(node, nullptr) << name;
+    graph_.SetDevice(node, TestDeviceName(1));
+  }
+  const auto step = Cut({n, x}, {out[0], out[1]});
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->Count("_RecvSignal"), 1);
+  const Tensor vector(DType::kFloat, Shape({256}));
+  for (const uint64_t schedule : {0, 3, 4}) {
+    const int64_t few = Peak(*step, {Tensor::Scalar(40), vector}, schedule);
+    const int64_t many = Peak(*step, {Tensor::Scalar(3000), vector}, schedule);
+    EXPECT_LE(many, few + (16 << 10)) << "schedule " << schedule;
+  }
+}
+
+TEST_F(CutStepTest, ErrorNamesTheUsersNodeWhereverItRuns) {
+  const Output x = Placeholder<float>({2});
+  Output y;
+  const int line = __LINE__ + 3;
+  {
+    DeviceScope on(TestDeviceName(1));
+    y = Build("CheckNumerics", {ops::Log(x)},
+              {{"message", std::string("log")}});
+  }
+  const auto step = Cut({x}, {y + x});
+  ASSERT_NE(step, nullptr);
+  size_t untaken = 0;
+  const auto got = step->Run({Tensor::Vector<float>({-1, 1})}, 0, &untaken);
+  EXPECT_THAT(std::string(got.status().message()),
+              HasSubstr(Here(line, __FILE__)));
+  EXPECT_TRUE(step->Run({Tensor::Vector<float>({1, 1})}, 0, &untaken).ok());
+}
+
+TEST_F(CutStepTest, ControlTriggerFiresAfterDeadTokensFromElsewhere) {
+  const Output p = Placeholder<bool>(PartialShape::Scalar());
+  Node* sw = BuildNode("Switch", {Constant(1.f), p});
+  Output a, b;
+  {
+    DeviceScope on(TestDeviceName(1));
+    a = ops::Neg(Output(sw, 0));
+    b = ops::Neg(Output(sw, 1));
+  }
+  Node* trigger;
+  {
+    ControlDependencies after({a.node, b.node});
+    trigger = BuildNode("ControlTrigger", {});
+  }
+  ControlDependencies after({trigger});
+  const Output done = ops::Identity(Constant(5));
+  const auto step = Cut({p}, {done});
+  ASSERT_NE(step, nullptr);
+  for (const bool value : {true, false}) {
+    size_t untaken = 99;
+    const auto got = step->Run({Tensor::Scalar(value)}, 0, &untaken);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ((*got)[0].scalar<int32_t>(), 5);
+    EXPECT_EQ(untaken, 0u);
+  }
+}
+
+TEST_F(CutStepTest, FetchOfABranchThatWasNotTakenSaysSo) {
+  const Output p = Placeholder<bool>(PartialShape::Scalar());
+  Node* sw = BuildNode("Switch", {Constant(1.f), p});
+  Output y;
+  {
+    DeviceScope on(TestDeviceName(1));
+    y = ops::Neg(Output(sw, 0));
+  }
+  const auto step = Cut({p}, {y});
+  ASSERT_NE(step, nullptr);
+  size_t untaken = 99;
+  EXPECT_TRUE(step->Run({Tensor::Scalar(false)}, 0, &untaken).ok());
+  const auto got = step->Run({Tensor::Scalar(true)}, 0, &untaken);
+  EXPECT_THAT(std::string(got.status().message()),
+              HasSubstr("a branch that was not taken"));
+  EXPECT_EQ(untaken, 0u);
+}
+
+// A variable of the old kind is read elsewhere after what its reader waits for.
+TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
+  const Output v =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  Node* init = BuildNode("Assign", {v, Constant(1.f)});
+  const Output add = Build("AssignAdd", {v, Constant(2.f)});
+  Output y;
+  {
+    DeviceScope on(TestDeviceName(1));
+    const Output snapshot = ops::Identity(v);
+    ControlDependencies after({add.node});
+    y = snapshot * 10.f;
+  }
+  const auto initialise = Cut({}, {}, {init});
+  const auto step = Cut({}, {y});
+  ASSERT_TRUE(initialise != nullptr && step != nullptr);
+  ResourceManager resources;
+  size_t untaken = 99;
+  for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+    ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+    const auto got = step->Run({}, schedule, &untaken, &resources);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ((*got)[0].scalar<float>(), 30.f);
+  }
+}
+
+// Cheap nodes on both sides of what another device does are not one region: it
+// would wait for itself.
+TEST_F(CutStepTest, RegionsDoNotWaitForThemselves) {
+  const Output x = Placeholder<float>({2});
+  const Output u = ops::Sin(x), v = ops::Sin(u);
+  Output w;
+  {
+    DeviceScope on(TestDeviceName(1));
+    w = ops::Cos(u);
+  }
+  const Output y = ops::Tanh(v * w + u);
+  const auto step = Cut({x}, {y}, {}, true);
+  ASSERT_NE(step, nullptr);
+  EXPECT_GT(step->Count("_Region"), 0);
+  size_t untaken = 99;
+  const auto got = step->Run({Tensor::Vector<float>({1, 2})}, 0, &untaken);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].ToString(),
+            Eval(y, {{x, Tensor::Vector<float>({1, 2})}}).ToString());
+}
+
+}  // namespace
+}  // namespace sluice
