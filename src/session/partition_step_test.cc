@@ -1,5 +1,7 @@
 // Steps cut by hand: how far partitions run ahead of each other, what an error
 // names, what dead tokens do elsewhere.
+#include <cmath>
+
 #include "client/client_test_util.h"
 #include "client/control_flow.h"
 #include "session/partition_test_util.h"
@@ -225,8 +227,11 @@ TEST_F(CutStepTest, RegionsDoNotWaitForThemselves) {
   size_t untaken = 99;
   const auto got = step->Run({Tensor::Vector<float>({1, 2})}, 0, &untaken);
   ASSERT_TRUE(got.ok()) << got.status();
-  EXPECT_EQ((*got)[0].ToString(),
-            Eval(y, {{x, Tensor::Vector<float>({1, 2})}}).ToString());
+  for (int i = 0; i < 2; ++i) {
+    const float a = std::sin(i + 1.f);
+    EXPECT_FLOAT_EQ((*got)[0].data<float>()[i],
+                    std::tanh(std::sin(a) * std::cos(a) + a));
+  }
 }
 
 }  // namespace
