@@ -237,6 +237,20 @@ TEST_P(TransportTest, DisconnectIsSeenByTheOther) {
   EXPECT_TRUE(a.handler.lost.empty());
 }
 
+TEST_P(TransportTest, WhicheverIncarnationAnswersWillDo) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  PeerAddress where = b.where();
+  where.incarnation = 0;
+  const PeerId to = *a.transport->Connect(where);
+  b.handler.on_control = [&](PeerId from, auto...) {
+    EXPECT_TRUE(b.transport->SendControl(from, 2, "").ok());
+  };
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(a.handler.AwaitControls(1));
+  EXPECT_EQ(a.transport->IncarnationOf(to), b.transport->incarnation());
+  EXPECT_TRUE(a.handler.lost.empty());
+}
+
 TEST_P(TransportTest, AnotherIncarnationIsAnError) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   PeerAddress where = b.where();

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,8 +35,17 @@ struct UcxEnvelope {
   uint64_t to = 0;  // Incarnations; 0: any.
   uint64_t from = 0;
   uint64_t connection = 0;  // The sender's number of it (kRefuse: receiver's).
+  // The receiver's, if it is that which the sender has accepted: an answer to
+  // one that was given up meanwhile is none to begin.
+  uint64_t answers = 0;
 
   static constexpr uint32_t kMagic = 0x31554c53;  // "SLU1"
+};
+// What UcxTransport::address() says; behind it come UCX's own bytes.
+struct UcxAddressHeader {
+  uint64_t checksum = 0;  // Of all behind it: against mistakes, not malice.
+  uint64_t host = 0;      // Same for processes that can share memory.
+  uint64_t pid = 0;
 };
 inline constexpr unsigned kUcxMessageId = 17;
 // A frame that waits grows up to this.
@@ -49,8 +59,9 @@ class UcxTransport;
 
 class UcxLink final : public Link {
  public:
+  // `accepted`: the peer connected to us.
   UcxLink(UcxTransport* owner, PeerId id, std::string task, std::string address,
-          uint64_t expected);
+          uint64_t expected, bool accepted);
 
   void Open() override;
   Status SendTokens(uint64_t step, uint32_t partition,
@@ -70,9 +81,13 @@ class UcxLink final : public Link {
   FrameWriter writer_;                // GUARDED_BY(mu_)
   std::deque<OutgoingFrame> frames_;  // GUARDED_BY(mu_)
   bool closed_ = false;               // GUARDED_BY(mu_)
+  // Of a process on this machine; else 0.
+  const int pid_;
+  const bool accepted_;
   // The worker's lock guards these.
   ucp_ep_h endpoint_ = nullptr;
   uint64_t incoming_ = 0;  // The peer's number of its connection.
+  uint64_t answers_ = 0;   // The same if it is accepted_, for UcxEnvelope.
   bool ready_ = false;     // In ready_ of the transport.
   int under_way_ = 0;      // Sends.
 };
@@ -98,12 +113,12 @@ class UcxTransport final : public TransportBase {
                              "gave, got ",
                              peer.address.size(), " bytes of another kind");
     return std::make_shared<UcxLink>(this, id, peer.task, peer.address,
-                                     peer.incarnation);
+                                     peer.incarnation, /*accepted=*/false);
   }
   std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) override {
     if (!GoodAddress(hello.address)) return nullptr;
     return std::make_shared<UcxLink>(this, id, hello.task, hello.address,
-                                     hello.incarnation);
+                                     hello.incarnation, /*accepted=*/true);
   }
   bool Deaf() override { return delivering_.load() >= 2; }
 
@@ -125,6 +140,8 @@ class UcxTransport final : public TransportBase {
   };
 
   static bool GoodAddress(std::string_view address);
+  // The process, if memory can be shared with it; else 0.
+  int LocalPid(std::string_view address) const;
   static ucs_status_t OnMessage(void* self, const void* header, size_t size,
                                 void* data, size_t length,
                                 const ucp_am_recv_param_t* param);
@@ -162,7 +179,10 @@ class UcxTransport final : public TransportBase {
   std::map<Key, std::shared_ptr<UcxLink>> incoming_;  // GUARDED_BY(worker_mu_)
   std::vector<std::shared_ptr<UcxLink>> ready_;       // GUARDED_BY(worker_mu_)
   int operations_ = 0;                                // GUARDED_BY(worker_mu_)
-  int event_fd_ = -1, wake_fd_ = -1;                  // Constant after Start.
+  // Those under way. GUARDED_BY(worker_mu_)
+  std::set<SendOp*> sends_;
+  std::set<ReceiveOp*> receives_;
+  int event_fd_ = -1, wake_fd_ = -1;  // Constant after Start.
 
   std::mutex dirty_mu_;
   std::vector<std::shared_ptr<UcxLink>> dirty_;  // GUARDED_BY(dirty_mu_)

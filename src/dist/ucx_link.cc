@@ -1,16 +1,22 @@
 #if SLUICE_HAVE_UCX
 
+#include <signal.h>
+
+#include <cerrno>
+
 #include "dist/ucx_internal.h"
 
 namespace sluice {
 
 UcxLink::UcxLink(UcxTransport* owner, PeerId id, std::string task,
-                 std::string address, uint64_t expected)
+                 std::string address, uint64_t expected, bool accepted)
     : Link(owner, id, std::move(task)),
       transport_(owner),
       address_(std::move(address)),
       connection_(owner->next_connection_.fetch_add(1)),
-      writer_(owner->options().inline_bytes) {
+      writer_(owner->options().inline_bytes),
+      pid_(owner->LocalPid(address_)),
+      accepted_(accepted) {
   writer_.AddHello({owner->incarnation(), expected, owner->options().task,
                     owner->address()});
 }
@@ -69,6 +75,11 @@ void UcxLink::SendHeartbeat() {
   const Status stuck = inbox.CheckGap(owner->options().peer_timeout);
   if (!stuck.ok()) {
     owner->Lose(this, Annotate(stuck, absl::StrCat("from ", Describe())));
+    return;
+  }
+  // Through shared memory one does not see that the other is gone.
+  if (pid_ != 0 && kill(pid_, 0) != 0 && errno == ESRCH) {
+    owner->Lose(this, Unavailable(Describe(), ": process ", pid_, " ended"));
     return;
   }
   {

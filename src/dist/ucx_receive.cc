@@ -25,11 +25,20 @@ std::shared_ptr<UcxLink> UcxTransport::AcceptHello(const UcxEnvelope& envelope,
     CloseEndpoint(*endpoint);
     return nullptr;
   }
+  if (envelope.answers != 0) {
+    bool asked = false;
+    for (const std::shared_ptr<Link>& l : LiveLinks())
+      asked |=
+          static_cast<UcxLink*>(l.get())->connection_ == envelope.answers &&
+          l->task == hello.task;
+    if (!asked) return nullptr;
+  }
   for (int attempt = 0; attempt < 2; ++attempt) {
     auto link = std::static_pointer_cast<UcxLink>(Accept(hello));
     if (link == nullptr) return nullptr;
     if (link->incoming_ == 0 || link->incoming_ == envelope.connection) {
       link->incoming_ = envelope.connection;
+      if (link->accepted_) link->answers_ = envelope.connection;
       incoming_[{envelope.from, envelope.connection}] = link;
       FlushLink(link.get());
       return link;
@@ -155,6 +164,7 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
     const std::unique_ptr<ReceiveOp> done(static_cast<ReceiveOp*>(user));
     UcxTransport* const t = done->transport;
     --t->operations_;
+    t->receives_.erase(done.get());
     ucp_request_free(request);
     std::shared_ptr<UcxLink> l = done->link;
     Status status = s == UCS_OK ? OkStatus() : FromUcs(s, "large value");
@@ -179,7 +189,7 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
       self->Fail(link.get(), FromUcs(UCS_PTR_STATUS(r), "large value"));
     return UCS_OK;
   }
-  (void)op.release();
+  self->receives_.insert(op.release());
   return UCS_INPROGRESS;
 }
 

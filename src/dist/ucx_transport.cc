@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "dist/ucx_internal.h"
 
@@ -27,13 +28,36 @@ uint64_t Checksum(std::string_view s) {
   return h;
 }
 
+// Of this machine since it started, as far as processes see one another.
+uint64_t HostId() {
+  static const uint64_t id = [] {
+    std::string text;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+    for (const char* space : {"/proc/self/ns/ipc", "/proc/self/ns/pid"}) {
+      char name[64] = {};
+      if (readlink(space, name, sizeof(name) - 1) > 0) text += name;
+    }
+    return Checksum(text);
+  }();
+  return id;
+}
+
 }  // namespace
 
 bool UcxTransport::GoodAddress(std::string_view address) {
-  uint64_t sum;
-  if (address.size() < 9 || address.size() > 65536) return false;
-  std::memcpy(&sum, address.data(), 8);
-  return sum == Checksum(address.substr(8));
+  UcxAddressHeader header;
+  if (address.size() <= sizeof(header) || address.size() > 65536) return false;
+  std::memcpy(&header, address.data(), sizeof(header));
+  return header.checksum == Checksum(address.substr(8));
+}
+
+int UcxTransport::LocalPid(std::string_view address) const {
+  UcxAddressHeader header;
+  std::memcpy(&header, address.data(), sizeof(header));
+  const std::string& tls = ucx_options_.tls;
+  const bool shares = tls.empty() || tls.find("sysv") != tls.npos ||
+                      tls.find("posix") != tls.npos;
+  return shares && header.host == HostId() ? static_cast<int>(header.pid) : 0;
 }
 
 Status UcxTransport::StartNetwork() {
@@ -86,9 +110,13 @@ Status UcxTransport::StartNetwork() {
   s = ucp_worker_get_address(worker_, &address, &size);
   if (s != UCS_OK) return FromUcs(s, "address");
   const std::string_view bytes(reinterpret_cast<const char*>(address), size);
-  const uint64_t sum = Checksum(bytes);
-  address_.assign(reinterpret_cast<const char*>(&sum), 8);
+  UcxAddressHeader header;
+  header.host = HostId();
+  header.pid = static_cast<uint64_t>(getpid());
+  address_.assign(reinterpret_cast<const char*>(&header), sizeof(header));
   address_ += bytes;
+  header.checksum = Checksum(std::string_view(address_).substr(8));
+  std::memcpy(address_.data(), &header, 8);
   ucp_worker_release_address(worker_, address);
   reader_ = std::thread([this] { Read(); });
   standby_ = std::thread([this] { StandBy(); });
@@ -107,12 +135,21 @@ void UcxTransport::StopNetwork() {
   std::lock_guard<std::mutex> lock(worker_mu_);
   // Goodbyes and closes get a moment.
   const auto deadline = Clock::now() + std::chrono::milliseconds(500);
-  while (operations_ > 0 && Clock::now() < deadline)
-    if (ucp_worker_progress(worker_) == 0) sched_yield();
+  for (int idle = 0; worker_ != nullptr && Clock::now() < deadline &&
+                     (operations_ > 0 || idle < 20);) {
+    if (ucp_worker_progress(worker_) != 0) continue;
+    sched_yield();
+    ++idle;
+  }
   incoming_.clear();
   ready_.clear();
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   worker_ = nullptr;
+  // Those to peers that do not answer never ended.
+  for (SendOp* op : sends_) delete op;
+  for (ReceiveOp* op : receives_) delete op;
+  sends_.clear();
+  receives_.clear();
   if (context_ != nullptr) ucp_cleanup(context_);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
@@ -123,8 +160,12 @@ Result<ucp_ep_h> UcxTransport::MakeEndpoint(std::string_view address,
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.data() + 8);
-  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.address = reinterpret_cast<const ucp_address_t*>(
+      address.data() + sizeof(UcxAddressHeader));
+  // UCX shares memory only with those whose failure it need not report; the
+  // heartbeat does.
+  params.err_mode = LocalPid(address) != 0 ? UCP_ERR_HANDLING_MODE_NONE
+                                           : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t s) {
     if (arg == nullptr) return;
     auto* link = static_cast<UcxLink*>(arg);
@@ -155,17 +196,10 @@ void UcxTransport::Fail(UcxLink* link, const Status& why) { Lose(link, why); }
 
 void UcxTransport::CloseEndpoint(ucp_ep_h endpoint) {
   ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK |
-                       UCP_OP_ATTR_FIELD_USER_DATA;
-  // Not FORCE for those that live: what was sent before goes out.
-  param.flags = 0;
-  param.cb.send = [](void* request, ucs_status_t, void* self) {
-    --static_cast<UcxTransport*>(self)->operations_;
-    ucp_request_free(request);
-  };
-  param.user_data = this;
+  // Not by force: what was sent before goes out if it can.
   const ucs_status_ptr_t r = ucp_ep_close_nbx(endpoint, &param);
-  if (UCS_PTR_IS_PTR(r)) ++operations_;
+  // (Nobody waits for it.)
+  if (UCS_PTR_IS_PTR(r)) ucp_request_free(r);
 }
 
 void UcxTransport::SendBare(ucp_ep_h endpoint, const UcxEnvelope& envelope) {
@@ -179,6 +213,7 @@ void UcxTransport::SendBare(ucp_ep_h endpoint, const UcxEnvelope& envelope) {
   param.cb.send = [](void* request, ucs_status_t, void* user) {
     auto* done = static_cast<SendOp*>(user);
     --done->transport->operations_;
+    done->transport->sends_.erase(done);
     delete done;
     ucp_request_free(request);
   };
@@ -188,6 +223,7 @@ void UcxTransport::SendBare(ucp_ep_h endpoint, const UcxEnvelope& envelope) {
                       op->header.size(), nullptr, 0, &param);
   if (UCS_PTR_IS_PTR(r)) {
     ++operations_;
+    sends_.insert(op);
   } else {
     delete op;
   }
@@ -219,6 +255,7 @@ void UcxTransport::Send(UcxLink* link, UcxEnvelope envelope,
   param.cb.send = [](void* request, ucs_status_t s, void* user) {
     auto* done = static_cast<SendOp*>(user);
     --done->transport->operations_;
+    done->transport->sends_.erase(done);
     --done->link->under_way_;
     if (s != UCS_OK)
       done->transport->Fail(
@@ -234,6 +271,7 @@ void UcxTransport::Send(UcxLink* link, UcxEnvelope envelope,
                       op->header.size(), data.data(), data.size(), &param);
   if (UCS_PTR_IS_PTR(r)) {
     ++operations_;
+    sends_.insert(op);
     ++link->under_way_;
     return;
   }
@@ -248,6 +286,7 @@ void UcxTransport::FlushLink(UcxLink* link) {
   UcxEnvelope envelope;
   envelope.from = incarnation();
   envelope.connection = link->connection_;
+  envelope.answers = link->answers_;
   while (true) {
     OutgoingFrame frame;
     {

@@ -71,16 +71,21 @@ class VirtualTransport final : public TransportBase {
   VirtualNetwork* const network_;
   // By connection; only the thread of Step uses it.
   std::map<uint64_t, Incoming> incoming_;
+  uint64_t accepting_ = 0;  // The connection that MakeLink is for.
 };
 
 class VirtualLink final : public Link {
  public:
-  VirtualLink(VirtualTransport* owner, PeerId id, std::string task)
+  friend class VirtualTransport;
+  // `answers`: the connection of the peer's that it was made for, or 0.
+  VirtualLink(VirtualTransport* owner, PeerId id, std::string task,
+              uint64_t answers)
       : Link(owner, id, std::move(task)),
         network_(owner->network_),
         writer_(owner->options().inline_bytes),
         self_(owner->options().task),
         self_incarnation_(owner->incarnation()),
+        answers_(answers),
         timeout_us_(
             std::chrono::microseconds(owner->options().peer_timeout).count()) {}
 
@@ -135,9 +140,14 @@ class VirtualLink final : public Link {
     p->from_task = self_;
     p->to_task = task;
     p->connection = connection_;
+    p->answers = answers_;
     p->bytes = std::move(frame.bytes);
     for (const WireBody& b : frame.bodies) p->bodies.emplace_back(b.bytes());
     network_->Send(std::move(p), barrier);
+  }
+  bool Began(uint64_t connection) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return connection_ == connection;
   }
   void SayHello() {
     if (connection_ != 0 || closed_) return;
@@ -162,6 +172,7 @@ class VirtualLink final : public Link {
   bool closed_ = false;      // GUARDED_BY(mu_)
   const std::string self_;
   const uint64_t self_incarnation_;
+  const uint64_t answers_;
 
  public:
   const int64_t timeout_us_;
@@ -169,12 +180,12 @@ class VirtualLink final : public Link {
 
 Result<std::shared_ptr<Link>> VirtualTransport::Dial(PeerId id,
                                                      const PeerAddress& peer) {
-  return std::make_shared<VirtualLink>(this, id, peer.task);
+  return std::make_shared<VirtualLink>(this, id, peer.task, 0);
 }
 
 std::shared_ptr<Link> VirtualTransport::MakeLink(PeerId id,
                                                  const Hello& hello) {
-  return std::make_shared<VirtualLink>(this, id, hello.task);
+  return std::make_shared<VirtualLink>(this, id, hello.task, accepting_);
 }
 
 void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
@@ -186,6 +197,14 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
   }
   if (packet.kind == VirtualNetwork::Packet::kHello) {
     if (incoming_.contains(packet.connection)) return;
+    // An answer to a connection that was given up meanwhile begins none.
+    if (packet.answers != 0) {
+      const auto ours = FindLink(packet.from_task, packet.from);
+      if (ours == nullptr ||
+          !static_cast<VirtualLink*>(ours.get())->Began(packet.answers))
+        return;
+    }
+    accepting_ = packet.connection;
     const Hello hello{packet.from, packet.expected, packet.from_task, ""};
     if (const auto link = Accept(hello))
       incoming_[packet.connection].link = link;

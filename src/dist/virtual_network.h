@@ -87,6 +87,7 @@ class VirtualNetwork {
     std::string from_task, to_task;
     uint64_t connection = 0;
     uint64_t expected = 0;
+    uint64_t answers = 0;  // The receiver's connection, if it began.
     std::string bytes;
     std::vector<std::string> bodies;
   };
