@@ -1,74 +1,22 @@
-// Loops whose body is spread over devices: the workloads of the peers' script
-// for several processes (tf_dist.py), over the devices of one process.
-#include <vector>
-
+// Loops whose body is spread over the devices of one process.
 #include "bench.h"
-#include "sluice/sluice.h"
-#include "timing.h"
+#include "device_loops.h"
 
 namespace sluice::bench {
 namespace {
 
 constexpr int kIterations = 5000;
 
-struct LoopOverDevices {
-  Graph graph;
-  std::vector<Output> results;
-};
-
-// while (i < n): each device adds 1 to a value of its own. With a barrier, the
-// first one then sums what they have, and each adds the sum to its own.
-void BuildLoop(int devices, bool barrier, LoopOverDevices* loop) {
-  WithGraph use(loop->graph);
+Result<double> ItersPerS(int devices, bool barrier) {
   std::vector<std::string> names;
   for (int d = 0; d < devices; ++d)
     names.push_back("/device:CPU:" + std::to_string(d));
-  DeviceScope first(names[0]);
-  std::vector<Output> init = {Constant(int32_t{0})};
-  for (int d = 0; d < devices; ++d) init.push_back(Constant(0.0f));
-  loop->results = While(
-      init,
-      [](const std::vector<Output>& v) { return v[0] < kIterations; },
-      [&](const std::vector<Output>& v) {
-        std::vector<Output> next = {v[0] + 1}, own;
-        for (int d = 0; d < devices; ++d) {
-          DeviceScope there(names[static_cast<size_t>(d)]);
-          own.push_back(v[static_cast<size_t>(d) + 1] + 1.0f);
-        }
-        if (!barrier) {
-          next.insert(next.end(), own.begin(), own.end());
-          return next;
-        }
-        const Output sum = ops::AddN(own);
-        for (int d = 0; d < devices; ++d) {
-          DeviceScope there(names[static_cast<size_t>(d)]);
-          next.push_back(v[static_cast<size_t>(d) + 1] + sum);
-        }
-        return next;
-      },
-      {.parallel_iterations = 32});
-}
-
-Result<double> ItersPerS(int devices, bool barrier) {
   LoopOverDevices loop;
-  BuildLoop(devices, barrier, &loop);
+  BuildLoop(names, kIterations, barrier, &loop);
   SessionOptions options;
   options.devices = CpuDevices(devices);
   Session session(loop.graph, options);
-  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
-                          session.MakeCallable({}, {loop.results[0]},
-                                               [&] {
-                                                 std::vector<Node*> all;
-                                                 for (Output o : loop.results)
-                                                   all.push_back(o.node);
-                                                 return all;
-                                               }()));
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out, step.Run());
-    if (out[0].scalar<int32_t>() != kIterations) return Internal("wrong count");
-    return OkStatus();
-  }));
-  return kIterations / s;
+  return LoopItersPerS(session, loop, kIterations);
 }
 
 SLUICE_BENCH("devices2.loop_independent.iters_per_s") {
