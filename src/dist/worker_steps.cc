@@ -55,6 +55,11 @@ class WorkerSteps::Step final : public TokenSink {
     if (!sent.ok()) group->Cancel(sent);
   }
 
+  // Here. (What a peer says is checked: nothing is passed on to a third.)
+  bool Runs(uint32_t partition) const {
+    const auto& all = request.step->partitions;
+    return partition < all.size() && all[partition].plan != nullptr;
+  }
   bool Involves(PeerId peer) const {
     const RegisteredStep& s = *request.step;
     if (request.master == peer) return true;
@@ -151,7 +156,8 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
   StepRequest& r = step->request;
   StepGroup& group = *step->group;
   for (auto& [partition, token] : step->early)
-    group.Deliver(partition, std::span<TokenMessage>(&token, 1));
+    if (step->Runs(partition))
+      group.Deliver(partition, std::span<TokenMessage>(&token, 1));
   step->early.clear();
   StepOutcome outcome;
   outcome.status = group.Run(r.args, r.values);
@@ -210,10 +216,7 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
       return;
     }
     step = it->second;
-    const auto& partitions = step->request.step->partitions;
-    // (What a peer says is checked: nothing is passed on to a third.)
-    if (partition >= partitions.size() || partitions[partition].plan == nullptr)
-      return;
+    if (!step->Runs(partition)) return;
     ++step->users;
   }
   step->group->Deliver(partition, batch);

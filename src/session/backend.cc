@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/dist_library.h"
+
 namespace sluice {
 namespace {
 
@@ -13,6 +15,16 @@ struct Registry {
 Registry& TheRegistry() {
   static Registry* registry = new Registry;  // Used until the process ends.
   return *registry;
+}
+
+// Null if nobody has registered the scheme.
+SessionBackendFactory FactoryOf(const std::string& target) {
+  const size_t end = target.find("://");
+  if (end == std::string::npos) return nullptr;
+  Registry& r = TheRegistry();
+  std::lock_guard<std::mutex> lock(r.mu);
+  auto it = r.factories.find(target.substr(0, end));
+  return it == r.factories.end() ? nullptr : it->second;
 }
 
 }  // namespace
@@ -26,22 +38,21 @@ void RegisterSessionBackend(const std::string& scheme,
 
 Result<std::unique_ptr<SessionBackend>> ConnectSessionBackend(
     const std::string& target, const SessionOptions& options) {
-  SessionBackendFactory factory;
-  std::string schemes;
-  {
+  SessionBackendFactory factory = FactoryOf(target);
+  if (factory == nullptr) {
+    // What knows of clusters registers itself as it is loaded.
+    SLUICE_RETURN_IF_ERROR(DistSymbol("sluice_worker_main").status());
+    factory = FactoryOf(target);
+  }
+  if (factory == nullptr) {
+    std::string schemes;
     Registry& r = TheRegistry();
     std::lock_guard<std::mutex> lock(r.mu);
-    const size_t end = target.find("://");
-    if (end != std::string::npos)
-      if (auto it = r.factories.find(target.substr(0, end));
-          it != r.factories.end())
-        factory = it->second;
     for (const auto& [scheme, unused] : r.factories)
       absl::StrAppend(&schemes, schemes.empty() ? "" : ", ", scheme, "://");
+    return InvalidArgument("session target: expected one of ", schemes,
+                           ", got '", target, "'");
   }
-  if (factory == nullptr)
-    return InvalidArgument("session target: expected one of ", schemes, ", got '",
-                           target, "'");
   return factory(target, options);
 }
 

@@ -71,6 +71,8 @@ int Main(int argc, char** argv) {
   AddReplay(app, &run);
   AddShow(app, &run);
   AddBench(app, &run);
+  AddWorker(app, &run);
+  AddClusterDemo(app, &run);
 #ifdef SLUICE_HAS_DEMO
   // Its options are its own.
   app.add_subcommand("demo",

@@ -27,6 +27,8 @@ void AddOps(CLI::App& app, std::function<int()>* run);
 void AddReplay(CLI::App& app, std::function<int()>* run);
 void AddShow(CLI::App& app, std::function<int()>* run);
 void AddBench(CLI::App& app, std::function<int()>* run);
+void AddWorker(CLI::App& app, std::function<int()>* run);
+void AddClusterDemo(CLI::App& app, std::function<int()>* run);
 
 // Writes "sluice: <message>" to standard error; returns `code`.
 int Fail(int code, const std::string& message);

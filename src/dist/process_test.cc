@@ -1,0 +1,308 @@
+// Clusters over gRPC: tasks in processes of their own, which are killed and
+// stopped, and clients that vanish.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "dist/server.h"
+#include "dist/worker_main.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr char kPs[] = "/job:ps/replica:0/task:0";
+
+// Endless, over the two tasks.
+Output EndlessLoop() {
+  return While(
+      Output(Constant(int32_t{1})),
+      [](Output i) {
+        DeviceScope on("/job:worker/task:0");
+        return i > 0;
+      },
+      [](Output i) {
+        DeviceScope on("/job:ps/task:0");
+        return Output(ops::Maximum(i, Constant(int32_t{1})));
+      });
+}
+
+// This program again, as a task or as a client of one, if the environment says
+// so. (Before main: the test framework need not know.)
+const bool is_child = [] {
+  const char* role = std::getenv("SLUICE_TEST_CHILD");
+  if (role == nullptr) return false;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::string(role) == "client") {
+    Graph graph;
+    WithGraph use(graph);
+    Output endless = EndlessLoop();
+    Session session(std::getenv("SLUICE_TEST_TARGET"), graph);
+    const Status s = session.Run(endless).status();
+    std::fprintf(stderr, "client: %s\n", s.ToString().c_str());
+    _exit(0);
+  }
+  WorkerFlags flags;
+  flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
+  flags.job = role;
+  flags.peer_timeout_ms = 1000;
+  std::string error;
+  const int code = sluice_worker_main(&flags, &error);
+  if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
+  _exit(code);
+}();
+
+// Ports that nobody listens at, at least a moment ago.
+std::vector<int> FreePorts(size_t count) {
+  std::vector<int> ports, sockets;
+  while (ports.size() < count) {
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(a);
+    if (s < 0 || bind(s, reinterpret_cast<sockaddr*>(&a), size) != 0 ||
+        getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) != 0)
+      break;
+    sockets.push_back(s);
+    ports.push_back(ntohs(a.sin_port));
+  }
+  for (const int s : sockets) close(s);
+  return ports;
+}
+
+// A cluster of a ps and a worker.
+class ProcessTest : public ::testing::Test {
+ protected:
+  ProcessTest() : use_(graph_) {
+    const std::vector<int> ports = FreePorts(2);
+    EXPECT_EQ(ports.size(), 2u);
+    for (const auto& [job, port] :
+         {std::pair<std::string, int>("ps", ports[0]), {"worker", ports[1]}})
+      EXPECT_TRUE(spec_.Add(job, 0, "127.0.0.1:" + std::to_string(port)).ok());
+    file_ = ::testing::TempDir() + "cluster" + std::to_string(getpid()) + "_" +
+            std::to_string(ports[0]) + ".json";
+    std::ofstream(file_) << spec_.ToJson();
+  }
+  ~ProcessTest() override {
+    for (const auto& [name, pid] : children_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    unlink(file_.c_str());
+  }
+
+  // `role`: a job, or "client".
+  void Spawn(const std::string& role) {
+    // (The environment is made before fork: afterwards nothing may allocate.)
+    std::vector<std::string> environment = {"SLUICE_TEST_CHILD=" + role,
+                                            "SLUICE_TEST_CLUSTER=" + file_,
+                                            "SLUICE_TEST_TARGET=" + target()};
+    for (char** e = environ; *e != nullptr; ++e) environment.push_back(*e);
+    std::vector<char*> pointers;
+    for (std::string& e : environment) pointers.push_back(e.data());
+    pointers.push_back(nullptr);
+    char name[] = "dist_test";
+    char* const arguments[] = {name, nullptr};
+    const pid_t pid = fork();
+    if (pid == 0) {
+      execve("/proc/self/exe", arguments, pointers.data());
+      _exit(127);
+    }
+    ASSERT_GT(pid, 0);
+    children_[role] = pid;
+  }
+  void Signal(const std::string& role, int signal) {
+    ASSERT_EQ(kill(children_.at(role), signal), 0);
+    if (signal != SIGKILL) return;
+    waitpid(children_.at(role), nullptr, 0);
+    children_.erase(role);
+  }
+  std::unique_ptr<Server> StartHere(const std::string& job) {
+    ServerOptions options;
+    options.cluster = spec_;
+    options.job = job;
+    options.peer_timeout = std::chrono::milliseconds(1000);
+    Result<std::unique_ptr<Server>> s = Server::Start(options);
+    EXPECT_TRUE(s.ok()) << s.status();
+    return s.ok() ? *std::move(s) : nullptr;
+  }
+  std::string target() const {
+    return "grpc://" + spec_.Find("worker", 0)->address;
+  }
+  // 2 (x + 1), the sum on the ps and the product on the worker.
+  Output BothTasks(Output x) {
+    Output y;
+    {
+      DeviceScope on("/job:ps/task:0");
+      y = x + 1.0f;
+    }
+    DeviceScope on("/job:worker/task:0");
+    return y * 2.0f;
+  }
+  static bool Soon(const std::function<bool()>& what) {
+    for (int i = 0; i < 3000 && !what(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return what();
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  ClusterSpec spec_;
+  std::string file_;
+  std::map<std::string, pid_t> children_;
+};
+
+TEST_F(ProcessTest, AStepOverTwoProcesses) {
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({-1});
+  Output y = BothTasks(x);
+  Var v;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(5.0f), "v");
+  }
+  {
+    Session session(target(), graph_);
+    ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
+    // Small ones, and one that travels beside its message.
+    for (const int64_t n : {0, 1, 3, 100000}) {
+      Tensor in(DType::kFloat, Shape({n}));
+      for (int64_t i = 0; i < n; ++i)
+        in.data<float>()[i] = static_cast<float>(i);
+      auto out = session.Run({{x, in}}, y);
+      ASSERT_TRUE(out.ok()) << out.status();
+      ASSERT_EQ(out->num_elements(), n);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(out->data<float>()[i], 2.0f * (i + 1));
+    }
+  }
+  // Another client, of the other task, finds the variable.
+  Session other("grpc://" + spec_.Find("ps", 0)->address, graph_);
+  auto value = other.Run(v.value());
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), 5);
+}
+
+TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x);
+  Output endless = EndlessLoop();
+  auto session = std::make_unique<Session>(target(), graph_);
+  const Feeds feeds = {{x, Tensor::Scalar<float>(1)}};
+  ASSERT_TRUE(session->Run(feeds, y).ok());
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    Signal("ps", SIGKILL);
+  });
+  Status s = session->Run(endless).status();
+  killer.join();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  // The session stays broken, and says so.
+  s = session->Run(feeds, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  Spawn("ps");
+  s = session->Run(feeds, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  session = std::make_unique<Session>(target(), graph_);
+  auto out = session->Run(feeds, y);
+  EXPECT_TRUE(out.ok()) << out.status();
+}
+
+TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
+  Spawn("ps");
+  auto worker = StartHere("worker");
+  ASSERT_NE(worker, nullptr);
+  Output endless = EndlessLoop();
+  Session session(target(), graph_);
+  std::thread stopper([&] {
+    EXPECT_TRUE(
+        Soon([&] { return worker->worker().steps().num_running() > 0; }));
+    Signal("ps", SIGSTOP);
+  });
+  const Status s = session.Run(endless).status();
+  stopper.join();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_EQ(worker->worker().steps().num_running(), 0u);
+  Signal("ps", SIGCONT);
+}
+
+TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
+  auto ps = StartHere("ps");
+  ASSERT_NE(ps, nullptr);
+  Spawn("worker");
+  Output endless = EndlessLoop();
+  Session session(target(), graph_);
+  std::thread killer([&] {
+    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal("worker", SIGKILL);
+  });
+  const Status s = session.Run(endless).status();
+  killer.join();
+  EXPECT_FALSE(s.ok());
+  EXPECT_TRUE(Soon([&] {
+    return ps->worker().steps().num_running() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+}
+
+TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
+  auto ps = StartHere("ps");
+  auto worker = StartHere("worker");
+  ASSERT_NE(ps, nullptr);
+  ASSERT_NE(worker, nullptr);
+  Spawn("client");
+  ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+  Signal("client", SIGKILL);
+  EXPECT_TRUE(Soon([&] {
+    return ps->worker().steps().num_running() == 0 &&
+           ps->worker().num_sessions() == 0 &&
+           worker->master().num_sessions() == 0 &&
+           worker->master().steps().num_running() == 0;
+  }));
+}
+
+TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
+  ServerOptions options;
+  options.cluster = spec_;
+  options.job = "worker";
+  options.connect_timeout = std::chrono::milliseconds(200);
+  auto worker = Server::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x);
+  Session session(target(), graph_);
+  const Status s = session.Run({{x, Tensor::Scalar<float>(1)}}, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+}
+
+TEST_F(ProcessTest, AnAddressThatIsTakenIsAnError) {
+  auto one = StartHere("worker");
+  ServerOptions options;
+  options.cluster = spec_;
+  options.job = "worker";
+  const auto two = Server::Start(options);
+  ASSERT_FALSE(two.ok());
+  EXPECT_THAT(std::string(two.status().message()), HasSubstr("127.0.0.1"));
+  options.cluster = *ClusterSpec::Parse(R"({"worker": ["0.0.0.0:4441"]})");
+  const auto open = Server::Start(options);
+  EXPECT_FALSE(open.ok());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,165 @@
+// sluice demo-cluster: trains the classifier of Figure 1 (OSDI'16) with its
+// parameters on ps tasks and asynchronous steps by all workers, as a client of
+// a cluster that runs (scripts/demo-cluster starts one).
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "client/device_placement.h"
+#include "sluice/sluice.h"
+#include "tools/sluice/cli.h"
+#include "tools/sluice/demo_data.h"
+
+namespace sluice::cli {
+namespace {
+
+using demo::ImageSet;
+using demo::kClasses;
+using demo::kPixels;
+
+constexpr int kBatch = 100;
+
+struct Args {
+  std::vector<std::string> workers;
+  int ps = 2, steps = 1000;
+  std::string data = demo::kFashionMnistDir, trace = "demo-cluster-trace.json";
+};
+
+// One worker's graph: the variables lie with the ps tasks, in turn, and so have
+// the same names and places in all of them.
+struct Network {
+  Output images, labels, loss, accuracy;
+  Node* train = nullptr;
+  Node* initialize = nullptr;
+};
+
+Network Build(int worker, int ps) {
+  const DeviceFunctionScope devices(ReplicaDeviceSetter(
+      {.ps_tasks = ps,
+       .worker_device = absl::StrCat("/job:worker/task:", worker)}));
+  Network n;
+  n.images = Placeholder<float>({-1, kPixels}, "images");
+  n.labels = Placeholder<int32_t>({-1}, "labels");
+  const Var w1 = GetVariable("w1", {kPixels, 100}, init::GlorotUniform());
+  const Var w2 = GetVariable("w2", {100, kClasses}, init::GlorotUniform());
+  const Var b1 = GetVariable("b1", {100}, init::Zeros());
+  const Var b2 = GetVariable("b2", {kClasses}, init::Zeros());
+  const Output hidden = ops::Relu(ops::MatMul(n.images, w1) + b1);
+  const Output logits = ops::MatMul(hidden, w2) + b2;
+  const Output wanted = ops::OneHot(n.labels, kClasses, 1.0f, 0.0f);
+  n.loss =
+      ops::Mean(ops::SoftmaxCrossEntropyWithLogits(logits, wanted).loss, 0);
+  const Output guess = ops::ArgMax(logits, 1, {.output_type = DType::kInt32});
+  n.accuracy =
+      ops::Mean(ops::Cast(ops::Equal(guess, n.labels), DType::kFloat), 0);
+  n.train = GradientDescentOptimizer(0.1).Minimize(n.loss);
+  n.initialize = GlobalVariablesInitializer();
+  return n;
+}
+
+Feeds Batch(const Network& n, const ImageSet& set, std::mt19937* random,
+            int64_t count) {
+  Tensor images(DType::kFloat, Shape({count, kPixels}));
+  Tensor labels(DType::kInt32, Shape({count}));
+  std::uniform_int_distribution<int64_t> any(0, set.count() - 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t k = any(*random);
+    labels.data<int32_t>()[i] = set.labels[static_cast<size_t>(k)];
+    for (int p = 0; p < kPixels; ++p)
+      images.data<float>()[i * kPixels + p] =
+          static_cast<float>(set.image(k)[p]) / 255.0f;
+  }
+  return {{n.images, images}, {n.labels, labels}};
+}
+
+// What a worker's client does; its steps per second.
+Result<double> Train(const Args& a, const demo::ImageData& data, int worker) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Network n = Build(worker, a.ps);
+  Session session(a.workers[static_cast<size_t>(worker)], graph);
+  std::mt19937 random(static_cast<unsigned>(worker + 1));
+  const auto start = std::chrono::steady_clock::now();
+  for (int step = 1; step <= a.steps; ++step) {
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out,
+                            session.Run(Batch(n, data.train, &random, kBatch),
+                                        {n.loss}, {n.train}));
+    if (step % std::max(1, a.steps / 5) == 0)
+      std::printf("worker %d, step %d: loss %.3f\n", worker, step,
+                  static_cast<double>(out[0].scalar<float>()));
+  }
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - start;
+  if (worker == 0) {
+    RunOptions traced;
+    traced.trace = true;
+    RunMetadata metadata;
+    SLUICE_RETURN_IF_ERROR(session
+                               .Run(Batch(n, data.train, &random, kBatch),
+                                    {n.loss}, {n.train}, traced, &metadata)
+                               .status());
+    std::ofstream(a.trace) << metadata.ChromeTrace();
+  }
+  return a.steps / took.count();
+}
+
+int RunDemo(const Args& a) {
+  if (a.workers.empty() || a.ps < 1 || a.steps < 1)
+    return Fail(kUsage, "demo-cluster: expected a worker, a ps and a step");
+  Result<demo::ImageData> data = demo::LoadFashionMnist(a.data);
+  if (!data.ok()) {
+    std::printf("%s; made images instead\n",
+                std::string(data.status().message()).c_str());
+    data = demo::MakeImages(1);
+  }
+  Graph graph;
+  const WithGraph use(graph);
+  const Network n = Build(0, a.ps);
+  Session session(a.workers[0], graph);
+  if (const Status s = session.RunTargets({n.initialize}); !s.ok())
+    return Fail(kRunFailed, s);
+  std::vector<Result<double>> rates(a.workers.size(), 0.0);
+  std::vector<std::thread> clients;
+  for (size_t w = 0; w < a.workers.size(); ++w)
+    clients.emplace_back(
+        [&, w] { rates[w] = Train(a, *data, static_cast<int>(w)); });
+  for (std::thread& t : clients) t.join();
+  for (size_t w = 0; w < rates.size(); ++w) {
+    if (!rates[w].ok()) return Fail(kRunFailed, rates[w].status());
+    std::printf("worker %zu: %.1f steps/s\n", w, *rates[w]);
+  }
+  std::mt19937 random(7);
+  const int64_t tested = std::min<int64_t>(data->test.count(), 2000);
+  const auto accuracy =
+      session.Run(Batch(n, data->test, &random, tested), n.accuracy);
+  if (!accuracy.ok()) return Fail(kRunFailed, accuracy.status());
+  std::printf("accuracy on %s's test images: %.3f\n", data->name.c_str(),
+              static_cast<double>(accuracy->scalar<float>()));
+  std::printf("trace of a step: %s\n", a.trace.c_str());
+  return 0;
+}
+
+}  // namespace
+
+void AddClusterDemo(CLI::App& app, std::function<int()>* run) {
+  auto a = std::make_shared<Args>();
+  CLI::App* sub = app.add_subcommand(
+      "demo-cluster", "Train a classifier with all workers of a cluster");
+  sub->add_option("--worker", a->workers,
+                  "Each worker, by number: grpc://host:port")
+      ->required();
+  sub->add_option("--ps", a->ps, "How many ps tasks")->capture_default_str();
+  sub->add_option("--steps", a->steps, "Of each worker")->capture_default_str();
+  sub->add_option("--data", a->data, "Folder of the images")
+      ->capture_default_str();
+  sub->add_option("--trace", a->trace, "File for the trace of a step")
+      ->capture_default_str();
+  sub->callback([a, run] { *run = [a] { return RunDemo(*a); }; });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,51 @@
+// sluice worker: one task of a cluster.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/dist_library.h"
+#include "dist/worker_main.h"
+#include "tools/sluice/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+int RunWorker(const WorkerFlags& flags) {
+  const Result<void*> found = DistSymbol("sluice_worker_main");
+  if (!found.ok()) return Fail(kRunFailed, found.status());
+  std::string error;
+  const int code =
+      reinterpret_cast<decltype(&sluice_worker_main)>(*found)(&flags, &error);
+  return code == 0 ? 0 : Fail(code == 2 ? kUsage : kRunFailed, error);
+}
+
+}  // namespace
+
+void AddWorker(CLI::App& app, std::function<int()>* run) {
+  auto f = std::make_shared<WorkerFlags>();
+  CLI::App* sub = app.add_subcommand("worker", "Run one task of a cluster");
+  sub->add_option("--cluster", f->cluster,
+                  "File: {\"ps\": [\"host:port\"], \"worker\": [...]}")
+      ->required();
+  sub->add_option("--job", f->job, "Which job of the cluster")->required();
+  sub->add_option("--task", f->task, "Which task of the job")
+      ->capture_default_str();
+  sub->add_option("--bind", f->bind,
+                  "Listen here instead of at the cluster's address");
+  sub->add_flag("--plain-beyond-loopback", f->plain_beyond_loopback,
+                "Let other machines connect without TLS");
+  sub->add_option("--tls-authority", f->tls_authority, "PEM files, for TLS");
+  sub->add_option("--tls-certificate", f->tls_certificate);
+  sub->add_option("--tls-key", f->tls_key);
+  sub->add_option("--transport", f->transport,
+                  "Of tokens: grpc, or ucx (within machines and networks that "
+                  "are trusted)")
+      ->capture_default_str();
+  sub->add_option("--devices", f->devices, "cpu=N")->capture_default_str();
+  sub->add_option("--peer-timeout-ms", f->peer_timeout_ms,
+                  "A task not heard of for so long is lost")
+      ->check(CLI::Range(100, 600000))
+      ->capture_default_str();
+  sub->callback([f, run] { *run = [f] { return RunWorker(*f); }; });
+}
+
+}  // namespace sluice::cli
