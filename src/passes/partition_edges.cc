@@ -218,7 +218,14 @@ Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
   if (t.condition >= 0)
     alike_.try_emplace({-1, t.to, t.frame, t.condition, t.once}, there);
   if (t.frame != 0) starts_.push_back({there, t.frame, t.to, t.once});
-  if (!t.once) crosses_[{t.frame, t.from, t.to}] = true;
+  if (!t.once) {
+    std::vector<const Node*>& sources = crosses_[{t.frame, t.from, t.to}];
+    // (Where it is dead, another's word may stand for it, which waits for
+    // less.)
+    if (t.condition == Conditions::kAlways ||
+        t.condition == structure_.going_on(t.frame))
+      sources.push_back(t.node);
+  }
   return there;
 }
 

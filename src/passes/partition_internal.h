@@ -113,6 +113,9 @@ class Cutter {
   // True if the predicate of the frame waits for the node in each iteration.
   bool IsBeforePredicate(int frame, const Node* n);
   bool IsPivot(const Node* c, int* frame);
+  // By partition: whether each iteration of the frame in `owner` has to wait
+  // for something that is done there in the same iteration.
+  std::vector<uint8_t> WaitedFor(int frame, int owner) const;
   Status BeginCalls(const Node& call);
   // What is done when `n`, which is in partition `p`, is: all of it.
   Node* Done(const Node* n, int p);
@@ -156,8 +159,9 @@ class Cutter {
   absl::flat_hash_map<const Node*, std::vector<Node*>> call_ends_;
   std::vector<Start> starts_;
   std::map<FramePart, Control> controls_;
-  // Frame, from, to: a token crosses in each iteration.
-  std::map<std::tuple<int, int, int>, bool> crosses_;
+  // By frame, from and to, if a token crosses in each iteration: where those come
+  // from that live as long as the loop goes on.
+  std::map<std::tuple<int, int, int>, std::vector<const Node*>> crosses_;
   std::map<int, absl::flat_hash_set<const Node*>> before_predicate_;
   std::map<int, std::vector<const Node*>> loop_merges_;  // By frame.
   std::map<int, const Node*> function_starts_;           // By frame.

@@ -253,6 +253,36 @@ Status Cutter::AddControlLoops() {
   return OkStatus();
 }
 
+// Who sends something to the owner does; and so does whoever has a part in
+// that.
+std::vector<uint8_t> Cutter::WaitedFor(int frame, int owner) const {
+  std::vector<uint8_t> parts(devices_.size(), 0);
+  std::vector<const Node*> open;
+  absl::flat_hash_set<const Node*> seen;
+  // In the frame, but for what enters it.
+  const auto visit = [&](const Node* n) {
+    if (structure_.frame_of(n) == frame && !structure_.once(n) &&
+        n->op().role != OpRole::kEnter && seen.insert(n).second)
+      open.push_back(n);
+  };
+  for (size_t p = 0; p < devices_.size(); ++p)
+    if (const auto it = crosses_.find({frame, static_cast<int>(p), owner});
+        it != crosses_.end()) {
+      parts[p] = 1;
+      for (const Node* n : it->second) visit(n);
+    }
+  while (!open.empty()) {
+    const Node* n = open.back();
+    open.pop_back();
+    if (!IsRepeated(*n)) parts[static_cast<size_t>(home(n))] = 1;
+    // (A Merge has what it needs from one of its inputs.)
+    if (n->op().role == OpRole::kMerge) continue;
+    for (const Output& in : n->inputs()) visit(in.node);
+    for (const Node* c : n->control_inputs()) visit(c);
+  }
+  return parts;
+}
+
 // No one may run ahead of the others without end: an iteration is over for the
 // owner of the predicate when everybody has begun it, and nobody begins one
 // before the last but parallel_iterations is over for itself.
@@ -261,7 +291,10 @@ Status Cutter::AddWindows() {
     const CutFrame& frame = structure_.frames()[f];
     if (frame.parent < 0 || !frame.repeats || frame.loop_cond == nullptr)
       continue;
+    if (std::count(runners_[f].begin(), runners_[f].end(), 1) < 2) continue;
     const int owner = home(frame.loop_cond);
+    const std::vector<uint8_t> waited_for =
+        WaitedFor(static_cast<int>(f), owner);
     for (size_t p = 0; p < devices_.size(); ++p) {
       Transfer t;
       t.from = static_cast<int>(p);
@@ -269,9 +302,7 @@ Status Cutter::AddWindows() {
       t.frame = static_cast<int>(f);
       t.name = absl::StrCat("^", frame.first->name(), "/window");
       t.node = frame.loop_cond;
-      // What comes from there anyway does as well.
-      if (runners_[f][p] == 0 || t.from == owner ||
-          crosses_.count({t.frame, t.from, owner}) > 0)
+      if (runners_[f][p] == 0 || t.from == owner || waited_for[p] != 0)
         continue;
       SLUICE_ASSIGN_OR_RETURN(Node * each, EachOf(t.frame, t.from));
       SLUICE_RETURN_IF_ERROR(Signal(t, {each}).status());

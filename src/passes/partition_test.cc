@@ -358,6 +358,30 @@ TEST_F(LoopPartitionTest, WhoOnlyTakesSignalsBack) {
   EXPECT_EQ(Count("_RecvSignal", 0), 1);
 }
 
+TEST_F(LoopPartitionTest, WhoHasAPartInWhatComesBackNeedsNoSignal) {
+  const auto ring = [this](bool in_a_branch) {
+    const auto pass_on = [](Output x) {
+      for (const int d : {1, 2, 3}) {
+        DeviceScope on(CutDevice(d));
+        x = ops::Sin(x);
+      }
+      return ops::Cos(x);
+    };
+    const Output y = Loop([&](Output i, Output x) {
+      return in_a_branch
+                 ? Cond(
+                       i < 5, [&] { return pass_on(x); }, [&] { return x; })
+                 : pass_on(x);
+    });
+    graphs_.clear();
+    Cut({y});
+    return Count("_SendSignal");
+  };
+  EXPECT_EQ(ring(false), 0);
+  // Where the branch is not taken the last of them says so by itself.
+  EXPECT_EQ(ring(true), 2);
+}
+
 TEST_F(LoopPartitionTest, LoopConstantsEnterWhereTheyAreRead) {
   const Output w = Feed("w");
   const Output y = Loop([&](Output, Output x) {
