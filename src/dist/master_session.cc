@@ -157,8 +157,6 @@ Status MasterSession::Register(const Partitions& parts,
     SLUICE_ASSIGN_OR_RETURN(*p->mutable_graph_def(), ExportGraphDef(g));
     for (const std::string& name : targets)
       if (g.FindNode(name) != nullptr) p->add_target(name);
-    if (i < parts.levels.size())
-      for (const int level : parts.levels[i]) p->add_level(level);
     PreparedStep::Part& mine = by_task[t];
     mine.task = tasks_[t].where.name();
     mine.peer = tasks_[t].peer;
@@ -182,9 +180,7 @@ Status MasterSession::Register(const Partitions& parts,
     r.set_session(id_);
     r.set_step(step->step);
     r.mutable_task()->Assign(task_of.begin(), task_of.end());
-    // (Nodes of one partition between which a path leads through another must
-    // not be one region.)
-    r.set_regions(options_.regions() && !traced && parts.graphs.size() == 1 &&
+    r.set_regions(options_.regions() && !traced &&
                   options_.scheduler_seed() == 0);
     r.set_max_call_depth(options_.max_call_depth());
     r.set_scheduler_seed(options_.scheduler_seed());
