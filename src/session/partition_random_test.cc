@@ -40,8 +40,11 @@ void ExpectSameWhenCut(const Graph& graph, const Feeds& feeds,
     SCOPED_TRACE(absl::StrCat("over ", devices, " devices, seed ", seed));
     CutStep::Options o;
     o.place = [&](Graph* g) {
-      PlaceAtRandom(g, devices, seed * 31 + static_cast<uint64_t>(devices));
+      const uint64_t draw = seed * 31 + static_cast<uint64_t>(devices);
+      return seed % 4 == 3 ? PlaceByRandomConstraints(g, devices, draw)
+                           : PlaceAtRandom(g, devices, draw);
     };
+    o.regions = seed % 2 == 1;
     o.optimize = seed % 5 != 1;
     o.own_memory = seed % 3 == 1;
     const int64_t live = Allocator::Cpu()->stats().live_bytes;

@@ -3,7 +3,10 @@
 #ifndef SLUICE_SESSION_PARTITION_TEST_UTIL_H_
 #define SLUICE_SESSION_PARTITION_TEST_UTIL_H_
 
+#include <gtest/gtest.h>
+
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -14,6 +17,7 @@
 #include "exec/device.h"
 #include "exec/step_group.h"
 #include "passes/partition.h"
+#include "passes/place.h"
 #include "session/compile.h"
 #include "session/session.h"
 
@@ -59,6 +63,23 @@ inline void PlaceAtRandom(Graph* g, int devices, uint64_t seed) {
   for (const auto& n : g->nodes())
     g->SetDevice(n.get(),
                  TestDeviceName(device[static_cast<size_t>(find(n->id()))]));
+}
+
+// As a user would: some nodes ask for a device, placement does the rest.
+inline void PlaceByRandomConstraints(Graph* g, int devices, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (const auto& n : g->nodes())
+    g->SetDevice(n.get(),
+                 random() % 3 != 0
+                     ? ""
+                     : TestDeviceName(static_cast<int>(
+                           random() % static_cast<uint64_t>(devices))));
+  PlacementOptions options;
+  options.soft_placement = true;
+  for (int d = 0; d < devices; ++d)
+    options.devices.push_back({*DeviceName::Parse(TestDeviceName(d)), nullptr});
+  const Status s = Place(g, options);
+  EXPECT_TRUE(s.ok()) << s;
 }
 
 // One signature of a graph, cut, planned, run any number of times.
