@@ -13,7 +13,7 @@ using random_program::Maker;
 using random_program::Program;
 using Vars = std::vector<Output>;
 
-constexpr GradientOptions kZeros = {.unconnected = Unconnected::kZero};
+const GradientOptions kZeros = {.unconnected = Unconnected::kZero};
 
 void ExpectSameBits(const std::vector<Tensor>& got,
                     const std::vector<Tensor>& want) {
