@@ -36,8 +36,12 @@ class RecordingHandler : public TransportHandler {
   };
   void OnTokens(PeerId from, uint64_t step, uint32_t partition,
                 std::span<TokenMessage> batch) override {
-    if (on_tokens) on_tokens(from, step, partition, batch);
-    std::lock_guard<std::mutex> lock(mu);
+    std::unique_lock<std::mutex> lock(mu);
+    if (const auto call = on_tokens) {
+      lock.unlock();
+      call(from, step, partition, batch);
+      lock.lock();
+    }
     for (TokenMessage& m : batch) {
       log.push_back("t" + std::to_string(m.edge));
       tokens.push_back({from, step, partition, std::move(m)});
@@ -45,8 +49,12 @@ class RecordingHandler : public TransportHandler {
     changed.notify_all();
   }
   void OnControl(PeerId from, uint8_t kind, std::string_view bytes) override {
-    if (on_control) on_control(from, kind, bytes);
-    std::lock_guard<std::mutex> lock(mu);
+    std::unique_lock<std::mutex> lock(mu);
+    if (const auto call = on_control) {
+      lock.unlock();
+      call(from, kind, bytes);
+      lock.lock();
+    }
     log.push_back("c" + std::to_string(kind));
     controls.emplace_back(kind, std::string(bytes));
     changed.notify_all();
@@ -71,6 +79,12 @@ class RecordingHandler : public TransportHandler {
     return Await([&] { return lost.size() >= n; });
   }
 
+  size_t losses() {
+    std::lock_guard<std::mutex> lock(mu);
+    return lost.size();
+  }
+
+  // To be set with the lock held if a peer may send already.
   std::function<void(PeerId, uint64_t, uint32_t, std::span<TokenMessage>)>
       on_tokens;
   std::function<void(PeerId, uint8_t, std::string_view)> on_control;
