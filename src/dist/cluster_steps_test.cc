@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dist/cluster_test_util.h"
+#include "exec/device.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -158,7 +159,12 @@ TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
     DeviceScope on("/job:worker/task:1");
     y = bad + 1.0f;
   }
-  Session here(graph_);
+  // The same devices, all in this process.
+  SessionOptions options;
+  for (const char* task : {"/job:ps/task:0", "/job:worker/task:1"})
+    options.devices.push_back(std::make_shared<CpuDevice>(
+        *DeviceName::Parse(std::string(task) + "/replica:0/device:CPU:0")));
+  Session here(graph_, options);
   Session there(cluster_.target("worker", 0), graph_);
   const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
   const Status expected = here.Run(feeds, y).status();
