@@ -38,11 +38,11 @@ class MasterSteps::Running {
     changed_.notify_all();
     return first;
   }
-  bool Fail(const Status& s) {
+  // By the master, or whoever asked it to: no consequence of anything.
+  void Fail(const Status& s) {
     std::lock_guard<std::mutex> lock(mu_);
-    const bool first = Note(s);
+    if (root_.ok()) root_ = s;
     changed_.notify_all();
-    return first;
   }
   void Fetched(size_t part, uint32_t index, Tensor value) {
     const auto& mine = step.parts[part].fetches;
