@@ -294,7 +294,7 @@ TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
 class Child {
  public:
   Child(Kind kind, const std::string& name) {
-    setenv("SLUICE_TEST_CHILD",
+    setenv("SLUICE_TRANSPORT_CHILD",
            (std::string(kind == Kind::kGrpc ? "grpc " : "ucx ") + name).c_str(),
            1);
     int ends[2];
@@ -310,7 +310,7 @@ class Child {
                     nullptr};
     EXPECT_EQ(
         posix_spawn(&pid_, self.c_str(), &actions, nullptr, argv, environ), 0);
-    unsetenv("SLUICE_TEST_CHILD");
+    unsetenv("SLUICE_TRANSPORT_CHILD");
     close(ends[1]);
     uint64_t size[2] = {};
     EXPECT_EQ(read(ends[0], size, sizeof(size)), ssize_t{sizeof(size)});
@@ -335,7 +335,7 @@ class Child {
 
 // Sends back what it gets until it is killed.
 TEST(TransportChild, DISABLED_Run) {
-  const char* what = std::getenv("SLUICE_TEST_CHILD");
+  const char* what = std::getenv("SLUICE_TRANSPORT_CHILD");
   if (what == nullptr) return;
   const std::string text = what;
   const size_t space = text.find(' ');
