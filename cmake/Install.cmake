@@ -22,7 +22,7 @@ install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/sluice
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl
         FILES_MATCHING PATTERN "*.h"
         PATTERN "kernels" EXCLUDE PATTERN "proto" EXCLUDE
-        PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE
+        PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE PATTERN "dist" EXCLUDE
         PATTERN "*_internal.h" EXCLUDE PATTERN "*_test*" EXCLUDE)
 # What gradients of one's own are built with.
 install(FILES src/ops/grad_util.h
