@@ -23,6 +23,7 @@ install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl
         FILES_MATCHING PATTERN "*.h"
         PATTERN "kernels" EXCLUDE PATTERN "proto" EXCLUDE
         PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE PATTERN "dist" EXCLUDE
+        REGEX "session/(compile|backend|step)\\.h$" EXCLUDE
         PATTERN "*_internal.h" EXCLUDE PATTERN "*_test*" EXCLUDE)
 # What gradients of one's own are built with.
 install(FILES src/ops/grad_util.h

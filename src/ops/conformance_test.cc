@@ -54,10 +54,6 @@ const std::vector<Missing>& MissingKernels() {
        {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
         "uint64", "complex64", "complex128"},
        "normalising needs square roots"},
-      {{"MaxPoolGradGrad"},
-       {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-        "uint64"},
-       "nothing sends a second gradient through integers"},
       {{"MaxPoolWithArgmax", "MaxPoolGradWithArgmax"},
        {"uint32", "uint64"},
        "TensorFlow has no kernel for them either"}};
