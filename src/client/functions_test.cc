@@ -4,8 +4,8 @@
 #include <cmath>
 #include <thread>
 
-#include "client/client_test_util.h"
 #include "client/control_flow.h"
+#include "client/function_test_util.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
 
@@ -14,33 +14,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Args = std::vector<Output>;
 
-constexpr DType kF = DType::kFloat;
-constexpr DType kI = DType::kInt32;
-
-class FunctionsTest : public ClientTest {
+class FunctionsTest : public FunctionTest {
  protected:
-  template <typename T>
-  Output In(const std::string& name) {
-    return Placeholder<T>(PartialShape::Scalar(), name);
-  }
-  template <typename T>
-  static std::pair<Output, Tensor> Fed(Output o, T v) {
-    return {o, Tensor::Scalar<T>(v)};
-  }
-  template <typename T>
-  T Value(Output o, const Feeds& feeds = {}) {
-    const std::vector<T> v = Values<T>(o, feeds);
-    return v.size() == 1 ? v[0] : T();
-  }
-  std::string ErrorOf(Output o, const Feeds& feeds = {}) {
-    return std::string(session_.Run(feeds, o).status().message());
-  }
-  std::string BuildErrorOf() const {
-    return std::string(graph_.status().message());
-  }
-
   static Function Fib() {
     return DefineFunction(
         "fib", {kI}, {kI}, [](const Function& fib, const Args& a) {

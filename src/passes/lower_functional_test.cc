@@ -2,7 +2,7 @@
 #include "passes/lower_functional.h"
 
 #include "client/functions.h"
-#include "client/client_test_util.h"
+#include "client/function_test_util.h"
 #include "client/loops.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
@@ -13,32 +13,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Args = std::vector<Output>;
 
-constexpr DType kF = DType::kFloat;
-constexpr DType kI = DType::kInt32;
-
-class LowerTest : public ClientTest {
+class LowerTest : public FunctionTest {
  protected:
-  template <typename T>
-  Output In(const std::string& name) {
-    return Placeholder<T>(PartialShape::Scalar(), name);
-  }
-  template <typename T>
-  static std::pair<Output, Tensor> Fed(Output o, T v) {
-    return {o, Tensor::Scalar<T>(v)};
-  }
   float Number(Output o, const Feeds& feeds = {}) {
-    const std::vector<float> v = Values<float>(o, feeds);
-    return v.size() == 1 ? v[0] : -12345.f;
+    return Value<float>(o, feeds);
   }
-  std::string ErrorOf(Output o, const Feeds& feeds = {}) {
-    return std::string(session_.Run(feeds, o).status().message());
-  }
-  std::string BuildErrorOf() const {
-    return std::string(graph_.status().message());
-  }
-
   Node* If(Output pred, const Args& args, const Function& t, const Function& f,
            AttrValue::Types out = {kF}, const char* op = "If") {
     return BuildNode(op, Join({pred}, args),
