@@ -1,0 +1,90 @@
+// What an execution does because it is one of several: tokens that leave for
+// other partitions of the step, and those that come.
+#include <utility>
+
+#include "exec/executor.h"
+
+namespace sluice {
+
+void Execution::Receive(std::span<TokenMessage> batch) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!started_) return;  // The step is over.
+    inbox_.insert(inbox_.end(), std::make_move_iterator(batch.begin()),
+                  std::make_move_iterator(batch.end()));
+    attention_.store(true, std::memory_order_release);
+    if (driving_ || quiet_) return;
+    driving_ = true;
+  }
+  Drive();
+}
+
+void Execution::Send(Ready r, bool dead, const Tensor* read) {
+  const PlanNode& n = *r.node;
+  const PlanSend& to = plan_->sends[n.aux];
+  const TokenTag tag = Tokens::TagOf(r);
+  if (!dead) {
+    TokenMessage m{to.edge, false, false, tag, Tensor()};
+    if (n.num_inputs > 0)
+      m.value = read != nullptr ? *read : tokens_.Input(r, 0);
+    // The slot goes first, so that the receiver may own the buffer.
+    tokens_.Complete(r);
+    options_.outbox->Send(to.destination, std::move(m));
+    return;
+  }
+  tokens_.Complete(r);
+  if (to.leads_group)
+    options_.outbox->Send(to.destination,
+                          {to.group, true, true, tag, Tensor()});
+}
+
+// A Recv starts whether or not what it runs after is dead: its Send says so
+// too.
+bool Execution::Recv(Ready r) {
+  TokenMessage m;
+  if (!rendezvous_.Await(r.node->aux, Tokens::TagOf(r), r, &m)) return true;
+  return Received(r, m);
+}
+
+bool Execution::Received(Ready r, TokenMessage& m) {
+  if (m.dead) {
+    tokens_.CompleteDead(r);
+    return true;
+  }
+  if (r.node->num_outputs > 0) {
+    const DType want = RemoveRef(r.node->node->output_type(0));
+    if (!m.value.valid() || m.value.dtype() != want)
+      return Fail(&r, Internal("transfer: expected a token of ",
+                               DTypeName(want), ", got ", m.value.ToString()));
+    *Tokens::OutputSlots(r) = std::move(m.value);
+  }
+  tokens_.Complete(r);
+  return true;
+}
+
+void Execution::Arrived(TokenMessage& m) {
+  Ready r;
+  if (!m.group) {
+    if (m.edge >= plan_->num_edges_in) {
+      Fail(nullptr, Internal("transfer: expected one of ", plan_->num_edges_in,
+                             " edges, got ", m.edge));
+    } else if (rendezvous_.Arrive(m.edge, m, &r)) {
+      Received(r, m);
+    }
+    return;
+  }
+  if (m.edge >= plan_->dead_groups.size()) {
+    Fail(nullptr, Internal("transfer: expected one of ",
+                           plan_->dead_groups.size(), " groups, got ", m.edge));
+    return;
+  }
+  for (const uint32_t edge : plan_->dead_groups[m.edge])
+    if (rendezvous_.Arrive(edge, m, &r)) Received(r, m);
+}
+
+size_t Execution::UntakenTokens() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return rendezvous_.parked() + inbox_.size();
+}
+
+}  // namespace sluice
