@@ -115,8 +115,8 @@ TEST_F(LoopGradientCases, OfMapsFoldsAndScansOfNoRows) {
 TEST_F(LoopGradientCases, OfVariablesThatABodyReads) {
   for (const bool reference : {false, true}) {
     SCOPED_TRACE(reference);
-    const Var w(Tensor::Scalar<double>(1.5),
-                {.name = reference ? "ref" : "res", .reference = reference});
+    const Var w(Tensor::Scalar<double>(1.5), reference ? "ref" : "res",
+                {.reference = reference});
     const Output x = In();
     const auto [i, y] = While(
         std::tuple{0, x}, [](Output i, Output) { return i < 4; },
