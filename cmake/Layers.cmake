@@ -22,8 +22,8 @@ function(sluice_layer folder)
   add_library(sluice_${folder} OBJECT ${sources})
   target_link_libraries(sluice_${folder} PRIVATE
     sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
-  # Under sanitizers compiling takes longer than running, but for what computes.
-  if(SLUICE_SANITIZE AND NOT folder MATCHES "^(tensor|kernels)$")
+  # Under sanitizers compiling these takes longer than running them.
+  if(SLUICE_SANITIZE AND folder MATCHES "^(ops|io|dist)$")
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()
   # Where the fuzzers should find their way; elsewhere it only costs.

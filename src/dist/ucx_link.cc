@@ -43,7 +43,7 @@ Status UcxLink::SendTokens(uint64_t step, uint32_t partition,
     while (!batch.empty()) {
       SLUICE_ASSIGN_OR_RETURN(
           const size_t taken,
-          writer_.AddTokens(step, partition, batch, /*one_body=*/true));
+          writer_.AddTokens(step, partition, batch, /*bodies_alone=*/true));
       batch = batch.subspan(taken);
       if (!batch.empty() || writer_.has_body() ||
           writer_.bytes() > kUcxFrameBytes)

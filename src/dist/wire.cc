@@ -294,12 +294,20 @@ void FrameWriter::AddTensor(const Tensor& t) {
   }
 }
 
+bool FrameWriter::HasBody(const TokenMessage& m) const {
+  if (!m.value.valid() || m.dead) return false;
+  return static_cast<size_t>(IsPlain(m.value.dtype())
+                                 ? m.value.bytes()
+                                 : PackedSize(m.value)) > inline_bytes_;
+}
+
 Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
                                       std::span<TokenMessage> batch,
-                                      bool one_body) {
+                                      bool bodies_alone) {
   for (const TokenMessage& m : batch)
     SLUICE_RETURN_IF_ERROR(CheckSendable(m.value));
   if (batch.empty()) return size_t{0};
+  if (bodies_alone && !empty() && HasBody(batch[0])) return size_t{0};
   Begin();
   std::string& out = frame_.bytes;
   Put(out, uint8_t{kTokens});
@@ -309,6 +317,7 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
   Put(out, uint32_t{0});
   uint32_t count = 0;
   for (TokenMessage& m : batch) {
+    if (bodies_alone && count > 0 && HasBody(m)) break;
     const bool value = m.value.valid() && !m.dead;
     const bool tag = !(m.tag == TokenTag());
     Put(out, m.edge);
@@ -322,7 +331,7 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
     if (value) AddTensor(m.value);
     m.value = Tensor();
     ++count;
-    if (one_body && !frame_.bodies.empty()) break;
+    if (bodies_alone && has_body()) break;
   }
   std::memcpy(out.data() + count_at, &count, sizeof(count));
   frame_.tokens += count;

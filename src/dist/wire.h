@@ -75,11 +75,12 @@ class FrameWriter {
  public:
   explicit FrameWriter(size_t inline_bytes) : inline_bytes_(inline_bytes) {}
 
-  // Nothing is added if there is an error. With `one_body` it stops behind the
-  // first token that has a body; returns how many it took.
+  // Nothing is added if there is an error. With `bodies_alone` a token that has a
+  // body is all of its frame: it stops before one if the frame holds something
+  // already, and behind one. Returns how many it took.
   Result<size_t> AddTokens(uint64_t step, uint32_t partition,
                            std::span<TokenMessage> batch,
-                           bool one_body = false);
+                           bool bodies_alone = false);
   Status AddControl(uint8_t kind, std::string_view bytes);
   void AddHello(const Hello& hello);
   void AddHeartbeat();
@@ -94,6 +95,7 @@ class FrameWriter {
  private:
   void Begin();
   void AddTensor(const Tensor& t);
+  bool HasBody(const TokenMessage& m) const;
 
   const size_t inline_bytes_;
   OutgoingFrame frame_;

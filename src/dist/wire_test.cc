@@ -113,6 +113,34 @@ TEST(WireTest, SizesThatNoMemoryHasAreRefusedBeforeAnyIsTaken) {
   }
 }
 
+// (What goes beside a body has to fit the header of a transport's message.)
+TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
+  FrameWriter writer(8);
+  std::vector<TokenMessage> batch;
+  for (uint32_t i = 0; i < 4; ++i)
+    batch.push_back(TokenOf(i, i == 2 ? Tensor::Vector<float>({1, 2, 3})
+                                      : Tensor::Scalar(1.0f)));
+  std::vector<size_t> frames;
+  std::vector<bool> bodies;
+  for (std::span<TokenMessage> rest = batch; !rest.empty();) {
+    const auto taken = writer.AddTokens(1, 0, rest, /*bodies_alone=*/true);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    rest = rest.subspan(*taken);
+    if (rest.empty()) break;
+    frames.push_back(*taken);
+    bodies.push_back(writer.has_body());
+    (void)writer.Take();
+  }
+  EXPECT_EQ(frames, std::vector<size_t>({2, 1}));
+  EXPECT_EQ(bodies, std::vector<bool>({false, true}));
+  // Nor does it join what is there already.
+  EXPECT_FALSE(writer.empty());
+  TokenMessage large = TokenOf(5, Tensor::Vector<float>({1, 2, 3}));
+  EXPECT_EQ(*writer.AddTokens(1, 0, {&large, 1}, true), 0u);
+  (void)writer.Take();
+  EXPECT_EQ(*writer.AddTokens(1, 0, {&large, 1}, true), 1u);
+}
+
 TEST(InboxTest, ControlsWaitForLargeValuesAndSmallOnesDoNot) {
   FrameWriter writer(8);
   Inbox inbox;
