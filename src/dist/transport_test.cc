@@ -310,6 +310,7 @@ class Child {
                     nullptr};
     EXPECT_EQ(
         posix_spawn(&pid_, self.c_str(), &actions, nullptr, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
     unsetenv("SLUICE_TRANSPORT_CHILD");
     close(ends[1]);
     uint64_t size[2] = {};
