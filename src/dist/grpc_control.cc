@@ -121,6 +121,24 @@ Status Outcome(const grpc::Status& called, const std::string& who,
 
 using Milliseconds = std::chrono::milliseconds;
 
+template <typename Stub, typename Request, typename Response>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
+                                      Response*);
+
+// One call; errors name `whom`. With `patience` it waits so long for a task that
+// is not up yet, without it for as long as the call takes.
+template <typename Stub, typename Request, typename Response>
+Status CallTask(Stub& stub, Method<Stub, Request, Response> method,
+                const Request& q, Response* r, const std::string& whom,
+                Milliseconds patience) {
+  grpc::ClientContext context;
+  if (patience.count() > 0) {
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+  }
+  return Outcome((stub.*method)(&context, q, r), whom, *r);
+}
+
 class GrpcWorker final : public WorkerStub {
  public:
   GrpcWorker(const std::shared_ptr<grpc::Channel>& channel,
@@ -154,15 +172,10 @@ class GrpcWorker final : public WorkerStub {
  private:
   using Stub = proto::WorkerService::Stub;
   template <typename Request, typename Response>
-  Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                           Response*),
-              const Request& q, Response* r, bool wait) {
-    grpc::ClientContext context;
-    if (wait) {
-      context.set_wait_for_ready(true);
-      context.set_deadline(std::chrono::system_clock::now() + patience_);
-    }
-    return Outcome(((*stub_).*method)(&context, q, r), "task", *r);
+  Status Call(Method<Stub, Request, Response> method, const Request& q,
+              Response* r, bool wait) {
+    return CallTask(*stub_, method, q, r, "task",
+                    wait ? patience_ : Milliseconds(0));
   }
   const std::unique_ptr<Stub> stub_;
   const Milliseconds patience_;
@@ -224,16 +237,11 @@ class GrpcMaster final : public MasterStub {
  private:
   using Stub = proto::MasterService::Stub;
   template <typename Request, typename Response>
-  Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                           Response*),
-              const Request& q, Response* r, bool wait) {
-    grpc::ClientContext context;
-    if (wait) {
-      // (The master in turn waits for the tasks of the cluster.)
-      context.set_wait_for_ready(true);
-      context.set_deadline(std::chrono::system_clock::now() + 2 * patience_);
-    }
-    return Outcome(((*stub_).*method)(&context, q, r), target_, *r);
+  Status Call(Method<Stub, Request, Response> method, const Request& q,
+              Response* r, bool wait) {
+    // (The master in turn waits for the tasks of the cluster.)
+    return CallTask(*stub_, method, q, r, target_,
+                    wait ? 2 * patience_ : Milliseconds(0));
   }
   const std::unique_ptr<Stub> stub_;
   const std::string target_;

@@ -334,7 +334,8 @@ class Child {
   PeerAddress where_;
 };
 
-// Sends back what it gets until it is killed.
+// Sends back what it gets until it is killed. Disabled because it is no test but
+// the other process of those above, which run it by name (class Child).
 TEST(TransportChild, DISABLED_Run) {
   const char* what = std::getenv("SLUICE_TRANSPORT_CHILD");
   if (what == nullptr) return;

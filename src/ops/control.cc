@@ -329,66 +329,50 @@ Status HandOn(KernelContext& ctx) {
 // destination: number of the receiving partition; edge: number of the _Recv
 // among those there. group: number, in the destination, of the edges that are
 // dead together; only the one that leads says so.
+OpDefBuilder TransferOp(const char* name, OpRole role) {
+  return OpDefBuilder(name)
+      .Attr("tensor_name: string")
+      .Attr("send_device: string")
+      .Attr("recv_device: string")
+      .Attr("edge: int >= 0")
+      .Attr("group: int >= 0")
+      .Stateful()
+      .Family("control_flow")
+      .Role(role);
+}
+OpDefBuilder SendOp(const char* name) {
+  return TransferOp(name, OpRole::kSend)
+      .Attr("destination: int >= 0")
+      .Attr("leads_group: bool");
+}
+OpDefBuilder RecvOp(const char* name) {
+  return TransferOp(name, OpRole::kRecv);
+}
+
 [[maybe_unused]] const OpRegistrar send_op =
-    OpDefBuilder("_Send")
+    SendOp("_Send")
         .Input("tensor: T")
         .Attr("T: type")
-        .Attr("tensor_name: string")
-        .Attr("send_device: string")
-        .Attr("recv_device: string")
-        .Attr("destination: int >= 0")
-        .Attr("edge: int >= 0")
-        .Attr("group: int >= 0")
-        .Attr("leads_group: bool")
-        .Stateful()
-        .Family("control_flow")
-        .Role(OpRole::kSend)
         .Shape(NoOutputs)
         .NoGradient("made when the graph is cut")
         .Doc("Sends a token to another partition.");
 
 [[maybe_unused]] const OpRegistrar recv_op =
-    OpDefBuilder("_Recv")
+    RecvOp("_Recv")
         .Output("tensor: T")
         .Attr("T: type")
-        .Attr("tensor_name: string")
-        .Attr("send_device: string")
-        .Attr("recv_device: string")
-        .Attr("edge: int >= 0")
-        .Attr("group: int >= 0")
-        .Stateful()
-        .Family("control_flow")
-        .Role(OpRole::kRecv)
         .Shape(UnknownShape)
         .NoGradient("made when the graph is cut")
         .Doc("Gives the token that another partition sends.");
 
 [[maybe_unused]] const OpRegistrar send_signal_op =
-    OpDefBuilder("_SendSignal")
-        .Attr("tensor_name: string")
-        .Attr("send_device: string")
-        .Attr("recv_device: string")
-        .Attr("destination: int >= 0")
-        .Attr("edge: int >= 0")
-        .Attr("group: int >= 0")
-        .Attr("leads_group: bool")
-        .Stateful()
-        .Family("control_flow")
-        .Role(OpRole::kSend)
+    SendOp("_SendSignal")
         .Shape(NoOutputs)
         .NoGradient("has no inputs")
         .Doc("Tells another partition that what it runs after has run.");
 
 [[maybe_unused]] const OpRegistrar recv_signal_op =
-    OpDefBuilder("_RecvSignal")
-        .Attr("tensor_name: string")
-        .Attr("send_device: string")
-        .Attr("recv_device: string")
-        .Attr("edge: int >= 0")
-        .Attr("group: int >= 0")
-        .Stateful()
-        .Family("control_flow")
-        .Role(OpRole::kRecv)
+    RecvOp("_RecvSignal")
         .Shape(NoOutputs)
         .NoGradient("has no inputs")
         .Doc("Done when another partition's _SendSignal is.");
