@@ -421,6 +421,7 @@ void GrpcLink::Close(bool) {
     bodies_.clear();
     frames_.clear();
   }
+  (void)SLUICE_FAILPOINT("grpc.close");
   const Status why = Unavailable("the peer closed the connection");
   if (out != nullptr) out->Close(why);
   if (accepted != nullptr) accepted->Close(why);

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/failpoint.h"
 #include "dist/grpc_transport.h"
 #include "dist/transport_test_util.h"
@@ -224,6 +225,23 @@ TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {
   EXPECT_NE(a.handler.lost[0].second.message().find("/job:w/task:1"),
             std::string::npos);
   EXPECT_FALSE(a.transport->SendControl(to, 1, "").ok());
+}
+
+TEST_P(TransportTest, ALostPeerMayBeClosedAsLateAsAfterShutdown) {
+  auto a = std::make_unique<Task>(GetParam(), "/job:w/task:0");
+  auto b = std::make_unique<Task>(GetParam(), "/job:w/task:1");
+  const PeerId to = a->Connect(*b);
+  ASSERT_TRUE(a->transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b->handler.AwaitControls(1));
+  const char* kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  // (The first is b's own.)
+  ASSERT_TRUE(
+      EnableFailpoints(absl::StrCat(kind, ".close=delay(700)@1*1")).ok());
+  b.reset();
+  while (a->transport->SendControl(to, 1, "").ok())
+    std::this_thread::sleep_for(milliseconds(1));
+  a.reset();
+  EXPECT_EQ(FailpointHits(absl::StrCat(kind, ".close")), 2);
 }
 
 TEST_P(TransportTest, DisconnectIsSeenByTheOther) {

@@ -97,10 +97,12 @@ void UcxLink::Close(bool) {
     closed_ = true;
     frames_.clear();
   }
+  (void)SLUICE_FAILPOINT("ucx.close");
   {
     std::lock_guard<std::mutex> lock(transport_->worker_mu_);
     transport_->incoming_.erase({incarnation.load(), incoming_});
-    if (endpoint_ == nullptr) return;
+    // (A lost peer's link may be closed as late as after Shutdown's.)
+    if (endpoint_ == nullptr || transport_->worker_ == nullptr) return;
     // (Best effort: a peer that is gone is told nothing.)
     UcxEnvelope envelope;
     envelope.kind = UcxEnvelope::kClose;
