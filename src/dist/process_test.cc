@@ -2,17 +2,14 @@
 // stopped, and clients that vanish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <thread>
 
+#include "dist/process_test_util.h"
 #include "dist/server.h"
 #include "dist/worker_main.h"
 #include "sluice/sluice.h"
@@ -57,91 +54,35 @@ const bool is_child = [] {
   WorkerFlags flags;
   flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
   flags.job = role;
-  flags.peer_timeout_ms = 1000;
+  const char* timeout = std::getenv("SLUICE_TEST_TIMEOUT_MS");
+  flags.peer_timeout_ms = timeout == nullptr ? 1000 : std::atoi(timeout);
+  if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
+    flags.transport = transport;
   std::string error;
   const int code = sluice_worker_main(&flags, &error);
   if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
   _exit(code);
 }();
 
-// Ports that nobody listens at, at least a moment ago.
-std::vector<int> FreePorts(size_t count) {
-  std::vector<int> ports, sockets;
-  while (ports.size() < count) {
-    const int s = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(a);
-    if (s < 0 || bind(s, reinterpret_cast<sockaddr*>(&a), size) != 0 ||
-        getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) != 0)
-      break;
-    sockets.push_back(s);
-    ports.push_back(ntohs(a.sin_port));
-  }
-  for (const int s : sockets) close(s);
-  return ports;
-}
-
 // A cluster of a ps and a worker.
 class ProcessTest : public ::testing::Test {
  protected:
-  ProcessTest() : use_(graph_) {
-    const std::vector<int> ports = FreePorts(2);
-    EXPECT_EQ(ports.size(), 2u);
-    for (const auto& [job, port] :
-         {std::pair<std::string, int>("ps", ports[0]), {"worker", ports[1]}})
-      EXPECT_TRUE(spec_.Add(job, 0, "127.0.0.1:" + std::to_string(port)).ok());
-    file_ = ::testing::TempDir() + "cluster" + std::to_string(getpid()) + "_" +
-            std::to_string(ports[0]) + ".json";
-    std::ofstream(file_) << spec_.ToJson();
-  }
-  ~ProcessTest() override {
-    for (const auto& [name, pid] : children_) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-    unlink(file_.c_str());
-  }
+  ProcessTest() : use_(graph_), cluster_({"ps", "worker"}) {}
 
-  // `role`: a job, or "client".
-  void Spawn(const std::string& role) {
-    // (The environment is made before fork: afterwards nothing may allocate.)
-    std::vector<std::string> environment = {"SLUICE_TEST_CHILD=" + role,
-                                            "SLUICE_TEST_CLUSTER=" + file_,
-                                            "SLUICE_TEST_TARGET=" + target()};
-    for (char** e = environ; *e != nullptr; ++e) environment.push_back(*e);
-    std::vector<char*> pointers;
-    for (std::string& e : environment) pointers.push_back(e.data());
-    pointers.push_back(nullptr);
-    char name[] = "dist_test";
-    char* const arguments[] = {name, nullptr};
-    const pid_t pid = fork();
-    if (pid == 0) {
-      execve("/proc/self/exe", arguments, pointers.data());
-      _exit(127);
-    }
-    ASSERT_GT(pid, 0);
-    children_[role] = pid;
-  }
+  void Spawn(const std::string& role) { cluster_.Spawn(role, target()); }
   void Signal(const std::string& role, int signal) {
-    ASSERT_EQ(kill(children_.at(role), signal), 0);
-    if (signal != SIGKILL) return;
-    waitpid(children_.at(role), nullptr, 0);
-    children_.erase(role);
+    cluster_.Signal(role, signal);
   }
   std::unique_ptr<Server> StartHere(const std::string& job) {
     ServerOptions options;
-    options.cluster = spec_;
+    options.cluster = cluster_.spec();
     options.job = job;
     options.peer_timeout = std::chrono::milliseconds(1000);
     Result<std::unique_ptr<Server>> s = Server::Start(options);
     EXPECT_TRUE(s.ok()) << s.status();
     return s.ok() ? *std::move(s) : nullptr;
   }
-  std::string target() const {
-    return "grpc://" + spec_.Find("worker", 0)->address;
-  }
+  std::string target() const { return cluster_.target("worker"); }
   // 2 (x + 1), the sum on the ps and the product on the worker.
   Output BothTasks(Output x) {
     Output y;
@@ -160,9 +101,7 @@ class ProcessTest : public ::testing::Test {
 
   Graph graph_;
   WithGraph use_;
-  ClusterSpec spec_;
-  std::string file_;
-  std::map<std::string, pid_t> children_;
+  ProcessCluster cluster_;
 };
 
 TEST_F(ProcessTest, AStepOverTwoProcesses) {
@@ -191,7 +130,7 @@ TEST_F(ProcessTest, AStepOverTwoProcesses) {
     }
   }
   // Another client, of the other task, finds the variable.
-  Session other("grpc://" + spec_.Find("ps", 0)->address, graph_);
+  Session other(cluster_.target("ps"), graph_);
   auto value = other.Run(v.value());
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(value->scalar<float>(), 5);
@@ -279,7 +218,7 @@ TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
 
 TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
   ServerOptions options;
-  options.cluster = spec_;
+  options.cluster = cluster_.spec();
   options.job = "worker";
   options.connect_timeout = std::chrono::milliseconds(200);
   auto worker = Server::Start(options);
@@ -294,7 +233,7 @@ TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
 TEST_F(ProcessTest, AnAddressThatIsTakenIsAnError) {
   auto one = StartHere("worker");
   ServerOptions options;
-  options.cluster = spec_;
+  options.cluster = cluster_.spec();
   options.job = "worker";
   const auto two = Server::Start(options);
   ASSERT_FALSE(two.ok());

@@ -32,7 +32,9 @@ inline std::string TestDeviceName(int d) {
 
 // At random over `devices`, seeded. Nodes with a common reference or resource,
 // and a function's ends and calls, stay together.
-inline void PlaceAtRandom(Graph* g, int devices, uint64_t seed) {
+inline void PlaceAtRandom(
+    Graph* g, int devices, uint64_t seed,
+    const std::function<std::string(int)>& name = TestDeviceName) {
   std::vector<int> group(g->nodes().size());
   std::iota(group.begin(), group.end(), 0);
   const std::function<int(int)> find = [&](int n) {
@@ -61,8 +63,7 @@ inline void PlaceAtRandom(Graph* g, int devices, uint64_t seed) {
             ? 0
             : static_cast<int>(random() % static_cast<uint64_t>(devices));
   for (const auto& n : g->nodes())
-    g->SetDevice(n.get(),
-                 TestDeviceName(device[static_cast<size_t>(find(n->id()))]));
+    g->SetDevice(n.get(), name(device[static_cast<size_t>(find(n->id()))]));
 }
 
 // As a user would: some nodes ask for a device, placement does the rest.
