@@ -57,6 +57,10 @@ class MasterServiceImpl final : public proto::MasterService::Service {
                            proto::ListDevicesResponse* r) override {
     return Answer(master_->ListDevices(*q, r), r);
   }
+  grpc::Status ListTasks(grpc::ServerContext*, const proto::ListTasksRequest* q,
+                         proto::ListTasksResponse* r) override {
+    return Answer(master_->ListTasks(*q, r), r);
+  }
   grpc::Status Reset(grpc::ServerContext*, const proto::ResetRequest* q,
                      proto::ResetResponse* r) override {
     return Answer(master_->Reset(*q), r);
@@ -125,8 +129,8 @@ template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                       Response*);
 
-// One call; errors name `whom`. With `patience` it waits so long for a task that
-// is not up yet, without it for as long as the call takes.
+// One call; errors name `whom`. With `patience` it waits so long for a task
+// that is not up yet, without it for as long as the call takes.
 template <typename Stub, typename Request, typename Response>
 Status CallTask(Stub& stub, Method<Stub, Request, Response> method,
                 const Request& q, Response* r, const std::string& whom,
@@ -145,8 +149,11 @@ class GrpcWorker final : public WorkerStub {
              Milliseconds patience)
       : stub_(proto::WorkerService::NewStub(channel)), patience_(patience) {}
 
-  Status GetStatus(proto::GetStatusResponse* r) override {
-    return Call(&Stub::GetStatus, proto::GetStatusRequest(), r, true);
+  Status GetStatus(const proto::GetStatusRequest& q,
+                   proto::GetStatusResponse* r) override {
+    return CallTask(
+        *stub_, &Stub::GetStatus, q, r, "task",
+        q.patience_ms() > 0 ? Milliseconds(q.patience_ms()) : patience_);
   }
   Status CreateSession(const proto::CreateWorkerSessionRequest& q) override {
     proto::CreateWorkerSessionResponse r;
@@ -224,6 +231,12 @@ class GrpcMaster final : public MasterStub {
   Status ListDevices(const proto::ListDevicesRequest& q,
                      proto::ListDevicesResponse* r) override {
     return Call(&Stub::ListDevices, q, r, false);
+  }
+  Status ListTasks(const proto::ListTasksRequest& q,
+                   proto::ListTasksResponse* r) override {
+    // (As long as the master waits for tasks, and a little more.)
+    return CallTask(*stub_, &Stub::ListTasks, q, r, target_,
+                    Milliseconds(2 * q.patience_ms() + 1000));
   }
   Status Reset(const proto::ResetRequest& q) override {
     proto::ResetResponse r;

@@ -93,6 +93,8 @@ Status Master::RunStep(const proto::RunStepRequest& request,
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
     feeds.push_back(std::move(t));
   }
+  const int64_t begin = NowNs();
+  if (request.traced()) session->ReadClocks(*step);
   SLUICE_ASSIGN_OR_RETURN(
       StepResult result,
       steps_.Run(*step, feeds, std::chrono::milliseconds(request.timeout_ms()),
@@ -101,8 +103,10 @@ Status Master::RunStep(const proto::RunStepRequest& request,
     SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeTensorProto(t));
     response->add_fetch(std::move(bytes));
   }
-  if (request.traced())
-    for (proto::TaskStats& s : result.stats) response->add_stats()->Swap(&s);
+  if (!request.traced()) return OkStatus();
+  session->ReadClocks(*step);
+  session->AlignClocks(begin, &result.stats);
+  for (proto::TaskStats& s : result.stats) response->add_stats()->Swap(&s);
   return OkStatus();
 }
 
@@ -118,6 +122,36 @@ Status Master::ListDevices(const proto::ListDevicesRequest& request,
                            proto::ListDevicesResponse* response) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
   session->ListDevices(response);
+  return OkStatus();
+}
+
+Status Master::ListTasks(const proto::ListTasksRequest& request,
+                         proto::ListTasksResponse* response) {
+  const Result<ClusterSpec> members = context_.Members();
+  SLUICE_RETURN_IF_ERROR(members.status());
+  response->set_master(context_.worker->task());
+  for (const ClusterTask& t : members->tasks()) {
+    proto::TaskReport* report = response->add_task();
+    report->set_task(t.name());
+    report->set_address(t.address);
+  }
+  proto::GetStatusRequest ask;
+  ask.set_counters(true);
+  ask.set_patience_ms(request.patience_ms() > 0 ? request.patience_ms() : 1000);
+  const auto& tasks = members->tasks();
+  (void)ForAllTasks(tasks.size(), [&](size_t i) {
+    proto::TaskReport* report = response->mutable_task(static_cast<int>(i));
+    Status s;
+    if (tasks[i].name() == context_.worker->task()) {
+      context_.worker->GetStatus(ask, report->mutable_answer());
+    } else {
+      Result<std::unique_ptr<WorkerStub>> stub = context_.connect(tasks[i]);
+      s = stub.ok() ? (*stub)->GetStatus(ask, report->mutable_answer())
+                    : stub.status();
+    }
+    StatusToProto(s, report->mutable_reached());
+    return OkStatus();
+  });
   return OkStatus();
 }
 
@@ -141,6 +175,21 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
       Cancelled("step: expected an open session, got one that was closed"));
   session->Close();
   return OkStatus();
+}
+
+void Master::LoseTask(const std::string& task, const Status& why) {
+  std::vector<std::shared_ptr<MasterSession>> sessions;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [id, session] : sessions_) sessions.push_back(session);
+  }
+  for (const auto& session : sessions) {
+    const PeerId peer = session->PeerOf(task);
+    if (peer == kThisTask) continue;
+    context_.transport->Disconnect(peer);
+    context_.worker->OnPeerLost(peer, why);
+    steps_.OnPeerLost(peer, why);
+  }
 }
 
 size_t Master::num_sessions() {

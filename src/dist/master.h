@@ -34,6 +34,9 @@ class Master {
   Status CancelStep(const proto::CancelStepRequest& request);
   Status ListDevices(const proto::ListDevicesRequest& request,
                      proto::ListDevicesResponse* response);
+  // Asks every task; those that do not answer are told of, too.
+  Status ListTasks(const proto::ListTasksRequest& request,
+                   proto::ListTasksResponse* response);
   Status Reset(const proto::ResetRequest& request);
   Status CloseSession(const proto::CloseSessionRequest& request);
   void CloseAll();
@@ -48,6 +51,10 @@ class Master {
   void OnPeerLost(PeerId peer, const Status& why) {
     steps_.OnPeerLost(peer, why);
   }
+
+  // By whoever knows that a task is gone: steps of sessions that it belongs to
+  // fail with `why`, as if the transport had lost it.
+  void LoseTask(const std::string& task, const Status& why);
 
   size_t num_sessions();
   MasterSteps& steps() { return steps_; }

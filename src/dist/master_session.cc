@@ -20,10 +20,13 @@ Status HasKernel(const Node& node) {
   return cpu->MakeKernel(node, &kernel);
 }
 
-// Calls fn(i) for i < n, each on a thread of its own: waiting for tasks that do
-// not answer is waiting once. The first error by number.
-template <typename Fn>
-Status ForAll(size_t n, Fn fn) {
+// Exchanges with a clock at a time. The best of a few has seldom waited.
+constexpr int kClockExchanges = 8;
+constexpr int64_t kClockPatienceMs = 1000;
+
+}  // namespace
+
+Status ForAllTasks(size_t n, const std::function<Status(size_t)>& fn) {
   std::vector<Status> results(n);
   std::vector<std::thread> threads;
   for (size_t i = 1; i < n; ++i)
@@ -34,8 +37,6 @@ Status ForAll(size_t n, Fn fn) {
   return OkStatus();
 }
 
-}  // namespace
-
 MasterSession::MasterSession(const MasterContext* context, uint64_t id,
                              const proto::CreateSessionRequest& options)
     : context_(context), id_(id), options_(options) {}
@@ -43,7 +44,8 @@ MasterSession::MasterSession(const MasterContext* context, uint64_t id,
 MasterSession::~MasterSession() = default;
 
 Status MasterSession::Open() {
-  for (const ClusterTask& t : context_->cluster.tasks()) {
+  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster, context_->Members());
+  for (const ClusterTask& t : cluster.tasks()) {
     Task task;
     task.where = t;
     if (t.name() == context_->worker->task()) {
@@ -53,9 +55,9 @@ Status MasterSession::Open() {
     }
     tasks_.push_back(std::move(task));
   }
-  SLUICE_RETURN_IF_ERROR(ForAll(tasks_.size(), [this](size_t i) {
+  SLUICE_RETURN_IF_ERROR(ForAllTasks(tasks_.size(), [this](size_t i) {
     Task& t = tasks_[i];
-    const Status s = t.stub->GetStatus(&t.status);
+    const Status s = t.stub->GetStatus({}, &t.status);
     if (!s.ok())
       return Annotate(
           s, absl::StrCat("task ", t.where.name(), " at ", t.where.address));
@@ -64,6 +66,7 @@ Status MasterSession::Open() {
                                 t.where.name(), ", got ", t.status.task());
     return OkStatus();
   }));
+  clocks_.resize(tasks_.size());
   proto::CreateWorkerSessionRequest request;
   request.set_session(id_);
   request.set_isolated(options_.isolated());
@@ -89,7 +92,7 @@ Status MasterSession::Open() {
       devices_.push_back(std::move(p));
     }
   }
-  return ForAll(tasks_.size(), [&](size_t i) {
+  return ForAllTasks(tasks_.size(), [&](size_t i) {
     proto::CreateWorkerSessionRequest mine = request;
     mine.set_incarnation(tasks_[i].status.incarnation());
     return Annotate(tasks_[i].stub->CreateSession(mine),
@@ -185,14 +188,14 @@ Status MasterSession::Register(const Partitions& parts,
     r.set_max_call_depth(options_.max_call_depth());
     r.set_scheduler_seed(options_.scheduler_seed());
   }
-  const Status registered = ForAll(involved.size(), [&](size_t i) {
+  const Status registered = ForAllTasks(involved.size(), [&](size_t i) {
     return tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
   });
   if (registered.ok()) return OkStatus();
   proto::DeregisterStepRequest undo;
   undo.set_session(id_);
   undo.set_step(step->step);
-  (void)ForAll(involved.size(), [&](size_t i) {
+  (void)ForAllTasks(involved.size(), [&](size_t i) {
     return tasks_[involved[i]].stub->DeregisterStep(undo);
   });
   return registered;
@@ -246,8 +249,52 @@ void MasterSession::ListDevices(proto::ListDevicesResponse* response) {
       *response->add_device() = d;
 }
 
+void MasterSession::ReadClocks(const PreparedStep& step) {
+  std::vector<size_t> others;
+  for (const PreparedStep::Part& p : step.parts)
+    for (size_t i = 0; i < tasks_.size(); ++i)
+      if (tasks_[i].where.name() == p.task && p.peer != kThisTask)
+        others.push_back(i);
+  (void)ForAllTasks(others.size(), [&](size_t k) {
+    const size_t i = others[k];
+    proto::GetStatusRequest ask;
+    ask.set_patience_ms(kClockPatienceMs);
+    for (int n = 0; n < kClockExchanges; ++n) {
+      proto::GetStatusResponse answer;
+      ClockReading r;
+      r.sent_ns = NowNs();
+      SLUICE_RETURN_IF_ERROR(tasks_[i].stub->GetStatus(ask, &answer));
+      r.received_ns = NowNs();
+      r.theirs_ns = answer.clock_ns();
+      std::lock_guard<std::mutex> lock(clocks_mu_);
+      clocks_[i].Add(r);
+    }
+    return OkStatus();
+  });
+}
+
+void MasterSession::AlignClocks(int64_t begin_ns,
+                                std::vector<proto::TaskStats>* stats) {
+  const int64_t end_ns = NowNs();
+  std::lock_guard<std::mutex> lock(clocks_mu_);
+  for (proto::TaskStats& s : *stats)
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (tasks_[i].where.name() != s.task() || tasks_[i].peer == kThisTask)
+        continue;
+      const ClockOffset o = clocks_[i].Over(begin_ns, end_ns);
+      s.set_clock_offset_ns(o.offset_ns);
+      s.set_clock_error_ns(o.error_ns);
+    }
+}
+
+PeerId MasterSession::PeerOf(const std::string& task) const {
+  for (const Task& t : tasks_)
+    if (t.where.name() == task) return t.peer;
+  return kThisTask;
+}
+
 Status MasterSession::Reset(const proto::ResetRequest& request) {
-  return ForAll(tasks_.size(), [&](size_t i) {
+  return ForAllTasks(tasks_.size(), [&](size_t i) {
     return Annotate(tasks_[i].stub->Reset(request), tasks_[i].where.name());
   });
 }
@@ -255,7 +302,7 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
 void MasterSession::Close() {
   proto::DeleteWorkerSessionRequest request;
   request.set_session(id_);
-  (void)ForAll(tasks_.size(), [&](size_t i) {
+  (void)ForAllTasks(tasks_.size(), [&](size_t i) {
     return tasks_[i].stub->DeleteSession(request);
   });
 }

@@ -3,12 +3,14 @@
 #define SLUICE_DIST_MASTER_SESSION_H_
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "dist/clock_offset.h"
 #include "dist/cluster.h"
 #include "dist/graph_copy.h"
 #include "dist/master_steps.h"
@@ -21,11 +23,20 @@ namespace sluice {
 // What a master has for all its sessions. Outlives them.
 struct MasterContext {
   ClusterSpec cluster;
+  // As ServerOptions::members; may be null.
+  std::function<Result<ClusterSpec>()> members;
+  Result<ClusterSpec> Members() const {
+    return members ? members() : Result<ClusterSpec>(cluster);
+  }
   Worker* worker = nullptr;  // Of this task.
   Transport* transport = nullptr;
   WorkerConnector connect;
   std::chrono::milliseconds patience{5000};
 };
+
+// Calls fn(i) for i < n, each on a thread of its own: waiting for tasks that do
+// not answer is waiting once. The first error by number.
+Status ForAllTasks(size_t n, const std::function<Status(size_t)>& fn);
 
 // Owned by a Master; thread-safe. Keeps the client's graph and what was
 // prepared of it. Opening connects to all tasks; they must be up.
@@ -41,6 +52,14 @@ class MasterSession {
   Result<uint64_t> Prepare(const proto::PrepareStepRequest& request);
   Result<std::shared_ptr<const PreparedStep>> Find(uint64_t step);
   void ListDevices(proto::ListDevicesResponse* response);
+  // Exchanges readings with the clocks of the step's tasks. Before and after a
+  // step that is traced.
+  void ReadClocks(const PreparedStep& step);
+  // Says what to add to the times of a step that began at `begin_ns` here and
+  // has just ended.
+  void AlignClocks(int64_t begin_ns, std::vector<proto::TaskStats>* stats);
+  // kThisTask for this one, and for those that the session is not over.
+  PeerId PeerOf(const std::string& task) const;
   Status Reset(const proto::ResetRequest& request);
   // Tells the workers. Steps have ended.
   void Close();
@@ -72,6 +91,8 @@ class MasterSession {
   GraphCopy graph_;             // GUARDED_BY(mu_)
   StateDevices state_devices_;  // GUARDED_BY(mu_)
   uint64_t next_step_ = 1;      // GUARDED_BY(mu_)
+  std::mutex clocks_mu_;
+  std::vector<ClockReadings> clocks_;  // GUARDED_BY(clocks_mu_); by task.
   std::mutex steps_mu_;
   std::map<uint64_t, std::shared_ptr<const PreparedStep>>
       steps_;  // GUARDED_BY(steps_mu_)

@@ -14,6 +14,13 @@ void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
     q->set_allocated_bytes(e.allocated_bytes);
     q->set_iteration(e.iteration);
     q->set_frame(e.frame);
+    q->set_device(e.device);
+    if (e.kind == TraceEvent::kKernel) continue;
+    q->set_kind(e.kind);
+    q->set_transfer(e.transfer);
+    q->set_tensor(e.tensor);
+    q->set_peer(e.peer);
+    q->set_bytes(e.bytes);
   }
 }
 
@@ -31,9 +38,39 @@ std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p) {
     e.allocated_bytes = q.allocated_bytes();
     e.iteration = q.iteration();
     e.frame = q.frame();
+    e.device = q.device();
+    if (q.kind() == TraceEvent::kSend || q.kind() == TraceEvent::kReceive)
+      e.kind = static_cast<TraceEvent::Kind>(q.kind());
+    e.transfer = q.transfer();
+    e.tensor = q.tensor();
+    e.peer = q.peer();
+    e.bytes = q.bytes();
     events.push_back(std::move(e));
   }
   return events;
+}
+
+TraceTask TraceTaskFromProto(const proto::TaskStats& p) {
+  TraceTask t;
+  t.name = p.task();
+  t.start_ns = p.start_ns() + p.clock_offset_ns();
+  t.end_ns = p.end_ns() + p.clock_offset_ns();
+  t.clock_offset_ns = p.clock_offset_ns();
+  t.clock_error_ns = p.clock_error_ns();
+  t.events_left_out = p.events_left_out();
+  return t;
+}
+
+void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
+  size_t bytes = others;
+  int keep = 0;
+  while (keep < p->event_size() && bytes < most)
+    bytes += p->event(keep++).ByteSizeLong() + 8;
+  if (bytes >= most && keep > 0) --keep;
+  const int left_out = p->event_size() - keep;
+  if (left_out == 0) return;
+  p->set_events_left_out(p->events_left_out() + left_out);
+  p->mutable_event()->DeleteSubrange(keep, left_out);
 }
 
 }  // namespace sluice

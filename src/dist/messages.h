@@ -37,7 +37,12 @@ inline Status StatusFromProto(const proto::StatusProto& p) {
 }
 
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p);
+// Times on the master's clock.
 std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p);
+TraceTask TraceTaskFromProto(const proto::TaskStats& p);
+// Leaves the last events out, and says how many, so that with `others` bytes
+// the message stays below `most`.
+void FitTrace(size_t most, size_t others, proto::TaskStats* p);
 
 }  // namespace sluice
 

@@ -126,11 +126,13 @@ class RemoteSession final : public SessionBackend {
     if (metadata != nullptr) {
       *metadata = RunMetadata();
       metadata->wall_ns = NowNs() - start;
-      for (const proto::TaskStats& stats : response.stats())
+      for (const proto::TaskStats& stats : response.stats()) {
+        metadata->tasks.push_back(TraceTaskFromProto(stats));
         for (TraceEvent& e : TraceFromProto(stats)) {
           metadata->allocated_bytes += e.allocated_bytes;
           metadata->events.push_back(std::move(e));
         }
+      }
     }
     return out;
   }

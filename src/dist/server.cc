@@ -77,6 +77,10 @@ class InProcessMaster final : public MasterStub {
                      proto::ListDevicesResponse* r) override {
     return On([&](Master& m) { return m.ListDevices(q, r); });
   }
+  Status ListTasks(const proto::ListTasksRequest& q,
+                   proto::ListTasksResponse* r) override {
+    return On([&](Master& m) { return m.ListTasks(q, r); });
+  }
   Status Reset(const proto::ResetRequest& q) override {
     return On([&](Master& m) { return m.Reset(q); });
   }
@@ -96,9 +100,10 @@ class InProcessMaster final : public MasterStub {
 class InProcessWorker final : public WorkerStub {
  public:
   explicit InProcessWorker(std::string name) : name_(std::move(name)) {}
-  Status GetStatus(proto::GetStatusResponse* r) override {
+  Status GetStatus(const proto::GetStatusRequest& q,
+                   proto::GetStatusResponse* r) override {
     return On([&](Worker& w) {
-      w.GetStatus({}, r);
+      w.GetStatus(q, r);
       return OkStatus();
     });
   }
@@ -154,6 +159,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
       std::make_unique<Worker>(std::move(w), server->transport_.get());
   MasterContext context;
   context.cluster = options.cluster;
+  context.members = options.members;
   context.worker = server->worker_.get();
   context.transport = server->transport_.get();
   context.connect = std::move(parts.connect);
@@ -288,7 +294,7 @@ void Server::SendDone(PeerId to, uint64_t run, StepOutcome outcome) {
   *done.mutable_stats() = std::move(outcome.stats);
   std::string bytes = done.SerializeAsString();
   if (bytes.size() > kMaxControlBytes) {  // The trace of a long step.
-    done.mutable_stats()->clear_event();
+    FitTrace(kMaxControlBytes, 64 << 10, done.mutable_stats());
     bytes = done.SerializeAsString();
   }
   // (If it cannot be sent, the master is lost, and knows no step of ours.)

@@ -31,6 +31,9 @@ struct ServerTls {
 
 struct ServerOptions {
   ClusterSpec cluster;
+  // For clusters whose tasks come and go: those that a session that begins now
+  // is over. May wait; may be called on several threads. Null: `cluster`.
+  std::function<Result<ClusterSpec>()> members;
   std::string job;
   int task = 0;
   int cpu_devices = 1;

@@ -8,8 +8,9 @@ namespace {
 class LocalStub final : public WorkerStub {
  public:
   explicit LocalStub(Worker* worker) : worker_(worker) {}
-  Status GetStatus(proto::GetStatusResponse* response) override {
-    worker_->GetStatus({}, response);
+  Status GetStatus(const proto::GetStatusRequest& request,
+                   proto::GetStatusResponse* response) override {
+    worker_->GetStatus(request, response);
     return OkStatus();
   }
   Status CreateSession(

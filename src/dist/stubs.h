@@ -16,7 +16,8 @@ namespace sluice {
 class WorkerStub {
  public:
   virtual ~WorkerStub() = default;
-  virtual Status GetStatus(proto::GetStatusResponse* response) = 0;
+  virtual Status GetStatus(const proto::GetStatusRequest& request,
+                           proto::GetStatusResponse* response) = 0;
   virtual Status CreateSession(
       const proto::CreateWorkerSessionRequest& request) = 0;
   virtual Status DeleteSession(
@@ -43,6 +44,9 @@ class MasterStub {
   virtual Status CancelStep(const proto::CancelStepRequest& request) = 0;
   virtual Status ListDevices(const proto::ListDevicesRequest& request,
                              proto::ListDevicesResponse* response) = 0;
+  // Needs no session.
+  virtual Status ListTasks(const proto::ListTasksRequest& request,
+                           proto::ListTasksResponse* response) = 0;
   virtual Status Reset(const proto::ResetRequest& request) = 0;
   virtual Status CloseSession(const proto::CloseSessionRequest& request) = 0;
 };

@@ -1,6 +1,8 @@
 #include "dist/worker.h"
 
 #include <algorithm>
+#include <ctime>
+#include <set>
 #include <thread>
 
 #include "base/failpoint.h"
@@ -33,17 +35,50 @@ Worker::Worker(WorkerOptions options, Transport* transport)
 
 Worker::~Worker() = default;
 
-void Worker::GetStatus(const proto::GetStatusRequest& /*request*/,
+void Worker::GetStatus(const proto::GetStatusRequest& request,
                        proto::GetStatusResponse* response) {
   response->set_task(options_.task);
   response->set_incarnation(transport_->incarnation());
   response->set_transport_address(transport_->address());
-  response->set_clock_ns(NowNs());
+  if (request.counters()) Count(response->mutable_counters());
   for (const auto& d : options_.devices) {
     proto::DeviceProto* p = response->add_device();
     p->set_name(d->name().ToString());
     p->set_host_memory(d->host_memory());
   }
+  response->set_clock_ns(NowNs());
+}
+
+void Worker::Count(proto::TaskCounters* counters) {
+  StepCounters steps = steps_.counters();
+  counters->set_steps(steps.ended_well);
+  counters->set_failed_steps(steps.failed);
+  counters->set_running_steps(static_cast<int64_t>(steps_.num_running()));
+  counters->set_sessions(static_cast<int64_t>(num_sessions()));
+  std::vector<int64_t>& took = steps.recent_ns;
+  std::sort(took.begin(), took.end());
+  counters->set_recent_steps(static_cast<int64_t>(took.size()));
+  if (!took.empty()) {
+    counters->set_step_p50_ns(took[took.size() / 2]);
+    counters->set_step_p95_ns(took[took.size() * 95 / 100]);
+  }
+  const TransportStats t = transport_->stats();
+  counters->set_bytes_sent(t.bytes_sent);
+  counters->set_bytes_received(t.bytes_received);
+  counters->set_tokens_sent(t.tokens_sent);
+  counters->set_tokens_received(t.tokens_received);
+  counters->set_peers_lost(t.peers_lost);
+  std::set<Allocator*> memories;
+  for (const auto& d : options_.devices) memories.insert(d->allocator());
+  for (const Allocator* m : memories) {
+    const AllocatorStats s = m->stats();
+    counters->set_live_bytes(counters->live_bytes() + s.live_bytes);
+    counters->set_peak_bytes(counters->peak_bytes() + s.peak_bytes);
+  }
+  timespec cpu{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+  counters->set_cpu_ns(int64_t{cpu.tv_sec} * 1000000000 + cpu.tv_nsec);
+  counters->set_started_ns(started_ns_);
 }
 
 Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {

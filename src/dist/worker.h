@@ -63,10 +63,12 @@ class Worker {
   Status BuildPartition(const proto::RegisterStepRequest::Partition& partition,
                         bool regions, Session& session, RegisteredStep* step);
   Device* FindDevice(const std::string& name);
+  void Count(proto::TaskCounters* counters);
 
   const WorkerOptions options_;
   Transport* const transport_;
   const std::shared_ptr<ResourceManager> shared_;
+  const int64_t started_ns_ = NowNs();
   std::unique_ptr<ThreadPool> pool_;  // Null on one core.
   WorkerSteps steps_;
 

@@ -9,6 +9,8 @@ namespace {
 
 // Steps whose late tokens are known to be late.
 constexpr size_t kEndedKept = 4096;
+// Whose times are kept.
+constexpr size_t kRecentSteps = 256;
 // Of a token that waits, beside its value.
 constexpr size_t kTokenBytes = 128;
 
@@ -171,7 +173,7 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
     outcome.fetches.push_back(fetch);
     outcome.values.push_back(std::move(*t));
   }
-  End(step.get());
+  End(step.get(), outcome.status.ok());
   group.Finish();
   r.step->Release(std::move(step->group));
   if (!outcome.status.ok()) {
@@ -188,9 +190,17 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
   done(std::move(outcome));
 }
 
-void WorkerSteps::End(Step* step) {
+void WorkerSteps::End(Step* step, bool ok) {
+  const int64_t took = NowNs() - step->start_ns;
   std::unique_lock<std::mutex> lock(mu_);
   const uint64_t run = step->request.run;
+  StepCounters& c = counters_;
+  const auto number = static_cast<size_t>(c.ended_well + c.failed);
+  ++(ok ? c.ended_well : c.failed);
+  if (c.recent_ns.size() < kRecentSteps)
+    c.recent_ns.push_back(took);
+  else
+    c.recent_ns[number % kRecentSteps] = took;
   running_.erase(run);
   Ended(run);
   released_.wait(lock, [step] { return step->users == 0; });
@@ -334,6 +344,11 @@ void WorkerSteps::OnPeerLost(PeerId peer, const Status& why) {
 size_t WorkerSteps::num_running() {
   std::lock_guard<std::mutex> lock(mu_);
   return running_.size();
+}
+
+StepCounters WorkerSteps::counters() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return counters_;
 }
 
 size_t WorkerSteps::early_bytes() {

@@ -51,6 +51,13 @@ struct RegisteredStep {
   std::vector<std::unique_ptr<StepGroup>> idle_;  // GUARDED_BY(mu_)
 };
 
+// How the steps of a task went.
+struct StepCounters {
+  int64_t ended_well = 0, failed = 0;
+  std::vector<int64_t>
+      recent_ns;  // How long the latest ones took, in no order.
+};
+
 // What a step did here.
 struct StepOutcome {
   Status status;
@@ -95,6 +102,7 @@ class WorkerSteps {
 
   size_t num_running();
   size_t early_bytes();
+  StepCounters counters();
 
  private:
   class Step;
@@ -107,8 +115,8 @@ class WorkerSteps {
   };
 
   void Run(const std::shared_ptr<Step>& step);
-  void End(Step* step);      // Nothing is delivered to it after this.
-  void Ended(uint64_t run);  // REQUIRES: mu_ held.
+  void End(Step* step, bool ok);  // Nothing is delivered to it after this.
+  void Ended(uint64_t run);       // REQUIRES: mu_ held.
   void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
   void DropExpired();  // REQUIRES: mu_ held.
 
@@ -124,6 +132,7 @@ class WorkerSteps {
   size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
   absl::flat_hash_set<uint64_t> ended_;         // GUARDED_BY(mu_): the latest.
   std::deque<uint64_t> ended_order_;            // GUARDED_BY(mu_)
+  StepCounters counters_;                       // GUARDED_BY(mu_)
   // Peers that are gone; their numbers are never used again.
   absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
   TaskThreads threads_;  // Last: joined before the rest goes.

@@ -226,6 +226,7 @@ void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes) {
   e.allocated_bytes = allocated_bytes;
   e.node = n.node->name();
   e.op = n.node->op_name();
+  e.device = n.node->device();
   e.thread = TraceThreadId();
   e.frame = r.iteration->frame->plan->name;
   e.iteration = r.iteration->index;

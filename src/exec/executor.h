@@ -150,6 +150,8 @@ class Execution {
   Status Invoke(Ready r, KernelContext& ctx);
   Status InvokeTraced(Ready r, KernelContext& ctx);
   void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes);
+  void AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
+                   const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
   Status InvokeInline(Ready r);
   std::shared_ptr<Offloaded> TakeAway(Ready r);

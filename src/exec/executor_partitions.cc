@@ -19,6 +19,33 @@ void Execution::Receive(std::span<TokenMessage> batch) {
   Drive();
 }
 
+// Before the value goes: what that sets going may take long.
+void Execution::AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
+                            const Tensor& value) {
+  const Node& node = *r.node->node;
+  const std::string to = node.AttrOr<std::string>("recv_device", "");
+  const std::string from = node.AttrOr<std::string>("send_device", "");
+  const TokenTag tag = Tokens::TagOf(r);
+  TraceEvent e;
+  e.kind = kind;
+  e.start_ns = NowNs();
+  e.node = node.name();
+  e.op = node.op_name();
+  e.thread = TraceThreadId();
+  e.frame = r.iteration->frame->plan->name;
+  e.iteration = r.iteration->index;
+  e.tensor = node.AttrOr<std::string>("tensor_name", "");
+  e.device = kind == TraceEvent::kSend ? from : to;
+  e.peer = kind == TraceEvent::kSend ? to : from;
+  e.transfer = TransferNumber(to, edge, tag.frame, tag.iteration);
+  if (value.valid()) {
+    e.bytes = static_cast<int64_t>(value.bytes());
+    e.shapes = absl::StrCat(DTypeName(value.dtype()), value.shape().ToString());
+  }
+  e.end_ns = NowNs();
+  options_.trace->Add(std::move(e));
+}
+
 void Execution::Send(Ready r, bool dead, const Tensor* read) {
   const PlanNode& n = *r.node;
   const PlanSend& to = plan_->sends[n.aux];
@@ -27,6 +54,8 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
     TokenMessage m{to.edge, false, false, tag, Tensor()};
     if (n.num_inputs > 0)
       m.value = read != nullptr ? *read : tokens_.Input(r, 0);
+    if (options_.trace != nullptr) [[unlikely]]
+      AddTransfer(TraceEvent::kSend, r, to.edge, m.value);
     // The slot goes first, so that the receiver may own the buffer.
     tokens_.Complete(r);
     options_.outbox->Send(to.destination, std::move(m));
@@ -51,6 +80,8 @@ bool Execution::Received(Ready r, TokenMessage& m) {
     tokens_.CompleteDead(r);
     return true;
   }
+  if (options_.trace != nullptr) [[unlikely]]
+    AddTransfer(TraceEvent::kReceive, r, r.node->aux, m.value);
   if (r.node->num_outputs > 0) {
     const DType want = RemoveRef(r.node->node->output_type(0));
     if (!m.value.valid() || m.value.dtype() != want)

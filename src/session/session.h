@@ -73,8 +73,9 @@ struct RunMetadata {
   int64_t live_bytes = 0;       // After the step.
   int64_t allocated_bytes = 0;  // By kernels of the step (if traced).
   std::vector<TraceEvent> events;
+  std::vector<TraceTask> tasks;  // Of a cluster, if traced.
   // Events for chrome://tracing or ui.perfetto.dev.
-  std::string ChromeTrace() const { return sluice::ChromeTrace(events); }
+  std::string ChromeTrace() const { return sluice::ChromeTrace(events, tasks); }
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
