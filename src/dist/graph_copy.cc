@@ -4,6 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <functional>
+#include <utility>
 
 #include "graph/graphdef.h"
 
@@ -40,6 +41,15 @@ Status GraphCopy::Extend(std::string_view graph_def) {
                            static_cast<int>(graph_def.size())))
     return InvalidArgument("graph: expected a GraphDef, got ", graph_def.size(),
                            " bytes that are none");
+  // (What came before may have been replaced since; it is counted exactly when
+  // it seems too much.)
+  bytes_ += graph_def.size();
+  if (bytes_ > INT32_MAX) bytes_ = whole_.ByteSizeLong() + graph_def.size();
+  if (bytes_ > INT32_MAX) {
+    const size_t bytes = std::exchange(bytes_, bytes_ - graph_def.size());
+    return ResourceExhausted("graph: expected less than 2 GiB, got ", bytes,
+                             " bytes");
+  }
   graph_ = nullptr;
   for (proto::NodeDef& n : *part.mutable_node()) {
     const std::string name = n.name();
@@ -79,9 +89,6 @@ Result<std::shared_ptr<const Graph>> GraphCopy::graph() {
   if (graph_ != nullptr) return graph_;
   auto graph = std::make_shared<Graph>();
   if (whole_.node_size() > 0 || whole_.library().function_size() > 0) {
-    if (whole_.ByteSizeLong() > INT32_MAX)
-      return ResourceExhausted("graph: expected less than 2 GiB, got ",
-                               whole_.ByteSizeLong(), " bytes");
     SLUICE_RETURN_IF_ERROR(ImportGraphDef(whole_.SerializeAsString(), *graph));
   }
   graph_ = std::move(graph);

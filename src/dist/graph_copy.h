@@ -29,6 +29,7 @@ class GraphCopy {
  private:
   proto::GraphDef whole_;
   std::unordered_map<std::string, int> nodes_, functions_, gradients_, files_;
+  size_t bytes_ = 0;                    // Of whole_, at most.
   std::shared_ptr<const Graph> graph_;  // Null: to be made.
 };
 

@@ -97,7 +97,7 @@ Status Master::RunStep(const proto::RunStepRequest& request,
   if (request.traced()) session->ReadClocks(*step);
   SLUICE_ASSIGN_OR_RETURN(
       StepResult result,
-      steps_.Run(*step, feeds, std::chrono::milliseconds(request.timeout_ms()),
+      steps_.Run(*step, feeds, TimeoutFromProto(request.timeout_ms()),
                  request.traced(), request.request()));
   for (const Tensor& t : result.fetches) {
     SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeTensorProto(t));

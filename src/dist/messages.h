@@ -3,6 +3,8 @@
 #ifndef SLUICE_DIST_MESSAGES_H_
 #define SLUICE_DIST_MESSAGES_H_
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -34,6 +36,13 @@ inline Status StatusFromProto(const proto::StatusProto& p) {
   return Status(
       known ? static_cast<StatusCode>(p.code()) : StatusCode::kUnknown,
       p.message());
+}
+
+// How long a step may take; 0: as long as it wants. (Whatever a message says, a
+// time so far from now can be told.)
+inline std::chrono::milliseconds TimeoutFromProto(int64_t ms) {
+  constexpr int64_t kYear = int64_t{365} * 24 * 3600 * 1000;
+  return std::chrono::milliseconds(std::clamp<int64_t>(ms, 0, kYear));
 }
 
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p);

@@ -251,8 +251,8 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   request.master = from;
   request.traced = start.traced();
   if (start.timeout_ms() > 0)
-    request.deadline = std::chrono::steady_clock::now() +
-                       std::chrono::milliseconds(start.timeout_ms());
+    request.deadline =
+        std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());
   request.done = [this, from, run](StepOutcome o) {
     SendDone(from, run, std::move(o));
   };

@@ -9,6 +9,13 @@
 #include "graph/graphdef.h"
 
 namespace sluice {
+namespace {
+
+// What one peer may make us keep.
+constexpr size_t kMostSessions = 4096;
+constexpr size_t kMostSteps = 65536;
+
+}  // namespace
 
 // A master's session. Thread-safe.
 struct Worker::Session {
@@ -102,6 +109,9 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     session->peers.push_back(peer);
   }
   std::lock_guard<std::mutex> lock(mu_);
+  if (sessions_.size() >= kMostSessions)
+    return ResourceExhausted("sessions: expected at most ", kMostSessions,
+                             " in task ", options_.task, ", got more");
   if (!sessions_.emplace(session->id, session).second)
     return AlreadyExists("session: expected a number of its own, got ",
                          session->id, " again");
@@ -200,6 +210,10 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
     SLUICE_RETURN_IF_ERROR(
         BuildPartition(p, request.regions(), *session, step.get()));
   std::lock_guard<std::mutex> lock(session->mu);
+  if (session->steps.size() >= kMostSteps)
+    return ResourceExhausted("steps: expected at most ", kMostSteps,
+                             " of a session in task ", options_.task,
+                             ", got more");
   if (!session->steps.emplace(request.step(), std::move(step)).second)
     return AlreadyExists("step: expected a number of its own, got ",
                          request.step(), " again");

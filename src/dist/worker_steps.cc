@@ -11,11 +11,35 @@ namespace {
 constexpr size_t kEndedKept = 4096;
 // Whose times are kept.
 constexpr size_t kRecentSteps = 256;
-// Of a token that waits, beside its value.
+// Of a token that waits, beside its value, and of a step that waits.
 constexpr size_t kTokenBytes = 128;
+constexpr size_t kEarlyBytes = 256;
 
 size_t BytesOf(const TokenMessage& m) {
   return kTokenBytes + (m.value.valid() ? m.value.bytes() : 0);
+}
+
+// What the master sends is checked: kernels trust the types of their inputs,
+// and a token fed twice would be waited for once.
+Status CheckFeeds(const RegisteredStep& step, std::span<const uint32_t> args,
+                  std::span<const Tensor> values) {
+  absl::flat_hash_set<uint32_t> seen;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!seen.insert(args[i]).second)
+      return InvalidArgument("feed ", args[i], ": expected once, got it again");
+    for (const PartitionPlan& p : step.partitions) {
+      if (p.plan == nullptr || args[i] >= p.plan->args.size()) continue;
+      const PlanNode* arg = p.plan->args[args[i]];
+      if (arg == nullptr) continue;
+      const DType want = RemoveRef(arg->node->output_type(0));
+      if (!values[i].valid() || values[i].dtype() != want)
+        return InvalidArgument(
+            "feed ", args[i], ": expected a tensor of ", DTypeName(want),
+            ", got ",
+            values[i].valid() ? DTypeName(values[i].dtype()) : "none");
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -137,6 +161,9 @@ void WorkerSteps::Start(StepRequest request) {
     }
     for (const auto& [peer, why] : lost_)
       if (refused.ok() && step->Involves(peer)) refused = why;
+    if (refused.ok() && running_.size() >= limits_.running)
+      refused = ResourceExhausted("steps: expected at most ", limits_.running,
+                                  " at once in task ", task_, ", got more");
     if (refused.ok() && !running_.emplace(run, step).second)
       refused = InvalidArgument("step: expected a number of its own, got ", run,
                                 " again");
@@ -162,7 +189,8 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
       group.Deliver(partition, std::span<TokenMessage>(&token, 1));
   step->early.clear();
   StepOutcome outcome;
-  outcome.status = group.Run(r.args, r.values);
+  outcome.status = CheckFeeds(*r.step, r.args, r.values);
+  if (outcome.status.ok()) outcome.status = group.Run(r.args, r.values);
   for (const uint32_t fetch : r.step->fetches) {
     if (!outcome.status.ok()) break;
     Tensor* t = group.result(fetch);
@@ -238,10 +266,18 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
                        std::span<TokenMessage> batch) {
   if (ended_.contains(run)) return;
   DropExpired();
+  if (!early_.contains(run) &&
+      early_bytes_ + kEarlyBytes > limits_.early_bytes) {
+    Ended(run);  // (It lacks tokens, so it must not begin.)
+    return;
+  }
   auto [it, fresh] = early_.try_emplace(run);
   Early& e = it->second;
-  if (fresh)
+  if (fresh) {
     e.expires = std::chrono::steady_clock::now() + limits_.early_expiry;
+    e.bytes = kEarlyBytes;
+    early_bytes_ += kEarlyBytes;
+  }
   for (TokenMessage& m : batch) {
     const size_t bytes = BytesOf(m);
     if (early_bytes_ + bytes > limits_.early_bytes) {

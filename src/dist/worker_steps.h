@@ -28,6 +28,8 @@ struct StepLimits {
   // Tokens of steps that were not told of yet: so many bytes, for so long.
   size_t early_bytes = size_t{1} << 30;
   std::chrono::milliseconds early_expiry{30000};
+  // Steps at once; each has a thread.
+  size_t running = 4096;
 };
 
 // The part of a signature that runs here. Made by Worker::RegisterStep, then

@@ -31,7 +31,7 @@ class PlanBuilder {
     for (Node* n : order_) SLUICE_RETURN_IF_ERROR(AssignFrame(*n));
     SLUICE_RETURN_IF_ERROR(CheckBackEdges());
     DecideWhatRuns();
-    NumberNodes();
+    SLUICE_RETURN_IF_ERROR(NumberNodes());
     NumberSlots();
     SLUICE_RETURN_IF_ERROR(ConnectInputs());
     SLUICE_RETURN_IF_ERROR(CheckCalls());
@@ -296,7 +296,16 @@ class PlanBuilder {
     return IsConst(from) && !info(&from).runs && !from.control_inputs().empty();
   }
 
-  void NumberNodes() {
+  // An attribute that a table is as long as. (Plans come from other processes.)
+  static Result<uint32_t> Place(const Node& n, const char* attr,
+                                int64_t most = 1 << 20) {
+    const int64_t v = n.IntAttr(attr);
+    if (v >= 0 && v < most) return static_cast<uint32_t>(v);
+    return InvalidArgument(attr, ": expected a number below ", most, ", got ",
+                           v, "; ", n.Describe());
+  }
+
+  Status NumberNodes() {
     std::vector<std::vector<Node*>> by_frame(plan_->frames.size());
     for (Node* n : order_)
       if (info(n).runs)
@@ -319,7 +328,8 @@ class PlanBuilder {
         if (p.role == OpRole::kCall) p.aux = info(n).child;
         if (p.role == OpRole::kRetval && !FunctionOf(*n).empty())
           p.role = OpRole::kReturn;
-        if (p.role == OpRole::kSend || p.role == OpRole::kRecv) NoteTransfer(&p);
+        if (p.role == OpRole::kSend || p.role == OpRole::kRecv)
+          SLUICE_RETURN_IF_ERROR(NoteTransfer(&p));
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
         // Control edges from both branches of a conditional may meet in one.
         if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
@@ -333,24 +343,24 @@ class PlanBuilder {
         pf.exits.push_back(&p);
       }
     for (PlanFrame& pf : plan_->frames) pf.later_merges = pf.initial_merges;
+    return OkStatus();
   }
 
-  void NoteTransfer(PlanNode* p) {
-    auto number = [&](const char* attr) {
-      return static_cast<uint32_t>(p->node->IntAttr(attr));
-    };
+  Status NoteTransfer(PlanNode* p) {
+    const Node& n = *p->node;
+    SLUICE_ASSIGN_OR_RETURN(const uint32_t edge, Place(n, "edge", UINT32_MAX));
+    SLUICE_ASSIGN_OR_RETURN(const uint32_t group, Place(n, "group"));
     if (p->role == OpRole::kSend) {
+      SLUICE_ASSIGN_OR_RETURN(const uint32_t to, Place(n, "destination"));
       p->aux = static_cast<uint32_t>(plan_->sends.size());
-      plan_->sends.push_back({number("destination"), number("edge"),
-                              number("group"),
-                              p->node->BoolAttr("leads_group")});
-      return;
+      plan_->sends.push_back({to, edge, group, n.BoolAttr("leads_group")});
+      return OkStatus();
     }
-    p->aux = number("edge");
-    plan_->num_edges_in = std::max(plan_->num_edges_in, p->aux + 1);
-    const size_t group = number("group");
+    p->aux = edge;
+    plan_->num_edges_in = std::max(plan_->num_edges_in, edge + 1);
     if (plan_->dead_groups.size() <= group) plan_->dead_groups.resize(group + 1);
-    plan_->dead_groups[group].push_back(p->aux);
+    plan_->dead_groups[group].push_back(edge);
+    return OkStatus();
   }
 
   void NumberSlots() {
@@ -409,11 +419,11 @@ class PlanBuilder {
       }
       PlanFrame& f = frame(info(&n).frame);
       if (p.role == OpRole::kReturn) {
-        p.aux = static_cast<uint32_t>(n.IntAttr("index"));
+        SLUICE_ASSIGN_OR_RETURN(p.aux, Place(n, "index"));
         ++f.num_returns;
       }
       if (p.role == OpRole::kArg || p.role == OpRole::kRetval) {
-        p.aux = static_cast<uint32_t>(n.IntAttr("index"));
+        SLUICE_ASSIGN_OR_RETURN(p.aux, Place(n, "index"));
         auto& list = p.role == OpRole::kRetval ? plan_->retvals
                      : f.is_function           ? f.args
                                                : plan_->args;

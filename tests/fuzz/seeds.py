@@ -49,11 +49,12 @@ def main():
     for case in SMALL_CASES:
         graph = (HERE.parent / "cases" / case / "graph.pb").read_bytes()
         (out / f"case_{case}").write_bytes(b"B" + graph)
-    out = HERE / "random_graph_fuzz"
-    out.mkdir(exist_ok=True)
     draw = random.Random(1)
-    for size in (40, 80, 120, 160, 240, 320, 400, 480):
-        (out / f"drawn_{size}").write_bytes(draw.randbytes(size))
+    for fuzzer in ("random_graph_fuzz", "control_fuzz"):
+        out = HERE / fuzzer
+        out.mkdir(exist_ok=True)
+        for size in (40, 80, 120, 160, 240, 320, 400, 480):
+            (out / f"drawn_{size}").write_bytes(draw.randbytes(size))
 
 
 if __name__ == "__main__":
