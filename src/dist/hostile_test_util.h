@@ -42,8 +42,9 @@ class Spy final : public WorkerStub {
   Spy(std::unique_ptr<WorkerStub> to,
       std::vector<proto::RegisterStepRequest>* seen)
       : to_(std::move(to)), seen_(seen) {}
-  Status GetStatus(proto::GetStatusResponse* r) override {
-    return to_->GetStatus(r);
+  Status GetStatus(const proto::GetStatusRequest& q,
+                   proto::GetStatusResponse* r) override {
+    return to_->GetStatus(q, r);
   }
   Status CreateSession(const proto::CreateWorkerSessionRequest& q) override {
     return to_->CreateSession(q);
@@ -102,7 +103,6 @@ class Victim {
     for (int i = 0; i < 40 && !draws.empty(); ++i) Act(&draws);
     return CloseSessions();
   }
-
   Server& server() { return *servers_[0]; }
   const std::vector<proto::RegisterStepRequest>& requests() const {
     return requests_;
@@ -131,8 +131,8 @@ class Victim {
   Ignore ignore_;
   std::unique_ptr<LocalTransport> evil_;
   PeerId peer_ = 0;
-  uint64_t session_ = 0;         // The worker's, of the peer.
-  uint64_t client_session_ = 0;  // The master's.
+  uint64_t opened_ = 0, session_ = 0;  // The worker's, of the peer.
+  uint64_t client_session_ = 0;        // The master's.
 };
 
 inline std::unique_ptr<Server> Victim::StartTask(int task) {
@@ -197,7 +197,7 @@ inline void Victim::MakePrograms(uint64_t programs) {
 
 inline void Victim::OpenSessions() {
   proto::CreateWorkerSessionRequest q;
-  q.set_session(session_ = 77);
+  q.set_session(session_ = ++opened_ << 32 | 77);
   q.set_incarnation(server().transport().incarnation());
   q.mutable_master()->set_task("/job:evil/replica:0/task:0");
   q.mutable_master()->set_transport_address(evil_->address());
@@ -217,13 +217,13 @@ inline void Victim::OpenSessions() {
 inline bool Victim::CloseSessions() {
   server().master().CloseAll();
   // Whatever sessions and steps the peer began end with it.
-  for (uint64_t session = 0; session < 256; ++session) {
+  for (uint64_t session = 0; session <= 256; ++session) {
     proto::DeleteWorkerSessionRequest q;
-    q.set_session(session);
+    q.set_session(session < 256 ? session : session_);
     (void)server().worker().DeleteSession(q);
   }
   for (uint64_t run = 0; run < 16; ++run)
-    server().worker().steps().Cancel(run, Cancelled("by the test"));
+    server().worker().steps().Cancel(RunNumber(session_, run), Cancelled(""));
   for (int i = 0; i < 30000; ++i) {
     if (server().worker().steps().num_running() == 0 &&
         server().master().steps().num_running() == 0)
@@ -290,7 +290,7 @@ inline void Victim::ActOnWorker(Draws* draws) {
 }
 
 inline void Victim::ActOnSteps(Draws* draws) {
-  const uint64_t run = draws->Below(12) + 1;
+  const uint64_t run = RunNumber(session_, draws->Below(12));
   const auto send = [&](StepMessage kind, std::string bytes) {
     if (draws->Below(8) == 0) bytes = draws->Bytes(draws->Below(40));
     (void)evil_->SendControl(peer_, static_cast<uint8_t>(kind), bytes);
@@ -310,7 +310,7 @@ inline void Victim::ActOnSteps(Draws* draws) {
       start.set_timeout_ms(3);
       start.set_traced(draws->Below(4) == 0);
       if (draws->Below(2) == 0) Change(&start, draws);
-      start.set_run(start.run() % 16);
+      start.set_run(RunNumber(session_, start.run() % 16));
       send(StepMessage::kStart, start.SerializeAsString());
       return;
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <random>
 
 #include "base/failpoint.h"
 
@@ -110,11 +109,7 @@ class MasterSteps::Running {
 
 MasterSteps::MasterSteps(Worker* worker, Transport* transport,
                          std::chrono::milliseconds patience)
-    : worker_(worker), transport_(transport), patience_(patience) {
-  // Far from those of other masters, and of this one's earlier lives.
-  std::random_device random;
-  next_run_ = (uint64_t{random()} << 32 | random()) & ~uint64_t{0xfffff};
-}
+    : worker_(worker), transport_(transport), patience_(patience) {}
 
 MasterSteps::~MasterSteps() = default;
 
@@ -122,6 +117,11 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part,
                        std::span<const Tensor> feeds,
                        std::chrono::milliseconds timeout, bool traced) {
   const PreparedStep::Part& p = r->step.parts[part];
+  if (const FailpointHit hit = SLUICE_FAILPOINT("master.start_part");
+      !hit.error.ok()) {
+    r->Done(part, hit.error, nullptr);
+    return;
+  }
   if (p.peer == kThisTask) {
     Result<std::shared_ptr<RegisteredStep>> step =
         worker_->FindStep(r->step.session, r->step.step);
@@ -197,7 +197,10 @@ Result<StepResult> MasterSteps::Run(const PreparedStep& step,
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.run_step").error);
   const auto begin = std::chrono::steady_clock::now();
   auto r = std::make_shared<Running>(
-      step, next_run_.fetch_add(1, std::memory_order_relaxed), request);
+      step,
+      RunNumber(step.session,
+                next_run_.fetch_add(1, std::memory_order_relaxed)),
+      request);
   {
     std::lock_guard<std::mutex> lock(mu_);
     for (const PreparedStep::Part& p : step.parts)
@@ -273,7 +276,9 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
   if (r == nullptr) return;
   const size_t part = r->PartOf(from);
   if (part == r->step.parts.size()) return;
-  r->Done(part, StatusFromProto(done.status()), &done.stats());
+  const FailpointHit hit = SLUICE_FAILPOINT("master.done");
+  r->Done(part, hit.error.ok() ? StatusFromProto(done.status()) : hit.error,
+          &done.stats());
 }
 
 void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {

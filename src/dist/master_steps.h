@@ -75,7 +75,7 @@ class MasterSteps {
   Worker* const worker_;
   Transport* const transport_;
   const std::chrono::milliseconds patience_;
-  std::atomic<uint64_t> next_run_;
+  std::atomic<uint64_t> next_run_{1};
 
   std::mutex mu_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>

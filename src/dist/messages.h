@@ -38,6 +38,15 @@ inline Status StatusFromProto(const proto::StatusProto& p) {
       p.message());
 }
 
+// Numbers of a session's runs have the session's upper half, so that who hears
+// of a run knows whose it is.
+inline uint64_t SessionPart(uint64_t session_or_run) {
+  return session_or_run >> 32;
+}
+inline uint64_t RunNumber(uint64_t session, uint64_t count) {
+  return SessionPart(session) << 32 | (count & 0xffffffff);
+}
+
 // How long a step may take; 0: as long as it wants. (Whatever a message says, a
 // time so far from now can be told.)
 inline std::chrono::milliseconds TimeoutFromProto(int64_t ms) {

@@ -8,59 +8,19 @@
 #include <random>
 #include <thread>
 
-#include "client/random_program_test_util.h"
 #include "dist/cluster_test_util.h"
 #include "dist/grpc_transport.h"
 #include "dist/process_test_util.h"
+#include "dist/random_cluster_test_util.h"
 #include "dist/test_scale_test_util.h"
 #include "dist/ucx_transport.h"
 #include "dist/virtual_network.h"
 #include "exec/random_graph.h"
-#include "session/partition_test_util.h"
-#include "sluice/sluice.h"
 
 namespace sluice {
 namespace {
 
 enum class Net { kVirtual, kGrpc, kUcx };
-
-// A program, its gradients, and what they give on one device.
-struct WholeProgram {
-  explicit WholeProgram(uint64_t seed) {
-    using random_program::GraphBuilder;
-    using random_program::Maker;
-    std::mt19937_64 random(seed);
-    std::uniform_real_distribution<double> real(-1.5, 1.5);
-    const WithGraph use(graph);
-    const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
-    fetches = {GraphBuilder({x0, x1}).Build(Maker(seed).Make())};
-    const std::vector<Output> g =
-        Grad({fetches[0]}, std::vector<GradTarget>{x0, x1},
-             {.unconnected = Unconnected::kZero});
-    fetches.insert(fetches.end(), g.begin(), g.end());
-    EXPECT_TRUE(graph.status().ok()) << graph.status();
-    feeds = {{x0, Tensor::Vector<double>({real(random), real(random)})},
-             {x1, Tensor::Vector<double>({real(random), real(random)})}};
-    Session session(graph);
-    const auto got = session.Run(feeds, fetches);
-    EXPECT_TRUE(got.ok()) << got.status();
-    if (got.ok()) want = *got;
-  }
-  Graph graph;
-  Feeds feeds;
-  std::vector<Output> fetches;
-  std::vector<Tensor> want;
-};
-
-void ExpectIdentical(const Result<std::vector<Tensor>>& got,
-                     const std::vector<Tensor>& want) {
-  ASSERT_TRUE(got.ok()) << got.status();
-  ASSERT_EQ(got->size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i)
-    EXPECT_TRUE((*got)[i].Identical(want[i]))
-        << "fetch " << i << ": expected " << want[i].ToString() << ", got "
-        << (*got)[i].ToString();
-}
 
 // Tasks that reach each other by a transport alone, with two devices each.
 class RandomCluster : public ::testing::TestWithParam<Net> {
@@ -249,10 +209,10 @@ TEST_P(RandomProcesses, ProgramsAndTheirGradientsGiveTheSame) {
   for (uint64_t seed = 3; seed < 200; seed += stride) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     WholeProgram p(seed);
-    PlaceAtRandom(&p.graph, 2 + static_cast<int>(seed % 2), seed, [&](int d) {
-      return absl::StrCat("/job:", jobs[static_cast<size_t>(d)],
-                          "/replica:0/task:0/device:CPU:0");
-    });
+    std::vector<std::string> tasks;
+    for (size_t i = 0; i < 2 + seed % 2; ++i)
+      tasks.push_back(absl::StrCat("/job:", jobs[i], "/replica:0/task:0"));
+    p.PlaceOver(tasks, seed);
     Session session(cluster.target(jobs[seed % 3]), p.graph);
     RunOptions run;
     run.timeout_ms = 60'000;

@@ -9,6 +9,8 @@ namespace {
 
 // Steps whose late tokens are known to be late.
 constexpr size_t kEndedKept = 4096;
+// Sessions of which the same is known.
+constexpr size_t kClosedKept = 64;
 // Whose times are kept.
 constexpr size_t kRecentSteps = 256;
 // Of a token that waits, beside its value, and of a step that waits.
@@ -191,6 +193,8 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
   StepOutcome outcome;
   outcome.status = CheckFeeds(*r.step, r.args, r.values);
   if (outcome.status.ok()) outcome.status = group.Run(r.args, r.values);
+  if (outcome.status.ok())
+    outcome.status = SLUICE_FAILPOINT("worker.end_step").error;
   for (const uint32_t fetch : r.step->fetches) {
     if (!outcome.status.ok()) break;
     Tensor* t = group.result(fetch);
@@ -257,14 +261,20 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
     if (!step->Runs(partition)) return;
     ++step->users;
   }
-  step->group->Deliver(partition, batch);
+  if (const FailpointHit hit = SLUICE_FAILPOINT("worker.deliver");
+      hit.error.ok())
+    step->group->Deliver(partition, batch);
+  else
+    step->group->Cancel(hit.error);
   std::lock_guard<std::mutex> lock(mu_);
   if (--step->users == 0) released_.notify_all();
 }
 
 void WorkerSteps::Park(uint64_t run, uint32_t partition,
                        std::span<TokenMessage> batch) {
-  if (ended_.contains(run)) return;
+  if (ended_.contains(run) || std::find(closed_.begin(), closed_.end(),
+                                        SessionPart(run)) != closed_.end())
+    return;
   DropExpired();
   if (!early_.contains(run) &&
       early_bytes_ + kEarlyBytes > limits_.early_bytes) {
@@ -323,6 +333,9 @@ void WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
     early_bytes_ -= bytes;
   }
   it->second.feeds.clear();
+  if (!it->second.tokens.empty() || !it->second.cancelled.ok()) return;
+  early_bytes_ -= it->second.bytes;
+  early_.erase(it);
 }
 
 void WorkerSteps::Forget(uint64_t run) {
@@ -361,6 +374,15 @@ void WorkerSteps::CancelSession(uint64_t session, const Status& why) {
     std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [run, step] : running_)
       if (step->request.step->session == session) runs.push_back(run);
+    // Nor will any of its steps begin.
+    closed_.push_back(SessionPart(session));
+    if (closed_.size() > kClosedKept) closed_.pop_front();
+    for (auto it = early_.begin(); it != early_.end();) {
+      const auto here = it++;
+      if (SessionPart(here->first) != SessionPart(session)) continue;
+      early_bytes_ -= here->second.bytes;
+      early_.erase(here);
+    }
   }
   for (const uint64_t run : runs) Cancel(run, why);
 }

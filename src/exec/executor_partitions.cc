@@ -2,6 +2,7 @@
 // other partitions of the step, and those that come.
 #include <utility>
 
+#include "base/failpoint.h"
 #include "exec/executor.h"
 
 namespace sluice {
@@ -50,6 +51,11 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
   const PlanNode& n = *r.node;
   const PlanSend& to = plan_->sends[n.aux];
   const TokenTag tag = Tokens::TagOf(r);
+  if (const FailpointHit hit = SLUICE_FAILPOINT("rendezvous.send");
+      !hit.error.ok()) {
+    Fail(&r, hit.error);
+    return;
+  }
   if (!dead) {
     TokenMessage m{to.edge, false, false, tag, Tensor()};
     if (n.num_inputs > 0)
@@ -76,6 +82,9 @@ bool Execution::Recv(Ready r) {
 }
 
 bool Execution::Received(Ready r, TokenMessage& m) {
+  if (const FailpointHit hit = SLUICE_FAILPOINT("rendezvous.recv");
+      !hit.error.ok())
+    return Fail(&r, hit.error);
   if (m.dead) {
     tokens_.CompleteDead(r);
     return true;

@@ -1,0 +1,64 @@
+// Random programs to be run by clusters, and what they give on one device.
+#ifndef SLUICE_DIST_RANDOM_CLUSTER_TEST_UTIL_H_
+#define SLUICE_DIST_RANDOM_CLUSTER_TEST_UTIL_H_
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "client/random_program_test_util.h"
+#include "session/partition_test_util.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+
+// A program, its gradients, and what they give on one device.
+struct WholeProgram {
+  explicit WholeProgram(uint64_t seed) {
+    using random_program::GraphBuilder;
+    using random_program::Maker;
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> real(-1.5, 1.5);
+    const WithGraph use(graph);
+    const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
+    fetches = {GraphBuilder({x0, x1}).Build(Maker(seed).Make())};
+    const std::vector<Output> g =
+        Grad({fetches[0]}, std::vector<GradTarget>{x0, x1},
+             {.unconnected = Unconnected::kZero});
+    fetches.insert(fetches.end(), g.begin(), g.end());
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    feeds = {{x0, Tensor::Vector<double>({real(random), real(random)})},
+             {x1, Tensor::Vector<double>({real(random), real(random)})}};
+    Session session(graph);
+    const auto got = session.Run(feeds, fetches);
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (got.ok()) want = *got;
+  }
+  // Each node on one of the tasks, drawn at random.
+  void PlaceOver(const std::vector<std::string>& tasks, uint64_t seed) {
+    PlaceAtRandom(&graph, static_cast<int>(tasks.size()), seed, [&](int d) {
+      return tasks[static_cast<size_t>(d)] + "/device:CPU:0";
+    });
+  }
+
+  Graph graph;
+  Feeds feeds;
+  std::vector<Output> fetches;
+  std::vector<Tensor> want;
+};
+
+inline void ExpectIdentical(const Result<std::vector<Tensor>>& got,
+                            const std::vector<Tensor>& want) {
+  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_EQ(got->size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_TRUE((*got)[i].Identical(want[i]))
+        << "fetch " << i << ": expected " << want[i].ToString() << ", got "
+        << (*got)[i].ToString();
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_RANDOM_CLUSTER_TEST_UTIL_H_
