@@ -1,0 +1,44 @@
+// A cluster within one program: tasks that listen on this machine's loopback
+// address, each with a master, a worker and devices of its own, as `sluice
+// worker` processes would. For examples and tests. Needs libsluice_dist.
+//
+//   SLUICE_ASSIGN_OR_RETURN(
+//       auto cluster, LocalCluster::Start({{"ps", 2}, {"worker", 3}}));
+//   Session session(cluster->target("worker", 0), graph);
+#ifndef SLUICE_DIST_LOCAL_CLUSTER_H_
+#define SLUICE_DIST_LOCAL_CLUSTER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace sluice {
+
+class Server;
+
+// Owns its tasks. Sessions connect by gRPC, as to any cluster.
+class LocalCluster {
+ public:
+  // Jobs, each with its number of tasks. `transport`: "grpc" or "ucx".
+  static Result<std::unique_ptr<LocalCluster>> Start(
+      const std::vector<std::pair<std::string, int>>& jobs,
+      const std::string& transport = "grpc");
+  ~LocalCluster();  // Ends the tasks; what sessions still run is cancelled.
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+
+  // For Session: "grpc://127.0.0.1:port"; "" if there is no such task.
+  std::string target(const std::string& job, int task) const;
+
+ private:
+  LocalCluster();
+  std::map<std::pair<std::string, int>, std::unique_ptr<Server>> servers_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_LOCAL_CLUSTER_H_
