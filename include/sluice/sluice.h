@@ -26,6 +26,7 @@
 #include "client/rnn.h"           // DynamicRnn, StaticRnn, LstmCell, ...
 #include "client/tensor_array.h"  // TensorArray
 #include "client/variables.h"     // Var, GetVariable, Placeholder
+#include "exec/emulated_device.h"  // EmulatedDevices
 #include "graph/builder.h"        // Scopes, Constant
 #include "graph/device_scope.h"   // DeviceFunctionScope, NoDeviceScope
 #include "graph/graph.h"          // Graph, Node, Output

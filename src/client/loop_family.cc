@@ -181,8 +181,8 @@ LoopFamily::Array* LoopFamily::ArrayOf(Output value, LoopMember* home) {
   const InContext here(ContextOf(value), value.node);
   Node* const write =
       BuildNode("TensorArrayWriteV3",
-                {handle, home->index_, value, ScalarOf(DType::kFloat, 0)}, {},
-                "write", value.node->loc());
+                {handle, home->index_, value, ScalarOf(DType::kFloat, 0)},
+                SwapsLike(home->loop_), "write", value.node->loc());
   if (write == nullptr) return nullptr;
   return &arrays_.emplace(KeyOf(value), Array{handle, 0, nullptr, write, home})
               .first->second;
@@ -223,8 +223,8 @@ bool LoopFamily::SaveLast(Array* array, LoopMember* home,
   const NameScope scope(v.exit->name() + "/saved");
   array->last = BuildNode(
       "TensorArrayWriteV3",
-      {array->handle, count_, Output(v.exit), ScalarOf(DType::kFloat, 0)}, {},
-      "write", v.exit->loc());
+      {array->handle, count_, Output(v.exit), ScalarOf(DType::kFloat, 0)},
+      SwapsLike(home->loop_), "write", v.exit->loc());
   if (array->last == nullptr) return false;
   home->loop_->graph()->SetAttr(array->handle.node, kLastWrite,
                                 AttrValue(array->last->name()));

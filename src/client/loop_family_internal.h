@@ -24,6 +24,13 @@ inline constexpr const char* kDescending = "_loop_descending";
 // not the index.
 inline constexpr const char* kDone = "_loop_done";
 
+// On the writes and reads of a loop that may keep what it saves in the host's
+// memory (WhileOptions::swap_memory); devices look at it.
+inline AttrMap SwapsLike(const WhileContext* loop) {
+  if (!loop->swap_memory) return {};
+  return {{"_swap_memory", true}};
+}
+
 // ---- Places.
 
 // The line of the call that made a loop.

@@ -245,10 +245,12 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
   if (where == nullptr) return Output();
   RunAfter(from);
   const InContext here(where, value.node);
+  AttrMap attrs = SwapsLike(from->loop_);
+  attrs["dtype"] = value.dtype();
+  attrs[kSavedValue] = value.name();
   const Output read = Build(
       "TensorArrayReadV3", {array->handle, place, ScalarOf(DType::kFloat, 0)},
-      {{"dtype", value.dtype()}, {kSavedValue, value.name()}},
-      value.node->name() + "/saved/read");
+      std::move(attrs), value.node->name() + "/saved/read");
   if (!read) return Output();
   loop_->graph()->SetShape(read, value.shape()).IgnoreError();
   // The last reader may take the buffer along; of several none is known to be.

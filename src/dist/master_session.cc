@@ -12,14 +12,6 @@
 namespace sluice {
 namespace {
 
-// Whether a device of this type, of another task, has a kernel for the node:
-// what this program would say of its own.
-Status HasKernel(const Node& node) {
-  static CpuDevice* const cpu = new CpuDevice(DeviceName());
-  Kernel kernel;
-  return cpu->MakeKernel(node, &kernel);
-}
-
 // Exchanges with a clock at a time. The best of a few has seldom waited.
 constexpr int kClockExchanges = 8;
 constexpr int64_t kClockPatienceMs = 1000;
@@ -88,7 +80,9 @@ Status MasterSession::Open() {
     for (const proto::DeviceProto& d : t.status.device()) {
       PlaceableDevice p;
       SLUICE_ASSIGN_OR_RETURN(p.name, DeviceName::Parse(d.name()));
-      p.has_kernel = HasKernel;
+      p.has_kernel = [type = p.name.type](const Node& node) {
+        return HasKernel(type, node);
+      };
       devices_.push_back(std::move(p));
     }
   }

@@ -178,7 +178,7 @@ Status Worker::BuildPartition(
   };
   SLUICE_ASSIGN_OR_RETURN(
       BuiltPlan built,
-      BuildPlan(std::move(graph), targets, regions,
+      BuildPlan(std::move(graph), targets, regions && device->host_memory(),
                 [&](const Node& n, std::shared_ptr<Kernel>* k) {
                   return session.kernels.Get(n, make, k);
                 }));

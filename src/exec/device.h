@@ -13,16 +13,20 @@
 
 namespace sluice {
 
-// One device of a process. Outlives the plans made for it; thread-safe. How a
-// kernel is issued is the kernel's matter: that of an accelerator is async
-// (Kernel::run_async), puts the work into one of the device's streams and is
-// done when the stream has come past it. So neither plan nor executor know of
-// devices.
+// One device of a process. Outlives the plans made for it; thread-safe.
+//
+// Kernels. How one is issued is the kernel's matter, so neither plan nor executor
+// know of devices. That of an accelerator puts its work into a stream of the
+// device and is over for the host: the next one in the stream comes after it.
+// What must wait for a stream is async (Kernel::run_async): copies to the host.
 //
 // Memory. Where memory is not the host's (host_memory() is false), partitioning
-// puts a _CopyFromDevice before each _Send on this device and a _CopyToDevice
-// after each _Recv; the device makes these kernels as it makes the others. What
-// only moves tokens (control flow, Send, Recv) and constants stay on the host.
+// puts a _CopyFromDevice where the host looks at a tensor that lies on the device
+// (a Send, a fetch, a predicate) and a _CopyToDevice where a kernel of the device
+// needs one of the host's (after a Recv or a feed; of a constant: once); an
+// _AwaitDevice ends a step whose last kernels nobody reads. The device makes these
+// kernels as it makes the others. What only moves tokens and what is computed of
+// integers stay on the host: nodes that have kRunsOnHost (passes/partition.h).
 class Device {
  public:
   explicit Device(DeviceName name) : name_(std::move(name)) {}
@@ -51,6 +55,13 @@ class CpuDevice final : public Device {
   Allocator* allocator() override { return Allocator::Cpu(); }
   Status MakeKernel(const Node& node, Kernel* kernel) override;
 };
+
+// Whether devices of this type ("CPU") have a kernel for the node, in this
+// program: for who places on devices of other processes. A type that nobody
+// has registered is taken to be as the CPU.
+Status HasKernel(const std::string& type, const Node& node);
+using KernelCheck = Status (*)(const Node& node);
+void RegisterDeviceType(const std::string& type, KernelCheck has_kernel);
 
 // "/job:localhost/replica:0/task:0/device:CPU:0" and on, as many as asked for.
 std::vector<std::shared_ptr<Device>> CpuDevices(int count);

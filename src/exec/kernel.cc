@@ -1,6 +1,7 @@
 #include "exec/kernel.h"
 
 #include "absl/strings/cord.h"
+#include "exec/kernel_runner.h"
 
 namespace sluice {
 
@@ -78,48 +79,72 @@ Status NoKernelFor(const Node& node, DType t) {
                        " computes, got ", DTypeName(t));
 }
 
-// Sets up a context by hand.
-class KernelRunner {
- public:
-  static Result<std::vector<Tensor>> Run(const Node& node,
-                                         std::vector<Tensor> inputs,
-                                         ResourceManager* resources) {
-    const OpRole role = node.op().role;
-    if (role == OpRole::kConst) {
-      SLUICE_ASSIGN_OR_RETURN(Tensor t, node.Attr<Tensor>("value"));
-      return std::vector<Tensor>{std::move(t)};
-    }
-    if (role == OpRole::kIdentity) return inputs;
-    if (role == OpRole::kNoOp) return std::vector<Tensor>{};
-    if (!node.op().kernel) return Unimplemented("no kernel: ", node.Describe());
-    Kernel kernel;
-    SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &kernel));
-    if (kernel.run == nullptr)
-      return Unimplemented("a kernel that waits: ", node.Describe());
-
-    ResourceManager own, step_resources;
-    Cancellation cancellation;
-    StepContext step;
-    step.resources = resources != nullptr ? resources : &own;
-    step.step_resources = &step_resources;
-    step.cancellation = &cancellation;
-    std::vector<InputRef> refs;
-    for (uint32_t i = 0; i < inputs.size(); ++i)
-      refs.push_back({InputRef::kIteration, i});
-    std::vector<Tensor> outputs(static_cast<size_t>(node.num_outputs()));
-    KernelContext ctx;
-    ctx.refs_ = refs.data();
-    ctx.tables_[InputRef::kIteration] = inputs.data();
-    ctx.outputs_ = outputs.data();
-    ctx.state_ = kernel.state.get();
-    ctx.step_ = &step;
-    ctx.node_ = &node;
-    ctx.num_inputs_ = static_cast<int>(inputs.size());
-    ctx.num_outputs_ = node.num_outputs();
-    SLUICE_RETURN_IF_ERROR(kernel.run(ctx));
-    return outputs;
+Result<std::vector<Tensor>> KernelRunner::Run(const Node& node,
+                                              std::vector<Tensor> inputs,
+                                              ResourceManager* resources) {
+  const OpRole role = node.op().role;
+  if (role == OpRole::kConst) {
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, node.Attr<Tensor>("value"));
+    return std::vector<Tensor>{std::move(t)};
   }
-};
+  if (role == OpRole::kIdentity) return inputs;
+  if (role == OpRole::kNoOp) return std::vector<Tensor>{};
+  if (!node.op().kernel) return Unimplemented("no kernel: ", node.Describe());
+  Kernel kernel;
+  SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &kernel));
+  if (kernel.run == nullptr)
+    return Unimplemented("a kernel that waits: ", node.Describe());
+
+  ResourceManager own, step_resources;
+  Cancellation cancellation;
+  StepContext step;
+  step.resources = resources != nullptr ? resources : &own;
+  step.step_resources = &step_resources;
+  step.cancellation = &cancellation;
+  std::vector<InputRef> refs;
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    refs.push_back({InputRef::kIteration, i});
+  std::vector<Tensor> outputs(static_cast<size_t>(node.num_outputs()));
+  KernelContext ctx;
+  ctx.refs_ = refs.data();
+  ctx.tables_[InputRef::kIteration] = inputs.data();
+  ctx.outputs_ = outputs.data();
+  ctx.state_ = kernel.state.get();
+  ctx.step_ = &step;
+  ctx.node_ = &node;
+  ctx.num_inputs_ = static_cast<int>(inputs.size());
+  ctx.num_outputs_ = node.num_outputs();
+  SLUICE_RETURN_IF_ERROR(kernel.run(ctx));
+  return outputs;
+}
+
+Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
+                               Allocator* allocator) {
+  StepContext step;
+  StepContext* const outer = ctx.step_;
+  void* const state = ctx.state_;
+  if (allocator != nullptr) {
+    step = *outer;
+    step.allocator = allocator;
+    ctx.step_ = &step;
+  }
+  ctx.state_ = kernel.state.get();
+  Status s = kernel.run(ctx);
+  ctx.state_ = state;
+  ctx.step_ = outer;
+  return s;
+}
+
+Status KernelRunner::RunWith(KernelContext& ctx, const Kernel& kernel, int i,
+                             Tensor value) {
+  std::vector<InputRef> refs(ctx.refs_, ctx.refs_ + ctx.num_inputs_);
+  refs[static_cast<size_t>(i)] = {InputRef::kLocal, 0};
+  KernelContext with = ctx;
+  with.refs_ = refs.data();
+  with.tables_[InputRef::kLocal] = &value;
+  with.state_ = kernel.state.get();
+  return kernel.run(with);
+}
 
 Result<std::vector<Tensor>> RunKernel(const Node& node,
                                       std::vector<Tensor> inputs,

@@ -325,6 +325,16 @@ Status HandOn(KernelContext& ctx) {
         .NoGradient("made when the graph is cut")
         .Doc("The tensor in the device's memory.");
 
+Status DoNothing(KernelContext&) { return OkStatus(); }
+[[maybe_unused]] const OpRegistrar await_device_op =
+    OpDefBuilder("_AwaitDevice")
+        .Stateful()
+        .Family("control_flow")
+        .Shape(NoOutputs)
+        .Kernel(Cpu(DoNothing))
+        .NoGradient("made when the graph is cut")
+        .Doc("Ends when the device has done what was issued before it.");
+
 // Where an edge between two partitions of a step was cut (passes/partition.h).
 // destination: number of the receiving partition; edge: number of the _Recv
 // among those there. group: number, in the destination, of the edges that are

@@ -30,6 +30,7 @@ Result<Partitions> Cutter::Run() {
     own_memory_.push_back(options_.has_own_memory != nullptr &&
                           options_.has_own_memory(devices_[p]));
   }
+  FindPlaces();
   next_edge_.assign(devices_.size(), 0);
   next_group_.assign(devices_.size(), 0);
   for (const Node* n : order_)
@@ -37,6 +38,7 @@ Result<Partitions> Cutter::Run() {
   SLUICE_RETURN_IF_ERROR(CloseBackEdges());
   SLUICE_RETURN_IF_ERROR(AddControlLoops());
   SLUICE_RETURN_IF_ERROR(AddWindows());
+  SLUICE_RETURN_IF_ERROR(AwaitDevices());
   SLUICE_RETURN_IF_ERROR(StartAll());
   Partitions result;
   result.graphs = std::move(out_);
@@ -278,6 +280,7 @@ Status Cutter::CopyTo(const Node& n, int p) {
   if (n.device() != devices_[static_cast<size_t>(p)])
     out(p).SetDevice(made, devices_[static_cast<size_t>(p)]);
   copy(&n, p) = made;
+  PlaceCopy(n, made, p);
   if (starts) starts_.push_back({made, structure_.frame_of(&n), p, false});
   return n.op().role == OpRole::kCall ? BeginCalls(n) : OkStatus();
 }

@@ -15,6 +15,10 @@
 
 namespace sluice {
 
+// On a node whose device has its own memory: it runs on the host (passes/
+// partition_memory.cc), as do its inputs and outputs lie there.
+inline constexpr const char* kRunsOnHost = "_runs_on_host";
+
 struct PartitionOptions {
   // Whether the memory of a device, by its name, is not the host's: what leaves
   // it goes through _CopyFromDevice, what comes through _CopyToDevice. Null: no

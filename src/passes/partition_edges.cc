@@ -8,25 +8,6 @@
 namespace sluice {
 namespace {
 
-bool HasMemory(DType t) {
-  t = RemoveRef(t);
-  return t != DType::kString && t != DType::kResource && t != DType::kVariant;
-}
-
-// The host looks at what comes in here.
-bool IsReadByHost(const Node& n, int i) {
-  switch (n.op().role) {
-    case OpRole::kSwitch:
-      return i == 1;
-    case OpRole::kLoopCond:
-      return true;
-    case OpRole::kRetval:
-      return FunctionOf(n).empty();
-    default:
-      return false;
-  }
-}
-
 // The variable that is read, where `o` is; or `o`. As in a plan, a node that is
 // ordered by control edges reads through the Identities that take snapshots.
 Output Variable(Output o) {
@@ -62,8 +43,7 @@ Result<Output> Cutter::Input(const Node& n, int i, int p) {
   if (!here) {
     SLUICE_ASSIGN_OR_RETURN(here, Here(o, p));
   }
-  if (!HasOwnMemory(p)) return here;
-  return IsReadByHost(n, i) ? OnHost(here, p) : OnDevice(here, p);
+  return WhereWanted(n, i, here, p);
 }
 
 Result<Output> Cutter::Here(const Output& o, int p) {
@@ -105,6 +85,7 @@ Result<Output> Cutter::ReadAfter(const Output& ref, const Node& n, int p) {
       SLUICE_RETURN_IF_ERROR(AddControl(c, n, at, &spec.control_inputs));
     SLUICE_ASSIGN_OR_RETURN(
         read, Add(at, std::move(spec), ref.node->name() + "/_read", &n));
+    PlaceByType(Output(read), at);
   }
   Node*& recv = received_[{read, 0}][p];
   if (recv == nullptr) {
@@ -163,9 +144,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
 
 Result<Node*> Cutter::Send(const Transfer& t, Output from) {
   const DType type = RemoveRef(from.dtype());
-  if (HasOwnMemory(t.from)) {
-    SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
-  }
+  SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
   NodeSpec send, recv;
   send.op = "_Send";
   send.inputs = {from};
@@ -225,49 +204,6 @@ Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
     if (t.condition == Conditions::kAlways ||
         t.condition == structure_.going_on(t.frame))
       sources.push_back(t.node);
-  }
-  return there;
-}
-
-// ---- Memory -----------------------------------------------------------------
-
-Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
-  NodeSpec spec;
-  spec.op = op;
-  spec.inputs = {o};
-  SLUICE_ASSIGN_OR_RETURN(
-      Node * n, Add(p, std::move(spec), o.node->name() + "/_copy", o.node));
-  return Output(n);
-}
-
-Result<Output> Cutter::OnHost(const Output& o, int p) {
-  switch (o.node->op().role) {
-    case OpRole::kRecv:
-    case OpRole::kConst:
-    case OpRole::kLoopCond:
-      return o;
-    case OpRole::kArg:
-      if (FunctionOf(*o.node).empty()) return o;
-      break;
-    default:
-      break;
-  }
-  if (!HasMemory(o.dtype())) return o;
-  Output& there = on_host_[o];
-  if (!there) {
-    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyFromDevice", o, p));
-  }
-  return there;
-}
-
-Result<Output> Cutter::OnDevice(const Output& o, int p) {
-  const bool comes =
-      o.node->op().role == OpRole::kRecv ||
-      (o.node->op().role == OpRole::kArg && FunctionOf(*o.node).empty());
-  if (!comes || !HasMemory(o.dtype())) return o;
-  Output& there = on_device_[o];
-  if (!there) {
-    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyToDevice", o, p));
   }
   return there;
 }

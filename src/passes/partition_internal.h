@@ -97,10 +97,25 @@ class Cutter {
   // The _RecvSignal in `t.to` of a _SendSignal after `after`.
   Result<Node*> Signal(const Transfer& t, std::vector<Node*> after);
   Result<Node*> Connect(const Transfer& t, NodeSpec send, NodeSpec recv);
-  // A device's tensor where the host looks at it, and the other way round.
+
+  // ---- Devices with memory of their own (partition_memory.cc).
+  enum class Wanted { kOnHost, kOnDevice, kAnywhere };
+  void FindPlaces();
+  // Of the whole graph: whether a device that makes or hands on `o` has it in
+  // its memory, and where input i of n, on such a device, must lie.
+  bool LiesOnDevice(const Output& o) const;
+  Wanted WantedBy(const Node& n, int i) const;
+  // Notes where what a node that was made gives lies: as that of `n`, which it
+  // stands for, or as the type says.
+  void PlaceCopy(const Node& n, Node* made, int p);
+  void PlaceByType(const Output& made, int p);
+  static bool IsFedHere(const Node& n);
+  // A tensor of partition `p` there, copied if it does not lie there.
   Result<Output> OnHost(const Output& o, int p);
   Result<Output> OnDevice(const Output& o, int p);
+  Result<Output> WhereWanted(const Node& n, int i, const Output& here, int p);
   Result<Output> Moved(const char* op, const Output& o, int p);
+  Status AwaitDevices();
 
   // ---- Loops and calls (partition_loops.cc).
   Result<Node*> EnterOf(int frame, int p);
@@ -153,6 +168,8 @@ class Cutter {
   std::map<std::tuple<int, int, int, int, bool>, int> groups_;
   std::vector<int> next_edge_, next_group_;  // By destination.
   std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
+  std::vector<uint8_t> on_device_node_;  // By node: see FindPlaces.
+  absl::flat_hash_set<Output, OutputHash> lie_on_device_;  // Of those made.
   absl::flat_hash_map<Output, Output, OutputHash> on_host_, on_device_;
   // By call whose function changes something elsewhere: what its outputs are
   // when that is done (the last one stands for its control edges).

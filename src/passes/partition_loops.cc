@@ -218,6 +218,7 @@ Status Cutter::BeginCalls(const Node& call) {
     SLUICE_ASSIGN_OR_RETURN(
         given.emplace_back(),
         Add(at, std::move(spec), call.name() + "/_ended", &call));
+    if (i < call.num_outputs()) PlaceByType(Output(given.back()), at);
   }
   call_ends_[&call] = std::move(given);
   return OkStatus();

@@ -40,7 +40,13 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
       std::any_of(g->nodes().begin(), g->nodes().end(),
                   [](const auto& n) { return !n->device().empty(); });
   std::vector<StepPart> parts;
-  if (placement.devices.size() == 1 && !asked && placement.log == nullptr) {
+  // (What a device with memory of its own gets and gives is copied.)
+  const auto in_host_memory = [&](const std::string& device) {
+    return partition.has_own_memory == nullptr ||
+           !partition.has_own_memory(device);
+  };
+  if (placement.devices.size() == 1 && !asked && placement.log == nullptr &&
+      in_host_memory(placement.devices[0].name.ToString())) {
     parts.push_back({std::move(step.graph),
                      placement.devices[0].name.ToString(),
                      std::move(step.targets)});
@@ -50,7 +56,8 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
   const std::string first = g->nodes().empty()
                                 ? placement.devices[0].name.ToString()
                                 : g->nodes()[0]->device();
-  if (std::all_of(g->nodes().begin(), g->nodes().end(),
+  if (in_host_memory(first) &&
+      std::all_of(g->nodes().begin(), g->nodes().end(),
                   [&](const auto& n) { return n->device() == first; })) {
     parts.push_back({std::move(step.graph), first, std::move(step.targets)});
     return parts;

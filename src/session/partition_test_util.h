@@ -9,12 +9,13 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "exec/device.h"
+#include "exec/emulated_device.h"
 #include "exec/step_group.h"
 #include "passes/partition.h"
 #include "passes/place.h"
@@ -90,7 +91,11 @@ class CutStep {
     std::function<void(Graph*)> place;
     bool optimize = true;
     bool regions = false;
+    // All devices but the first are emulated, with memory of their own.
     bool own_memory = false;
+    EmulatedDeviceOptions emulated;
+    // The clock of these, if not real time: Run lets it go on.
+    std::shared_ptr<VirtualClock> clock;
     ThreadPool* pool = nullptr;
   };
 
@@ -99,6 +104,7 @@ class CutStep {
                                                const Options& options) {
     std::unique_ptr<CutStep> step(new CutStep);
     step->pool_ = options.pool;
+    step->clock_ = options.clock;
     SLUICE_ASSIGN_OR_RETURN(
         OptimizedStep whole,
         OptimizeStep(graph, s, options.optimize, options.optimize));
@@ -111,14 +117,21 @@ class CutStep {
     for (size_t p = 0; p < step->cut_.graphs.size(); ++p) {
       SLUICE_ASSIGN_OR_RETURN(const DeviceName name,
                               DeviceName::Parse(step->cut_.devices[p]));
-      step->devices_.push_back(std::make_unique<CpuDevice>(name));
+      EmulatedDeviceOptions emulated = options.emulated;
+      emulated.clock = options.clock;
+      if (o.has_own_memory != nullptr && o.has_own_memory(name.ToString()))
+        step->devices_.push_back(
+            std::make_unique<EmulatedDevice>(name, emulated));
+      else
+        step->devices_.push_back(std::make_unique<CpuDevice>(name));
       std::vector<Node*> keep;
       for (const Node* t : whole.targets)
         if (Node* n = step->cut_.graphs[p]->FindNode(t->name()))
           keep.push_back(n);
       SLUICE_ASSIGN_OR_RETURN(
           BuiltPlan built,
-          BuildPlan(std::move(step->cut_.graphs[p]), keep, options.regions,
+          BuildPlan(std::move(step->cut_.graphs[p]), keep,
+                    options.regions && step->devices_.back()->host_memory(),
                     [&step](const Node& n, std::shared_ptr<Kernel>* k) {
                       return step->kernels_.Get(
                           n,
@@ -151,7 +164,8 @@ class CutStep {
     o.deadline = std::chrono::steady_clock::now() +
                  std::chrono::milliseconds(timeout_ms);
     group_->Start(o);
-    Status status = group_->Run(args_, feeds);
+    Status status =
+        clock_ == nullptr ? group_->Run(args_, feeds) : RunInVirtualTime(feeds);
     if (status.ok()) *untaken = group_->UntakenTokens();
     std::vector<Tensor> out;
     for (uint32_t i = 0; status.ok() && i < fetches_; ++i) {
@@ -174,11 +188,27 @@ class CutStep {
     return n;
   }
   size_t partitions() const { return built_.size(); }
+  // The emulated device of partition `p`, by device name's end; null if none.
+  EmulatedDevice* emulated(int number) const {
+    for (const auto& d : devices_)
+      if (d->name().number == number)
+        if (auto* e = dynamic_cast<EmulatedDevice*>(d.get())) return e;
+    return nullptr;
+  }
 
  private:
   CutStep() = default;
+  // All on this thread: what waits is reached by letting time pass.
+  Status RunInVirtualTime(const std::vector<Tensor>& feeds) {
+    std::optional<Status> ended;
+    group_->Run(args_, feeds, [&ended](Status s) { ended = std::move(s); });
+    while (!ended)
+      if (!clock_->Next()) return Internal("nothing is due, but it runs");
+    return *ended;
+  }
   Partitions cut_;
-  std::vector<std::unique_ptr<CpuDevice>> devices_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::shared_ptr<VirtualClock> clock_;
   StatefulKernels kernels_;
   std::vector<BuiltPlan> built_;
   std::vector<uint32_t> args_;

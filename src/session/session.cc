@@ -217,7 +217,15 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
   std::vector<StepPart> parts;
   if (purpose == Purpose::kStaged) {
     // (What waits for later feeds would keep the others from coming to rest.)
-    parts.push_back({std::move(step.graph), "", std::move(step.targets)});
+    const auto host =
+        std::find_if(devices.begin(), devices.end(),
+                     [](const auto& d) { return d->host_memory(); });
+    if (host == devices.end())
+      return Unimplemented(
+          "partial run: expected a device in the host's memory, got none; run "
+          "the stages as steps of their own");
+    parts.push_back({std::move(step.graph), (*host)->name().ToString(),
+                     std::move(step.targets)});
   } else {
     SLUICE_ASSIGN_OR_RETURN(parts, Cut(std::move(step)));
   }
@@ -227,7 +235,8 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
       return device.MakeKernel(n, k);
     };
     Result<BuiltPlan> built =
-        BuildPlan(std::move(part.graph), part.targets, regions,
+        BuildPlan(std::move(part.graph), part.targets,
+                  regions && device.host_memory(),
                   [&](const Node& n, std::shared_ptr<Kernel>* k) {
                     return kernels.Get(n, make, k);
                   });

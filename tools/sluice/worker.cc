@@ -40,7 +40,10 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "Of tokens: grpc, or ucx (within machines and networks that "
                   "are trusted)")
       ->capture_default_str();
-  sub->add_option("--devices", f->devices, "cpu=N")->capture_default_str();
+  sub->add_option("--devices", f->devices,
+                  "cpu=N,emu=N(memory=1G,kernel_us=20,...): emulated "
+                  "accelerators beside the CPUs")
+      ->capture_default_str();
   sub->add_option("--peer-timeout-ms", f->peer_timeout_ms,
                   "A task not heard of for so long is lost")
       ->check(CLI::Range(100, 600000))

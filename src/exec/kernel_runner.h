@@ -1,0 +1,30 @@
+// KernelRunner: runs a kernel in a context that no executor made for it.
+#ifndef SLUICE_EXEC_KERNEL_RUNNER_H_
+#define SLUICE_EXEC_KERNEL_RUNNER_H_
+
+#include <vector>
+
+#include "exec/kernel.h"
+
+namespace sluice {
+
+// For RunKernel, and for kernels that are made of others. No state.
+class KernelRunner {
+ public:
+  // As RunKernel.
+  static Result<std::vector<Tensor>> Run(const Node& node,
+                                         std::vector<Tensor> inputs,
+                                         ResourceManager* resources);
+  // Runs `kernel` in the place of the one that got `ctx`, on the same inputs
+  // and outputs. Its memory comes from `allocator`, if that is not null.
+  // REQUIRES: kernel.run.
+  static Status RunWithin(KernelContext& ctx, const Kernel& kernel,
+                          Allocator* allocator = nullptr);
+  // The same with `value` as input i. REQUIRES: no input reads a variable.
+  static Status RunWith(KernelContext& ctx, const Kernel& kernel, int i,
+                        Tensor value);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_KERNEL_RUNNER_H_

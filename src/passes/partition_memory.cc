@@ -1,0 +1,296 @@
+// Devices with memory of their own: which values lie there, and the copies
+// between it and the host's.
+//
+// Numbers (float and the like) lie in the device's memory, integers and bools
+// in the host's, as long as they are computed from such alone: a loop's counter
+// and its predicate never wait for the device. What a kernel of the device
+// gives lies there, whatever its type. A tensor is copied where it is needed
+// and does not lie; what the host must see of it is copied each time it is
+// made.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "passes/partition_internal.h"
+
+namespace sluice {
+namespace {
+
+bool HasMemory(DType t) {
+  t = RemoveRef(t);
+  return t != DType::kString && t != DType::kResource && t != DType::kVariant;
+}
+
+// What devices are for.
+bool IsNumber(DType t) {
+  t = RemoveRef(t);
+  return HasMemory(t) && !IsInteger(t) && t != DType::kBool;
+}
+
+bool IsOneOf(std::string_view op, std::initializer_list<const char*> ops) {
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+// Looks at what a tensor is, not at its elements.
+bool IsOfShapes(const Node& n) {
+  return IsOneOf(n.op_name(),
+                 {"Shape", "ShapeN", "Size", "Rank", "TensorArraySizeV3",
+                  "VariableShape", "IsVariableInitialized"});
+}
+
+// Holds tensors: each lies where its type says.
+bool IsContainer(const Node& n) {
+  const std::string_view op = n.op_name();
+  return op.starts_with("TensorArray") || op.starts_with("Stack");
+}
+
+// Inputs that say how much, where or along what: a kernel of a device takes
+// them with its call. Bit i: input i; bit 31: the last one.
+constexpr uint32_t kLast = uint32_t{1} << 31;
+uint32_t ArgumentsOnHost(std::string_view op) {
+  struct Entry {
+    const char* op;
+    uint32_t inputs;
+  };
+  static constexpr Entry kEntries[] = {
+      {"All", 2},
+      {"Any", 2},
+      {"ArgMax", 2},
+      {"ArgMin", 2},
+      {"BroadcastTo", 2},
+      {"Concat", 1},
+      {"ConcatV2", kLast},
+      {"Conv2DBackpropFilter", 2},
+      {"ConjugateTranspose", 2},
+      {"Conv2DBackpropInput", 1},
+      {"Cumprod", 2},
+      {"Cumsum", 2},
+      {"EuclideanNorm", 2},
+      {"ExpandDims", 2},
+      {"Fill", 1},
+      {"GatherV2", 4},
+      {"Max", 2},
+      {"Mean", 2},
+      {"Min", 2},
+      {"MirrorPad", 2},
+      {"MirrorPadGrad", 2},
+      {"Multinomial", 2},
+      {"OneHot", 2},
+      {"Pad", 2},
+      {"PadV2", 2},
+      {"Prod", 2},
+      {"RandomShuffle", 0},
+      {"RandomStandardNormal", 1},
+      {"RandomUniform", 1},
+      {"RandomUniformInt", 7},
+      {"Range", 7},
+      {"Reshape", 2},
+      {"ReverseSequence", 2},
+      {"ReverseV2", 2},
+      {"ScatterNd", 4},
+      {"Slice", 6},
+      {"Split", 1},
+      {"SplitV", 6},
+      {"StridedSlice", 14},
+      {"StridedSliceGrad", 15},
+      {"Sum", 2},
+      {"Tile", 2},
+      {"TopKV2", 2},
+      {"Transpose", 2},
+      {"TruncatedNormal", 1},
+      {"UnsortedSegmentSum", 4},
+  };
+  for (const Entry& e : kEntries)
+    if (op == e.op) return e.inputs;
+  return 0;
+}
+
+bool IsArgumentOnHost(const Node& n, int i) {
+  const uint32_t inputs = ArgumentsOnHost(n.op_name());
+  return (inputs & kLast) != 0 ? i == n.num_inputs() - 1
+                               : i < 31 && (inputs >> i & 1) != 0;
+}
+
+}  // namespace
+
+// One word for each node: what it gives lies on a device (or, of a kernel: it
+// runs there). What several kinds of rules say of outputs is in LiesOnDevice.
+void Cutter::FindPlaces() {
+  on_device_node_.assign(graph_.nodes().size(), 0);
+  if (std::find(own_memory_.begin(), own_memory_.end(), 1) == own_memory_.end())
+    return;
+  absl::flat_hash_set<const Node*> decided;  // Of back edges.
+  for (const Node* n : order_) {
+    if (decided.contains(n)) continue;
+    uint8_t& there = on_device_node_[Id(n)];
+    bool numbers = false;
+    for (int i = 0; i < n->num_outputs(); ++i)
+      numbers |= IsNumber(n->output_type(i));
+    const auto given = [&](const Output& in) {
+      return LiesOnDevice(in) && HasMemory(in.dtype());
+    };
+    switch (n->op().role) {
+      case OpRole::kLoopCond:
+        break;
+      case OpRole::kConst:
+      case OpRole::kArg:
+      case OpRole::kCall:
+        there = numbers;
+        break;
+      case OpRole::kMerge:
+        for (const Output& in : n->inputs())
+          there |= !IsBackEdge(*in.node, *n) && given(in);
+        for (const Output& in : n->inputs())
+          if (IsBackEdge(*in.node, *n)) {
+            on_device_node_[Id(in.node)] = there;
+            decided.insert(in.node);
+          }
+        break;
+      case OpRole::kCompute:
+      case OpRole::kFunctional:
+        there = numbers;
+        if (!HasOwnMemory(home(n)) || IsOfShapes(*n)) break;
+        for (int i = 0; i < n->num_inputs(); ++i)
+          there |= IsRef(n->input_type(i)) ? IsNumber(n->input_type(i))
+                                           : given(n->input(i));
+        break;
+      default:  // Hands on what it gets.
+        there = n->num_inputs() > 0 && given(n->input(0));
+        if (n->num_inputs() > 0 && IsRef(n->input(0).dtype()))
+          there = IsNumber(n->input(0).dtype());
+    }
+  }
+}
+
+bool Cutter::LiesOnDevice(const Output& o) const {
+  const Node& n = *o.node;
+  const DType t = o.dtype();
+  if (!HasMemory(t)) return false;
+  if (IsRef(t) || IsContainer(n) || n.op().role == OpRole::kArg ||
+      n.op().role == OpRole::kCall)
+    return IsNumber(t);
+  if (n.op().role == OpRole::kMerge && o.index == 1) return false;
+  if (n.op().role == OpRole::kCompute && IsOfShapes(n)) return false;
+  return on_device_node_[Id(&n)] != 0;
+}
+
+Cutter::Wanted Cutter::WantedBy(const Node& n, int i) const {
+  const auto by_type = [&] {
+    return IsNumber(n.input_type(i)) ? Wanted::kOnDevice : Wanted::kOnHost;
+  };
+  const Wanted as_node =
+      on_device_node_[Id(&n)] != 0 ? Wanted::kOnDevice : Wanted::kOnHost;
+  switch (n.op().role) {
+    case OpRole::kSwitch:
+      return i == 1 ? Wanted::kOnHost : as_node;
+    case OpRole::kLoopCond:
+      return Wanted::kOnHost;
+    case OpRole::kRetval:
+      return FunctionOf(n).empty() ? Wanted::kOnHost : by_type();
+    case OpRole::kCall:
+      return by_type();
+    case OpRole::kCompute:
+    case OpRole::kFunctional:
+      if (IsOfShapes(n)) return Wanted::kAnywhere;
+      if (IsContainer(n)) return by_type();
+      return IsArgumentOnHost(n, i) ? Wanted::kOnHost : as_node;
+    default:
+      return as_node;
+  }
+}
+
+// ---- Of nodes that were made ------------------------------------------------
+
+void Cutter::PlaceCopy(const Node& n, Node* made, int p) {
+  if (!HasOwnMemory(p)) return;
+  for (int i = 0; i < n.num_outputs(); ++i)
+    if (n.op().role != OpRole::kConst &&
+        LiesOnDevice(Output(const_cast<Node*>(&n), i)) && !IsFedHere(n))
+      lie_on_device_.insert(Output(made, i));
+  if (n.op().role == OpRole::kCompute && on_device_node_[Id(&n)] == 0 &&
+      !IsContainer(n))
+    out(p).SetAttr(made, kRunsOnHost, AttrValue(true));
+}
+
+bool Cutter::IsFedHere(const Node& n) {
+  return n.op().role == OpRole::kArg && FunctionOf(n).empty();
+}
+
+void Cutter::PlaceByType(const Output& made, int p) {
+  if (HasOwnMemory(p) && IsNumber(made.dtype())) lie_on_device_.insert(made);
+}
+
+Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
+  NodeSpec spec;
+  spec.op = op;
+  spec.inputs = {o};
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * n, Add(p, std::move(spec), o.node->name() + "/_copy", o.node));
+  out(p).SetShape(Output(n), o.shape()).IgnoreError();
+  return Output(n);
+}
+
+Result<Output> Cutter::OnHost(const Output& o, int p) {
+  if (!lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
+  Output& there = on_host_[o];
+  if (!there) {
+    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyFromDevice", o, p));
+  }
+  return there;
+}
+
+Result<Output> Cutter::OnDevice(const Output& o, int p) {
+  if (lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
+  // A constant that fits into a register goes with the call that reads it.
+  if (o.node->op().role == OpRole::kConst &&
+      !o.node->AttrOr<Tensor>("value", Tensor()).has_buffer())
+    return o;
+  Output& there = on_device_[o];
+  if (!there) {
+    SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyToDevice", o, p));
+    lie_on_device_.insert(there);
+  }
+  return there;
+}
+
+Result<Output> Cutter::WhereWanted(const Node& n, int i, const Output& here,
+                                   int p) {
+  if (!HasOwnMemory(p) || IsRef(n.input_type(i))) return here;
+  switch (WantedBy(n, i)) {
+    case Wanted::kOnHost:
+      return OnHost(here, p);
+    case Wanted::kOnDevice:
+      return OnDevice(here, p);
+    case Wanted::kAnywhere:
+      break;
+  }
+  return here;
+}
+
+// A step is over when its devices have done what was issued, also for nodes
+// that nobody reads.
+Status Cutter::AwaitDevices() {
+  std::vector<uint8_t> read(graph_.nodes().size());
+  for (const auto& n : graph_.nodes()) {
+    for (const Output& in : n->inputs()) read[Id(in.node)] = 1;
+    for (const Node* c : n->control_inputs()) read[Id(c)] = 1;
+  }
+  std::vector<std::vector<Node*>> last(devices_.size());
+  for (const Node* n : order_)
+    if (read[Id(n)] == 0 && n->op().role == OpRole::kCompute &&
+        HasOwnMemory(home(n)) && structure_.frame_of(n) == 0 &&
+        on_device_node_[Id(n)] != 0)
+      last[static_cast<size_t>(home(n))].push_back(copy(n, home(n)));
+  for (size_t p = 0; p < last.size(); ++p) {
+    if (last[p].empty()) continue;
+    NodeSpec spec;
+    spec.op = "_AwaitDevice";
+    spec.control_inputs = last[p];
+    SLUICE_RETURN_IF_ERROR(Add(static_cast<int>(p), std::move(spec),
+                               last[p][0]->name() + "/_done", last[p][0])
+                               .status());
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice

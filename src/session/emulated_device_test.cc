@@ -1,0 +1,428 @@
+// Emulated accelerators: streams, memory, copies, and what they are worth.
+#include "exec/emulated_device.h"
+
+#include <thread>
+
+#include "client/client_test_util.h"
+#include "client/control_flow.h"
+#include "client/optimizers.h"
+#include "client/variables.h"
+#include "session/partition_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Stream = EmulatedDevice::Stream;
+using Vars = std::vector<Output>;
+
+constexpr int64_t kKernel = 1000;
+constexpr int64_t kCopy = 300;
+
+// Device 0 is the CPU, device 1 and on are emulated, in virtual time: a kernel
+// takes 1000 ns and a copy 300, whatever their size.
+class EmulatedDeviceTest : public ::testing::Test {
+ protected:
+  EmulatedDeviceTest() : use_(graph_) {
+    options_.kernel_ns = kKernel;
+    options_.copy_ns = kCopy;
+    options_.flops_per_s = options_.bytes_per_s = 1e18;
+    options_.copy_bytes_per_s = 1e18;
+    options_.record = true;
+  }
+  static DeviceScope OnDevice(int d) { return DeviceScope(TestDeviceName(d)); }
+
+  // Nodes that ask for nothing are on device 1.
+  Result<std::vector<Tensor>> Run(const Feeds& feeds, const Vars& fetches) {
+    StepSignature s;
+    std::vector<Tensor> values;
+    for (const auto& [o, t] : feeds) {
+      s.feeds.push_back(o);
+      values.push_back(t);
+    }
+    s.fetches = fetches;
+    if (cut_ == nullptr) {
+      CutStep::Options o;
+      o.own_memory = true;
+      o.emulated = options_;
+      o.clock = clock_;
+      o.optimize = false;
+      o.place = [](Graph* g) {
+        for (const auto& n : g->nodes())
+          if (n->device().empty()) g->SetDevice(n.get(), TestDeviceName(1));
+      };
+      SLUICE_ASSIGN_OR_RETURN(cut_, CutStep::Make(graph_, s, o));
+    }
+    size_t untaken = 99;
+    auto out = cut_->Run(values, 0, &untaken);
+    if (out.ok()) {
+      EXPECT_EQ(untaken, 0u);
+    }
+    return out;
+  }
+  static std::vector<StreamEvent> Of(const std::vector<StreamEvent>& all,
+                                     int stream) {
+    std::vector<StreamEvent> out;
+    for (const StreamEvent& e : all)
+      if (e.stream == stream) out.push_back(e);
+    return out;
+  }
+  static int Overlaps(const std::vector<StreamEvent>& a,
+                      const std::vector<StreamEvent>& b) {
+    int n = 0;
+    for (const StreamEvent& x : a)
+      n += std::any_of(b.begin(), b.end(), [&](const StreamEvent& y) {
+        return x.start_ns < y.end_ns && y.start_ns < x.end_ns;
+      });
+    return n;
+  }
+  static Tensor Ones(int64_t n) {
+    Tensor t(DType::kFloat, Shape({n, n}));
+    std::fill_n(t.data<float>(), n * n, 1.0f);
+    return t;
+  }
+
+  Graph graph_;
+  const WithGraph use_;
+  EmulatedDeviceOptions options_;
+  std::shared_ptr<VirtualClock> clock_ = std::make_shared<VirtualClock>();
+  std::unique_ptr<CutStep> cut_;
+};
+
+TEST_F(EmulatedDeviceTest, KernelsAreDoneInOrderOneAtATimeAndThenCopied) {
+  const Output x = Placeholder<float>({2, 2}, "x");
+  Output y = x;
+  for (int i = 0; i < 3; ++i) y = ops::MatMul(y, x);
+  const auto out = Run({{x, Ones(2)}}, {y});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].ToVector<float>(), (std::vector<float>(4, 8.0f)));
+  const std::vector<StreamEvent> all = cut_->emulated(1)->Timeline();
+  const auto compute = Of(all, Stream::kCompute);
+  ASSERT_EQ(compute.size(), 3u);
+  // The feed comes, then three kernels, then the result goes.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(compute[static_cast<size_t>(i)].start_ns, kCopy + i * kKernel);
+    EXPECT_EQ(compute[static_cast<size_t>(i)].end_ns,
+              kCopy + (i + 1) * kKernel);
+  }
+  const auto back = Of(all, Stream::kToHost);
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].start_ns, kCopy + 3 * kKernel);
+  EXPECT_EQ(back[0].bytes, 16);
+  EXPECT_EQ(clock_->Now(), 2 * kCopy + 3 * kKernel);
+  EXPECT_EQ(cut_->emulated(1)->BusyNs(Stream::kCompute), 3 * kKernel);
+  EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
+}
+
+TEST_F(EmulatedDeviceTest, TheHostRunsALoopAheadOfTheDevice) {
+  const Output x = Placeholder<float>({2, 2}, "x");
+  const auto [i, y] = While(
+      std::tuple{0, x}, [](Output i, Output) { return i < 50; },
+      [](Output i, Output y) {
+        return std::tuple{i + 1, ops::Tanh(y)};
+      });
+  const auto out = Run({{x, Ones(2)}}, {y, i});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[1].scalar<int32_t>(), 50);
+  // Neither counter nor predicate is a matter for it, and nothing waits in
+  // between.
+  EXPECT_EQ(cut_->Count("_CopyFromDevice"), 1);
+  const auto compute = Of(cut_->emulated(1)->Timeline(), Stream::kCompute);
+  ASSERT_EQ(compute.size(), 50u);
+  EXPECT_EQ(compute.back().end_ns - compute.front().start_ns, 50 * kKernel);
+}
+
+TEST_F(EmulatedDeviceTest, APredicateOfWhatLiesThereWaitsForIt) {
+  const Output x = Placeholder<float>({2}, "x");
+  const Output y = While(
+      Vars{x}, [](Vars v) { return ops::Sum(v[0], {0}) < 20.f; },
+      [](Vars v) -> Vars { return {v[0] * 2.f}; })[0];
+  const auto out = Run({{x, Tensor::Vector<float>({1, 2})}}, {y});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].ToVector<float>(), (std::vector<float>{8, 16}));
+  // Four predicates and the result.
+  EXPECT_EQ(Of(cut_->emulated(1)->Timeline(), Stream::kToHost).size(), 5u);
+}
+
+TEST_F(EmulatedDeviceTest, AConstantIsBroughtOnce) {
+  const Output x = Placeholder<float>({4}, "x");
+  const Output y = x + Constant(Tensor::Vector<float>({1, 2, 3, 4}));
+  for (int step = 0; step < 3; ++step) {
+    const auto out = Run({{x, Tensor::Vector<float>({1, 1, 1, 1})}}, {y});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].ToVector<float>(), (std::vector<float>{2, 3, 4, 5}));
+  }
+  EXPECT_EQ(Of(cut_->emulated(1)->Timeline(), Stream::kFromHost).size(), 4u);
+}
+
+TEST_F(EmulatedDeviceTest, CopiesOverlapWithKernels) {
+  // Device 1 hands each of its results on while it computes the next one.
+  options_.copy_ns = kKernel;
+  const Output x = Placeholder<float>({2, 2}, "x");
+  Vars there;
+  Output y = x;
+  for (int i = 0; i < 6; ++i) {
+    y = ops::Tanh(y);
+    const DeviceScope on = OnDevice(2);
+    there.push_back(ops::Exp(y));
+  }
+  const auto out = Run({{x, Ones(2)}}, there);
+  ASSERT_TRUE(out.ok()) << out.status();
+  // What is issued at once waits for all of it; a device that others feed
+  // computes and copies side by side.
+  const auto all = cut_->emulated(2)->Timeline();
+  EXPECT_GE(Overlaps(Of(all, Stream::kFromHost), Of(all, Stream::kCompute)), 4);
+  EXPECT_GE(Overlaps(Of(all, Stream::kToHost), Of(all, Stream::kCompute)), 4);
+}
+
+TEST_F(EmulatedDeviceTest, MemoryThatIsNotThereIsAnErrorThatNamesAll) {
+  options_.memory_bytes = 100'000;
+  const Output x = Placeholder<float>({100, 100}, "x");
+  const Output y = ops::MatMul(x, x, {.name = "y"});
+  const Output z = ops::MatMul(y, x, {.name = "z"}) + y;
+  const auto out = Run({{x, Ones(100)}}, {z});
+  ASSERT_EQ(out.status().code(), StatusCode::kResourceExhausted);
+  const std::string message(out.status().message());
+  EXPECT_THAT(message, HasSubstr("'z' (MatMul)"));
+  EXPECT_THAT(message, HasSubstr("got a request for 40960"));
+  EXPECT_THAT(message, HasSubstr("at most 18080 more bytes"));
+  EXPECT_THAT(message, HasSubstr(TestDeviceName(1)));
+  // All is given back, and the next step finds it.
+  const AllocatorStats stats = cut_->emulated(1)->allocator()->stats();
+  EXPECT_EQ(stats.live_bytes, 0);
+  EXPECT_EQ(stats.peak_bytes, 2 * 40960);
+  EXPECT_EQ(Run({{x, Ones(100)}}, {z}).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
+}
+
+// A loop whose gradient needs the value of every iteration.
+Output GradientOfLoop(const Output& x, const Output& w, int iterations,
+                      bool swap) {
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < iterations; },
+      [&](Output i, Output y) {
+        return std::tuple{i + 1, ops::Tanh(ops::MatMul(y, w))};
+      },
+      {.parallel_iterations = 4, .swap_memory = swap});
+  return Grad(ops::Sum(y, {0, 1}), w);
+}
+
+TEST_F(EmulatedDeviceTest, ALoopThatSavesTooMuchRunsIfItMaySwap) {
+  constexpr int kIterations = 100;
+  options_.memory_bytes = 40 * 40960;
+  const Output x = Placeholder<float>({100, 100}, "x");
+  const Output w = Placeholder<float>({100, 100}, "w");
+  const Output kept = GradientOfLoop(x, w, kIterations, false);
+  const Output swapped = GradientOfLoop(x, w, kIterations, true);
+  Tensor value = Ones(100), unit = Ones(100);
+  for (int i = 0; i < 10'000; ++i) {
+    value.data<float>()[i] = 0.01f * static_cast<float>(i % 7);
+    unit.data<float>()[i] = i % 101 == 0 ? 1.0f : 0.0f;
+  }
+  const Feeds feeds = {{x, value}, {w, unit}};
+  const auto want = Session(graph_).Run(feeds, kept);
+  ASSERT_TRUE(want.ok()) << want.status();
+  const auto without = Run(feeds, {kept});
+  EXPECT_EQ(without.status().code(), StatusCode::kResourceExhausted)
+      << without.status();
+  EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
+  cut_.reset();
+  const auto with = Run(feeds, {swapped});
+  ASSERT_TRUE(with.ok()) << with.status();
+  EXPECT_TRUE((*with)[0].Identical(*want));
+  const auto all = cut_->emulated(1)->Timeline();
+  const auto compute = Of(all, Stream::kCompute),
+             out = Of(all, Stream::kToHost), in = Of(all, Stream::kFromHost);
+  EXPECT_GT(out.size(), 50u);
+  EXPECT_GE(in.size(), out.size()) << "what goes comes back";
+  // Copies go beside the kernels: all but those of feeds and result.
+  EXPECT_GE(Overlaps(out, compute) + 3, static_cast<int>(out.size()));
+  EXPECT_GE(Overlaps(in, compute) + 3, static_cast<int>(in.size()));
+  // And what they cost is hidden.
+  int64_t busy = 0;
+  for (const StreamEvent& e : compute) busy += e.end_ns - e.start_ns;
+  EXPECT_LE(compute.back().end_ns - compute.front().start_ns, busy * 11 / 10);
+}
+
+// 8 devices in a row, each of which keeps a state from iteration to iteration;
+// what the last one gives is added up on the CPU.
+int64_t PipelineNs(int parallel_iterations) {
+  constexpr int kDevices = 8, kIterations = 40;
+  Graph graph;
+  const WithGraph use(graph);
+  const DeviceScope first(TestDeviceName(0));
+  Vars init = {Constant(int32_t{0}), Constant(0.0f)};
+  for (int d = 0; d < kDevices; ++d)
+    init.push_back(Constant(Tensor::Of<float>({2, 2}, {1, 0, 0, 1})));
+  const Vars last = While(
+      init, [](Vars v) { return v[0] < kIterations; },
+      [](Vars v) {
+        Vars next = {v[0] + 1};
+        Output passed = v[2];
+        for (int d = 0; d < kDevices; ++d) {
+          const DeviceScope there(TestDeviceName(d + 1));
+          passed = ops::MatMul(v[static_cast<size_t>(d) + 2], passed);
+          next.push_back(passed);
+        }
+        const Output sum = v[1] + ops::Sum(passed, {0, 1});
+        next.insert(next.begin() + 1, sum);
+        return next;
+      },
+      {.parallel_iterations = parallel_iterations});
+  CutStep::Options o;
+  o.own_memory = true;
+  o.emulated.op_ns["MatMul"] = 10 * kKernel;
+  o.emulated.copy_ns = kKernel;
+  o.clock = std::make_shared<VirtualClock>();
+  o.place = [](Graph* g) {
+    PlacementOptions options;
+    for (int d = 0; d <= kDevices; ++d)
+      options.devices.push_back(
+          {*DeviceName::Parse(TestDeviceName(d)), nullptr});
+    const Status s = Place(g, options);
+    ASSERT_TRUE(s.ok()) << s;
+  };
+  auto cut = CutStep::Make(graph, {{}, {last[1]}, {}}, o);
+  EXPECT_TRUE(cut.ok()) << cut.status();
+  if (!cut.ok()) return 0;
+  size_t untaken = 0;
+  const auto out = (*cut)->Run({}, 0, &untaken);
+  EXPECT_TRUE(out.ok()) << out.status();
+  if (out.ok()) {
+    EXPECT_EQ((*out)[0].scalar<float>(), 2.0f * kIterations);
+  }
+  return o.clock->Now();
+}
+
+TEST(EmulatedDevices, IterationsInParallelHideWhatOneWaitsFor) {
+  const int64_t one = PipelineNs(1), four = PipelineNs(4),
+                many = PipelineNs(32);
+  EXPECT_GE(one, 5 * many);
+  EXPECT_GE(one, 2 * four);
+  // The devices are then busy all the time, but for the pipe's filling.
+  EXPECT_LE(many, (40 + 12) * 10 * kKernel);
+  EXPECT_EQ(PipelineNs(8), PipelineNs(8)) << "one program, one time";
+}
+
+// ---- In a session, in real time ---------------------------------------------
+
+class EmulatedSession : public EmulatedDeviceTest {
+ protected:
+  Session& Open(bool with_cpu = true) {
+    options_.kernel_ns = options_.copy_ns = 10;
+    SessionOptions o;
+    o.devices = EmulatedDevices(2, options_);
+    if (!with_cpu) o.devices.erase(o.devices.begin());
+    o.soft_placement = soft_;
+    device_ = static_cast<EmulatedDevice*>(o.devices[with_cpu ? 1 : 0].get());
+    session_.emplace(graph_, o);
+    return *session_;
+  }
+  bool soft_ = false;
+  EmulatedDevice* device_ = nullptr;
+  std::optional<Session> session_;
+};
+
+TEST_F(EmulatedSession, VariablesLiveThereAndAreTrainedThere) {
+  const DeviceScope on("/device:EMU:0");
+  Var w = GetVariable("w", {3, 1}, init::Zeros());
+  const Output x = Placeholder<float>({4, 3}, "x");
+  const Output loss = ops::Mean(ops::Square(ops::MatMul(x, w) - 1.0f), {0, 1});
+  Node* const train = GradientDescentOptimizer(0.1).Minimize(loss);
+  Session& session = Open();
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  EXPECT_EQ(device_->allocator()->stats().live_bytes, 64);
+  Tensor rows(DType::kFloat, Shape({4, 3}));
+  for (int i = 0; i < 12; ++i)
+    rows.data<float>()[i] = static_cast<float>(i % 5) / 5;
+  float first = 0, last = 0;
+  for (int step = 0; step < 60; ++step) {
+    const auto out = session.Run({{x, rows}}, loss, {train});
+    ASSERT_TRUE(out.ok()) << out.status();
+    (step == 0 ? first : last) = out->scalar<float>();
+  }
+  EXPECT_LT(last, first / 2);
+  EXPECT_GT(device_->BusyNs(Stream::kCompute), 0);
+}
+
+TEST_F(EmulatedSession, WithoutACpuFeedsAndFetchesAreCopied) {
+  const Output x = Placeholder<float>({2}, "x");
+  const Output y = x * Constant(Tensor::Vector<float>({2, 3}));
+  Session& session = Open(false);
+  const auto out = session.Run({{x, Tensor::Vector<float>({1, 2})}}, y);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->ToVector<float>(), (std::vector<float>{2, 6}));
+  EXPECT_EQ(Of(device_->Timeline(), Stream::kToHost).size(), 1u);
+  const auto staged = session.StartPartialRun({x}, {y});
+  EXPECT_EQ(staged.status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(EmulatedSession, StringsStayOnTheHost) {
+  const Output x = Placeholder<std::string>(PartialShape::Scalar(), "x");
+  Output y;
+  {
+    const DeviceScope on("/device:EMU:0");
+    y = ops::StringJoin({x, x});
+  }
+  const Feeds feeds = {{x, Tensor::Scalar<std::string>("a")}};
+  EXPECT_EQ(Open().Run(feeds, y).status().code(), StatusCode::kInvalidArgument);
+  session_.reset();
+  soft_ = true;
+  const auto out = Open().Run(feeds, y);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->scalar<std::string>(), "aa");
+}
+
+TEST_F(EmulatedSession, AStepThatIsCancelledLeavesNothingThere) {
+  options_.op_ns["Tanh"] = int64_t{3600} * 1'000'000'000;
+  const DeviceScope on("/device:EMU:0");
+  const Output x = Placeholder<float>({100, 100}, "x");
+  const Output y = ops::Tanh(x);
+  const Output z = y + 1.0f;
+  Session& session = Open();
+  const auto late = session.Run({{x, Ones(100)}}, {z}, {}, {.timeout_ms = 20});
+  EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(device_->allocator()->stats().live_bytes, 0);
+  std::thread closes([&] { (void)session.Close(); });
+  const auto out = session.Run({{x, Ones(100)}}, {z});
+  EXPECT_FALSE(out.ok());
+  closes.join();
+  EXPECT_EQ(device_->allocator()->stats().live_bytes, 0);
+}
+
+TEST_F(EmulatedSession, AStepOfTargetsIsOverWhenTheDeviceIsDone) {
+  options_.op_ns["AssignAdd"] = 3'000'000;
+  const DeviceScope on("/device:EMU:0");
+  const Output v =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({2})}}, "v");
+  const Output one = Constant(Tensor::Vector<float>({1, 1}));
+  const Output set = Build("Assign", {v, one}, {}, "set");
+  const Output add = Build("AssignAdd", {v, one}, {}, "add");
+  Session& session = Open();
+  ASSERT_TRUE(session.RunTargets({set.node}).ok());
+  ASSERT_TRUE(session.RunTargets({add.node}).ok());
+  EXPECT_GE(EmulatedClock::RealTime()->Now(),
+            device_->Position(Stream::kCompute));
+}
+
+TEST(EmulatedDevices, OptionsAreReadFromText) {
+  const auto o = ParseEmulatedDevice(
+      "memory=1.5M,kernel_us=2,tflops=1,gbytes_per_s=3,copy_us=4,"
+      "copy_gbytes_per_s=5,MatMul_us=6.5");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->memory_bytes, 3 << 19);
+  EXPECT_EQ(o->kernel_ns, 2000);
+  EXPECT_EQ(o->flops_per_s, 1e12);
+  EXPECT_EQ(o->copy_ns, 4000);
+  EXPECT_EQ(o->op_ns.at("MatMul"), 6500);
+  for (const char* bad : {"memory=0", "memory=x", "tflops=-1", "kernel_us=nan",
+                          "what=1", "copy_us"})
+    EXPECT_EQ(ParseEmulatedDevice(bad).status().code(),
+              StatusCode::kInvalidArgument)
+        << bad;
+}
+
+}  // namespace
+}  // namespace sluice
