@@ -1,84 +1,11 @@
 // Steps over the tasks of a cluster on this machine, each a process of its own:
 // the workloads of the peers' script tf_dist.py.
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-
 #include "bench.h"
+#include "cluster.h"
 #include "device_loops.h"
 
 namespace sluice::bench {
 namespace {
-
-// A port that was free a moment ago.
-int FreePort() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(a);
-  int port = 0;
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), size) == 0 &&
-      getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) == 0)
-    port = ntohs(a.sin_port);
-  close(s);
-  return port;
-}
-
-// `n` processes `sluice worker` on loopback; they end with the object.
-class Cluster {
- public:
-  static Result<std::unique_ptr<Cluster>> Start(int n,
-                                                const std::string& transport) {
-    std::unique_ptr<Cluster> c(new Cluster);
-    char path[] = "/tmp/sluice-bench-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd < 0) return Unavailable("bench: expected a temporary file, got none");
-    close(fd);
-    c->file_ = path;
-    std::string tasks;
-    for (int i = 0; i < n; ++i) {
-      const std::string address = "127.0.0.1:" + std::to_string(FreePort());
-      if (i == 0) c->target_ = "grpc://" + address;
-      absl::StrAppend(&tasks, i > 0 ? ", " : "", "\"", address, "\"");
-    }
-    std::ofstream(c->file_) << "{\"worker\": [" << tasks << "]}\n";
-    for (int i = 0; i < n; ++i) {
-      const std::string task = std::to_string(i);
-      const pid_t pid = fork();
-      if (pid < 0) return Unavailable("bench: fork failed");
-      if (pid == 0) {
-        const int null = open("/dev/null", O_WRONLY);
-        dup2(null, 1);
-        dup2(null, 2);
-        execl("/proc/self/exe", "sluice", "worker", "--cluster",
-              c->file_.c_str(), "--job", "worker", "--task", task.c_str(),
-              "--transport", transport.c_str(), nullptr);
-        _exit(127);
-      }
-      c->pids_.push_back(pid);
-    }
-    return c;
-  }
-  ~Cluster() {
-    for (const pid_t p : pids_) kill(p, SIGKILL);
-    for (const pid_t p : pids_) waitpid(p, nullptr, 0);
-    unlink(file_.c_str());
-  }
-  const std::string& target() const { return target_; }
-
- private:
-  Cluster() = default;
-  std::string file_, target_;
-  std::vector<pid_t> pids_;
-};
 
 std::vector<std::string> Tasks(int n) {
   std::vector<std::string> names;
@@ -89,17 +16,17 @@ std::vector<std::string> Tasks(int n) {
 
 Result<double> Loop(int tasks, const std::string& transport, bool barrier) {
   constexpr int kIterations = 500;  // As the peers' script.
-  SLUICE_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(tasks, transport));
+  SLUICE_ASSIGN_OR_RETURN(auto cluster, Cluster::Start({{"worker", tasks}}, transport));
   LoopOverDevices loop;
   BuildLoop(Tasks(tasks), kIterations, barrier, &loop);
-  Session session(cluster->target(), loop.graph);
+  Session session(cluster->target("worker", 0), loop.graph);
   return LoopItersPerS(session, loop, kIterations);
 }
 
 // A step that does nothing but read: a scalar from each of the other tasks, or
 // 100 MB in all.
 Result<double> NullMs(int tasks, const std::string& transport, bool dense) {
-  SLUICE_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(tasks, transport));
+  SLUICE_ASSIGN_OR_RETURN(auto cluster, Cluster::Start({{"worker", tasks}}, transport));
   Graph g;
   WithGraph use(g);
   const std::vector<std::string> names = Tasks(tasks);
@@ -130,7 +57,7 @@ Result<double> NullMs(int tasks, const std::string& transport, bool dense) {
     DeviceScope here(names[0]);
     sum = ops::AddN(read);
   }
-  Session session(cluster->target(), g);
+  Session session(cluster->target("worker", 0), g);
   SLUICE_RETURN_IF_ERROR(session.RunTargets(init));
   SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
                           session.MakeCallable({}, {}, {sum.node}));

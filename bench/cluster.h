@@ -1,0 +1,104 @@
+// A cluster on this machine, each task a process of its own.
+#ifndef SLUICE_BENCH_CLUSTER_H_
+#define SLUICE_BENCH_CLUSTER_H_
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace sluice::bench {
+
+// A port that was free a moment ago.
+inline int FreePort() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in a = {};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(a);
+  int port = 0;
+  if (bind(s, reinterpret_cast<sockaddr*>(&a), size) == 0 &&
+      getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) == 0)
+    port = ntohs(a.sin_port);
+  close(s);
+  return port;
+}
+
+// Processes `sluice worker` on loopback: jobs, each with its number of tasks.
+// They end with the object.
+class Cluster {
+ public:
+  static Result<std::unique_ptr<Cluster>> Start(
+      const std::vector<std::pair<std::string, int>>& jobs,
+      const std::string& transport) {
+    std::unique_ptr<Cluster> c(new Cluster);
+    char path[] = "/tmp/sluice-bench-XXXXXX";
+    const int fd = mkstemp(path);
+    if (fd < 0)
+      return Unavailable("bench: expected a temporary file, got none");
+    close(fd);
+    c->file_ = path;
+    std::string spec;
+    std::set<int> ports;
+    for (const auto& [job, tasks] : jobs) {
+      absl::StrAppend(&spec, spec.empty() ? "{" : "], ", "\"", job, "\": [");
+      for (int i = 0; i < tasks; ++i) {
+        int port = FreePort();
+        while (port != 0 && !ports.insert(port).second) port = FreePort();
+        const std::string address = "127.0.0.1:" + std::to_string(port);
+        c->targets_[{job, i}] = "grpc://" + address;
+        absl::StrAppend(&spec, i > 0 ? ", " : "", "\"", address, "\"");
+      }
+    }
+    std::ofstream(c->file_) << spec << "]}\n";
+    for (const auto& [where, target] : c->targets_) {
+      const std::string task = std::to_string(where.second);
+      const pid_t pid = fork();
+      if (pid < 0) return Unavailable("bench: fork failed");
+      if (pid == 0) {
+        const int null = open("/dev/null", O_WRONLY);
+        dup2(null, 1);
+        dup2(null, 2);
+        execl("/proc/self/exe", "sluice", "worker", "--cluster",
+              c->file_.c_str(), "--job", where.first.c_str(), "--task",
+              task.c_str(), "--transport", transport.c_str(), nullptr);
+        _exit(127);
+      }
+      c->pids_.push_back(pid);
+    }
+    return c;
+  }
+  ~Cluster() {
+    for (const pid_t p : pids_) kill(p, SIGKILL);
+    for (const pid_t p : pids_) waitpid(p, nullptr, 0);
+    unlink(file_.c_str());
+  }
+  const std::string& target(const std::string& job, int task) const {
+    return targets_.at({job, task});
+  }
+
+ private:
+  Cluster() = default;
+  std::string file_;
+  std::map<std::pair<std::string, int>, std::string> targets_;
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace sluice::bench
+
+#endif  // SLUICE_BENCH_CLUSTER_H_
