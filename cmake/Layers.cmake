@@ -22,6 +22,11 @@ function(sluice_layer folder)
   add_library(sluice_${folder} OBJECT ${sources})
   target_link_libraries(sluice_${folder} PRIVATE
     sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
+  # Files that Highway compiles once for each target cannot be joined; those of
+  # the executor are joined by the linker where it matters (src/CMakeLists.txt).
+  if(NOT folder MATCHES "^(kernels|exec)$")
+    sluice_unity(sluice_${folder})
+  endif()
   # Under sanitizers compiling these takes longer than running them.
   if(SLUICE_SANITIZE AND folder MATCHES "^(ops|io|dist)$")
     target_compile_options(sluice_${folder} PRIVATE -O0)

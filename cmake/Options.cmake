@@ -4,6 +4,8 @@ set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
 option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
+option(SLUICE_UNITY "Compile some files of a folder as one: a clean build takes \
+a third of the time, a change of one file a few times longer" OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -26,6 +28,14 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
       CCACHE_NOHASHDIR=1 ${SLUICE_CCACHE})
 endif()
+
+# sluice_unity(<target>): several of its files are read as one where that was
+# asked for, so what they include is read once. (Names in their anonymous
+# namespaces must differ then, within a folder.)
+function(sluice_unity target)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
 
 # sluice_flags: include roots, warnings, sanitizers; every target of ours has it.
 add_library(sluice_flags INTERFACE)
@@ -54,6 +64,8 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_flags INTERFACE
     -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all -g1)
+  # (clang 14 has no macro that says so.)
+  target_compile_definitions(sluice_flags INTERFACE SLUICE_SANITIZED)
   if(SLUICE_SANITIZE MATCHES "undefined")
     # Half of what UBSan costs the compiler is for these three, and what they
     # would find the address sanitizer finds too.

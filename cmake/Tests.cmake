@@ -31,6 +31,9 @@ function(sluice_test name)
   target_link_libraries(${name} PRIVATE
     sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
     GTest::gmock GTest::gtest GTest::gtest_main)
+  if(NOT name STREQUAL "kernels_test")  # (As cmake/Layers.cmake.)
+    sluice_unity(${name})
+  endif()
   # What is tested is optimised; the tests themselves had better compile fast.
   # Strict aliasing stays, since headers of ours are compiled into them too.
   if(SLUICE_SANITIZE)

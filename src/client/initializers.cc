@@ -36,7 +36,7 @@ Output Random(const char* op, Output shape, const RandomOptions& options,
 }
 
 // value * scale + offset.
-Output Affine(Output value, Output scale, Output offset, SourceLoc loc) {
+Output Rescaled(Output value, Output scale, Output offset, SourceLoc loc) {
   return Build("AddV2", {Build("Mul", {value, scale}, {}, "", loc), offset}, {},
                "", loc);
 }
@@ -48,7 +48,7 @@ Output Normal(const char* op, const char* scope_name, const Shape& shape,
   const Output dims = ShapeConstant(shape, "shape", loc);
   const Output offset = Number(options.dtype, mean, "mean", loc);
   const Output scale = Number(options.dtype, stddev, "stddev", loc);
-  return Affine(Random(op, dims, options, loc), scale, offset, loc);
+  return Rescaled(Random(op, dims, options, loc), scale, offset, loc);
 }
 
 // What a unit of a layer with weights of this shape sees and is seen by.
@@ -133,7 +133,7 @@ Output RandomUniform(const Shape& shape, double low, double high,
   }
   const Output drawn = Random("RandomUniform", dims, options, loc);
   const Output width = Build("Sub", {max, min}, {}, "", loc);
-  return Affine(drawn, width, min, loc);
+  return Rescaled(drawn, width, min, loc);
 }
 
 Output RandomNormal(const Shape& shape, double mean, double stddev,

@@ -94,28 +94,20 @@ const SessionBackendRegistration over_grpc(
     "grpc",
     [](const std::string& target, const SessionOptions& options)
         -> Result<std::unique_ptr<SessionBackend>> {
-      SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<MasterStub> master,
-                              ConnectMaster(target));
-      return OpenRemoteSession(std::move(master), options);
+      TlsFiles tls;
+      tls.authority = Environment("SLUICE_TLS_AUTHORITY");
+      tls.certificate = Environment("SLUICE_TLS_CERTIFICATE");
+      tls.key = Environment("SLUICE_TLS_KEY");
+      tls.server_name = Environment("SLUICE_TLS_SERVER_NAME");
+      const ServerOptions usual;
+      SLUICE_ASSIGN_OR_RETURN(
+          auto channel,
+          Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
+      return OpenRemoteSession(
+          MakeGrpcMasterStub(channel, target, usual.connect_timeout), options);
     });
 
 }  // namespace
-
-Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
-  if (target.rfind(kScheme, 0) != 0)
-    return InvalidArgument("target: expected ", kScheme, "host:port, got '",
-                           target, "'");
-  TlsFiles tls;
-  tls.authority = Environment("SLUICE_TLS_AUTHORITY");
-  tls.certificate = Environment("SLUICE_TLS_CERTIFICATE");
-  tls.key = Environment("SLUICE_TLS_KEY");
-  tls.server_name = Environment("SLUICE_TLS_SERVER_NAME");
-  const ServerOptions usual;
-  SLUICE_ASSIGN_OR_RETURN(
-      auto channel,
-      Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
-  return MakeGrpcMasterStub(channel, target, usual.connect_timeout);
-}
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const ClusterTask self,

@@ -36,8 +36,7 @@ MasterSession::MasterSession(const MasterContext* context, uint64_t id,
 MasterSession::~MasterSession() = default;
 
 Status MasterSession::Open() {
-  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
-                          context_->Members(/*complete=*/true));
+  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster, context_->Members());
   for (const ClusterTask& t : cluster.tasks()) {
     Task task;
     task.where = t;

@@ -20,7 +20,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr char kPs[] = "/job:ps/replica:0/task:0";
+constexpr char kPs0[] = "/job:ps/replica:0/task:0";
 
 // Endless, over the two tasks.
 Output EndlessLoop() {
@@ -151,13 +151,13 @@ TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   });
   Status s = session->Run(endless).status();
   killer.join();
-  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   // The session stays broken, and says so.
   s = session->Run(feeds, y).status();
-  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   Spawn("ps");
   s = session->Run(feeds, y).status();
-  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   session = std::make_unique<Session>(target(), graph_);
   auto out = session->Run(feeds, y);
   EXPECT_TRUE(out.ok()) << out.status();
@@ -176,7 +176,7 @@ TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
   });
   const Status s = session.Run(endless).status();
   stopper.join();
-  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   EXPECT_EQ(worker->worker().steps().num_running(), 0u);
   Signal("ps", SIGCONT);
 }
@@ -227,7 +227,7 @@ TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
   Output y = BothTasks(x);
   Session session(target(), graph_);
   const Status s = session.Run({{x, Tensor::Scalar<float>(1)}}, y).status();
-  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
 }
 
 TEST_F(ProcessTest, AnAddressThatIsTakenIsAnError) {

@@ -6,15 +6,10 @@
 
 #include "absl/strings/numbers.h"
 #include "base/failpoint.h"
+#include "exec/trace.h"
 
 namespace sluice {
 namespace {
-
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 uint64_t RandomIncarnation() {
   std::random_device device;

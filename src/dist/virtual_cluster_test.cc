@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kPs[] = "/job:ps/replica:0/task:0";
+constexpr char kPsTask[] = "/job:ps/replica:0/task:0";
 
 // Tasks on a network that runs, on a thread of its own, as fast as it can.
 class VirtualClusterTest : public ::testing::Test {
@@ -106,7 +106,7 @@ TEST_F(VirtualClusterTest, ATaskThatDiesIsNamedOrWasNotNeeded) {
     options.drop = seed % 3 == 0 ? 0.05 : 0;
     options.truncate = seed % 5 == 0 ? 0.01 : 0;
     Start(options);
-    const char* const tasks[] = {kPs, "/job:worker/replica:0/task:1"};
+    const char* const tasks[] = {kPsTask, "/job:worker/replica:0/task:1"};
     const std::string dies = tasks[random() % 2];
     const bool paused = random() % 4 == 0;
     {

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-std::string& Current() {
+std::string& CurrentName() {
   thread_local std::string current = "gradients";
   return current;
 }
@@ -13,10 +13,10 @@ std::string& Current() {
 }  // namespace
 
 GradientScope::GradientScope(std::string name)
-    : saved_(std::exchange(Current(), std::move(name))) {}
+    : saved_(std::exchange(CurrentName(), std::move(name))) {}
 
-GradientScope::~GradientScope() { Current() = std::move(saved_); }
+GradientScope::~GradientScope() { CurrentName() = std::move(saved_); }
 
-const std::string& CurrentGradientScope() { return Current(); }
+const std::string& CurrentGradientScope() { return CurrentName(); }
 
 }  // namespace sluice

@@ -9,12 +9,12 @@
 namespace sluice {
 namespace {
 
-constexpr int kMostDepth = 200;
+constexpr int kMostHops = 200;
 
 // The output behind a chain of nodes that pass input 0 on. The Merge of a
 // conditional passes on what either branch made: `either` follows one of them.
 Output Behind(Output o, bool either) {
-  for (int depth = 0; depth < kMostDepth && o; ++depth) {
+  for (int depth = 0; depth < kMostHops && o; ++depth) {
     switch (o.node->op().role) {
       case OpRole::kIdentity:
       case OpRole::kSwitch:

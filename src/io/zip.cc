@@ -36,7 +36,7 @@ uint32_t Checksum(std::string_view s) {
       crc32_z(0, reinterpret_cast<const Bytef*>(s.data()), s.size()));
 }
 
-Status Bad(std::string_view what) {
+Status BadZip(std::string_view what) {
   return InvalidArgument("zip: expected ", std::string(what));
 }
 
@@ -101,7 +101,7 @@ Result<size_t> FindEnd(std::string_view bytes) {
           at + kEndSize + Get16(bytes, at + 20) == bytes.size())
         return at;
   }
-  return Bad("an archive with its directory at the end (truncated?)");
+  return BadZip("an archive with its directory at the end (truncated?)");
 }
 
 // One entry of the directory.
@@ -118,15 +118,15 @@ Result<std::string> ReadMember(std::string_view bytes, size_t directory,
     return Unimplemented("zip: expected members below 4 GiB, got zip64");
   if (e.offset > directory || directory - e.offset < kLocalSize ||
       Get32(bytes, e.offset) != kLocal)
-    return Bad("a local header where the directory says");
+    return BadZip("a local header where the directory says");
   const size_t start = e.offset + kLocalSize + Get16(bytes, e.offset + 26) +
                        Get16(bytes, e.offset + 28);
   if (start > directory || directory - start < e.packed)
-    return Bad("members before the directory (truncated?)");
+    return BadZip("members before the directory (truncated?)");
   const std::string_view data = bytes.substr(start, e.packed);
   std::string out;
   if (e.method == 0) {
-    if (e.packed != e.size) return Bad("a stored member of one size");
+    if (e.packed != e.size) return BadZip("a stored member of one size");
     out = data;
   } else if (e.method == 8) {
     SLUICE_ASSIGN_OR_RETURN(out, Inflate(data, e.size));
@@ -151,12 +151,12 @@ Result<ZipMembers> ReadZip(std::string_view bytes, int64_t max_bytes) {
     return Unimplemented("zip: expected an archive below 4 GiB, got zip64");
   if (Get16(bytes, end + 4) != 0 || Get16(bytes, end + 8) != count)
     return Unimplemented("zip: expected an archive in one part");
-  if (directory > end) return Bad("the directory before its end record");
+  if (directory > end) return BadZip("the directory before its end record");
   ZipMembers members;
   size_t at = directory;
   for (size_t i = 0; i < count; ++i) {
     if (end - at < kCentralSize || Get32(bytes, at) != kCentral)
-      return Bad("as many entries as the directory claims");
+      return BadZip("as many entries as the directory claims");
     Entry e{Get16(bytes, at + 8),
             Get16(bytes, at + 10),
             Get32(bytes, at + 16),
@@ -166,7 +166,8 @@ Result<ZipMembers> ReadZip(std::string_view bytes, int64_t max_bytes) {
             {}};
     const size_t name = Get16(bytes, at + 28);
     const size_t rest = name + Get16(bytes, at + 30) + Get16(bytes, at + 32);
-    if (end - at - kCentralSize < rest) return Bad("whole directory entries");
+    if (end - at - kCentralSize < rest)
+      return BadZip("whole directory entries");
     e.name = bytes.substr(at + kCentralSize, name);
     at += kCentralSize + rest;
     if (e.size != kNone && (max_bytes -= e.size) < 0)

@@ -238,13 +238,13 @@ Status UpdateGrad(GradContext& g) {
   return OkStatus();
 }
 
-Status AddGrad(GradContext& g) {
+Status TensorScatterAddGrad(GradContext& g) {
   g.grads[0] = g.dy[0];
   g.grads[2] = PickedAt(g.dy[0], g.input(1));
   return OkStatus();
 }
 
-Status SubGrad(GradContext& g) {
+Status TensorScatterSubGrad(GradContext& g) {
   g.grads[0] = g.dy[0];
   g.grads[2] = grad::Neg(PickedAt(g.dy[0], g.input(1)));
   return OkStatus();
@@ -305,9 +305,11 @@ SLUICE_OP(ScatterNd)
 SLUICE_TENSOR_SCATTER(TensorScatterUpdate, kUpdate, UpdateGrad,
                       "{int16, int32, int64, uint16}",
                       "The tensor with the elements at the indices replaced.");
-SLUICE_TENSOR_SCATTER(TensorScatterAdd, kAdd, AddGrad, "{int32, int64}",
+SLUICE_TENSOR_SCATTER(TensorScatterAdd, kAdd, TensorScatterAddGrad,
+                      "{int32, int64}",
                       "The tensor with updates added at the indices.");
-SLUICE_TENSOR_SCATTER(TensorScatterSub, kSub, SubGrad, "{int32, int64}",
+SLUICE_TENSOR_SCATTER(TensorScatterSub, kSub, TensorScatterSubGrad,
+                      "{int32, int64}",
                       "The tensor with updates subtracted at the indices.");
 SLUICE_TENSOR_SCATTER(TensorScatterMin, kMin, MinMaxGrad, "{int32, int64}",
                       "The minimum with the updates at the indices.");

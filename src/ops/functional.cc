@@ -9,7 +9,8 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kByItsBody = "differentiated by the bodies of its functions";
+constexpr const char* kByItsBody =
+    "differentiated by the bodies of its functions";
 
 Status CallShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(CheckCall(c.node()));
@@ -40,9 +41,10 @@ OpDefBuilder If(const char* name) {
       .Attr("then_branch: func")
       .Attr("else_branch: func")
       .Attr("output_shapes: list(shape) = []")
-      .Doc("What the one function gives if the condition holds, else what the "
-           "other gives. A condition that is no bool holds if it is not zero, "
-           "one that is no scalar if it has elements.");
+      .Doc(
+          "What the one function gives if the condition holds, else what the "
+          "other gives. A condition that is no bool holds if it is not zero, "
+          "one that is no scalar if it has elements.");
 }
 
 OpDefBuilder Case(const char* name) {
@@ -54,8 +56,9 @@ OpDefBuilder Case(const char* name) {
       .Attr("Tout: list(type) >= 0")
       .Attr("branches: list(func) >= 1")
       .Attr("output_shapes: list(shape) = []")
-      .Doc("What the function that the index names gives; the last one's, if it "
-           "names none.");
+      .Doc(
+          "What the function that the index names gives; the last one's, if it "
+          "names none.");
 }
 
 OpDefBuilder While(const char* name) {
@@ -70,7 +73,7 @@ OpDefBuilder While(const char* name) {
       .Doc("The values after as many calls of body as cond gives true before.");
 }
 
-OpDefBuilder Call(const char* name) {
+OpDefBuilder CallOp(const char* name) {
   return Functional(name)
       .Input("args: Tin")
       .Output("output: Tout")
@@ -89,9 +92,10 @@ OpDefBuilder Call(const char* name) {
 [[maybe_unused]] const OpRegistrar stateless_case_op(Case("StatelessCase"));
 [[maybe_unused]] const OpRegistrar while_op(While("While").Stateful());
 [[maybe_unused]] const OpRegistrar stateless_while_op(While("StatelessWhile"));
-[[maybe_unused]] const OpRegistrar call_op(Call("PartitionedCall"));
+[[maybe_unused]] const OpRegistrar partitioned_call_op(
+    CallOp("PartitionedCall"));
 [[maybe_unused]] const OpRegistrar stateful_call_op(
-    Call("StatefulPartitionedCall").Stateful());
+    CallOp("StatefulPartitionedCall").Stateful());
 
 [[maybe_unused]] const OpRegistrar for_op(
     Functional("For")
@@ -102,7 +106,8 @@ OpDefBuilder Call(const char* name) {
         .Output("output: T")
         .Attr("T: list(type) >= 0")
         .Attr("body: func")
-        .Doc("The values after body(i, values) for each i from start to limit."));
+        .Doc("The values after body(i, values) for each i from start to "
+             "limit."));
 
 [[maybe_unused]] const OpRegistrar gradient_op(
     Functional("SymbolicGradient")
@@ -111,9 +116,10 @@ OpDefBuilder Call(const char* name) {
         .Attr("Tin: list(type) >= 1")
         .Attr("Tout: list(type) >= 1")
         .Attr("f: func")
-        .Doc("The gradients of a function with respect to its arguments, which "
-             "come first among the inputs, for those of its results, which come "
-             "after them."));
+        .Doc(
+            "The gradients of a function with respect to its arguments, which "
+            "come first among the inputs, for those of its results, which come "
+            "after them."));
 
 [[maybe_unused]] const OpRegistrar remote_call_op(
     Functional("RemoteCall")
@@ -150,18 +156,20 @@ struct ToBoolKernel {
 SLUICE_OP(ToBool)
     .Input("input: T")
     .Output("output: bool")
-    .Attr("T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, "
-          "uint16, uint32, uint64, bool, string}")
+    .Attr(
+        "T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, "
+        "uint16, uint32, uint64, bool, string}")
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(CpuFor<ToBoolKernel, half, bfloat16, float, double, int8_t, int16_t,
-                   int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool,
-                   std::string>("T"))
+                   int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+                   bool, std::string>("T"))
     .NoGradient("gives a truth value")
     .Sample({{.shape = {}, .values = {2}}})
     .Sample({{.shape = {0}}})
-    .Doc("Whether a scalar is not zero (not empty, if it is a string), or "
-         "another tensor has elements.");
+    .Doc(
+        "Whether a scalar is not zero (not empty, if it is a string), or "
+        "another tensor has elements.");
 
 }  // namespace
 }  // namespace sluice

@@ -12,13 +12,11 @@
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
 
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
 constexpr char kArgTypes[] =
     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
     "half, uint32, uint64, qint8, quint8, qint32, qint16, quint16, bool}";

@@ -4,6 +4,7 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -23,12 +24,6 @@ using simd::BinaryOp;
 constexpr char kAllTypes[] =
     "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, "
     "int64, complex64, complex128, uint32, uint64}";
-constexpr char kRealTypes[] =
-    "T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, "
-    "uint32, int64, uint64}";
-constexpr char kFloatTypes[] = "T: {bfloat16, half, float, double}";
-constexpr char kFloatOrComplexTypes[] =
-    "T: {bfloat16, half, float, double, complex64, complex128}";
 constexpr char kIntegerSteps[] =
     "constant but for jumps: the gradient is zero or none";
 

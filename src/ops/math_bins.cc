@@ -7,22 +7,18 @@
 #include "base/parallel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/array_util.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
 
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
-constexpr char kCounts[] = "counts are not differentiable";
+using array::IntAt;
 
-int64_t IntAt(const Tensor& t, int64_t i) {
-  return t.dtype() == DType::kInt32 ? t.data<int32_t>()[i]
-                                    : t.data<int64_t>()[i];
-}
+constexpr char kCounts[] = "counts are not differentiable";
 
 Result<int64_t> Scalar(KernelContext& ctx, int i, const char* what) {
   if (ctx.input(i).num_elements() != 1)
@@ -123,7 +119,7 @@ class DenseBincount {
   const bool binary_;
 };
 
-Status BincountShape(ShapeContext& c) {
+Status DenseBincountShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
   const int64_t size = c.ConstantInt(1).value_or(-1);
   if (c.ConstantInt(1).has_value() && size < 0)
@@ -146,7 +142,7 @@ SLUICE_OP(DenseBincount)
     .Attr("T: {int32, int64, float, double}")
     .Attr("binary_output: bool = false")
     .Family("math")
-    .Shape(BincountShape)
+    .Shape(DenseBincountShape)
     .Kernel(CpuStateFor<DenseBincount, int32_t, int64_t, float, double>("T"))
     .NoGradient(kCounts)
     .Sample({{.shape = {2, 3}, .values = {0, 2, 2, 1, 7, 1}},

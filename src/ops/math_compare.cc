@@ -7,6 +7,7 @@
 #include "kernels/simd/select.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -15,15 +16,6 @@ using grad::Select;
 using grad::SumToShape;
 using simd::BinaryOp;
 
-constexpr char kOrderedTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
-constexpr char kIntTypes[] =
-    "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64}";
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
-    "uint32, uint64}";
 constexpr char kTruth[] = "not differentiable: truth values";
 
 OpDefBuilder Comparison(const char* name, BinaryOp op, const char* doc) {
@@ -31,7 +23,7 @@ OpDefBuilder Comparison(const char* name, BinaryOp op, const char* doc) {
   b.Input("x: T")
       .Input("y: T")
       .Output("z: bool")
-      .Attr(kOrderedTypes)
+      .Attr(kRealTypes)
       .Family("math")
       .Shape(BroadcastBinaryShape)
       .Kernel(MakeBinary(op))
@@ -195,7 +187,7 @@ OpDefBuilder Bitwise(const char* name, BinaryOp op, double high,
   return b;
 }
 
-const OpRegistrar kBits[] = {
+const OpRegistrar kBitwise[] = {
     Bitwise("BitwiseAnd", BinaryOp::kBitwiseAnd, 100, "x & y, bit by bit.")
         .Commutative(),
     Bitwise("BitwiseOr", BinaryOp::kBitwiseOr, 100, "x | y, bit by bit.")

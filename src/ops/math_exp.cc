@@ -7,6 +7,7 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -21,10 +22,6 @@ using grad::Square;
 using grad::Sub;
 using simd::BinaryOp;
 using simd::UnaryOp;
-
-constexpr char kFloatTypes[] = "T: {bfloat16, half, float, double}";
-constexpr char kFloatOrComplexTypes[] =
-    "T: {bfloat16, half, float, double, complex64, complex128}";
 
 // Sampled on [low, high), which lies inside the domain.
 OpDefBuilder Unary(const char* name, const char* types, UnaryOp op, double low,
@@ -62,7 +59,7 @@ Status SigmoidGradient(GradContext& c) {
 
 Output Call(const char* op, Output x) { return Build(op, {x}); }
 Output OnePlus(Output x) { return Add(Number(x, 1), x); }
-Output OneMinus(Output x) { return Sub(Number(x, 1), x); }
+Output OneLess(Output x) { return Sub(Number(x, 1), x); }
 Output Reciprocal(Output x) { return Call("Reciprocal", x); }
 
 Output ExpSlope(Output, Output y) { return y; }
@@ -73,7 +70,7 @@ Output SinSlope(Output x, Output) { return Call("Cos", x); }
 Output CosSlope(Output x, Output) { return Neg(Call("Sin", x)); }
 Output TanSlope(Output x, Output) { return Square(Reciprocal(Call("Cos", x))); }
 Output AsinSlope(Output x, Output) {
-  return Reciprocal(Call("Sqrt", OneMinus(Square(x))));
+  return Reciprocal(Call("Sqrt", OneLess(Square(x))));
 }
 Output AcosSlope(Output x, Output y) { return Neg(AsinSlope(x, y)); }
 Output AtanSlope(Output x, Output) { return Reciprocal(OnePlus(Square(x))); }
@@ -81,7 +78,7 @@ Output SinhSlope(Output x, Output) { return Call("Cosh", x); }
 Output CoshSlope(Output x, Output) { return Call("Sinh", x); }
 Output AsinhSlope(Output, Output y) { return Reciprocal(Call("Cosh", y)); }
 Output AcoshSlope(Output, Output y) { return Reciprocal(Call("Sinh", y)); }
-Output AtanhSlope(Output x, Output) { return Reciprocal(OneMinus(Square(x))); }
+Output AtanhSlope(Output x, Output) { return Reciprocal(OneLess(Square(x))); }
 
 const OpRegistrar kExponentials[] = {
     Unary("Exp", kFloatOrComplexTypes, UnaryOp::kExp, -2, 2,
@@ -201,7 +198,7 @@ Status SigmoidGradGrad(GradContext& c) {
   return OkStatus();
 }
 
-const OpRegistrar kFusedGrads[] = {
+const OpRegistrar kExpGrads[] = {
     FusedGrad("TanhGrad", BinaryOp::kTanhGrad, TanhGradGrad,
               "The gradient of y = tanh(x): dy * (1 - y * y)."),
     FusedGrad("SigmoidGrad", BinaryOp::kSigmoidGrad, SigmoidGradGrad,

@@ -9,6 +9,7 @@
 #include "kernels/simd/reduce.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -18,11 +19,7 @@ using grad::Mul;
 using grad::Number;
 using simd::ReduceOp;
 
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
-    "uint32, uint64}";
-constexpr char kOrderedTypes[] =
+constexpr char kMinMaxTypes[] =
     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
     "half, uint32, uint64, qint8, quint8, qint32, qint16, quint16}";
 
@@ -320,10 +317,10 @@ const OpRegistrar kReductions[] = {
     Declare("Prod", kNumberTypes, ReduceOp::kProd)
         .Grad(ProdGrad)
         .Doc("The product of elements over dimensions."),
-    Declare("Max", kOrderedTypes, ReduceOp::kMax)
+    Declare("Max", kMinMaxTypes, ReduceOp::kMax)
         .Grad(ExtremeGrad)
         .Doc("The greatest element over dimensions."),
-    Declare("Min", kOrderedTypes, ReduceOp::kMin)
+    Declare("Min", kMinMaxTypes, ReduceOp::kMin)
         .Grad(ExtremeGrad)
         .Doc("The least element over dimensions."),
     Declare("EuclideanNorm", kNumberTypes, ReduceOp::kEuclideanNorm)

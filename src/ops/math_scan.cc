@@ -9,14 +9,10 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
-
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
-    "uint32, uint64}";
 
 // Rounds to T after each step, as TensorFlow does.
 struct AddStep {

@@ -10,20 +10,13 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
 
 using grad::Mul;
 using grad::Select;
-
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
-    "uint32, uint64}";
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
 
 enum class SegmentOp { kSum, kMean, kProd, kMax, kMin };
 
@@ -290,12 +283,12 @@ class Rows {
   Output data_, ids_, count_, clipped_, valid_;
 };
 
-Status SumGrad(GradContext& c) {
+Status SegmentSumGrad(GradContext& c) {
   c.grads[0] = Rows(c).Back(c.dy[0]);
   return OkStatus();
 }
 
-Status MeanGrad(GradContext& c) {
+Status SegmentMeanGrad(GradContext& c) {
   const Output data = c.input(0), dy = c.dy[0];
   if (!data || !dy) return OkStatus();
   const Rows rows(c);
@@ -312,7 +305,7 @@ Status MeanGrad(GradContext& c) {
 }
 
 // Rows that tie share the gradient.
-Status ExtremeGrad(GradContext& c) {
+Status SegmentExtremeGrad(GradContext& c) {
   const Output dy = c.dy[0];
   if (!dy) return OkStatus();
   const Rows rows(c);
@@ -326,7 +319,7 @@ Status ExtremeGrad(GradContext& c) {
 
 // The product of the others: by division where no element is zero, and without
 // the zero where one is; with two or more zeros all are zero.
-Status ProdGrad(GradContext& c) {
+Status SegmentProdGrad(GradContext& c) {
   const Output data = c.input(0);
   if (!data || !c.dy[0]) return OkStatus();
   const Rows rows(c);
@@ -390,37 +383,40 @@ OpDefBuilder Unsorted(const char* name, const char* types,
 
 const OpRegistrar kSorted[] = {
     Sorted("SegmentSum", kNumberTypes,
-           MakeSorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SumGrad,
+           MakeSorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
            "Adds up the rows of each segment; ids are sorted."),
     Sorted("SegmentMean", kNumberTypes,
-           MakeSorted<SegmentOp::kMean, SLUICE_NUMBER_TYPES>(), MeanGrad,
+           MakeSorted<SegmentOp::kMean, SLUICE_NUMBER_TYPES>(), SegmentMeanGrad,
            "The mean of the rows of each segment; ids are sorted."),
     Sorted("SegmentProd", kNumberTypes,
-           MakeSorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(), ProdGrad,
+           MakeSorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(), SegmentProdGrad,
            "The product of the rows of each segment; ids are sorted."),
     Sorted("SegmentMax", kRealTypes,
-           MakeSorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), ExtremeGrad,
+           MakeSorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
            "The greatest of the rows of each segment; ids are sorted."),
     Sorted("SegmentMin", kRealTypes,
-           MakeSorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), ExtremeGrad,
+           MakeSorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
            "The least of the rows of each segment; ids are sorted."),
 };
 
 constexpr char kIds[] = "Tindices: {int32, int64}";
 
 const OpRegistrar kUnsorted[] = {
-    Unsorted("UnsortedSegmentSum", kNumberTypes,
-             "Tindices: {int16, int32, int64}",
-             MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SumGrad,
-             "Adds up the rows of each segment; negative ids are left out."),
+    Unsorted(
+        "UnsortedSegmentSum", kNumberTypes, "Tindices: {int16, int32, int64}",
+        MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
+        "Adds up the rows of each segment; negative ids are left out."),
     Unsorted("UnsortedSegmentProd", kNumberTypes, kIds,
-             MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(), ProdGrad,
+             MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(),
+             SegmentProdGrad,
              "The product of the rows of each segment, 1 for none."),
     Unsorted("UnsortedSegmentMax", kRealTypes, kIds,
-             MakeUnsorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), ExtremeGrad,
+             MakeUnsorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(),
+             SegmentExtremeGrad,
              "The greatest of the rows of each segment; the lowest for none."),
     Unsorted("UnsortedSegmentMin", kRealTypes, kIds,
-             MakeUnsorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), ExtremeGrad,
+             MakeUnsorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(),
+             SegmentExtremeGrad,
              "The least of the rows of each segment; the highest for none."),
 };
 

@@ -8,11 +8,14 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/array_util.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 
 namespace sluice {
 namespace {
+
+using array::IntAt;
 
 enum class Weight { kSum, kMean, kSqrtN };
 
@@ -32,11 +35,6 @@ double Divisor(Weight w, int64_t n) {
       return std::sqrt(static_cast<double>(n));
   }
   return 1;
-}
-
-int64_t IntAt(const Tensor& t, int64_t i) {
-  return t.dtype() == DType::kInt32 ? t.data<int32_t>()[i]
-                                    : t.data<int64_t>()[i];
 }
 
 Status CheckLists(const Tensor& indices, const Tensor& ids) {

@@ -12,6 +12,7 @@
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -308,12 +309,12 @@ struct BetaincKernel {
 
 // ---- Gradients --------------------------------------------------------------
 
-Output Call(const char* op, Output x) { return Build(op, {x}); }
+Output Unary(const char* op, Output x) { return Build(op, {x}); }
 
 // x^(a-1) e^-x / gamma(a): the derivative of Igamma along x.
 Output GammaSlope(Output a, Output x) {
-  const Output power = Mul(Sub(a, Number(a, 1)), Call("Log", x));
-  return Call("Exp", Sub(Add(Neg(x), power), Call("Lgamma", a)));
+  const Output power = Mul(Sub(a, Number(a, 1)), Unary("Log", x));
+  return Unary("Exp", Sub(Add(Neg(x), power), Unary("Lgamma", a)));
 }
 
 Status IgammaGradient(GradContext& c, bool upper) {
@@ -342,19 +343,19 @@ Status PolygammaGradient(GradContext& c) {
 
 Status BetaincGradient(GradContext& c) {
   const Output a = c.input(0), b = c.input(1), x = c.input(2);
-  const Output log_beta =
-      Sub(Add(Call("Lgamma", a), Call("Lgamma", b)), Call("Lgamma", Add(a, b)));
+  const Output log_beta = Sub(Add(Unary("Lgamma", a), Unary("Lgamma", b)),
+                              Unary("Lgamma", Add(a, b)));
   const Output log = Sub(Add(Build("Xlog1py", {Sub(b, Number(b, 1)), Neg(x)}),
                              Build("Xlogy", {Sub(a, Number(a, 1)), x})),
                          log_beta);
-  c.grads[2] = grad::SumToShapeOf(Mul(Call("Exp", log), c.dy[0]), x);
+  c.grads[2] = grad::SumToShapeOf(Mul(Unary("Exp", log), c.dy[0]), x);
   return OkStatus();
 }
 
 Status BesselI0eGradient(GradContext& c) {
   const Output x = c.input(0);
   c.grads[0] = Mul(
-      c.dy[0], Sub(Call("BesselI1e", x), Mul(Call("Sign", x), c.output(0))));
+      c.dy[0], Sub(Unary("BesselI1e", x), Mul(Unary("Sign", x), c.output(0))));
   return OkStatus();
 }
 
@@ -362,18 +363,17 @@ Status BesselI0eGradient(GradContext& c) {
 Status BesselI1eGradient(GradContext& c) {
   const Output x = c.input(0);
   if (!x) return OkStatus();
-  const Output is_tiny = Build("LessEqual", {Call("Abs", x), Number(x, 1e-7)});
+  const Output is_tiny = Build("LessEqual", {Unary("Abs", x), Number(x, 1e-7)});
   const Output safe = grad::Select(is_tiny, grad::OnesLike(x), x);
-  const Output slope =
-      Sub(Call("BesselI0e", safe),
-          Mul(c.output(0), Add(Call("Sign", safe), Call("Reciprocal", safe))));
+  const Output slope = Sub(
+      Unary("BesselI0e", safe),
+      Mul(c.output(0), Add(Unary("Sign", safe), Unary("Reciprocal", safe))));
   c.grads[0] = Mul(c.dy[0], grad::Select(is_tiny, Number(x, 0.5), slope));
   return OkStatus();
 }
 
 // ---- Declarations -----------------------------------------------------------
 
-constexpr char kFloatTypes[] = "T: {bfloat16, half, float, double}";
 constexpr char kDoubleTypes[] = "T: {float, double}";
 
 OpDefBuilder Binary(const char* name, const char* a, const char* x,

@@ -4,6 +4,7 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -21,11 +22,6 @@ constexpr char kSignedTypes[] =
     "complex128}";
 constexpr char kRealSignedTypes[] =
     "T: {bfloat16, half, float, double, int8, int16, int32, int64}";
-constexpr char kFloatTypes[] = "T: {bfloat16, half, float, double}";
-constexpr char kFloatOrComplexTypes[] =
-    "T: {bfloat16, half, float, double, complex64, complex128}";
-constexpr char kIntTypes[] =
-    "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64}";
 constexpr char kStep[] = "constant but for jumps: the gradient is zero or none";
 
 // "x: T" -> `output`, sampled on [low, high).

@@ -7,6 +7,7 @@
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -18,13 +19,9 @@ using grad::Number;
 using simd::BinaryOp;
 using simd::UnaryOp;
 
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
 constexpr char kReluTypes[] =
     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
     "half, uint32, uint64, qint8}";
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
 
 // ---- Functions --------------------------------------------------------------
 

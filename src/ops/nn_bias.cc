@@ -6,14 +6,11 @@
 #include "kernels/simd/reduce.h"
 #include "ops/grad_util.h"
 #include "ops/math_elementwise.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
 
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-    "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, "
-    "uint32, uint64}";
 constexpr char kFormats[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
 
 bool ChannelsFirst(const Node& n) {

@@ -10,6 +10,7 @@
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/nn_window.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
@@ -303,7 +304,6 @@ const AttrMap& SampleAttrs() {
 }
 
 constexpr char kTypes[] = "T: {half, bfloat16, float, double, int32}";
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
 
 OpDefBuilder ConvOp(const char* name, const char* types, bool cudnn) {
   OpDefBuilder b(name);

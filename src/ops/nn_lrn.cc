@@ -50,7 +50,7 @@ struct LrnAttrs {
   float bias, alpha, beta;
 };
 
-Status RequireImage(const Tensor& x) {
+Status RequireRank4(const Tensor& x) {
   if (x.rank() == 4) return OkStatus();
   return InvalidArgument("input: expected rank 4, got shape ",
                          x.shape().ToString());
@@ -66,7 +66,7 @@ struct Lrn : LrnAttrs {
   using LrnAttrs::LrnAttrs;
   Status Run(KernelContext& ctx) const {
     const Tensor& x = ctx.input(0);
-    SLUICE_RETURN_IF_ERROR(RequireImage(x));
+    SLUICE_RETURN_IF_ERROR(RequireRank4(x));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
     if (x.num_elements() == 0) return OkStatus();
     const int64_t depth = x.dim(3);
@@ -95,7 +95,7 @@ struct LrnGrad : LrnAttrs {
     const Tensor& dy = ctx.input(0);
     const Tensor& x = ctx.input(1);
     const Tensor& y = ctx.input(2);
-    SLUICE_RETURN_IF_ERROR(RequireImage(x));
+    SLUICE_RETURN_IF_ERROR(RequireRank4(x));
     if (!(dy.shape() == x.shape()) || !(y.shape() == x.shape()))
       return InvalidArgument(
           "input_grads and output_image: expected the shape of input_image ",
@@ -139,7 +139,7 @@ Status LrnGradient(GradContext& c) {
   return OkStatus();
 }
 
-Status ImageShape(ShapeContext& c) {
+Status LrnShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.WithRank(0, 4));
   for (int i = 1; i < c.num_inputs(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(c.input(i)));
@@ -157,7 +157,7 @@ SLUICE_OP(LRN)
     .Attr("beta: float = 0.5")
     .Attr("T: {half, bfloat16, float} = DT_FLOAT")
     .Family("nn")
-    .Shape(ImageShape)
+    .Shape(LrnShape)
     .Kernel(CpuStateFor<Lrn, float, half, bfloat16>("T", /*expensive=*/true))
     .Grad(LrnGradient)
     .Sample({{.shape = {1, 2, 2, 4}}}, {{"depth_radius", 1}})
@@ -174,7 +174,7 @@ SLUICE_OP(LRNGrad)
     .Attr("beta: float = 0.5")
     .Attr("T: {half, bfloat16, float} = DT_FLOAT")
     .Family("nn")
-    .Shape(ImageShape)
+    .Shape(LrnShape)
     .Kernel(CpuStateFor<LrnGrad, float, half, bfloat16>("T",
                                                         /*expensive=*/true))
     .Grad(grad::Undefined)
@@ -195,7 +195,7 @@ struct GlobalNorm {
   Status Run(KernelContext& ctx) const {
     using C = ComputeType<T>;
     const Tensor& t = ctx.input(0);
-    SLUICE_RETURN_IF_ERROR(RequireImage(t));
+    SLUICE_RETURN_IF_ERROR(RequireRank4(t));
     const int64_t depth = t.dim(3);
     for (int i = 1; i <= 4; ++i)
       if (ctx.input(i).rank() != 1 || ctx.input(i).dim(0) != depth)

@@ -135,16 +135,16 @@ Status RunLstmGatesGrad(KernelContext& ctx) {
 }
 
 // True unless the shapes say that a step is over before another thread starts.
-bool MayBeExpensive(const Node& n) {
+bool LongStep(const Node& n) {
   const int64_t elements = n.input(2).shape().num_elements();
   return elements < 0 || elements > 4096;
 }
 
 Status MakeLstmGates(const Node& n, Kernel* k) {
-  return CpuState<LstmGates>(MayBeExpensive(n))(n, k);
+  return CpuState<LstmGates>(LongStep(n))(n, k);
 }
 Status MakeLstmGatesGrad(const Node& n, Kernel* k) {
-  return Cpu(RunLstmGatesGrad, MayBeExpensive(n))(n, k);
+  return Cpu(RunLstmGatesGrad, LongStep(n))(n, k);
 }
 
 // ---- Gradients --------------------------------------------------------------

@@ -10,13 +10,10 @@
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/nn_window.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
-
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, "
-    "half, uint32, uint64}";
 
 // ---- Shapes -----------------------------------------------------------------
 
@@ -365,13 +362,13 @@ Status AvgPoolGradGradient(GradContext& c) {
 
 constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
 constexpr char kExplicitPadding[] = "padding: {'SAME', 'VALID', 'EXPLICIT'}";
-constexpr char kFormats[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
+constexpr char kPoolFormats[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
 
 void AddWindow(OpDefBuilder& b) {
   b.Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Family("nn");
 }
 
-AttrMap SampleAttrs() {
+AttrMap PoolSampleAttrs() {
   return {{"ksize", AttrValue::Ints{1, 2, 2, 1}},
           {"strides", AttrValue::Ints{1, 2, 2, 1}},
           {"padding", "SAME"}};
@@ -392,7 +389,7 @@ OpDefBuilder MaxPoolOp() {
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
       .Grad(MaxPoolGradient)
-      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("The largest element of each window of images.");
   return b;
 }
@@ -431,7 +428,7 @@ OpDefBuilder MaxPoolGradOp() {
   AddWindow(b);
   b.Attr(kExplicitPadding)
       .Attr("explicit_paddings: list(int) = []")
-      .Attr(kFormats)
+      .Attr(kPoolFormats)
       .Attr(
           "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, "
           "uint16, half, uint32, uint64} = DT_FLOAT")
@@ -443,7 +440,7 @@ OpDefBuilder MaxPoolGradOp() {
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 3, 3, 2}}},
-              SampleAttrs())
+              PoolSampleAttrs())
       .Doc("The gradient of MaxPool: to the first largest of each window.");
   return b;
 }
@@ -456,7 +453,7 @@ OpDefBuilder MaxPoolGradGradOp() {
       .Output("output: T");
   AddWindow(b);
   b.Attr(kPadding)
-      .Attr(kFormats)
+      .Attr(kPoolFormats)
       .Attr(kRealTypes)
       .Shape(GradGradShape)
       .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
@@ -466,7 +463,7 @@ OpDefBuilder MaxPoolGradGradOp() {
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 5, 5, 2}}},
-              SampleAttrs())
+              PoolSampleAttrs())
       .Doc("The second-order gradient of MaxPool.");
   return b;
 }
@@ -476,13 +473,13 @@ OpDefBuilder AvgPoolOp() {
   b.Input("value: T").Output("output: T");
   AddWindow(b);
   b.Attr(kPadding)
-      .Attr(kFormats)
+      .Attr(kPoolFormats)
       .Attr("T: {half, bfloat16, float, double}")
       .Shape(PoolShape)
       .Kernel(CpuStateFor<AvgPool, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradient)
-      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("The mean of each window of images, padding not counted.");
   return b;
 }
@@ -492,14 +489,14 @@ OpDefBuilder AvgPoolGradOp() {
   b.Input("orig_input_shape: int32").Input("grad: T").Output("output: T");
   AddWindow(b);
   b.Attr(kPadding)
-      .Attr(kFormats)
+      .Attr(kPoolFormats)
       .Attr("T: {half, bfloat16, float, double}")
       .Shape(ShapeFromSizes)
       .Kernel(CpuStateFor<AvgPoolGrad, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradGradient)
       .Sample({{.shape = {4}, .values = {2, 5, 5, 2}}, {.shape = {2, 3, 3, 2}}},
-              SampleAttrs())
+              PoolSampleAttrs())
       .Doc("The gradient of AvgPool.");
   return b;
 }
@@ -517,7 +514,7 @@ OpDefBuilder MaxPoolWithArgmaxOp() {
                           int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
       .Grad(MaxPoolWithArgmaxGradient)
-      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
+      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("MaxPool, and where in the image each largest element was.");
   return b;
 }
@@ -541,7 +538,7 @@ OpDefBuilder MaxPoolGradWithArgmaxOp() {
       .Sample({{.shape = {1, 4, 4, 1}},
                {.shape = {1, 2, 2, 1}},
                {.shape = {1, 2, 2, 1}, .values = {0, 3, 9, 10}}},
-              SampleAttrs())
+              PoolSampleAttrs())
       .Doc("The gradient of MaxPoolWithArgmax.");
   return b;
 }

@@ -8,14 +8,13 @@
 #include "kernels/simd/move.h"
 #include "kernels/simd/softmax.h"
 #include "ops/grad_util.h"
+#include "ops/type_lists.h"
 
 namespace sluice {
 namespace {
 
 using grad::Mul;
 using grad::Sub;
-
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
 
 // ---- Softmax, LogSoftmax ----------------------------------------------------
 

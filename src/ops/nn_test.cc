@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-using Ints = AttrValue::Ints;
+using IntList = AttrValue::Ints;
 
 // 1, 2, ... in an image of one channel.
 Tensor Image(int64_t h, int64_t w) {
@@ -21,7 +21,7 @@ Tensor Filter() {
 }
 
 TEST(Conv2D, MatchesRecordedValues) {
-  const AttrValue two = Ints{1, 2, 2, 1}, one = Ints{1, 1, 1, 1};
+  const AttrValue two = IntList{1, 2, 2, 1}, one = IntList{1, 1, 1, 1};
   ExpectOp<float>("Conv2D", {Image(4, 4), Filter()},
                   {{"strides", two}, {"padding", "SAME"}}, Shape({1, 2, 2, 1}),
                   {10.5, 44, 1, 49});
@@ -31,17 +31,17 @@ TEST(Conv2D, MatchesRecordedValues) {
   ExpectOp<float>("Conv2D", {Image(4, 4), Filter()},
                   {{"strides", two},
                    {"padding", "EXPLICIT"},
-                   {"explicit_paddings", Ints{0, 0, 1, 0, 0, 2, 0, 0}}},
+                   {"explicit_paddings", IntList{0, 0, 1, 0, 0, 2, 0, 0}}},
                   Shape({1, 2, 2, 1}), {4.5, 23, 18.5, 66});
 }
 
 TEST(Conv2D, RefusesWhatDoesNotFit) {
   const Tensor two_channels(DType::kFloat, Shape({3, 3, 2, 1}));
   ExpectInvalid("Conv2D", {Image(4, 4), two_channels},
-                {{"strides", Ints{1, 1, 1, 1}}, {"padding", "SAME"}},
+                {{"strides", IntList{1, 1, 1, 1}}, {"padding", "SAME"}},
                 "channels");
   ExpectInvalid("Conv2D", {Image(4, 4), Filter()},
-                {{"strides", Ints{2, 1, 1, 1}}, {"padding", "SAME"}},
+                {{"strides", IntList{2, 1, 1, 1}}, {"padding", "SAME"}},
                 "strides");
 }
 
@@ -54,12 +54,12 @@ TEST(Conv2D, GradientsMatchDifferences) {
     f.data<double>()[i] = 0.3 * static_cast<double>(i % 3) - 0.25;
   for (const char* op : {"Conv2D", "DepthwiseConv2dNative"})
     ExpectGradients(op, {x, f},
-                    {{"strides", Ints{1, 2, 1, 1}}, {"padding", "SAME"}});
+                    {{"strides", IntList{1, 2, 1, 1}}, {"padding", "SAME"}});
 }
 
 TEST(Pool, MatchesRecordedValues) {
-  const AttrMap attrs = {{"ksize", Ints{1, 3, 3, 1}},
-                         {"strides", Ints{1, 2, 2, 1}},
+  const AttrMap attrs = {{"ksize", IntList{1, 3, 3, 1}},
+                         {"strides", IntList{1, 2, 2, 1}},
                          {"padding", "SAME"}};
   ExpectOp<float>("MaxPool", {Image(4, 4)}, attrs, Shape({1, 2, 2, 1}),
                   {11, 12, 15, 16});
@@ -74,8 +74,8 @@ TEST(Pool, MatchesRecordedValues) {
 
 template <typename T>
 void ExpectIntegerPoolGradients() {
-  const AttrMap attrs = {{"ksize", Ints{1, 1, 2, 1}},
-                         {"strides", Ints{1, 1, 1, 1}},
+  const AttrMap attrs = {{"ksize", IntList{1, 1, 2, 1}},
+                         {"strides", IntList{1, 1, 1, 1}},
                          {"padding", "VALID"}};
   const Tensor x = Tensor::Of<T>({1, 1, 4, 1}, {1, 3, 3, 2});
   const Tensor y = Tensor::Of<T>({1, 1, 3, 1}, {3, 3, 3});

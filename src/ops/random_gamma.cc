@@ -17,7 +17,7 @@ namespace {
 using namespace random;  // NOLINT: the vocabulary of this file.
 
 constexpr int64_t kBlocksPerOutput = 256;
-constexpr int64_t kGrain = 256;
+constexpr int64_t kGammaGrain = 256;
 
 // Numbers of one distribution out of a stream that several of them may share:
 // each takes a block at a time and hands its numbers out from the last on.
@@ -141,7 +141,7 @@ Status RunSamples(KernelContext& ctx, Draw&& draw) {
   const int64_t columns = parameters.num_elements();
   const In* in = parameters.data<In>();
   Out* out = ctx.output(0).data<Out>();
-  ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
+  ParallelFor(count, kGammaGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Philox gen = stream;
       gen.Skip(static_cast<uint64_t>(i * kBlocksPerOutput));

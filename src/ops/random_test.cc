@@ -15,9 +15,9 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 // Runs one op, in a graph of its own.
-Result<std::vector<Tensor>> RunOp(const std::string& op,
-                                  const std::vector<Tensor>& inputs,
-                                  AttrMap attrs = {}) {
+Result<std::vector<Tensor>> RunRandom(const std::string& op,
+                                      const std::vector<Tensor>& inputs,
+                                      AttrMap attrs = {}) {
   Graph g;
   WithGraph use(g);
   std::vector<Output> outputs;
@@ -34,7 +34,7 @@ std::vector<T> Values(const Result<std::vector<Tensor>>& r, size_t i = 0) {
   return r.ok() ? (*r)[i].ToVector<T>() : std::vector<T>();
 }
 
-Tensor Ints(std::initializer_list<int32_t> v) {
+Tensor Int32s(std::initializer_list<int32_t> v) {
   return Tensor::Vector<int32_t>(v);
 }
 Tensor Longs(std::initializer_list<int64_t> v) {
@@ -50,50 +50,52 @@ AttrMap Seeds(AttrMap more = {}) {
 // The numbers below were recorded from TensorFlow 2.21.
 
 TEST(Random, EqualSeedsGiveTensorFlowsUniforms) {
-  EXPECT_THAT(Values<float>(RunOp("RandomUniform", {Ints({3})},
-                                  Seeds({{"dtype", DType::kFloat}}))),
+  EXPECT_THAT(Values<float>(RunRandom("RandomUniform", {Int32s({3})},
+                                      Seeds({{"dtype", DType::kFloat}}))),
               ElementsAre(0x1.7be2800000000p-6f, 0x1.9780400000000p-4f,
                           0x1.23648c0000000p-1f));
-  EXPECT_THAT(Values<double>(RunOp("RandomUniform", {Ints({3})},
-                                   Seeds({{"dtype", DType::kDouble}}))),
+  EXPECT_THAT(Values<double>(RunRandom("RandomUniform", {Int32s({3})},
+                                       Seeds({{"dtype", DType::kDouble}}))),
               ElementsAre(0x1.7be2a5465e010p-3, 0x1.1b2479c958ffap-1,
                           0x1.7402e7d46ed5cp-1));
 }
 
 TEST(Random, EqualSeedsGiveTensorFlowsNormals) {
-  EXPECT_THAT(Values<float>(RunOp("RandomStandardNormal", {Ints({3})},
-                                  Seeds({{"dtype", DType::kFloat}}))),
+  EXPECT_THAT(Values<float>(RunRandom("RandomStandardNormal", {Int32s({3})},
+                                      Seeds({{"dtype", DType::kFloat}}))),
               ElementsAre(0x1.9b08d80000000p+0f, 0x1.1ccb4e0000000p+1f,
                           -0x1.12731c0000000p-1f));
-  EXPECT_THAT(Values<float>(RunOp("TruncatedNormal", {Ints({6})},
-                                  Seeds({{"dtype", DType::kFloat}}))),
+  EXPECT_THAT(Values<float>(RunRandom("TruncatedNormal", {Int32s({6})},
+                                      Seeds({{"dtype", DType::kFloat}}))),
               ElementsAre(0x1.9b08d80000000p+0f, -0x1.12731c0000000p-1f,
                           -0x1.d53f7a0000000p-1f, 0x1.37dfde0000000p+0f,
                           0x1.0d9b860000000p+0f, 0x1.67e2f80000000p-3f));
 }
 
 TEST(Random, EqualSeedsGiveTensorFlowsIntegers) {
-  EXPECT_THAT(Values<int32_t>(RunOp("RandomUniformInt",
-                                    {Ints({6}), Tensor::Scalar<int32_t>(-5),
-                                     Tensor::Scalar<int32_t>(1000)},
-                                    Seeds())),
-              ElementsAre(903, 579, 802, 412, 717, 782));
-  EXPECT_THAT(Values<int64_t>(RunOp("RandomUniformInt",
-                                    {Ints({3}), Tensor::Scalar<int64_t>(-5),
-                                     Tensor::Scalar<int64_t>(1000)},
-                                    Seeds())),
-              ElementsAre(812, 694, 424));
+  EXPECT_THAT(
+      Values<int32_t>(RunRandom("RandomUniformInt",
+                                {Int32s({6}), Tensor::Scalar<int32_t>(-5),
+                                 Tensor::Scalar<int32_t>(1000)},
+                                Seeds())),
+      ElementsAre(903, 579, 802, 412, 717, 782));
+  EXPECT_THAT(
+      Values<int64_t>(RunRandom("RandomUniformInt",
+                                {Int32s({3}), Tensor::Scalar<int64_t>(-5),
+                                 Tensor::Scalar<int64_t>(1000)},
+                                Seeds())),
+      ElementsAre(812, 694, 424));
 }
 
 TEST(Random, EqualSeedsGiveTensorFlowsShuffle) {
-  EXPECT_THAT(Values<int64_t>(RunOp(
+  EXPECT_THAT(Values<int64_t>(RunRandom(
                   "RandomShuffle", {Longs({0, 1, 2, 3, 4, 5, 6, 7})}, Seeds())),
               ElementsAre(5, 3, 0, 2, 7, 6, 1, 4));
   EXPECT_THAT(
-      Values<std::string>(
-          RunOp("RandomShuffle",
-                {Tensor::Of<std::string>(Shape({4, 1}), {"a", "b", "c", "d"})},
-                Seeds())),
+      Values<std::string>(RunRandom(
+          "RandomShuffle",
+          {Tensor::Of<std::string>(Shape({4, 1}), {"a", "b", "c", "d"})},
+          Seeds())),
       ::testing::UnorderedElementsAre("a", "b", "c", "d"));
 }
 
@@ -101,16 +103,18 @@ TEST(Random, EqualSeedsGiveTensorFlowsClasses) {
   const Tensor logits =
       Tensor::Of<float>(Shape({2, 3}), {0, 1, 2, 2, 0, -1e30f});
   const Tensor seven = Tensor::Scalar<int32_t>(7);
-  EXPECT_THAT(Values<int64_t>(RunOp("Multinomial", {logits, seven}, Seeds())),
-              ElementsAre(1, 2, 2, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(Values<int64_t>(RunOp("StatelessMultinomial",
-                                    {logits, seven, Longs({3, 4})})),
+  EXPECT_THAT(
+      Values<int64_t>(RunRandom("Multinomial", {logits, seven}, Seeds())),
+      ElementsAre(1, 2, 2, 2, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Values<int64_t>(RunRandom("StatelessMultinomial",
+                                        {logits, seven, Longs({3, 4})})),
               ElementsAre(2, 2, 1, 2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0));
 }
 
 TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
-  const Result<std::vector<Tensor>> r = RunOp(
-      "RandomGamma", {Ints({4}), Tensor::Vector<float>({.5f, 1, 3})}, Seeds());
+  const Result<std::vector<Tensor>> r =
+      RunRandom("RandomGamma",
+                {Int32s({4}), Tensor::Vector<float>({.5f, 1, 3})}, Seeds());
   const std::vector<float> want = {
       0x1.fa29b2p-5f, 0x1.57e0e4p+0f, 0x1.fda698p+1f, 0x1.17623ap-2f,
       0x1.c0094ap-3f, 0x1.e50304p-1f, 0x1.26b71p-6f,  0x1.6c216ep-1f,
@@ -120,18 +124,18 @@ TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
 
 TEST(Random, EqualSeedsGiveTensorFlowsPoissons) {
   EXPECT_THAT(
-      Values<int64_t>(RunOp(
+      Values<int64_t>(RunRandom(
           "RandomPoissonV2",
-          {Ints({4}), Tensor::Vector<float>({.5f, 4, 30, 100})}, Seeds())),
+          {Int32s({4}), Tensor::Vector<float>({.5f, 4, 30, 100})}, Seeds())),
       ElementsAre(0, 6, 22, 102, 0, 5, 30, 93, 0, 3, 29, 105, 1, 1, 36, 102));
 }
 
 TEST(Random, PoissonsOfRatesThatAreNoNumbersEnd) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> v = Values<float>(
-      RunOp("RandomPoissonV2",
-            {Ints({1}), Tensor::Vector<float>({NAN, inf, -inf, -1})},
-            Seeds({{"dtype", DType::kFloat}})));
+      RunRandom("RandomPoissonV2",
+                {Int32s({1}), Tensor::Vector<float>({NAN, inf, -inf, -1})},
+                Seeds({{"dtype", DType::kFloat}})));
   ASSERT_EQ(v.size(), 4u);
   EXPECT_TRUE(std::isnan(v[0]));
   EXPECT_EQ(v[1], inf);
@@ -139,68 +143,73 @@ TEST(Random, PoissonsOfRatesThatAreNoNumbersEnd) {
 
 TEST(Random, StatelessOpsGiveTensorFlowsNumbers) {
   const Tensor seed = Longs({3, 4});
-  EXPECT_THAT(Values<float>(RunOp("StatelessRandomUniform", {Ints({3}), seed})),
-              ElementsAre(0x1.f240b00000000p-3f, 0x1.f78e240000000p-1f,
-                          0x1.c36a200000000p-3f));
-  EXPECT_THAT(Values<float>(RunOp("StatelessRandomNormal", {Ints({3}), seed})),
-              ElementsAre(-0x1.64376c0000000p-3f, 0x1.ac1f700000000p+0f,
-                          0x1.6486b80000000p-2f));
   EXPECT_THAT(
-      Values<float>(RunOp("StatelessTruncatedNormal", {Ints({3}), seed})),
+      Values<float>(RunRandom("StatelessRandomUniform", {Int32s({3}), seed})),
+      ElementsAre(0x1.f240b00000000p-3f, 0x1.f78e240000000p-1f,
+                  0x1.c36a200000000p-3f));
+  EXPECT_THAT(
+      Values<float>(RunRandom("StatelessRandomNormal", {Int32s({3}), seed})),
       ElementsAre(-0x1.64376c0000000p-3f, 0x1.ac1f700000000p+0f,
                   0x1.6486b80000000p-2f));
   EXPECT_THAT(
-      Values<int32_t>(RunOp("StatelessRandomUniformInt",
-                            {Ints({5}), seed, Tensor::Scalar<int32_t>(0),
-                             Tensor::Scalar<int32_t>(100)})),
+      Values<float>(RunRandom("StatelessTruncatedNormal", {Int32s({3}), seed})),
+      ElementsAre(-0x1.64376c0000000p-3f, 0x1.ac1f700000000p+0f,
+                  0x1.6486b80000000p-2f));
+  EXPECT_THAT(
+      Values<int32_t>(RunRandom("StatelessRandomUniformInt",
+                                {Int32s({5}), seed, Tensor::Scalar<int32_t>(0),
+                                 Tensor::Scalar<int32_t>(100)})),
       ElementsAre(63, 97, 62, 99, 47));
 }
 
 TEST(Random, KeysAndCountersAreTensorFlows) {
-  const auto r = RunOp("StatelessRandomGetKeyCounter", {Longs({3, 4})});
+  const auto r = RunRandom("StatelessRandomGetKeyCounter", {Longs({3, 4})});
   EXPECT_THAT(Values<uint64_t>(r, 0), ElementsAre(5186321457711525117u));
   EXPECT_THAT(Values<uint64_t>(r, 1), ElementsAre(0u, 2956673722964415482u));
-  EXPECT_THAT(Values<float>(RunOp("StatelessRandomUniformV2",
-                                  {Ints({3}), Tensor::Vector<uint64_t>({7}),
-                                   Tensor::Vector<uint64_t>({1, 2}),
-                                   Tensor::Scalar<int32_t>(1)})),
-              ElementsAre(0x1.a012200000000p-4f, 0x1.ba35c40000000p-1f,
-                          0x1.5a1f140000000p-1f));
+  EXPECT_THAT(
+      Values<float>(RunRandom(
+          "StatelessRandomUniformV2",
+          {Int32s({3}), Tensor::Vector<uint64_t>({7}),
+           Tensor::Vector<uint64_t>({1, 2}), Tensor::Scalar<int32_t>(1)})),
+      ElementsAre(0x1.a012200000000p-4f, 0x1.ba35c40000000p-1f,
+                  0x1.5a1f140000000p-1f));
 }
 
 TEST(Random, WithoutASeedEveryNodeDrawsItsOwn) {
   const AttrMap attrs = {{"dtype", DType::kDouble}};
-  EXPECT_NE(Values<double>(RunOp("RandomUniform", {Ints({4})}, attrs)),
-            Values<double>(RunOp("RandomUniform", {Ints({4})}, attrs)));
+  EXPECT_NE(Values<double>(RunRandom("RandomUniform", {Int32s({4})}, attrs)),
+            Values<double>(RunRandom("RandomUniform", {Int32s({4})}, attrs)));
 }
 
 TEST(Random, EmptyShapesAndScalarsAreShapes) {
   const AttrMap attrs = {{"dtype", DType::kFloat}};
-  EXPECT_THAT(Values<float>(RunOp("RandomUniform", {Ints({3, 0})}, attrs)),
-              ElementsAre());
-  EXPECT_EQ(Values<float>(RunOp("RandomUniform", {Ints({})}, attrs)).size(),
-            1u);
-  EXPECT_THAT(Values<float>(RunOp("RandomShuffle",
-                                  {Tensor(DType::kFloat, Shape({0, 3}))})),
+  EXPECT_THAT(
+      Values<float>(RunRandom("RandomUniform", {Int32s({3, 0})}, attrs)),
+      ElementsAre());
+  EXPECT_EQ(
+      Values<float>(RunRandom("RandomUniform", {Int32s({})}, attrs)).size(),
+      1u);
+  EXPECT_THAT(Values<float>(RunRandom("RandomShuffle",
+                                      {Tensor(DType::kFloat, Shape({0, 3}))})),
               ElementsAre());
 }
 
 TEST(Random, BadShapesAndBoundsAreErrors) {
   const AttrMap attrs = {{"dtype", DType::kFloat}};
-  EXPECT_EQ(RunOp("RandomUniform", {Ints({-1})}, attrs).status().code(),
+  EXPECT_EQ(RunRandom("RandomUniform", {Int32s({-1})}, attrs).status().code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(RunOp("RandomUniform",
-                  {Longs({int64_t{1} << 40, int64_t{1} << 40})}, attrs)
+  EXPECT_EQ(RunRandom("RandomUniform",
+                      {Longs({int64_t{1} << 40, int64_t{1} << 40})}, attrs)
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(RunOp("RandomUniformInt",
-                                {Ints({2}), Tensor::Scalar<int32_t>(5),
-                                 Tensor::Scalar<int32_t>(5)})
+  EXPECT_THAT(std::string(RunRandom("RandomUniformInt",
+                                    {Int32s({2}), Tensor::Scalar<int32_t>(5),
+                                     Tensor::Scalar<int32_t>(5)})
                               .status()
                               .message()),
               HasSubstr("Need minval < maxval, got 5 >= 5"));
-  EXPECT_EQ(RunOp("StatelessRandomUniform", {Ints({2}), Longs({1, 2, 3})})
+  EXPECT_EQ(RunRandom("StatelessRandomUniform", {Int32s({2}), Longs({1, 2, 3})})
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);

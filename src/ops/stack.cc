@@ -151,7 +151,7 @@ class PopKernel {
   const DType dtype_;
 };
 
-Status RunClose(KernelContext& ctx) {
+Status RunStackClose(KernelContext& ctx) {
   Stack* const stack = StackOrNull(ctx);
   return stack == nullptr ? NotAStack(ctx) : stack->Close();
 }
@@ -213,7 +213,7 @@ SLUICE_OP(StackCloseV2)
     .Stateful()
     .Family("tensor_array")
     .Shape(NoOutputs)
-    .Kernel(Cpu(RunClose))
+    .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
     .Doc("Empties a stack for good, before its step ends.");
 
@@ -262,7 +262,7 @@ SLUICE_OP(StackClose)
     .Family("tensor_array")
     .AllowsUninitializedInput()
     .Shape(NoOutputs)
-    .Kernel(Cpu(RunClose))
+    .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
     .Doc("An older spelling of StackCloseV2.");
 

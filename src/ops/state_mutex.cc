@@ -148,7 +148,7 @@ Status RunConsumeMutexLock(KernelContext& ctx) {
   return OkStatus();
 }
 
-constexpr const char* kNoGradient = "carries no numbers";
+constexpr const char* kMutexGradient = "carries no numbers";
 
 SLUICE_OP(MutexV2)
     .Output("resource: resource")
@@ -158,7 +158,7 @@ SLUICE_OP(MutexV2)
     .Family("state")
     .Shape(ScalarShape)
     .Kernel(CpuState<MutexKernel>())
-    .NoGradient(kNoGradient)
+    .NoGradient(kMutexGradient)
     .Doc("A handle to a mutex.");
 
 SLUICE_OP(MutexLock)
@@ -171,7 +171,7 @@ SLUICE_OP(MutexLock)
       k->run_async = RunMutexLock;
       return OkStatus();
     })
-    .NoGradient(kNoGradient)
+    .NoGradient(kMutexGradient)
     .Doc(
         "Waits for a mutex, and holds it until its output is consumed or "
         "gone.");
@@ -182,7 +182,7 @@ SLUICE_OP(ConsumeMutexLock)
     .Family("state")
     .Shape(NoOutputs)
     .Kernel(Cpu(RunConsumeMutexLock))
-    .NoGradient(kNoGradient)
+    .NoGradient(kMutexGradient)
     .Doc("Lets go of the mutex that a MutexLock holds.");
 
 }  // namespace

@@ -128,7 +128,7 @@ Status MakeNonAliasingAdd(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-Status ScatterNdShape(ShapeContext& c) {
+Status StateNdShape(ShapeContext& c) {
   const PartialShape target = IsRef(c.node().input_type(0)) ||
                                       c.node().input_type(0) != DType::kResource
                                   ? c.input(0)
@@ -177,7 +177,7 @@ Status NonAliasingAddGrad(GradContext& c) {
       .Attr("use_locking: bool = " locking)                 \
       .Attr("bad_indices_policy: string = ''")              \
       .Family("state")                                      \
-      .Shape(ScatterNdShape)                                \
+      .Shape(StateNdShape)                                  \
       .Kernel(maker)                                        \
       .NoGradient(state::kUpdates)                          \
       .Doc(doc ", and returns its reference.")
@@ -193,7 +193,7 @@ Status NonAliasingAddGrad(GradContext& c) {
       .Attr("bad_indices_policy: string = ''")       \
       .Stateful()                                    \
       .Family("state")                               \
-      .Shape(ScatterNdShape)                         \
+      .Shape(StateNdShape)                           \
       .Kernel(maker)                                 \
       .NoGradient(state::kUpdates)                   \
       .Doc(doc ".")
@@ -228,7 +228,7 @@ SLUICE_OP(ScatterNdNonAliasingAdd)
     .Attr("Tindices: {int32, int64}")
     .Attr("bad_indices_policy: string = ''")
     .Family("state")
-    .Shape(ScatterNdShape)
+    .Shape(StateNdShape)
     .Kernel(MakeNonAliasingAdd)
     .Grad(NonAliasingAddGrad)
     .Sample({{.shape = {4, 3}},

@@ -1,5 +1,5 @@
-// Updates of some rows of a variable: Scatter* by reference, ResourceScatter*
-// by handle.
+// Updates of some rows of a variable: RefScatter* by reference,
+// ResourceScatter* by handle.
 #include <algorithm>
 #include <optional>
 
@@ -15,7 +15,7 @@ using state::ForwardReference;
 using state::VariableInput;
 
 // One kernel of the family. Immutable: shared by all steps.
-struct Scatter {
+struct RefScatter {
   simd::BinaryKernel combine;  // False: the row is replaced.
   DType dtype;
 
@@ -55,8 +55,8 @@ Status CheckUpdates(const Shape& variable, const Shape& indices,
 
 // Rows are updated in the order of their indices, so that of several updates
 // that replace the same row the last one stays.
-Status RunScatter(KernelContext& ctx) {
-  const auto& scatter = ctx.state<Scatter>();
+Status RunRefScatter(KernelContext& ctx) {
+  const auto& scatter = ctx.state<RefScatter>();
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, scatter.dtype));
   const Tensor& indices = ctx.input(1);
   const Tensor& updates = ctx.input(2);
@@ -86,14 +86,14 @@ Status RunScatter(KernelContext& ctx) {
 
 Status MakeScatter(const Node& n, Kernel* k, std::optional<simd::BinaryOp> op) {
   const DType dtype = RemoveRef(n.input_type(2));
-  auto scatter = std::make_shared<Scatter>();
+  auto scatter = std::make_shared<RefScatter>();
   scatter->dtype = dtype;
   if (op.has_value()) {
     scatter->combine = simd::GetBinary(*op, dtype);
     if (!scatter->combine) return NoKernelFor(n, dtype);
   }
   k->state = std::move(scatter);
-  k->run = RunScatter;
+  k->run = RunRefScatter;
   k->expensive = true;
   return OkStatus();
 }
@@ -106,7 +106,7 @@ Status MakeScatterOp(const Node& n, Kernel* k) {
   return MakeScatter(n, k, op);
 }
 
-Status ScatterShape(ShapeContext& c) {
+Status RefScatterShape(ShapeContext& c) {
   const PartialShape variable = state::VariableShapeOf(c, 0);
   const PartialShape& indices = c.input(1);
   const PartialShape& updates = c.input(2);
@@ -135,7 +135,7 @@ Status ScatterShape(ShapeContext& c) {
       .Attr("Tindices: {int32, int64}")                  \
       .Attr("use_locking: bool = " locking)              \
       .Family("state")                                   \
-      .Shape(ScatterShape)                               \
+      .Shape(RefScatterShape)                            \
       .Kernel(maker)                                     \
       .NoGradient(state::kUpdates)                       \
       .Doc(doc ", and returns its reference.")
@@ -149,7 +149,7 @@ Status ScatterShape(ShapeContext& c) {
       .Attr("Tindices: {int32, int64}")                  \
       .Stateful()                                        \
       .Family("state")                                   \
-      .Shape(ScatterShape)                               \
+      .Shape(RefScatterShape)                            \
       .Kernel(maker)                                     \
       .NoGradient(state::kUpdates)                       \
       .Doc(doc ".")

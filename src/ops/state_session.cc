@@ -73,7 +73,8 @@ Status HandleInShape(ShapeContext& c) {
   return OkStatus();  // The outputs, if any, are unknown.
 }
 
-constexpr const char* kNoGradient = "gradients do not flow through a session";
+constexpr const char* kSessionGradient =
+    "gradients do not flow through a session";
 
 SLUICE_OP(GetSessionHandle)
     .Input("value: T")
@@ -83,7 +84,7 @@ SLUICE_OP(GetSessionHandle)
     .Family("state")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetSessionHandle))
-    .NoGradient(kNoGradient)
+    .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
     .Doc(
         "Keeps a tensor in the session, and gives out the handle to find it "
@@ -97,7 +98,7 @@ SLUICE_OP(GetSessionHandleV2)
     .Family("state")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetSessionHandle))
-    .NoGradient(kNoGradient)
+    .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
     .Doc(
         "Keeps a tensor in the session, and gives out a resource whose name "
@@ -111,7 +112,7 @@ SLUICE_OP(GetSessionTensor)
     .Family("state")
     .Shape(HandleInShape)
     .Kernel(Cpu(RunGetSessionTensor))
-    .NoGradient(kNoGradient)
+    .NoGradient(kSessionGradient)
     .Doc("The tensor that the session keeps under a handle.");
 
 SLUICE_OP(DeleteSessionTensor)
@@ -120,7 +121,7 @@ SLUICE_OP(DeleteSessionTensor)
     .Family("state")
     .Shape(HandleInShape)
     .Kernel(Cpu(RunDeleteSessionTensor))
-    .NoGradient(kNoGradient)
+    .NoGradient(kSessionGradient)
     .Doc("Forgets the tensor that the session keeps under a handle.");
 
 }  // namespace

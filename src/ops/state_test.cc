@@ -23,9 +23,10 @@ Tensor Idx(std::initializer_list<int32_t> v) {
 }
 
 // A variable of either kind, with what tests do to it.
-class Var {
+class VarUnderTest {
  public:
-  Var(bool resource, const std::string& name, DType dtype, PartialShape shape)
+  VarUnderTest(bool resource, const std::string& name, DType dtype,
+               PartialShape shape)
       : resource_(resource), dtype_(dtype) {
     handle = Build(resource ? "VarHandleOp" : "VariableV2", {},
                    {{"dtype", dtype}, {"shape", shape}}, name);
@@ -60,16 +61,16 @@ class Var {
 class State : public ::testing::TestWithParam<bool> {
  protected:
   State() : use_(graph_) {}
-  Var MakeVar(const std::string& name, Shape shape,
-              DType dtype = DType::kFloat) {
-    return Var(GetParam(), name, dtype, shape);
+  VarUnderTest MakeVar(const std::string& name, Shape shape,
+                       DType dtype = DType::kFloat) {
+    return VarUnderTest(GetParam(), name, dtype, shape);
   }
   void Do(Session& s, Node* n) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
     const Status done = s.RunTargets({n});
     ASSERT_TRUE(done.ok()) << done;
   }
-  std::vector<float> Get(Session& s, const Var& v) {
+  std::vector<float> Get(Session& s, const VarUnderTest& v) {
     const Result<Tensor> t = s.Run(v.Read());
     EXPECT_TRUE(t.ok()) << t.status();
     return t.ok() ? t->ToVector<float>() : std::vector<float>();
@@ -84,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, State, ::testing::Bool(), [](const auto& info) {
 });
 
 TEST_P(State, KeepsItsValueFromStepToStep) {
-  const Var v = MakeVar("v", {2});
+  const VarUnderTest v = MakeVar("v", {2});
   Node* init = v.Assign(Constant(Vec({1, 2})));
   Node* add = v.Change("AssignAdd", Constant(Vec({10, 20})));
   Node* sub = v.Change("AssignSub", Constant(Vec({1, 1})));
@@ -98,7 +99,7 @@ TEST_P(State, KeepsItsValueFromStepToStep) {
 }
 
 TEST_P(State, ReadingAnUninitialisedVariableNamesIt) {
-  const Var v = MakeVar("weights", {2});
+  const VarUnderTest v = MakeVar("weights", {2});
   Node* add = v.Change("AssignAdd", Constant(Vec({1, 1})));
   const Output read = v.Read(), known = v.IsInitialized();
   Session s;
@@ -112,7 +113,7 @@ TEST_P(State, ReadingAnUninitialisedVariableNamesIt) {
 }
 
 TEST_P(State, AValueReadBeforeAnUpdateStaysAsItWas) {
-  const Var v = MakeVar("v", {3});
+  const VarUnderTest v = MakeVar("v", {3});
   Session s;
   Do(s, v.Assign(Constant(Vec({1, 2, 3}))));
   const Tensor before = *s.Run(v.Read());
@@ -122,7 +123,7 @@ TEST_P(State, AValueReadBeforeAnUpdateStaysAsItWas) {
 }
 
 TEST_P(State, AnUpdateDoesNotReachTheTensorThatWasAssigned) {
-  const Var v = MakeVar("v", {3});
+  const VarUnderTest v = MakeVar("v", {3});
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
   Node* assign = v.Assign(fed);
   Session s;
@@ -133,7 +134,7 @@ TEST_P(State, AnUpdateDoesNotReachTheTensorThatWasAssigned) {
 }
 
 TEST_P(State, UpdatesInPlaceWhenNobodyElseHoldsTheBuffer) {
-  const Var v = MakeVar("v", {64});
+  const VarUnderTest v = MakeVar("v", {64});
   Session s;
   Node* init =
       v.Assign(Constant(Tensor::Vector<float>(std::vector<float>(64, 1))));
@@ -153,7 +154,7 @@ TEST_P(State, SameNameIsTheSameVariable) {
   const AttrMap attrs = {{"dtype", DType::kFloat},
                          {"shape", PartialShape({1})},
                          {"shared_name", "shared"}};
-  const Var v(GetParam(), "shared", DType::kFloat, PartialShape({1}));
+  const VarUnderTest v(GetParam(), "shared", DType::kFloat, PartialShape({1}));
   const Output other = Build(op, {}, attrs, "other");
   Session s;
   Do(s, v.Assign(Constant(Vec({7}))));
@@ -168,9 +169,9 @@ TEST_P(State, AContainerIsItsOwnPlace) {
   AttrMap attrs = {{"dtype", DType::kFloat},
                    {"shape", PartialShape({1})},
                    {"shared_name", "v"}};
-  const Var v(GetParam(), "v", DType::kFloat, PartialShape({1}));
+  const VarUnderTest v(GetParam(), "v", DType::kFloat, PartialShape({1}));
   attrs["container"] = "elsewhere";
-  Var other = v;
+  VarUnderTest other = v;
   other.handle = Build(op, {}, attrs, "w");
   const Output known = other.IsInitialized();
   Session s;
@@ -184,7 +185,7 @@ TEST_P(State, AContainerIsItsOwnPlace) {
 }
 
 TEST_P(State, SessionsDoNotShareUnlessTold) {
-  const Var v = MakeVar("v", {1});
+  const VarUnderTest v = MakeVar("v", {1});
   Node* init = v.Assign(Constant(Vec({7})));
   const Output known = v.IsInitialized();
   SessionOptions together;
@@ -197,7 +198,7 @@ TEST_P(State, SessionsDoNotShareUnlessTold) {
 }
 
 TEST_P(State, ValuesOfAnotherShapeAreRefused) {
-  const Var v = MakeVar("v", {2});
+  const VarUnderTest v = MakeVar("v", {2});
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
   Node* assign = v.Assign(fed, {{"validate_shape", true}});
   Node* add = v.Change("AssignAdd", fed);
@@ -213,7 +214,7 @@ TEST_P(State, ValuesOfAnotherShapeAreRefused) {
 }
 
 TEST_P(State, HoldsAnyType) {
-  const Var v = MakeVar("v", {2}, DType::kString);
+  const VarUnderTest v = MakeVar("v", {2}, DType::kString);
   Session s;
   Do(s, v.Assign(Constant(Tensor::Vector<std::string>({"a", "b"}))));
   Do(s,
@@ -222,7 +223,7 @@ TEST_P(State, HoldsAnyType) {
 }
 
 TEST_P(State, ScattersToRows) {
-  const Var v = MakeVar("v", {3, 2});
+  const VarUnderTest v = MakeVar("v", {3, 2});
   Session s;
   const auto after = [&](const std::string& op, Tensor indices,
                          Tensor updates) {
@@ -252,7 +253,7 @@ TEST_P(State, ScattersToRows) {
 }
 
 TEST_P(State, AScatterOutOfRangeChangesNothing) {
-  const Var v = MakeVar("v", {4});
+  const VarUnderTest v = MakeVar("v", {4});
   Session s;
   Do(s, v.Assign(Constant(Vec({1, 2, 3, 4}))));
   const Status e =
@@ -264,7 +265,7 @@ TEST_P(State, AScatterOutOfRangeChangesNothing) {
 }
 
 TEST_P(State, ScattersToSlicesByCoordinates) {
-  const Var v = MakeVar("v", {2, 2});
+  const VarUnderTest v = MakeVar("v", {2, 2});
   Session s;
   const auto after = [&](const std::string& op, Tensor indices,
                          Tensor updates) {
@@ -288,7 +289,7 @@ TEST_P(State, ScattersToSlicesByCoordinates) {
 }
 
 TEST_P(State, AStridedSliceIsWritten) {
-  const Var v = MakeVar("v", {5});
+  const VarUnderTest v = MakeVar("v", {5});
   Node* write = BuildNode(
       GetParam() ? "ResourceStridedSliceAssign" : "StridedSliceAssign",
       {v.handle, Constant(Idx({0})), Constant(Idx({5})), Constant(Idx({2})),
@@ -300,7 +301,7 @@ TEST_P(State, AStridedSliceIsWritten) {
 }
 
 TEST_P(State, CountsUpToItsLimit) {
-  const Var v = MakeVar("v", {}, DType::kInt32);
+  const VarUnderTest v = MakeVar("v", {}, DType::kInt32);
   Session s;
   Do(s, v.Assign(Constant(Tensor::Scalar<int32_t>(1))));
   AttrMap attrs = {{"limit", 3}};
@@ -314,7 +315,7 @@ TEST_P(State, CountsUpToItsLimit) {
 
 TEST_P(State, AReaderSeesTheOldOrTheNewWholeTensor) {
   constexpr int kSize = 20000;
-  const Var v = MakeVar("v", {kSize});
+  const VarUnderTest v = MakeVar("v", {kSize});
   const auto filled = [](float x) {
     return Constant(Tensor::Vector<float>(std::vector<float>(kSize, x)));
   };
@@ -355,7 +356,7 @@ class Resources : public ::testing::Test {
 };
 
 TEST_F(Resources, GatherTakesRows) {
-  const Var v(true, "v", DType::kFloat, PartialShape({3, 2}));
+  const VarUnderTest v(true, "v", DType::kFloat, PartialShape({3, 2}));
   Node* init = v.Assign(Constant(Mat({3, 2}, {1, 2, 3, 4, 5, 6})));
   const AttrMap attrs = {{"dtype", DType::kFloat}};
   const Output rows =
@@ -377,7 +378,7 @@ TEST_F(Resources, GatherTakesRows) {
 }
 
 TEST_F(Resources, TheShapeOfAVariableIsItsValues) {
-  const Var v(true, "v", DType::kFloat, PartialShape::Unknown());
+  const VarUnderTest v(true, "v", DType::kFloat, PartialShape::Unknown());
   Node* init = v.Assign(Constant(Mat({3, 1}, {1, 2, 3})));
   const Output shape = Build("VariableShape", {v.handle});
   Session s;
@@ -386,7 +387,7 @@ TEST_F(Resources, TheShapeOfAVariableIsItsValues) {
 }
 
 TEST_F(Resources, ADestroyedVariableIsNewTheNextTime) {
-  const Var v(true, "v", DType::kFloat, PartialShape({1}));
+  const VarUnderTest v(true, "v", DType::kFloat, PartialShape({1}));
   Node* init = v.Assign(Constant(Vec({1})));
   Node* destroy = BuildNode("DestroyResourceOp", {v.handle});
   const Output known = v.IsInitialized(), read = v.Read();
@@ -400,7 +401,7 @@ TEST_F(Resources, ADestroyedVariableIsNewTheNextTime) {
 }
 
 TEST_F(Resources, ReadingAsAnotherTypeIsAnError) {
-  const Var v(true, "v", DType::kFloat, PartialShape({1}));
+  const VarUnderTest v(true, "v", DType::kFloat, PartialShape({1}));
   Node* init = v.Assign(Constant(Vec({1})));
   const Output read = Read(v.handle, DType::kInt32);
   Session s;
@@ -444,7 +445,7 @@ TEST_F(Resources, ATemporaryVariableEndsWithItsValue) {
 TEST_F(Resources, OnlyOneStepAtATimeHoldsAMutex) {
   const Output mutex = Build("MutexV2", {});
   const Output lock = Build("MutexLock", {mutex});
-  const Var v(true, "v", DType::kInt32, PartialShape({}));
+  const VarUnderTest v(true, "v", DType::kInt32, PartialShape({}));
   Node* init = v.Assign(Constant(Tensor::Scalar<int32_t>(0)));
   // Reads and writes apart, which loses updates unless steps take turns.
   Node* write = nullptr;

@@ -16,7 +16,8 @@ using array::At;
 using array::CopyRun;
 using array::DimsOf;
 
-constexpr int64_t kGrain = 32768;  // Elements copied that are worth a thread.
+constexpr int64_t kCopyGrain =
+    32768;                         // Elements copied that are worth a thread.
 constexpr size_t kSmallRow = 256;  // Bytes that are sooner copied than shared.
 // Elements of so many bytes are joined one after the other.
 constexpr size_t kJoinBytes = 1024;
@@ -41,7 +42,7 @@ void JoinParts(DType type, std::span<const Tensor> parts,
                std::span<const int64_t> starts, void* out, int64_t total) {
   const auto n = static_cast<int64_t>(parts.size());
   const int64_t mean = std::max<int64_t>(1, total / std::max<int64_t>(1, n));
-  ParallelFor(n, std::max<int64_t>(1, kGrain / mean),
+  ParallelFor(n, std::max<int64_t>(1, kCopyGrain / mean),
               [&](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) {
                   const Tensor& part = parts[static_cast<size_t>(i)];

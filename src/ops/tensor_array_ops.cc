@@ -35,9 +35,9 @@ TensorArrayState* ArrayOrNull(const Tensor& t) {
   return static_cast<TensorArrayState*>(r);
 }
 
-#define SLUICE_TENSOR_ARRAY(array)                  \
+#define SLUICE_TENSOR_ARRAY(array)                           \
   TensorArrayState* const array = ArrayOrNull(ctx.input(0)); \
-  if (array == nullptr) [[unlikely]]                \
+  if (array == nullptr) [[unlikely]]                         \
   return NotAnArray(ctx)
 
 Status NotAnIndex(const Tensor& t) {
@@ -174,9 +174,9 @@ Status MakeRead(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-class GatherKernel {
+class ArrayGatherKernel {
  public:
-  explicit GatherKernel(const Node& n)
+  explicit ArrayGatherKernel(const Node& n)
       : dtype_(n.TypeAttr("dtype")),
         element_shape_(
             n.AttrOr<PartialShape>("element_shape", PartialShape())) {}
@@ -194,7 +194,7 @@ class GatherKernel {
   const PartialShape element_shape_;
 };
 
-Status RunScatter(KernelContext& ctx) {
+Status RunArrayScatter(KernelContext& ctx) {
   SLUICE_TENSOR_ARRAY(array);
   SLUICE_ASSIGN_OR_RETURN(const auto indices,
                           VectorInput<int32_t>(ctx, 1, "indices"));
@@ -203,9 +203,9 @@ Status RunScatter(KernelContext& ctx) {
   return OkStatus();
 }
 
-class ConcatKernel {
+class ArrayConcatKernel {
  public:
-  explicit ConcatKernel(const Node& n)
+  explicit ArrayConcatKernel(const Node& n)
       : dtype_(n.TypeAttr("dtype")),
         except0_(
             n.AttrOr<PartialShape>("element_shape_except0", PartialShape())) {}
@@ -238,7 +238,7 @@ Status RunSize(KernelContext& ctx) {
   return OkStatus();
 }
 
-Status RunClose(KernelContext& ctx) {
+Status RunArrayClose(KernelContext& ctx) {
   SLUICE_TENSOR_ARRAY(array);
   return array->Close();
 }
@@ -276,7 +276,7 @@ Status ReadShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status GatherShape(ShapeContext& c) {
+Status ArrayGatherShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 2}));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRank(1, 1));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape element,
@@ -287,14 +287,14 @@ Status GatherShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status ScatterShape(ShapeContext& c) {
+Status ArrayScatterShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
   SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(2, 1).status());
   return ScalarShape(c);
 }
 
-Status ConcatShape(ShapeContext& c) {
+Status ArrayConcatShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1}));
   PartialShape rest =
       c.node().AttrOr<PartialShape>("element_shape_except0", PartialShape());
@@ -308,7 +308,7 @@ Status ConcatShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status SplitShape(ShapeContext& c) {
+Status ArraySplitShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
@@ -340,7 +340,7 @@ struct GradArray {
   Node* node;
 };
 
-bool HasGradients(DType t) {
+bool ArrayHasGradients(DType t) {
   return IsFloating(t) || IsComplex(t) || t == DType::kVariant;
 }
 
@@ -360,24 +360,24 @@ Status ReadGrad(GradContext& c) {
 Status WriteGrad(GradContext& c) {
   c.grads[3] = c.dy[0];
   const DType t = c.op->TypeAttr("T");
-  if (!HasGradients(t)) return OkStatus();
+  if (!ArrayHasGradients(t)) return OkStatus();
   const GradArray g(c.input(0), c.dy[0]);
   c.grads[2] = Build("TensorArrayReadV3", {g.handle(), c.input(1), g.flow()},
                      {{"dtype", t}});
   return OkStatus();
 }
 
-Status GatherGrad(GradContext& c) {
+Status ArrayGatherGrad(GradContext& c) {
   const GradArray g(c.input(0), c.input(2));
   c.grads[2] = Build("TensorArrayScatterV3",
                      {g.handle(), c.input(1), c.dy[0], g.flow()});
   return OkStatus();
 }
 
-Status ScatterGrad(GradContext& c) {
+Status ArrayScatterGrad(GradContext& c) {
   c.grads[3] = c.dy[0];
   const DType t = c.op->TypeAttr("T");
-  if (!HasGradients(t)) return OkStatus();
+  if (!ArrayHasGradients(t)) return OkStatus();
   const GradArray g(c.input(0), c.dy[0]);
   const PartialShape& value = c.input(2).shape();
   c.grads[2] =
@@ -389,7 +389,7 @@ Status ScatterGrad(GradContext& c) {
   return OkStatus();
 }
 
-Status ConcatGrad(GradContext& c) {
+Status ArrayConcatGrad(GradContext& c) {
   if (!c.dy[0]) return OkStatus();
   const GradArray g(c.input(0), c.input(1));
   c.grads[1] =
@@ -397,10 +397,10 @@ Status ConcatGrad(GradContext& c) {
   return OkStatus();
 }
 
-Status SplitGrad(GradContext& c) {
+Status ArraySplitGrad(GradContext& c) {
   c.grads[3] = c.dy[0];
   const DType t = c.op->TypeAttr("T");
-  if (!HasGradients(t)) return OkStatus();
+  if (!ArrayHasGradients(t)) return OkStatus();
   const GradArray g(c.input(0), c.dy[0]);
   const PartialShape& value = c.input(1).shape();
   c.grads[1] =
@@ -498,9 +498,9 @@ SLUICE_OP(TensorArrayGatherV3)
     .Attr("element_shape: shape = { unknown_rank: true }")
     .Stateful()
     .Family("tensor_array")
-    .Shape(GatherShape)
-    .Kernel(CpuState<GatherKernel>(/*expensive=*/true))
-    .Grad(GatherGrad)
+    .Shape(ArrayGatherShape)
+    .Kernel(CpuState<ArrayGatherKernel>(/*expensive=*/true))
+    .Grad(ArrayGatherGrad)
     .Doc("Some elements of a TensorArray along a new first dimension.");
 
 SLUICE_OP(TensorArrayScatterV3)
@@ -512,9 +512,9 @@ SLUICE_OP(TensorArrayScatterV3)
     .Attr("T: type")
     .Stateful()
     .Family("tensor_array")
-    .Shape(ScatterShape)
-    .Kernel(Cpu(RunScatter))
-    .Grad(ScatterGrad)
+    .Shape(ArrayScatterShape)
+    .Kernel(Cpu(RunArrayScatter))
+    .Grad(ArrayScatterGrad)
     .Doc("Writes the rows of a tensor as elements of a TensorArray.");
 
 SLUICE_OP(TensorArrayConcatV3)
@@ -526,9 +526,9 @@ SLUICE_OP(TensorArrayConcatV3)
     .Attr("element_shape_except0: shape = { unknown_rank: true }")
     .Stateful()
     .Family("tensor_array")
-    .Shape(ConcatShape)
-    .Kernel(CpuState<ConcatKernel>(/*expensive=*/true))
-    .Grad(ConcatGrad)
+    .Shape(ArrayConcatShape)
+    .Kernel(CpuState<ArrayConcatKernel>(/*expensive=*/true))
+    .Grad(ArrayConcatGrad)
     .Doc(
         "All elements of a TensorArray joined along their first dimension, and "
         "the length of each.");
@@ -542,9 +542,9 @@ SLUICE_OP(TensorArraySplitV3)
     .Attr("T: type")
     .Stateful()
     .Family("tensor_array")
-    .Shape(SplitShape)
+    .Shape(ArraySplitShape)
     .Kernel(Cpu(RunSplit))
-    .Grad(SplitGrad)
+    .Grad(ArraySplitGrad)
     .Doc(
         "Writes runs of rows of a tensor, of the given lengths, as the "
         "elements "
@@ -566,7 +566,7 @@ SLUICE_OP(TensorArrayCloseV3)
     .Stateful()
     .Family("tensor_array")
     .Shape(CloseShape)
-    .Kernel(Cpu(RunClose))
+    .Kernel(Cpu(RunArrayClose))
     .NoGradient("carries no numbers")
     .Doc("Empties a TensorArray for good, before its step ends.");
 

@@ -116,9 +116,10 @@ class StackKernel {
   const int64_t expected_;
 };
 
-class GatherKernel {
+class ListGatherKernel {
  public:
-  explicit GatherKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  explicit ListGatherKernel(const Node& n)
+      : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     if (ctx.input(1).rank() != 1)
@@ -136,9 +137,9 @@ class GatherKernel {
 // Joins along the first dimension. TensorListConcatV2 is given the shape of the
 // items and the length of those that were not set; TensorListConcat has the
 // shape in an attribute.
-class ConcatKernel {
+class ListConcatKernel {
  public:
-  explicit ConcatKernel(const Node& n)
+  explicit ListConcatKernel(const Node& n)
       : dtype_(n.TypeAttr("element_dtype")),
         shape_(n.AttrOr<PartialShape>("element_shape", PartialShape())) {}
   Status Run(KernelContext& ctx) {
@@ -351,9 +352,10 @@ class ScatterIntoKernel {
   const DType dtype_;
 };
 
-class SplitKernel {
+class ListSplitKernel {
  public:
-  explicit SplitKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  explicit ListSplitKernel(const Node& n)
+      : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
     const Tensor &t = ctx.input(0), &lengths = ctx.input(2);
     SLUICE_RETURN_IF_ERROR(RequireRows(t));
@@ -393,7 +395,7 @@ Status StackShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status GatherShape(ShapeContext& c) {
+Status ListGatherShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRank(1, 1));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape item, ShapeOfItems(c, 2));
@@ -401,7 +403,7 @@ Status GatherShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status ConcatShape(ShapeContext& c) {
+Status ListConcatShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
   PartialShape item =
       c.node().AttrOr<PartialShape>("element_shape", PartialShape());
@@ -423,7 +425,7 @@ Status FromTensorShape(ShapeContext& c) {
   return ScalarShape(c);
 }
 
-Status ScatterShape(ShapeContext& c) {
+Status ListScatterShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(0, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRankAtMost(2, 1).status());
@@ -438,7 +440,7 @@ Status ScatterIntoShape(ShapeContext& c) {
   return ScalarShape(c);
 }
 
-Status SplitShape(ShapeContext& c) {
+Status ListSplitShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(0, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
   return ScalarShape(c);
@@ -446,7 +448,7 @@ Status SplitShape(ShapeContext& c) {
 
 // ---- Gradients --------------------------------------------------------------
 
-bool HasGradients(DType t) {
+bool ListHasGradients(DType t) {
   return IsFloating(t) || IsComplex(t) || t == DType::kVariant;
 }
 
@@ -457,7 +459,7 @@ Status StackGrad(GradContext& c) {
 
 Status FromTensorGrad(GradContext& c) {
   const DType t = c.op->TypeAttr("element_dtype");
-  if (!HasGradients(t)) return OkStatus();
+  if (!ListHasGradients(t)) return OkStatus();
   const PartialShape& rows = c.input(0).shape();
   c.grads[0] = Build("TensorListStack", {c.dy[0], RowShapeOf(c.input(0))},
                      {{"element_dtype", t},
@@ -466,7 +468,7 @@ Status FromTensorGrad(GradContext& c) {
 }
 
 // An item that was gathered several times gets the sum.
-Status GatherGrad(GradContext& c) {
+Status ListGatherGrad(GradContext& c) {
   Node* items = BuildNode("Unique", {c.input(1)});
   if (items == nullptr) return OkStatus();
   const Output sums =
@@ -479,9 +481,9 @@ Status GatherGrad(GradContext& c) {
   return OkStatus();
 }
 
-Status ScatterGrad(GradContext& c) {
+Status ListScatterGrad(GradContext& c) {
   const DType t = c.op->TypeAttr("element_dtype");
-  if (HasGradients(t))
+  if (ListHasGradients(t))
     c.grads[0] =
         Build("TensorListGather", {c.dy[0], c.input(1), RowShapeOf(c.input(0))},
               {{"element_dtype", t}});
@@ -494,14 +496,14 @@ Status ScatterIntoGrad(GradContext& c) {
                      {Build("TensorListScatterIntoExistingList",
                             {c.dy[0], grad::ZerosLike(c.input(1)), c.input(2)}),
                       Build("TensorListLength", {c.input(0)})});
-  if (HasGradients(t))
+  if (ListHasGradients(t))
     c.grads[1] =
         Build("TensorListGather", {c.dy[0], c.input(2), RowShapeOf(c.input(1))},
               {{"element_dtype", t}});
   return OkStatus();
 }
 
-Status ConcatGrad(GradContext& c) {
+Status ListConcatGrad(GradContext& c) {
   if (!c.dy[0]) return OkStatus();
   c.grads[0] =
       Build("TensorListSplit", {c.dy[0],
@@ -511,9 +513,9 @@ Status ConcatGrad(GradContext& c) {
   return OkStatus();
 }
 
-Status SplitGrad(GradContext& c) {
+Status ListSplitGrad(GradContext& c) {
   const DType t = c.op->TypeAttr("element_dtype");
-  if (!HasGradients(t)) return OkStatus();
+  if (!ListHasGradients(t)) return OkStatus();
   const Output shape =
       Build("ConcatV2",
             {IntVector({-1}), RowShapeOf(c.input(0)), Constant(int32_t{0})});
@@ -543,9 +545,9 @@ SLUICE_OP(TensorListGather)
     .Output("values: element_dtype")
     .Attr("element_dtype: type")
     .Family("tensor_array")
-    .Shape(GatherShape)
-    .Kernel(CpuState<GatherKernel>(/*expensive=*/true))
-    .Grad(GatherGrad)
+    .Shape(ListGatherShape)
+    .Kernel(CpuState<ListGatherKernel>(/*expensive=*/true))
+    .Grad(ListGatherGrad)
     .Doc("Some items of a list along a new first dimension.");
 
 SLUICE_OP(TensorListConcat)
@@ -555,9 +557,9 @@ SLUICE_OP(TensorListConcat)
     .Attr("element_dtype: type")
     .Attr("element_shape: shape = { unknown_rank: true }")
     .Family("tensor_array")
-    .Shape(ConcatShape)
-    .Kernel(CpuState<ConcatKernel>(/*expensive=*/true))
-    .Grad(ConcatGrad)
+    .Shape(ListConcatShape)
+    .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
+    .Grad(ListConcatGrad)
     .Doc("An older spelling of TensorListConcatV2.");
 
 SLUICE_OP(TensorListConcatV2)
@@ -569,9 +571,9 @@ SLUICE_OP(TensorListConcatV2)
     .Attr("element_dtype: type")
     .Attr("shape_type: {int32, int64}")
     .Family("tensor_array")
-    .Shape(ConcatShape)
-    .Kernel(CpuState<ConcatKernel>(/*expensive=*/true))
-    .Grad(ConcatGrad)
+    .Shape(ListConcatShape)
+    .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
+    .Grad(ListConcatGrad)
     .Doc(
         "The items of a list joined along their first dimension, and the "
         "length of each.");
@@ -596,9 +598,9 @@ SLUICE_OP(TensorListScatter)
     .Attr("element_dtype: type")
     .Attr("shape_type: {int32, int64}")
     .Family("tensor_array")
-    .Shape(ScatterShape)
+    .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
-    .Grad(ScatterGrad)
+    .Grad(ListScatterGrad)
     .Doc("An older spelling of TensorListScatterV2.");
 
 SLUICE_OP(TensorListScatterV2)
@@ -610,9 +612,9 @@ SLUICE_OP(TensorListScatterV2)
     .Attr("element_dtype: type")
     .Attr("shape_type: {int32, int64}")
     .Family("tensor_array")
-    .Shape(ScatterShape)
+    .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
-    .Grad(ScatterGrad)
+    .Grad(ListScatterGrad)
     .Doc("A list whose items at the given indices are the rows of a tensor.");
 
 SLUICE_OP(TensorListScatterIntoExistingList)
@@ -635,9 +637,9 @@ SLUICE_OP(TensorListSplit)
     .Attr("element_dtype: type")
     .Attr("shape_type: {int32, int64}")
     .Family("tensor_array")
-    .Shape(SplitShape)
-    .Kernel(CpuState<SplitKernel>())
-    .Grad(SplitGrad)
+    .Shape(ListSplitShape)
+    .Kernel(CpuState<ListSplitKernel>())
+    .Grad(ListSplitGrad)
     .Doc("A list of runs of rows of a tensor, of the given lengths.");
 
 }  // namespace

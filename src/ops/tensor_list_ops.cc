@@ -21,9 +21,10 @@ using tensor_list::ZerosForItem;
 
 // ---- Kernels ----------------------------------------------------------------
 
-class EmptyKernel {
+class EmptyListKernel {
  public:
-  explicit EmptyKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  explicit EmptyListKernel(const Node& n)
+      : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(PartialShape shape,
                             PartialShapeFrom(ctx.input(0), "element_shape"));
@@ -380,7 +381,7 @@ SLUICE_OP(EmptyTensorList)
     .Attr("shape_type: {int32, int64}")
     .Family("tensor_array")
     .Shape(MakeListShape)
-    .Kernel(CpuState<EmptyKernel>())
+    .Kernel(CpuState<EmptyListKernel>())
     .NoGradient("makes a list without items")
     .Doc("An empty list of tensors, as a value.");
 

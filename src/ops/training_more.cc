@@ -5,7 +5,7 @@
 namespace sluice::training {
 namespace {
 
-[[maybe_unused]] const bool declared = Declare({
+[[maybe_unused]] const bool more_declared = Declare({
     {"ApplyAdadelta", "var accum accum_update", "lr rho epsilon grad", "",
      ComplexTraining<Adadelta>(),
      "accum = rho * accum + (1 - rho) * grad^2; update = sqrt(accum_update + "

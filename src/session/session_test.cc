@@ -526,7 +526,7 @@ TEST_F(SessionTest, LongKernelsBesideEachOtherGiveWhatTheyGiveAlone) {
   std::vector<float> v(96 * 96);
   for (float& f : v) f = static_cast<float>(random() % 5);
   Output x = Placeholder("x");
-  const Tensor value = *Tensor::Vector<float>(v).Reshaped(Shape({96, 96}));
+  const Tensor value = *Tensor::Vector<float>(v).Reshaped({96, 96});
   std::vector<Output> products;
   for (int i = 0; i < 8; ++i)
     products.push_back(Op("MatMul", {Mul(x, Constant(F(float(i + 1)))), x}));
@@ -655,7 +655,7 @@ TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
 }
 
 TEST_F(SessionTest, AStepsPeakLeavesOutWhatWasThereBefore) {
-  const Tensor before = *Tensor::Make(DType::kFloat, Shape({1 << 20}));
+  const Tensor before = *Tensor::Make(DType::kFloat, {1 << 20});
   Output x = Placeholder("x");
   Output y = Op("Exp", {x});
   RunMetadata m;
@@ -686,8 +686,8 @@ TEST_F(SessionTest, ATraceShowsKernelsThatWait) {
 
 TEST_F(SessionTest, AStatefulNodeThatIsSetAnewStartsAnew) {
   const Output shape = Constant(Tensor::Vector<int32_t>({8}));
-  const Output r = Op("RandomUniform", {shape},
-                      {{"dtype", DType::kFloat}, {"seed", 3}});
+  const Output r =
+      Op("RandomUniform", {shape}, {{"dtype", DType::kFloat}, {"seed", 3}});
   ASSERT_TRUE(session_.Run(r).ok());
   graph_.SetAttr(r.node, "seed", AttrValue(int64_t{4}));
   const Output y = Op("Neg", {r});
@@ -701,11 +701,11 @@ TEST_F(SessionTest, AnEdgeOfNoSuchIndexIsNotTheNeighboursEdge) {
   const Output x = Placeholder("x"), y = Op("Neg", {x}), z = Op("Exp", {x});
   ASSERT_TRUE(session_.Run({{x, F(1)}}, {y, z}).ok());
   for (const int index : {-1, 1, -(1 << 24), 1 << 24})
-    EXPECT_THAT(std::string(
-                    session_.Run({{x, F(1)}}, {y, Output(z.node, index)})
+    EXPECT_THAT(
+        std::string(session_.Run({{x, F(1)}}, {y, Output(z.node, index)})
                         .status()
                         .message()),
-                HasSubstr("expected one of 1 outputs"));
+        HasSubstr("expected one of 1 outputs"));
 }
 
 }  // namespace

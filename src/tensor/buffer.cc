@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kAlign = 64;
 constexpr int kClasses = 4 * 42;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_SANITIZED)
 constexpr bool kCache = false;
 #else
 constexpr bool kCache = true;

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SLUICE_SANITIZED)
 constexpr bool kReuses = false;  // So that they see every use after free.
 #else
 constexpr bool kReuses = true;

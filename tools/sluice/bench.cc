@@ -13,14 +13,13 @@ namespace sluice::cli {
 namespace {
 
 // A figure of a slow build would be worse than none.
-#if defined(NDEBUG) && defined(__OPTIMIZE__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(NDEBUG) && defined(__OPTIMIZE__) && !defined(SLUICE_SANITIZED)
 constexpr bool kRelease = true;
 #else
 constexpr bool kRelease = false;
 #endif
 
-struct Options {
+struct BenchOptions {
   std::string filter;
   bool json = false, list = false;
 };
@@ -35,7 +34,7 @@ void Print(const std::string& name, double value, bool json) {
   std::fflush(stdout);
 }
 
-int Run(const Options& o) {
+int Run(const BenchOptions& o) {
   std::regex filter;
   try {
     filter = std::regex(o.filter);
@@ -77,7 +76,7 @@ int Run(const Options& o) {
 }  // namespace
 
 void AddBench(CLI::App& app, std::function<int()>* run) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchOptions>();
   CLI::App* sub = app.add_subcommand("bench", "Measure this build");
   sub->add_option("--filter", o->filter,
                   "Only benchmarks whose name matches this regular expression");

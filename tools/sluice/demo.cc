@@ -21,7 +21,7 @@ namespace {
 using demo::ImageData;
 using demo::Training;
 
-struct Options {
+struct DemoOptions {
   int classifier_epochs = 14;
   int convnet_epochs = 7;
   int epochs = 0;  // Of both, if given.
@@ -48,7 +48,7 @@ Status Write(const std::filesystem::path& path, const std::string& text) {
   return file ? OkStatus() : Unavailable("cannot write ", path.string());
 }
 
-Result<ImageData> Load(const Options& options) {
+Result<ImageData> Load(const DemoOptions& options) {
   if (options.synthetic) return demo::MakeImages(options.seed);
   Result<ImageData> data = demo::LoadFashionMnist(options.data);
   if (data.status().code() == StatusCode::kNotFound)
@@ -69,7 +69,7 @@ std::string Indented(const std::string& text) {
   return out;
 }
 
-Status Run(const Options& options) {
+Status Run(const DemoOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const ImageData data, Load(options));
   const std::filesystem::path out(options.out);
   std::error_code error;
@@ -137,7 +137,7 @@ Status Run(const Options& options) {
 }  // namespace
 
 int DemoMain(int argc, char** argv) {
-  Options options;
+  DemoOptions options;
   CLI::App app(
       "Trains the classifier of Figure 1 of the OSDI'16 paper and a small "
       "convolutional network on Fashion-MNIST, then a language model, which "

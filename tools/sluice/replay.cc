@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ReplayOptions {
   std::vector<std::string> dirs;
   std::string filter;
   int jobs = 1;
@@ -83,7 +83,7 @@ Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
 // One case on one of its graphs, step by step.
 class Replayer {
  public:
-  Replayer(const RecordedCase& c, const Options& options)
+  Replayer(const RecordedCase& c, const ReplayOptions& options)
       : case_(c), options_(options) {}
 
   // What differs; empty if nothing does.
@@ -256,7 +256,7 @@ class Replayer {
   }
 
   const RecordedCase& case_;
-  const Options& options_;
+  const ReplayOptions& options_;
   const TempDir tmp_;
   Graph graph_;
   Session* session_ = nullptr;
@@ -271,7 +271,7 @@ struct Verdict {
   int64_t ms = 0;
 };
 
-Verdict RunCase(const std::string& dir, const Options& options) {
+Verdict RunCase(const std::string& dir, const ReplayOptions& options) {
   const int64_t start = NowNs();
   Verdict v;
   const Result<RecordedCase> c = LoadCase(dir);
@@ -293,7 +293,7 @@ Verdict RunCase(const std::string& dir, const Options& options) {
 }
 
 // A folder is a case, or holds cases.
-Result<std::vector<std::string>> FindCases(const Options& o) {
+Result<std::vector<std::string>> FindCases(const ReplayOptions& o) {
   std::vector<std::string> cases;
   for (const std::string& dir : o.dirs) {
     std::error_code error;
@@ -338,7 +338,7 @@ void Print(const std::string& name, const Verdict& v) {
   std::fflush(stdout);
 }
 
-int Replay(const Options& o) {
+int Replay(const ReplayOptions& o) {
   Result<std::vector<std::string>> all = FindCases(o);
   if (!all.ok()) return Fail(kUsage, all.status());
   std::vector<std::string> dirs;
@@ -383,7 +383,7 @@ int Replay(const Options& o) {
 }  // namespace
 
 void AddReplay(CLI::App& app, std::function<int()>* run) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReplayOptions>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Run recorded cases and compare with what was recorded");
   sub->add_option("DIR", o->dirs, "Case, or folder of cases")

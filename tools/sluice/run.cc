@@ -14,7 +14,7 @@
 namespace sluice::cli {
 namespace {
 
-struct Options {
+struct RunFlags {
   std::string graph;
   std::vector<std::string> feeds, fetches, targets, init;
   std::string out, trace;
@@ -39,7 +39,7 @@ Result<std::vector<Node*>> FindNodes(const Graph& g,
   return nodes;
 }
 
-Result<Step> FindStep(const Graph& g, const Options& o) {
+Result<Step> FindStep(const Graph& g, const RunFlags& o) {
   Step step;
   for (const std::string& feed : o.feeds) {
     const size_t equals = feed.find('=');
@@ -67,7 +67,7 @@ std::string FileName(std::string name) {
   return name + ".npy";
 }
 
-Status Deliver(const Options& o, const std::vector<Tensor>& values) {
+Status Deliver(const RunFlags& o, const std::vector<Tensor>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (o.out.empty()) {
       std::printf("%s: %s\n", o.fetches[i].c_str(),
@@ -81,7 +81,7 @@ Status Deliver(const Options& o, const std::vector<Tensor>& values) {
   return OkStatus();
 }
 
-int Run(const Options& o) {
+int RunGraph(const RunFlags& o) {
   const Result<std::string> bytes = ReadGraphDefFile(o.graph);
   if (!bytes.ok()) return Fail(kRunFailed, bytes.status());
   Graph g;
@@ -111,7 +111,7 @@ int Run(const Options& o) {
 }  // namespace
 
 void AddRun(CLI::App& app, std::function<int()>* run) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RunFlags>();
   CLI::App* sub = app.add_subcommand("run", "Run one step of a graph");
   sub->footer(
       "Example: sluice run model.pb --init init --feed x=x.npy --fetch y");
@@ -143,7 +143,7 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
     *run = [o] {
       if (o->fetches.empty() && o->targets.empty())
         return Fail(kUsage, "run: expected --fetch or --target, got neither");
-      return Run(*o);
+      return RunGraph(*o);
     };
   });
 }
