@@ -3,40 +3,72 @@
 #ifndef SLUICE_DIST_GRPC_CONTROL_H_
 #define SLUICE_DIST_GRPC_CONTROL_H_
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
+#include "dist/grpc_port.h"
 #include "dist/stubs.h"
+#include "dist/task_threads.h"
 
 namespace sluice {
 
 class Master;
 class Worker;
 
-// To be registered with a grpc::ServerBuilder; master and worker outlive the
-// server that it builds.
-std::unique_ptr<grpc::Service> MakeMasterService(Master* master);
-std::unique_ptr<grpc::Service> MakeWorkerService(Worker* worker);
+// The services of a task. Owned by whoever owns the port, and gone after it has
+// stopped. A call that may block runs on a thread of its own, steps on the
+// port's. Thread-safe.
+class ControlServices {
+ public:
+  // Both outlive the port's Stop. `steps_address`: CreateSessionResponse's.
+  ControlServices(Master* master, Worker* worker, std::string steps_address);
+  ~ControlServices();
 
-// What all channels of a cluster have in common: messages of any size, and
-// pings that find a peer that died or was stopped within `peer_timeout`.
+  // Before the port serves.
+  void Register(GrpcPort* port);
+  // Ends the calls that clients hold open. Before the port stops.
+  void Stop();
+
+ private:
+  class StepsCall;
+  class UnaryCall;
+  using Method = std::function<Status(grpc::ByteBuffer*, grpc::ByteBuffer*)>;
+  template <typename Request, typename Response, typename Fn>
+  void Add(const std::string& name, Fn fn);
+
+  Master* const master_;
+  Worker* const worker_;
+  const std::string steps_address_;
+  std::map<std::string, Method> methods_;  // Constant after construction.
+  std::mutex mu_;
+  std::set<StepsCall*> calls_;  // GUARDED_BY(mu_)
+  bool stopped_ = false;        // GUARDED_BY(mu_)
+  TaskThreads threads_;
+};
+
+// What all channels of a cluster's control have in common: messages of any
+// size, and pings that find a peer that died or was stopped within
+// `peer_timeout`.
 grpc::ChannelArguments ControlChannelArguments(
-    std::chrono::milliseconds peer_timeout);
-void SetControlServerOptions(grpc::ServerBuilder* builder,
-                             std::chrono::milliseconds peer_timeout);
+    const TlsFiles& tls, std::chrono::milliseconds peer_timeout);
 
 // Calls of GetStatus and CreateSession wait up to `connect_timeout` for the
 // other to be up.
 std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
     std::shared_ptr<grpc::Channel> channel,
     std::chrono::milliseconds connect_timeout);
+// `connect` makes a channel to an address that CreateSession said.
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(
-    std::shared_ptr<grpc::Channel> channel, std::string target,
-    std::chrono::milliseconds connect_timeout);
+    std::shared_ptr<grpc::Channel> channel,
+    std::function<std::shared_ptr<grpc::Channel>(const std::string&)> connect,
+    std::string target, std::chrono::milliseconds connect_timeout);
 
 }  // namespace sluice
 

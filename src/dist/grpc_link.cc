@@ -1,6 +1,6 @@
 #include "dist/grpc_link.h"
 
-#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
@@ -34,67 +34,108 @@ grpc::Slice SliceOf(const WireBody& body, size_t offset, size_t bytes) {
 }
 
 // Our end of a call that we made.
-class ClientStream final
-    : public GrpcStream,
-      public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ClientStream final : public GrpcStream {
  public:
-  using GrpcStream::GrpcStream;
+  ClientStream(GrpcTransport* transport,
+               const std::shared_ptr<grpc::Channel>& channel,
+               grpc::CompletionQueue* queue)
+      : GrpcStream(transport), stub_(channel) {
+    io_ = stub_.PrepareCall(&context_, "/sluice.Transport/Exchange", queue);
+  }
 
-  void Call(const std::shared_ptr<grpc::Channel>& channel) {
-    stub_ = std::make_unique<grpc::GenericStub>(channel);
-    stub_->PrepareBidiStreamingCall(&context_, "/sluice.Transport/Exchange", {},
-                                    this);
-    AddHold();  // Until StartClose: writes come from any thread.
-    Begin();
+  void Call() {
+    std::lock_guard<std::mutex> lock(mu_);
+    Hold();
+    io_->StartCall(begun_event_.Tag());
+    CloseIfAsked();
   }
 
  private:
-  void StartRead(grpc::ByteBuffer* buffer) override {
-    ClientBidiReactor::StartRead(buffer);
+  void StartRead(grpc::ByteBuffer* buffer, Event* event) override {
+    io_->Read(buffer, event->Tag());
   }
-  void StartWrite(const grpc::ByteBuffer* buffer) override {
-    ClientBidiReactor::StartWrite(buffer);
+  void StartWrite(const grpc::ByteBuffer& buffer, Event* event) override {
+    io_->Write(buffer, event->Tag());
   }
-  void StartCall() override { ClientBidiReactor::StartCall(); }
-  void StartClose(const Status&, bool ended) override {
+  void StartClose(const Status&, bool ended, Event* event) override {
     if (!ended) context_.TryCancel();
-    RemoveHold();
+    io_->Finish(&status_, event->Tag());
   }
-  void OnReadDone(bool ok) override { OnRead(ok); }
-  void OnWriteDone(bool ok) override { OnWritten(ok); }
-  void OnDone(const grpc::Status& s) override {
+  Status Outcome() const override {
     // (gRPC's codes are Abseil's.)
-    OnEnd(Status(static_cast<StatusCode>(s.error_code()), s.error_message()));
+    return Status(static_cast<StatusCode>(status_.error_code()),
+                  status_.error_message());
   }
 
-  std::unique_ptr<grpc::GenericStub> stub_;
+  grpc::GenericStub stub_;
   grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
+  grpc::Status status_;
 };
 
 }  // namespace
 
+void GrpcStream::Hold() {
+  ++under_way_;
+  if (self_ == nullptr) self_ = shared_from_this();
+}
+
+void GrpcStream::Drop() {
+  std::shared_ptr<GrpcStream> self;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    // (The last is over only after the call has ended.)
+    if (--under_way_ > 0) return;
+    self.swap(self_);
+  }
+  self->End();
+}
+
+void GrpcStream::CloseIfAsked() {
+  if (!closed_) return;
+  Hold();
+  StartClose(Unavailable("the task shuts down"), false, &end_event_);
+}
+
 void GrpcStream::Begin() {
   std::lock_guard<std::mutex> lock(mu_);
-  self_ = shared_from_this();
-  begun_ = true;
-  StartRead(&incoming_);
-  StartCall();
-  if (closed_) StartClose(Unavailable("the task shuts down"), false);
+  Hold();
+  StartRead(&incoming_, &read_event_);
+  CloseIfAsked();
+}
+
+void GrpcStream::OnBegun(bool ok) {
+  if (ok) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!closed_) {
+      Hold();
+      StartRead(&incoming_, &read_event_);
+    }
+  } else {
+    Close(Unavailable("the connection was not made"), /*ended=*/true);
+  }
+  if (const std::shared_ptr<GrpcLink> l = link(); ok && l != nullptr)
+    l->OnWritten(this);
+  Drop();
 }
 
 bool GrpcStream::Write(grpc::ByteBuffer buffer) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (closed_ || !begun_) return false;
-  outgoing_ = std::move(buffer);
-  StartWrite(&outgoing_);
+  if (closed_) return false;
+  Hold();
+  StartWrite(buffer, &write_event_);
   return true;
 }
 
 void GrpcStream::Close(const Status& why, bool ended) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (std::exchange(closed_, true) || !begun_) return;
-  StartClose(why, ended);
+  // (Before the first operation: who begins it then closes the call.)
+  if (std::exchange(closed_, true) || self_ == nullptr) return;
+  Hold();
+  StartClose(why, ended, &end_event_);
 }
+
+void GrpcStream::OnEnded(bool) { Drop(); }
 
 void GrpcStream::SetLink(std::shared_ptr<GrpcLink> link) {
   std::lock_guard<std::mutex> lock(mu_);
@@ -116,29 +157,33 @@ void GrpcStream::Fail(const Status& why) {
 }
 
 void GrpcStream::OnRead(bool ok) {
-  if (!ok) {
-    // OnEnd of a client says why; a server has to end the call first.
-    Close(Unavailable("the connection was closed"), /*ended=*/true);
-    return;
-  }
-  Status s;
-  std::shared_ptr<GrpcLink> l;
-  {
-    std::lock_guard<std::mutex> lock(read_mu_);
-    s = Receive(incoming_);
-    incoming_.Clear();
-    l = link();
-    if (s.ok()) {
-      std::lock_guard<std::mutex> write_lock(mu_);
-      if (!closed_) StartRead(&incoming_);
+  if (ok) {
+    Status s;
+    std::shared_ptr<GrpcLink> l;
+    {
+      std::lock_guard<std::mutex> lock(read_mu_);
+      s = Receive(incoming_);
+      incoming_.Clear();
+      l = link();
+      if (s.ok()) {
+        std::lock_guard<std::mutex> write_lock(mu_);
+        if (!closed_) {
+          Hold();
+          StartRead(&incoming_, &read_event_);
+        }
+      }
     }
+    if (!s.ok()) {
+      Fail(s);
+    } else if (l != nullptr) {
+      l->Heard();
+      l->counters->tokens_received.fetch_add(l->inbox.Drain(l->handler, l->id),
+                                             std::memory_order_relaxed);
+    }
+  } else {
+    Close(Unavailable("the connection was closed"), /*ended=*/true);
   }
-  if (!s.ok()) {
-    Fail(s);
-    return;
-  }
-  l->Heard();
-  transport_->Drain(l);
+  Drop();
 }
 
 Status GrpcStream::Receive(const grpc::ByteBuffer& message) {
@@ -255,12 +300,13 @@ void GrpcStream::OnWritten(bool ok) {
   const std::shared_ptr<GrpcLink> l = link();
   if (ok && l != nullptr) l->OnWritten(this);
   // If it went wrong, the read that is under way ends too.
+  Drop();
 }
 
-void GrpcStream::OnEnd(const Status& why) {
-  Close(why, /*ended=*/true);
+void GrpcStream::End() {
   const std::shared_ptr<GrpcLink> l = link();
   if (l != nullptr) {
+    const Status why = Outcome();
     const bool restarted = why.code() == StatusCode::kAborted;
     transport_->Lose(
         l.get(),
@@ -270,7 +316,6 @@ void GrpcStream::OnEnd(const Status& why) {
                           why.message().empty() ? "" : ": ", why.message()));
     SetLink(nullptr);
   }
-  const std::shared_ptr<GrpcStream> self = std::move(self_);
   transport_->RemoveStream(this);
 }
 
@@ -285,25 +330,18 @@ GrpcLink::GrpcLink(GrpcTransport* owner, PeerId id, std::string task,
 }
 
 void GrpcLink::Open() {
-  grpc::ChannelArguments args;
-  args.SetMaxReceiveMessageSize(-1);
-  args.SetMaxSendMessageSize(-1);
-  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  args.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
-  args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  args.SetString(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
-  const std::string& name = transport_->grpc_options_.tls.server_name;
-  if (!name.empty()) args.SetSslTargetNameOverride(name);
-  const auto channel =
-      grpc::CreateCustomChannel(address_, transport_->credentials_, args);
-  auto stream = std::make_shared<ClientStream>(transport_);
+  const TlsFiles& tls = transport_->grpc_options_.tls;
+  const auto channel = grpc::CreateCustomChannel(BestAddress(address_, tls),
+                                                 transport_->credentials_,
+                                                 CommonChannelArguments(tls));
+  auto stream = std::make_shared<ClientStream>(transport_, channel,
+                                               transport_->port_->queue());
   stream->SetLink(std::static_pointer_cast<GrpcLink>(shared_from_this()));
   std::lock_guard<std::mutex> lock(mu_);
   if (closed_ || !transport_->AddStream(stream.get())) return;
   out_ = stream;
-  stream->Call(channel);
-  Flush();
+  writing_ = true;
+  stream->Call();
 }
 
 bool GrpcLink::Attach(const std::shared_ptr<GrpcStream>& stream) {

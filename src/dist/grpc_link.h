@@ -3,48 +3,64 @@
 #define SLUICE_DIST_GRPC_LINK_H_
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/client_callback.h>
 
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "dist/grpc_port.h"
 #include "dist/grpc_transport.h"
 
 namespace sluice {
 
 class GrpcLink;
 
-// What the two ends of a call have in common. Lives until gRPC is done with it
-// and nobody else has it. Thread-safe; gRPC calls OnRead one at a time.
+// What the two ends of a call have in common. Lives until it has ended and none
+// of its operations is under way, and nobody else has it. Thread-safe; OnRead
+// is called one at a time.
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
   explicit GrpcStream(GrpcTransport* transport) : transport_(transport) {}
   virtual ~GrpcStream() = default;
 
   // Writes; OnWritten of the link follows. False if the stream is closed.
-  // REQUIRES: no write is under way.
+  // REQUIRES: no write is under way, and the call has begun.
   bool Write(grpc::ByteBuffer buffer);
   // Ends the call. The peer is told why.
   void Close(const Status& why, bool ended = false);
   void SetLink(std::shared_ptr<GrpcLink> link);
+  // The first operation of a call that came.
+  void Begin();
 
  protected:
-  virtual void StartRead(grpc::ByteBuffer* buffer) = 0;
-  virtual void StartWrite(const grpc::ByteBuffer* buffer) = 0;
+  using Event = GrpcMethodEvent<GrpcStream>;
+  // These begin an operation, whose event comes. REQUIRES: mu_.
+  virtual void StartRead(grpc::ByteBuffer* buffer, Event* event) = 0;
+  virtual void StartWrite(const grpc::ByteBuffer& buffer, Event* event) = 0;
   // `ended`: the peer has ended the call already.
-  virtual void StartClose(const Status& why, bool ended) = 0;
-  virtual void StartCall() {}
-  // What the reactors of gRPC say.
-  void Begin();
-  void OnRead(bool ok);
-  void OnWritten(bool ok);
-  void OnEnd(const Status& why);
+  virtual void StartClose(const Status& why, bool ended, Event* event) = 0;
+  // Why it ended, once it has.
+  virtual Status Outcome() const { return OkStatus(); }
+
+  void OnBegun(bool ok);
+  Event begun_event_{this, &GrpcStream::OnBegun};
+  // Before each operation. REQUIRES: mu_.
+  void Hold();
+  // After the first: Close may have come before. REQUIRES: mu_.
+  void CloseIfAsked();
+  std::mutex mu_;  // Lock order: a link's, then this.
 
  private:
   friend class GrpcTransport;
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnEnded(bool ok);
+  // One operation is over.
+  void Drop();
+  void End();
   Status Receive(const grpc::ByteBuffer& message);
   Status ReceiveFrame(std::string_view bytes);
   Status ReceiveBodies(const std::vector<grpc::Slice>& slices);
@@ -52,7 +68,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   std::shared_ptr<GrpcLink> link();
 
   GrpcTransport* const transport_;
-  std::shared_ptr<GrpcStream> self_;  // Until OnEnd.
+  Event read_event_{this, &GrpcStream::OnRead};
+  Event write_event_{this, &GrpcStream::OnWritten};
+  Event end_event_{this, &GrpcStream::OnEnded};
   // One read at a time: no two threads use these at once.
   std::mutex read_mu_;
   grpc::ByteBuffer incoming_;         // GUARDED_BY(read_mu_)
@@ -60,12 +78,10 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   size_t body_offset_ = 0;            // GUARDED_BY(read_mu_)
   char* body_to_ = nullptr;           // GUARDED_BY(read_mu_)
   uint64_t next_frame_ = 0;           // GUARDED_BY(read_mu_)
-  // Lock order: a link's, then this.
-  std::mutex mu_;
-  grpc::ByteBuffer outgoing_;       // GUARDED_BY(mu_)
-  std::shared_ptr<GrpcLink> link_;  // GUARDED_BY(mu_)
-  bool begun_ = false;              // GUARDED_BY(mu_)
-  bool closed_ = false;             // GUARDED_BY(mu_)
+  int under_way_ = 0;                 // GUARDED_BY(mu_): operations.
+  std::shared_ptr<GrpcStream> self_;  // GUARDED_BY(mu_): while there are any.
+  std::shared_ptr<GrpcLink> link_;    // GUARDED_BY(mu_)
+  bool closed_ = false;               // GUARDED_BY(mu_)
 };
 
 class GrpcLink final : public Link {
@@ -82,6 +98,7 @@ class GrpcLink final : public Link {
 
   // A call of the peer's. False if it has one already.
   bool Attach(const std::shared_ptr<GrpcStream>& stream);
+  // The stream may be written to: it has begun, or a write is over.
   void OnWritten(GrpcStream* stream);
 
  private:
@@ -101,7 +118,7 @@ class GrpcLink final : public Link {
   size_t body_offset_ = 0;                // GUARDED_BY(mu_)
   std::shared_ptr<GrpcStream> out_;       // GUARDED_BY(mu_)
   std::shared_ptr<GrpcStream> accepted_;  // GUARDED_BY(mu_)
-  bool writing_ = false;                  // GUARDED_BY(mu_)
+  bool writing_ = false;                  // GUARDED_BY(mu_): or not begun.
   bool closed_ = false;                   // GUARDED_BY(mu_)
 };
 

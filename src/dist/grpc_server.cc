@@ -28,61 +28,35 @@ TlsFiles FilesOf(const ServerTls& tls) {
 // One port for clients, masters and the data plane.
 class GrpcListener final : public ServerListener {
  public:
-  GrpcListener(const ServerOptions& options, std::string address,
-               GrpcTransport* transport)
-      : options_(options),
-        address_(std::move(address)),
-        transport_(transport) {}
+  GrpcListener(std::unique_ptr<GrpcPort> port, std::string address)
+      : port_(std::move(port)), address_(std::move(address)) {}
   ~GrpcListener() override { Stop(); }
 
   Status Start(Master* master, Worker* worker) override {
-    const std::string& bind = options_.bind.empty() ? address_ : options_.bind;
-    const TlsFiles tls = FilesOf(options_.tls);
-    SLUICE_RETURN_IF_ERROR(
-        CheckListenAddress(bind, tls, options_.plain_beyond_loopback));
-    SLUICE_ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(tls));
-    master_service_ = MakeMasterService(master);
-    worker_service_ = MakeWorkerService(worker);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(bind, credentials, &port);
-    GrpcTransport::ConfigureServer(&builder);
-    SetControlServerOptions(&builder, options_.peer_timeout);
-    builder.RegisterService(master_service_.get());
-    builder.RegisterService(worker_service_.get());
-    if (transport_ != nullptr)
-      builder.RegisterCallbackGenericService(transport_->service());
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port <= 0)
-      return Unavailable("task ", worker->task(),
-                         ": expected an address to listen at, got '", bind,
-                         "', which is taken or not of this machine");
+    services_ = std::make_unique<ControlServices>(
+        master, worker, PublicAddress(address_, *port_));
+    services_->Register(port_.get());
+    port_->Serve();
     return OkStatus();
   }
   void Stop() override {
-    if (server_ == nullptr) return;
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::milliseconds(500));
-    server_->Wait();
-    server_.reset();
+    if (services_ != nullptr) services_->Stop();
+    port_->Stop();
   }
   std::string target() const override { return kScheme + address_; }
 
  private:
-  const ServerOptions options_;
+  const std::unique_ptr<GrpcPort> port_;
   const std::string address_;
-  GrpcTransport* const transport_;  // Null if it is another.
-  std::unique_ptr<grpc::Service> master_service_, worker_service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ControlServices> services_;
 };
 
 Result<std::shared_ptr<grpc::Channel>> Connect(
     const std::string& address, const TlsFiles& tls,
     std::chrono::milliseconds peer_timeout) {
   SLUICE_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls));
-  grpc::ChannelArguments args = ControlChannelArguments(peer_timeout);
-  if (!tls.server_name.empty()) args.SetSslTargetNameOverride(tls.server_name);
-  return grpc::CreateCustomChannel(address, credentials, args);
+  return grpc::CreateCustomChannel(BestAddress(address, tls), credentials,
+                                   ControlChannelArguments(tls, peer_timeout));
 }
 
 std::string Environment(const char* name) {
@@ -103,8 +77,14 @@ const SessionBackendRegistration over_grpc(
       SLUICE_ASSIGN_OR_RETURN(
           auto channel,
           Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
+      // (The files were good a moment ago.)
+      auto connect = [tls, channel](const std::string& address) {
+        const auto better = Connect(address, tls, ServerOptions().peer_timeout);
+        return better.ok() ? *better : channel;
+      };
       return OpenRemoteSession(
-          MakeGrpcMasterStub(channel, target, usual.connect_timeout), options);
+          MakeGrpcMasterStub(channel, connect, target, usual.connect_timeout),
+          options);
     });
 
 }  // namespace
@@ -114,17 +94,22 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
                           options.cluster.Find(options.job, options.task));
   const TlsFiles tls = FilesOf(options.tls);
   ServerParts parts;
-  GrpcTransport* over_grpc = nullptr;
+  GrpcPortOptions listen;
+  listen.listen = options.bind.empty() ? self.address : options.bind;
+  listen.tls = tls;
+  listen.plain_beyond_loopback = options.plain_beyond_loopback;
+  listen.peer_timeout = options.peer_timeout;
+  auto port = std::make_unique<GrpcPort>();
+  SLUICE_RETURN_IF_ERROR(
+      Annotate(port->Open(listen), absl::StrCat("task ", self.name())));
   if (options.transport == "grpc") {
     GrpcTransportOptions data;
     data.task = self.name();
     data.peer_timeout = options.peer_timeout;
-    data.listen = "";  // The listener's port.
+    data.port = port.get();
     data.advertise = self.address;
     data.tls = tls;
-    auto transport = std::make_unique<GrpcTransport>(std::move(data));
-    over_grpc = transport.get();
-    parts.transport = std::move(transport);
+    parts.transport = std::make_unique<GrpcTransport>(std::move(data));
   } else if (options.transport == "ucx") {
     if (!HaveUcx())
       return Unimplemented(
@@ -144,7 +129,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
                            options.transport, "'");
   }
   parts.listener =
-      std::make_unique<GrpcListener>(options, self.address, over_grpc);
+      std::make_unique<GrpcListener>(std::move(port), self.address);
   parts.connect =
       [tls, patience = options.connect_timeout, timeout = options.peer_timeout](
           const ClusterTask& other) -> Result<std::unique_ptr<WorkerStub>> {

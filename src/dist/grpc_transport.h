@@ -8,11 +8,8 @@
 #ifndef SLUICE_DIST_GRPC_TRANSPORT_H_
 #define SLUICE_DIST_GRPC_TRANSPORT_H_
 
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
+#include <grpcpp/security/credentials.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -20,18 +17,22 @@
 #include <string>
 
 #include "dist/grpc_credentials.h"
+#include "dist/grpc_port.h"
 #include "dist/transport_base.h"
 
 namespace sluice {
 
 struct GrpcTransportOptions : TransportOptions {
-  // "host:port", port 0 for any that is free. "": no server of its own; then
-  // service() may be registered with another, or peers cannot connect to us.
+  // "host:port", port 0 for any that is free. "": peers cannot connect to us,
+  // unless `port` is given.
   std::string listen = "127.0.0.1:0";
   // What address() says, if it is not what it listens at.
   std::string advertise;
   TlsFiles tls;
   bool plain_beyond_loopback = false;
+  // One that others own and use too, instead of its own: open but not serving
+  // when the transport starts, and stopped after it.
+  GrpcPort* port = nullptr;
 };
 
 class GrpcStream;
@@ -42,11 +43,7 @@ class GrpcTransport final : public TransportBase {
   ~GrpcTransport() override;
 
   std::string address() const override { return address_; }
-  // For a server that others own: takes all calls that no other service does.
-  // Such a server is shut down after the transport.
-  grpc::CallbackGenericService* service();
-  // What such a server should be built with.
-  static void ConfigureServer(grpc::ServerBuilder* builder);
+  bool HandlersMayTakeLong() const override { return true; }
 
  protected:
   Status StartNetwork() override;
@@ -58,22 +55,17 @@ class GrpcTransport final : public TransportBase {
  private:
   friend class GrpcLink;
   friend class GrpcStream;
-  class Service;
 
-  // Delivers what came, here or, lest none of gRPC's threads is left to read,
-  // by the pump.
-  void Drain(const std::shared_ptr<Link>& link);
+  void AcceptCall(std::unique_ptr<GrpcCall> call);
   // False if the transport stops.
   bool AddStream(GrpcStream* stream);
   void RemoveStream(GrpcStream* stream);
 
   const GrpcTransportOptions grpc_options_;
-  const int most_draining_;
-  std::string address_;  // Constant after Start.
-  std::shared_ptr<grpc::ChannelCredentials> credentials_;  // The same.
-  const std::unique_ptr<Service> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::atomic<int> draining_{0};
+  std::string address_;  // Constant after Start, as what follows.
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  std::unique_ptr<GrpcPort> own_port_;
+  GrpcPort* port_ = nullptr;
 
   std::mutex streams_mu_;
   std::condition_variable no_streams_;

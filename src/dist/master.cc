@@ -1,5 +1,6 @@
 #include "dist/master.h"
 
+#include <future>
 #include <random>
 
 #include "base/failpoint.h"
@@ -42,21 +43,6 @@ Status Master::CreateSession(const proto::CreateSessionRequest& request,
   return OkStatus();
 }
 
-Status Master::Attend(const proto::AttendRequest& request,
-                      const std::function<bool()>& gone) {
-  const uint64_t id = request.session();
-  SLUICE_RETURN_IF_ERROR(Find(id).status());
-  {
-    std::unique_lock<std::mutex> lock(mu_);
-    while (sessions_.contains(id) && !gone())
-      closed_.wait_for(lock, std::chrono::milliseconds(200));
-    if (!sessions_.contains(id)) return OkStatus();
-  }
-  proto::CloseSessionRequest close;
-  close.set_session(id);
-  return CloseSession(close);
-}
-
 Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
   std::lock_guard<std::mutex> lock(mu_);
   auto it = sessions_.find(session);
@@ -81,33 +67,80 @@ Status Master::PrepareStep(const proto::PrepareStepRequest& request,
   return OkStatus();
 }
 
-Status Master::RunStep(const proto::RunStepRequest& request,
-                       proto::RunStepResponse* response) {
+// An error of this is one that nobody has been told.
+Status Master::Start(const proto::RunStepRequest& request, bool here,
+                     std::function<void(proto::RunStepResponse)> done) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
   SLUICE_ASSIGN_OR_RETURN(auto step, session->Find(request.step()));
   if (static_cast<size_t>(request.feed_size()) != step->num_feeds)
     return InvalidArgument("feeds: expected ", step->num_feeds, ", got ",
                            request.feed_size());
-  std::vector<Tensor> feeds;
+  RunRequest run;
   for (const std::string& bytes : request.feed()) {
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
-    feeds.push_back(std::move(t));
+    run.feeds.push_back(std::move(t));
   }
-  const int64_t begin = NowNs();
-  if (request.traced()) session->ReadClocks(*step);
-  SLUICE_ASSIGN_OR_RETURN(
-      StepResult result,
-      steps_.Run(*step, feeds, TimeoutFromProto(request.timeout_ms()),
-                 request.traced(), request.request()));
-  for (const Tensor& t : result.fetches) {
-    SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeTensorProto(t));
-    response->add_fetch(std::move(bytes));
-  }
-  if (!request.traced()) return OkStatus();
-  session->ReadClocks(*step);
-  session->AlignClocks(begin, &result.stats);
-  for (proto::TaskStats& s : result.stats) response->add_stats()->Swap(&s);
+  run.timeout = TimeoutFromProto(request.timeout_ms());
+  run.traced = request.traced();
+  run.request = request.request();
+  run.here = here;
+  steps_.Start(std::move(step), std::move(run),
+               [done = std::move(done)](Result<StepResult> result) {
+                 proto::RunStepResponse response;
+                 Status s = result.status();
+                 for (size_t i = 0; s.ok() && i < result->fetches.size(); ++i) {
+                   Result<std::string> bytes =
+                       SerializeTensorProto(result->fetches[i]);
+                   s = bytes.status();
+                   if (s.ok()) response.add_fetch(*std::move(bytes));
+                 }
+                 if (s.ok())
+                   for (proto::TaskStats& t : result->stats)
+                     response.add_stats()->Swap(&t);
+                 StatusToProto(s, response.mutable_status());
+                 done(std::move(response));
+               });
   return OkStatus();
+}
+
+Status Master::RunStep(const proto::RunStepRequest& request,
+                       proto::RunStepResponse* response) {
+  const int64_t begin = NowNs();
+  if (request.traced()) ReadClocks(request);
+  // (Shared with whoever is last, for it tells us before it is through.)
+  const auto promise = std::make_shared<std::promise<proto::RunStepResponse>>();
+  SLUICE_RETURN_IF_ERROR(
+      Start(request, /*here=*/false, [promise](proto::RunStepResponse r) {
+        promise->set_value(std::move(r));
+      }));
+  *response = promise->get_future().get();
+  SLUICE_RETURN_IF_ERROR(StatusFromProto(response->status()));
+  if (!request.traced()) return OkStatus();
+  ReadClocks(request);
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  std::vector<proto::TaskStats> stats(response->stats().begin(),
+                                      response->stats().end());
+  session->AlignClocks(begin, &stats);
+  response->clear_stats();
+  for (proto::TaskStats& t : stats) response->add_stats()->Swap(&t);
+  return OkStatus();
+}
+
+// (If there is no such session or step, the step says so.)
+void Master::ReadClocks(const proto::RunStepRequest& request) {
+  auto session = Find(request.session());
+  if (!session.ok()) return;
+  if (auto step = (*session)->Find(request.step()); step.ok())
+    (*session)->ReadClocks(**step);
+}
+
+void Master::StartStep(const proto::RunStepRequest& request,
+                       std::function<void(proto::RunStepResponse)> done) {
+  const Status s = Start(request, /*here=*/true, done);
+  if (s.ok()) return;
+  proto::RunStepResponse response;
+  StatusToProto(s, response.mutable_status());
+  done(std::move(response));
 }
 
 Status Master::CancelStep(const proto::CancelStepRequest& request) {
@@ -169,7 +202,6 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
     session = std::move(it->second);
     sessions_.erase(it);
   }
-  closed_.notify_all();
   steps_.Cancel(
       session->id(), 0,
       Cancelled("step: expected an open session, got one that was closed"));

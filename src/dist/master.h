@@ -22,15 +22,15 @@ class Master {
 
   Status CreateSession(const proto::CreateSessionRequest& request,
                        proto::CreateSessionResponse* response);
-  // Returns when the session is closed. When `gone` says that the client is, it
-  // closes the session.
-  Status Attend(const proto::AttendRequest& request,
-                const std::function<bool()>& gone);
   Status ExtendGraph(const proto::ExtendGraphRequest& request);
   Status PrepareStep(const proto::PrepareStepRequest& request,
                      proto::PrepareStepResponse* response);
   Status RunStep(const proto::RunStepRequest& request,
                  proto::RunStepResponse* response);
+  // The same without waiting, on a thread that may be kept for long. `done` is
+  // called once, maybe before this returns.
+  void StartStep(const proto::RunStepRequest& request,
+                 std::function<void(proto::RunStepResponse)> done);
   Status CancelStep(const proto::CancelStepRequest& request);
   Status ListDevices(const proto::ListDevicesRequest& request,
                      proto::ListDevicesResponse* response);
@@ -51,6 +51,7 @@ class Master {
   void OnPeerLost(PeerId peer, const Status& why) {
     steps_.OnPeerLost(peer, why);
   }
+  void OnTransportDown() { steps_.OnTransportDown(); }
 
   // By whoever knows that a task is gone: steps of sessions that it belongs to
   // fail with `why`, as if the transport had lost it.
@@ -61,11 +62,13 @@ class Master {
 
  private:
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
+  void ReadClocks(const proto::RunStepRequest& request);
+  Status Start(const proto::RunStepRequest& request, bool here,
+               std::function<void(proto::RunStepResponse)> done);
 
   const MasterContext context_;
   MasterSteps steps_;
   std::mutex mu_;
-  std::condition_variable closed_;
   std::map<uint64_t, std::shared_ptr<MasterSession>>
       sessions_;  // GUARDED_BY(mu_)
 };

@@ -16,26 +16,28 @@ constexpr std::chrono::milliseconds kDeadlineGrace{200};
 // One step in flight. Thread-safe.
 class MasterSteps::Running {
  public:
-  Running(const PreparedStep& s, uint64_t run_number, uint64_t request_number)
-      : step(s),
+  Running(std::shared_ptr<const PreparedStep> s, uint64_t run_number,
+          RunRequest what, MasterSteps::Done whom)
+      : step(std::move(s)),
         run(run_number),
-        request(request_number),
-        done_(s.parts.size(), 0),
-        left_(s.parts.size()) {
-    result_.fetches.resize(s.num_fetches);
+        request(std::move(what)),
+        done(std::move(whom)),
+        done_(step->parts.size(), 0),
+        left_(step->parts.size()) {
+    result_.fetches.resize(step->num_fetches);
   }
 
-  // The part is over. True if this is the step's first error: then the others
-  // are to be cancelled.
-  bool Done(size_t part, const Status& s, const proto::TaskStats* stats) {
+  // The part is over.
+  void Done(size_t part, const Status& s, const proto::TaskStats* stats) {
     std::lock_guard<std::mutex> lock(mu_);
-    if (done_[part] != 0) return false;
+    if (done_[part] != 0) return;
     done_[part] = 1;
     --left_;
-    if (stats != nullptr) result_.stats.push_back(*stats);
-    const bool first = Note(s);
+    if (stats != nullptr && request.traced) result_.stats.push_back(*stats);
+    // Being cancelled is a consequence, mostly.
+    Status& kept = s.code() == StatusCode::kCancelled ? other_ : root_;
+    if (!s.ok() && kept.ok()) kept = s;
     changed_.notify_all();
-    return first;
   }
   // By the master, or whoever asked it to: no consequence of anything.
   void Fail(const Status& s) {
@@ -43,26 +45,37 @@ class MasterSteps::Running {
     if (root_.ok()) root_ = s;
     changed_.notify_all();
   }
+  // What is to be done about it. After the first that is something somebody is
+  // about it.
+  enum Next { kNothing, kConclude, kWait };
+  Next WhatNext() {
+    std::lock_guard<std::mutex> lock(mu_);
+    const bool failed = !root_.ok() || !other_.ok();
+    if (taken_ || (left_ > 0 && !failed)) return kNothing;
+    taken_ = true;
+    return left_ > 0 ? kWait : kConclude;
+  }
+  // Whoever calls this is about it.
+  void TakeOver() {
+    std::lock_guard<std::mutex> lock(mu_);
+    taken_ = true;
+  }
   void Fetched(size_t part, uint32_t index, Tensor value) {
-    const auto& mine = step.parts[part].fetches;
+    const auto& mine = step->parts[part].fetches;
     if (std::find(mine.begin(), mine.end(), index) == mine.end()) return;
     std::lock_guard<std::mutex> lock(mu_);
     result_.fetches[index] = std::move(value);
   }
-  // Until all parts are done, or there is an error that wants cancelling, or
-  // `until`. True unless it was the time.
-  template <typename Time>
-  bool Wait(Time until, bool until_failure) {
+  // Until all parts are done or there is an error, or else `until`: false.
+  bool Wait(std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
-    return changed_.wait_until(lock, until, [&] {
-      return left_ == 0 || (until_failure && (!root_.ok() || !other_.ok()));
-    });
+    return changed_.wait_until(
+        lock, until, [&] { return left_ == 0 || !root_.ok() || !other_.ok(); });
   }
-  void WaitForever(bool until_failure) {
+  // Until all parts are done, or `until`.
+  void WaitForRest(std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait(lock, [&] {
-      return left_ == 0 || (until_failure && (!root_.ok() || !other_.ok()));
-    });
+    changed_.wait_until(lock, until, [&] { return left_ == 0; });
   }
   std::vector<size_t> Pending() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -81,29 +94,24 @@ class MasterSteps::Running {
   }
   size_t PartOf(PeerId peer) const {
     size_t i = 0;
-    while (i < step.parts.size() && step.parts[i].peer != peer) ++i;
+    while (i < step->parts.size() && step->parts[i].peer != peer) ++i;
     return i;
   }
 
-  const PreparedStep step;
+  const std::shared_ptr<const PreparedStep> step;
   const uint64_t run;
-  const uint64_t request;
+  const RunRequest request;
+  const MasterSteps::Done done;
+  const std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
 
  private:
-  // Being cancelled is a consequence, mostly. REQUIRES: mu_ held.
-  bool Note(const Status& s) {
-    if (s.ok()) return false;
-    Status& kept = s.code() == StatusCode::kCancelled ? other_ : root_;
-    const bool first = root_.ok() && other_.ok();
-    if (kept.ok()) kept = s;
-    return first;
-  }
-
   std::mutex mu_;
   std::condition_variable changed_;
   Status root_, other_;        // GUARDED_BY(mu_)
   std::vector<uint8_t> done_;  // GUARDED_BY(mu_); by part.
   size_t left_;                // GUARDED_BY(mu_)
+  bool taken_ = false;         // GUARDED_BY(mu_)
   StepResult result_;          // GUARDED_BY(mu_)
 };
 
@@ -111,24 +119,22 @@ MasterSteps::MasterSteps(Worker* worker, Transport* transport,
                          std::chrono::milliseconds patience)
     : worker_(worker), transport_(transport), patience_(patience) {}
 
-MasterSteps::~MasterSteps() = default;
+MasterSteps::~MasterSteps() {
+  std::unique_lock<std::mutex> lock(mu_);
+  concluded_.wait(lock, [this] { return unconcluded_ == 0; });
+}
 
-void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part,
-                       std::span<const Tensor> feeds,
-                       std::chrono::milliseconds timeout, bool traced) {
-  const PreparedStep::Part& p = r->step.parts[part];
+void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
+  const PreparedStep::Part& p = r->step->parts[part];
+  const std::vector<Tensor>& feeds = r->request.feeds;
+  const std::chrono::milliseconds timeout = r->request.timeout;
   if (const FailpointHit hit = SLUICE_FAILPOINT("master.start_part");
-      !hit.error.ok()) {
-    r->Done(part, hit.error, nullptr);
-    return;
-  }
+      !hit.error.ok())
+    return PartDone(r, part, hit.error, nullptr);
   if (p.peer == kThisTask) {
     Result<std::shared_ptr<RegisteredStep>> step =
-        worker_->FindStep(r->step.session, r->step.step);
-    if (!step.ok()) {
-      r->Done(part, step.status(), nullptr);
-      return;
-    }
+        worker_->FindStep(r->step->session, r->step->step);
+    if (!step.ok()) return PartDone(r, part, step.status(), nullptr);
     StepRequest request;
     request.run = r->run;
     request.step = *step;
@@ -138,11 +144,12 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part,
     }
     if (timeout.count() > 0)
       request.deadline = std::chrono::steady_clock::now() + timeout;
-    request.traced = traced;
-    request.done = [r, part](StepOutcome o) {
+    request.traced = r->request.traced;
+    request.here = r->request.here;
+    request.done = [this, r, part](StepOutcome o) {
       for (size_t i = 0; i < o.fetches.size(); ++i)
         r->Fetched(part, o.fetches[i], std::move(o.values[i]));
-      r->Done(part, o.status, &o.stats);
+      PartDone(r, part, o.status, &o.stats);
     };
     worker_->steps().Start(std::move(request));
     return;
@@ -157,17 +164,17 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part,
     sent = transport_->SendTokens(p.peer, r->run, kFeedPartition, tokens);
   if (sent.ok()) {
     proto::StepStart start;
-    start.set_session(r->step.session);
-    start.set_step(r->step.step);
+    start.set_session(r->step->session);
+    start.set_step(r->step->step);
     start.set_run(r->run);
     start.set_feeds(static_cast<uint32_t>(p.args.size()));
     start.set_timeout_ms(timeout.count());
-    start.set_traced(traced);
+    start.set_traced(r->request.traced);
     sent = transport_->SendControl(p.peer,
                                    static_cast<uint8_t>(StepMessage::kStart),
                                    start.SerializeAsString());
   }
-  if (!sent.ok()) r->Done(part, sent, nullptr);
+  if (!sent.ok()) PartDone(r, part, sent, nullptr);
 }
 
 void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
@@ -180,68 +187,108 @@ void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
   StatusToProto(consequence, cancel.mutable_why());
   const std::string bytes = cancel.SerializeAsString();
   for (const size_t i : parts) {
-    const PreparedStep::Part& p = r->step.parts[i];
+    const PreparedStep::Part& p = r->step->parts[i];
     if (p.peer == kThisTask)
       worker_->steps().Cancel(r->run, consequence);
     else if (const Status sent = transport_->SendControl(
                  p.peer, static_cast<uint8_t>(StepMessage::kCancel), bytes);
              !sent.ok())
-      r->Done(i, sent, nullptr);
+      PartDone(r, i, sent, nullptr);
   }
 }
 
-Result<StepResult> MasterSteps::Run(const PreparedStep& step,
-                                    std::span<const Tensor> feeds,
-                                    std::chrono::milliseconds timeout,
-                                    bool traced, uint64_t request) {
-  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.run_step").error);
-  const auto begin = std::chrono::steady_clock::now();
-  auto r = std::make_shared<Running>(
-      step,
-      RunNumber(step.session,
-                next_run_.fetch_add(1, std::memory_order_relaxed)),
-      request);
-  {
+void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
+                        RunRequest request, Done done) {
+  Status refused = SLUICE_FAILPOINT("master.run_step").error;
+  const uint64_t run = RunNumber(
+      step->session, next_run_.fetch_add(1, std::memory_order_relaxed));
+  const auto r = std::make_shared<Running>(std::move(step), run,
+                                           std::move(request), std::move(done));
+  const std::vector<PreparedStep::Part>& parts = r->step->parts;
+  if (refused.ok()) {
     std::lock_guard<std::mutex> lock(mu_);
-    for (const PreparedStep::Part& p : step.parts)
-      if (auto it = lost_.find(p.peer); it != lost_.end())
-        return Annotate(
-            it->second,
-            "session: expected the tasks that it began with; make a "
-            "new one");
-    running_.emplace(r->run, r);
+    for (const PreparedStep::Part& p : parts)
+      if (auto it = lost_.find(p.peer); refused.ok() && it != lost_.end())
+        refused = Annotate(it->second,
+                           "session: expected the tasks that it began with; "
+                           "make a new one");
+    if (down_) refused = Unavailable("task ", worker_->task(), " shuts down");
+    if (refused.ok()) {
+      running_.emplace(r->run, r);
+      ++unconcluded_;
+    }
   }
-  // This task's own part last: its thread is busy with it at once.
+  if (!refused.ok()) return r->done(refused);
+  const bool waits = r->request.timeout.count() > 0;
+  if (waits) r->TakeOver();
+  // This task's own part last: this thread may be busy with it at once.
   for (const bool local : {false, true})
-    for (size_t i = 0; i < step.parts.size(); ++i)
-      if ((step.parts[i].peer == kThisTask) == local)
-        Send(r, i, feeds, timeout, traced);
-  if (timeout.count() <= 0) {
-    r->WaitForever(/*until_failure=*/true);
-  } else if (!r->Wait(begin + timeout + kDeadlineGrace, true)) {
+    for (size_t i = 0; i < parts.size(); ++i)
+      if ((parts[i].peer == kThisTask) == local) Send(r, i);
+  if (waits)
+    threads_.Schedule([this, r] { WaitFor(r); });
+  else if (parts.empty())
+    GoOn(r);
+}
+
+void MasterSteps::PartDone(const std::shared_ptr<Running>& r, size_t part,
+                           const Status& s, const proto::TaskStats* stats) {
+  r->Done(part, s, stats);
+  GoOn(r);
+}
+
+void MasterSteps::Fail(const std::shared_ptr<Running>& r, const Status& s) {
+  r->Fail(s);
+  GoOn(r);
+}
+
+void MasterSteps::GoOn(const std::shared_ptr<Running>& r) {
+  switch (r->WhatNext()) {
+    case Running::kNothing:
+      return;
+    case Running::kConclude:
+      return Conclude(r);
+    case Running::kWait:
+      threads_.Schedule([this, r] { WaitFor(r); });
+  }
+}
+
+void MasterSteps::WaitFor(const std::shared_ptr<Running>& r) {
+  const std::chrono::milliseconds timeout = r->request.timeout;
+  if (timeout.count() > 0 && !r->Wait(r->begin + timeout + kDeadlineGrace)) {
     std::string tasks;
     for (const size_t i : r->Pending())
-      absl::StrAppend(&tasks, tasks.empty() ? "" : ", ", step.parts[i].task);
+      absl::StrAppend(&tasks, tasks.empty() ? "" : ", ",
+                      r->step->parts[i].task);
     r->Fail(DeadlineExceeded("step: expected to be done within ",
                              timeout.count(), " ms, still waiting for ",
                              tasks));
   }
   if (const Status s = r->status(); !s.ok()) {
     SendCancels(r, r->Pending(), s);
-    (void)r->Wait(std::chrono::steady_clock::now() + patience_, false);
+    r->WaitForRest(std::chrono::steady_clock::now() + patience_);
   }
+  Conclude(r);
+}
+
+void MasterSteps::Conclude(const std::shared_ptr<Running>& r) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     running_.erase(r->run);
   }
-  SLUICE_RETURN_IF_ERROR(r->status());
+  Status s = r->status();
   StepResult result = r->Take();
-  for (const PreparedStep::Part& p : step.parts)
+  for (const PreparedStep::Part& p : r->step->parts)
     for (const uint32_t f : p.fetches)
-      if (!result.fetches[f].valid())
-        return DataLoss("fetch ", f, ": expected it from task ", p.task,
-                        ", got none");
-  return result;
+      if (s.ok() && !result.fetches[f].valid())
+        s = DataLoss("fetch ", f, ": expected it from task ", p.task,
+                     ", got none");
+  if (s.ok())
+    r->done(std::move(result));
+  else
+    r->done(s);
+  std::lock_guard<std::mutex> lock(mu_);
+  if (--unconcluded_ == 0) concluded_.notify_all();
 }
 
 std::shared_ptr<MasterSteps::Running> MasterSteps::Find(uint64_t run) {
@@ -256,10 +303,11 @@ void MasterSteps::Cancel(uint64_t session, uint64_t request,
   {
     std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [run, r] : running_)
-      if (r->step.session == session && (request == 0 || r->request == request))
+      if (r->step->session == session &&
+          (request == 0 || r->request.request == request))
         found.push_back(r);
   }
-  for (const auto& r : found) r->Fail(why);
+  for (const auto& r : found) Fail(r, why);
 }
 
 void MasterSteps::OnFetches(PeerId from, uint64_t run,
@@ -267,7 +315,7 @@ void MasterSteps::OnFetches(PeerId from, uint64_t run,
   const std::shared_ptr<Running> r = Find(run);
   if (r == nullptr) return;
   const size_t part = r->PartOf(from);
-  if (part == r->step.parts.size()) return;
+  if (part == r->step->parts.size()) return;
   for (TokenMessage& m : batch) r->Fetched(part, m.edge, std::move(m.value));
 }
 
@@ -275,10 +323,10 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
   const std::shared_ptr<Running> r = Find(done.run());
   if (r == nullptr) return;
   const size_t part = r->PartOf(from);
-  if (part == r->step.parts.size()) return;
+  if (part == r->step->parts.size()) return;
   const FailpointHit hit = SLUICE_FAILPOINT("master.done");
-  r->Done(part, hit.error.ok() ? StatusFromProto(done.status()) : hit.error,
-          &done.stats());
+  PartDone(r, part, hit.error.ok() ? StatusFromProto(done.status()) : hit.error,
+           &done.stats());
 }
 
 void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
@@ -287,9 +335,24 @@ void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
     std::lock_guard<std::mutex> lock(mu_);
     lost_.emplace(peer, why);
     for (const auto& [run, r] : running_)
-      if (r->PartOf(peer) < r->step.parts.size()) found.push_back(r);
+      if (r->PartOf(peer) < r->step->parts.size()) found.push_back(r);
   }
-  for (const auto& r : found) r->Done(r->PartOf(peer), why, nullptr);
+  for (const auto& r : found) PartDone(r, r->PartOf(peer), why, nullptr);
+}
+
+void MasterSteps::OnTransportDown() {
+  std::vector<std::shared_ptr<Running>> found;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    down_ = true;
+    for (const auto& [run, r] : running_) found.push_back(r);
+  }
+  const Status why = Cancelled("step: expected task ", worker_->task(),
+                               " to stay, got its end");
+  for (const auto& r : found)
+    for (const size_t part : r->Pending())
+      if (r->step->parts[part].peer != kThisTask)
+        PartDone(r, part, why, nullptr);
 }
 
 size_t MasterSteps::num_running() {

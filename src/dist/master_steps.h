@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "dist/messages.h"
+#include "dist/task_threads.h"
 #include "dist/transport.h"
 #include "dist/worker.h"
 
@@ -38,21 +41,33 @@ struct StepResult {
   std::vector<proto::TaskStats> stats;  // One for each part.
 };
 
+// A run of a step, as a client asks for it.
+struct RunRequest {
+  std::vector<Tensor> feeds;
+  std::chrono::milliseconds timeout{0};  // 0: none.
+  bool traced = false;
+  uint64_t request = 0;  // For Cancel.
+  // Start may run this task's part of the step: its caller need not come back
+  // soon.
+  bool here = false;
+};
+
 // Owned by a Master. Thread-safe. No lock is held while it sends.
 class MasterSteps {
  public:
+  using Done = std::function<void(Result<StepResult>)>;
+
   // `worker`: the one of this task. Both outlive this.
   MasterSteps(Worker* worker, Transport* transport,
               std::chrono::milliseconds patience);
-  ~MasterSteps();
+  ~MasterSteps();  // Waits for the steps that run.
 
-  // Runs one step, to its end in all tasks. `request` may be given to Cancel
-  // meanwhile. The first error of a task that is no consequence of another;
-  // then it waits for the others at most as long as the master's patience.
-  Result<StepResult> Run(const PreparedStep& step,
-                         std::span<const Tensor> feeds,
-                         std::chrono::milliseconds timeout, bool traced,
-                         uint64_t request);
+  // Runs one step, to its end in all tasks, and calls `done` once, maybe before
+  // this returns: no thread waits, unless there is a timeout or an error. It is
+  // the first error of a task that is no consequence of another; then the
+  // others are waited for at most as long as the master's patience.
+  void Start(std::shared_ptr<const PreparedStep> step, RunRequest request,
+             Done done);
   // request 0: all of the session.
   void Cancel(uint64_t session, uint64_t request, const Status& why);
 
@@ -60,15 +75,24 @@ class MasterSteps {
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch);
   void OnDone(PeerId from, const proto::StepDone& done);
   void OnPeerLost(PeerId peer, const Status& why);
+  // Nothing will come from it any more.
+  void OnTransportDown();
 
   size_t num_running();
 
  private:
   class Running;
   std::shared_ptr<Running> Find(uint64_t run);
-  void Send(const std::shared_ptr<Running>& r, size_t part,
-            std::span<const Tensor> feeds, std::chrono::milliseconds timeout,
-            bool traced);
+  void Send(const std::shared_ptr<Running>& r, size_t part);
+  // A part of it is over, or something has failed. Goes on with the step if
+  // nobody waits for it.
+  void PartDone(const std::shared_ptr<Running>& r, size_t part, const Status& s,
+                const proto::TaskStats* stats);
+  void Fail(const std::shared_ptr<Running>& r, const Status& s);
+  void GoOn(const std::shared_ptr<Running>& r);
+  // On a thread of its own.
+  void WaitFor(const std::shared_ptr<Running>& r);
+  void Conclude(const std::shared_ptr<Running>& r);
   void SendCancels(const std::shared_ptr<Running>& r,
                    const std::vector<size_t>& parts, const Status& why);
 
@@ -81,6 +105,10 @@ class MasterSteps {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>
       running_;                               // GUARDED_BY(mu_)
   absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
+  bool down_ = false;                         // GUARDED_BY(mu_)
+  std::condition_variable concluded_;
+  size_t unconcluded_ = 0;  // GUARDED_BY(mu_)
+  TaskThreads threads_;     // Last: joined before the rest goes.
 };
 
 }  // namespace sluice

@@ -204,7 +204,11 @@ void Server::Stop() {
     std::unique_lock<std::mutex> lock(n.mu);
     n.left.wait(lock, [&door] { return door->calls == 0; });
   }
+  // What still runs here ends, and its masters see that the task is gone.
+  stopping_.store(true);
+  worker_->steps().Stop();
   transport_->Shutdown();
+  master_->OnTransportDown();
   if (listener_ != nullptr) listener_->Stop();
   master_.reset();
   worker_.reset();
@@ -250,6 +254,7 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   request.run = run;
   request.master = from;
   request.traced = start.traced();
+  request.here = transport_->HandlersMayTakeLong();
   if (start.timeout_ms() > 0)
     request.deadline =
         std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());
@@ -278,6 +283,7 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
 }
 
 void Server::SendDone(PeerId to, uint64_t run, StepOutcome outcome) {
+  if (stopping_.load()) return;
   if (!outcome.fetches.empty()) {
     std::vector<TokenMessage> tokens(outcome.fetches.size());
     for (size_t i = 0; i < tokens.size(); ++i) {

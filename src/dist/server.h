@@ -7,6 +7,7 @@
 #ifndef SLUICE_DIST_SERVER_H_
 #define SLUICE_DIST_SERVER_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -105,6 +106,7 @@ class Server : private TransportHandler {
   void StartStep(PeerId from, const proto::StepStart& start);
   void SendDone(PeerId to, uint64_t run, StepOutcome outcome);
 
+  std::atomic<bool> stopping_{false};
   std::string name_;
   std::string target_;
   std::unique_ptr<Transport> transport_;

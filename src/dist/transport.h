@@ -109,6 +109,10 @@ class Transport {
   virtual Status SendControl(PeerId to, uint8_t kind,
                              std::string_view bytes) = 0;
 
+  // True if a handler may keep the thread that calls it for long: another takes
+  // its place.
+  virtual bool HandlersMayTakeLong() const { return false; }
+
   virtual TransportStats stats() const = 0;
 };
 

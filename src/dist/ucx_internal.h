@@ -5,18 +5,17 @@
 #include <ucp/api/ucp.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/failpoint.h"
+#include "dist/reader_team.h"
 #include "dist/transport_base.h"
 #include "dist/ucx_transport.h"
 
@@ -99,6 +98,7 @@ class UcxTransport final : public TransportBase {
       : TransportBase(options), ucx_options_(std::move(options)) {}
   ~UcxTransport() override { Shutdown(); }
   std::string address() const override { return address_; }
+  bool HandlersMayTakeLong() const override { return true; }
 
  protected:
   Status StartNetwork() override;
@@ -120,7 +120,6 @@ class UcxTransport final : public TransportBase {
     return std::make_shared<UcxLink>(this, id, hello.task, hello.address,
                                      hello.incarnation, /*accepted=*/true);
   }
-  bool Deaf() override { return delivering_.load() >= 2; }
 
  private:
   friend class UcxLink;
@@ -168,8 +167,7 @@ class UcxTransport final : public TransportBase {
   // One look at the network, and what came from it delivered. True if there was
   // anything.
   bool Turn();
-  void Read();
-  void StandBy();
+  void Read(ReaderTeam::Turn& turn);
 
   const UcxTransportOptions ucx_options_;
   std::string address_;  // Constant after Start.
@@ -190,13 +188,7 @@ class UcxTransport final : public TransportBase {
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> next_connection_{1};
-  // When the reader began to deliver; 0 while it does not.
-  std::atomic<int64_t> delivering_since_{0};
-  std::atomic<int> delivering_{0};  // Threads in handlers.
-  std::mutex standby_mu_;
-  std::condition_variable standby_wake_;
-  std::atomic<bool> standby_waits_{false};
-  std::thread reader_, standby_;
+  ReaderTeam team_;
 };
 
 }  // namespace sluice

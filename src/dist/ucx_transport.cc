@@ -9,36 +9,18 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
+#include "dist/host_id.h"
 #include "dist/ucx_internal.h"
+#include "exec/executor.h"
 
 namespace sluice {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A handler that takes longer leaves reading to the standby.
-constexpr auto kPatience = std::chrono::milliseconds(5);
-
-uint64_t Checksum(std::string_view s) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : s)
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return h;
-}
-
-// Of this machine since it started, as far as processes see one another.
-uint64_t HostId() {
-  static const uint64_t id = [] {
-    std::string text;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-    for (const char* space : {"/proc/self/ns/ipc", "/proc/self/ns/pid"}) {
-      char name[64] = {};
-      if (readlink(space, name, sizeof(name) - 1) > 0) text += name;
-    }
-    return Checksum(text);
-  }();
+uint64_t ThisHost() {
+  static const uint64_t id = HostId({"ipc", "pid"});
   return id;
 }
 
@@ -57,7 +39,7 @@ int UcxTransport::LocalPid(std::string_view address) const {
   const std::string& tls = ucx_options_.tls;
   const bool shares = tls.empty() || tls.find("sysv") != tls.npos ||
                       tls.find("posix") != tls.npos;
-  return shares && header.host == HostId() ? static_cast<int>(header.pid) : 0;
+  return shares && header.host == ThisHost() ? static_cast<int>(header.pid) : 0;
 }
 
 Status UcxTransport::StartNetwork() {
@@ -111,27 +93,21 @@ Status UcxTransport::StartNetwork() {
   if (s != UCS_OK) return FromUcs(s, "address");
   const std::string_view bytes(reinterpret_cast<const char*>(address), size);
   UcxAddressHeader header;
-  header.host = HostId();
+  header.host = ThisHost();
   header.pid = static_cast<uint64_t>(getpid());
   address_.assign(reinterpret_cast<const char*>(&header), sizeof(header));
   address_ += bytes;
   header.checksum = Checksum(std::string_view(address_).substr(8));
   std::memcpy(address_.data(), &header, 8);
   ucp_worker_release_address(worker_, address);
-  reader_ = std::thread([this] { Read(); });
-  standby_ = std::thread([this] { StandBy(); });
+  team_.Start([this](ReaderTeam::Turn& turn) { Read(turn); });
   return OkStatus();
 }
 
 void UcxTransport::StopNetwork() {
   stop_.store(true);
   Wake();
-  {
-    std::lock_guard<std::mutex> lock(standby_mu_);
-    standby_wake_.notify_all();
-  }
-  if (reader_.joinable()) reader_.join();
-  if (standby_.joinable()) standby_.join();
+  team_.Stop();
   std::lock_guard<std::mutex> lock(worker_mu_);
   // Goodbyes and closes get a moment.
   const auto deadline = Clock::now() + std::chrono::milliseconds(500);
@@ -352,22 +328,23 @@ bool UcxTransport::Turn() {
     for (const auto& link : ready) link->ready_ = false;
   }
   if (ready.empty()) return busy;
-  delivering_.fetch_add(1, std::memory_order_relaxed);
   for (const auto& link : ready)
     link->counters->tokens_received.fetch_add(
         link->inbox.Drain(link->handler, link->id), std::memory_order_relaxed);
-  delivering_.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 
-void UcxTransport::Read() {
+void UcxTransport::Read(ReaderTeam::Turn& turn) {
   const bool yields = std::thread::hardware_concurrency() < 8;
   auto last = Clock::now();
   while (!stop_.load(std::memory_order_relaxed)) {
-    delivering_since_.store(Clock::now().time_since_epoch().count(),
-                            std::memory_order_relaxed);
-    const bool busy = Turn();
-    delivering_since_.store(0, std::memory_order_relaxed);
+    turn.BeginWork();
+    bool busy = false;
+    {
+      const HeldAgenda drives_when_all_is_delivered;
+      busy = Turn();
+    }
+    if (!turn.EndWork()) return;
     if (busy) {
       last = Clock::now();
       continue;
@@ -391,39 +368,7 @@ void UcxTransport::Read() {
     sleeping_.store(false);
     uint64_t count;
     (void)!read(wake_fd_, &count, sizeof(count));
-    if (standby_waits_.load(std::memory_order_relaxed)) {
-      std::lock_guard<std::mutex> lock(standby_mu_);
-      standby_waits_.store(false);
-      standby_wake_.notify_one();
-    }
     last = Clock::now();
-  }
-}
-
-// While the reader is in a handler that takes long, somebody has to read and to
-// answer.
-void UcxTransport::StandBy() {
-  std::unique_lock<std::mutex> lock(standby_mu_);
-  int idle = 0;
-  while (!stop_.load()) {
-    standby_wake_.wait_for(lock, kPatience);
-    const int64_t since = delivering_since_.load(std::memory_order_relaxed);
-    if (since == 0) {
-      if (!sleeping_.load() || ++idle < 20) continue;
-      idle = 0;
-      standby_waits_.store(true);
-      standby_wake_.wait(
-          lock, [&] { return stop_.load() || !standby_waits_.load(); });
-      continue;
-    }
-    idle = 0;
-    const auto began = Clock::time_point(Clock::duration(since));
-    if (Clock::now() - began < kPatience) continue;
-    lock.unlock();
-    while (!stop_.load() &&
-           delivering_since_.load(std::memory_order_relaxed) == since)
-      if (!Turn()) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    lock.lock();
   }
 }
 

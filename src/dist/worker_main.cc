@@ -1,5 +1,7 @@
 #include "dist/worker_main.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -84,6 +86,10 @@ extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // What large values are read into is given back and taken again for each;
+  // page faults would cost more than the copies.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   sluice::ServerOptions options;
   if (const sluice::Status s = sluice::Prepare(*flags, &options); !s.ok()) {
     *error = std::string(s.message());

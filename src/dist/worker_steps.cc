@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/failpoint.h"
+#include "exec/executor.h"
 
 namespace sluice {
 namespace {
@@ -100,7 +101,9 @@ class WorkerSteps::Step final : public TokenSink {
   std::unique_ptr<StepGroup> group;
   TraceCollector trace;
   int64_t start_ns = 0;
-  int users = 0;  // GUARDED_BY(WorkerSteps::mu_): threads inside the group.
+  // GUARDED_BY(WorkerSteps::mu_): threads inside the group, and one until Over.
+  int users = 1;
+  Status status;  // From Over on.
   // Tokens that had come before. The step's own thread's.
   std::vector<std::pair<uint32_t, TokenMessage>> early;
 
@@ -113,9 +116,16 @@ WorkerSteps::WorkerSteps(std::string task, StepLimits limits,
     : task_(std::move(task)), limits_(limits), transport_(transport) {}
 
 WorkerSteps::~WorkerSteps() {
+  Stop();
+  std::unique_lock<std::mutex> lock(mu_);
+  concluded_.wait(lock, [this] { return unconcluded_ == 0; });
+}
+
+void WorkerSteps::Stop() {
   std::vector<uint64_t> runs;
   {
     std::lock_guard<std::mutex> lock(mu_);
+    stopped_ = true;
     for (const auto& [run, step] : running_) runs.push_back(run);
   }
   for (const uint64_t run : runs)
@@ -166,11 +176,15 @@ void WorkerSteps::Start(StepRequest request) {
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
                                   " at once in task ", task_, ", got more");
+    if (stopped_)
+      refused = Cancelled("step: expected task ", task_, " to stay");
     if (refused.ok() && !running_.emplace(run, step).second)
       refused = InvalidArgument("step: expected a number of its own, got ", run,
                                 " again");
     else if (!refused.ok())
       Ended(run);
+    else
+      ++unconcluded_;
   }
   if (!refused.ok()) {
     step->group->Finish();
@@ -180,19 +194,51 @@ void WorkerSteps::Start(StepRequest request) {
     step->request.done(std::move(outcome));
     return;
   }
-  threads_.Schedule([this, step] { Run(step); });
+  if (step->request.here && !step->request.deadline && !AgendaIsBusy())
+    Run(step);
+  else
+    threads_.Schedule([this, step] { Run(step); });
 }
 
 void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
-  StepRequest& r = step->request;
+  const StepRequest& r = step->request;
   StepGroup& group = *step->group;
   for (auto& [partition, token] : step->early)
     if (step->Runs(partition))
       group.Deliver(partition, std::span<TokenMessage>(&token, 1));
   step->early.clear();
+  if (const Status s = CheckFeeds(*r.step, r.args, r.values); !s.ok())
+    Over(step, s);
+  else if (r.deadline)
+    Over(step, group.Run(r.args, r.values));
+  else
+    group.Run(r.args, r.values,
+              [this, step](const Status& s) { Over(step, s); });
+}
+
+void WorkerSteps::Over(const std::shared_ptr<Step>& step, const Status& s) {
+  step->status = s;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    running_.erase(step->request.run);
+    Ended(step->request.run);
+  }
+  Leave(step);
+}
+
+void WorkerSteps::Leave(const std::shared_ptr<Step>& step) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (--step->users > 0) return;
+  }
+  Conclude(step);
+}
+
+void WorkerSteps::Conclude(const std::shared_ptr<Step>& step) {
+  StepRequest& r = step->request;
+  StepGroup& group = *step->group;
   StepOutcome outcome;
-  outcome.status = CheckFeeds(*r.step, r.args, r.values);
-  if (outcome.status.ok()) outcome.status = group.Run(r.args, r.values);
+  outcome.status = step->status;
   if (outcome.status.ok())
     outcome.status = SLUICE_FAILPOINT("worker.end_step").error;
   for (const uint32_t fetch : r.step->fetches) {
@@ -205,7 +251,7 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
     outcome.fetches.push_back(fetch);
     outcome.values.push_back(std::move(*t));
   }
-  End(step.get(), outcome.status.ok());
+  Count(NowNs() - step->start_ns, outcome.status.ok());
   group.Finish();
   r.step->Release(std::move(step->group));
   if (!outcome.status.ok()) {
@@ -220,22 +266,19 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
   auto done = std::move(r.done);
   r.step.reset();
   done(std::move(outcome));
+  std::lock_guard<std::mutex> lock(mu_);
+  if (--unconcluded_ == 0) concluded_.notify_all();
 }
 
-void WorkerSteps::End(Step* step, bool ok) {
-  const int64_t took = NowNs() - step->start_ns;
-  std::unique_lock<std::mutex> lock(mu_);
-  const uint64_t run = step->request.run;
+void WorkerSteps::Count(int64_t took_ns, bool ok) {
+  std::lock_guard<std::mutex> lock(mu_);
   StepCounters& c = counters_;
   const auto number = static_cast<size_t>(c.ended_well + c.failed);
   ++(ok ? c.ended_well : c.failed);
   if (c.recent_ns.size() < kRecentSteps)
-    c.recent_ns.push_back(took);
+    c.recent_ns.push_back(took_ns);
   else
-    c.recent_ns[number % kRecentSteps] = took;
-  running_.erase(run);
-  Ended(run);
-  released_.wait(lock, [step] { return step->users == 0; });
+    c.recent_ns[number % kRecentSteps] = took_ns;
 }
 
 void WorkerSteps::Ended(uint64_t run) {
@@ -266,8 +309,7 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
     step->group->Deliver(partition, batch);
   else
     step->group->Cancel(hit.error);
-  std::lock_guard<std::mutex> lock(mu_);
-  if (--step->users == 0) released_.notify_all();
+  Leave(step);
 }
 
 void WorkerSteps::Park(uint64_t run, uint32_t partition,
@@ -364,8 +406,7 @@ void WorkerSteps::Cancel(uint64_t run, const Status& why) {
     ++step->users;
   }
   step->group->Cancel(why);
-  std::lock_guard<std::mutex> lock(mu_);
-  if (--step->users == 0) released_.notify_all();
+  Leave(step);
 }
 
 void WorkerSteps::CancelSession(uint64_t session, const Status& why) {

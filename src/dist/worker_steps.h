@@ -56,8 +56,8 @@ struct RegisteredStep {
 // How the steps of a task went.
 struct StepCounters {
   int64_t ended_well = 0, failed = 0;
-  std::vector<int64_t>
-      recent_ns;  // How long the latest ones took, in no order.
+  // How long the latest ones took, in no order.
+  std::vector<int64_t> recent_ns;
 };
 
 // What a step did here.
@@ -76,6 +76,9 @@ struct StepRequest {
   std::vector<Tensor> values;
   std::optional<std::chrono::steady_clock::time_point> deadline;
   bool traced = false;
+  // Start may run it, if it is not busy with another already: its caller need
+  // not come back soon.
+  bool here = false;
   PeerId master = kThisTask;  // Cancelled when this peer is lost.
   // Called once, on some thread, after the step's state is gone.
   std::function<void(StepOutcome)> done;
@@ -88,8 +91,10 @@ struct StepRequest {
 class WorkerSteps {
  public:
   WorkerSteps(std::string task, StepLimits limits, Transport* transport);
-  ~WorkerSteps();  // Cancels all and waits.
+  ~WorkerSteps();  // Stops.
 
+  // Cancels all. Steps do not start any more.
+  void Stop();
   void Start(StepRequest request);
   void Deliver(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
   // The tokens of the feeds that came for a step that is about to start.
@@ -116,9 +121,16 @@ class WorkerSteps {
     std::chrono::steady_clock::time_point expires;
   };
 
+  // Without a deadline it does not wait: whoever ends the step goes on with
+  // Over.
   void Run(const std::shared_ptr<Step>& step);
-  void End(Step* step, bool ok);  // Nothing is delivered to it after this.
-  void Ended(uint64_t run);       // REQUIRES: mu_ held.
+  // It has come to rest: nothing is delivered to it any more.
+  void Over(const std::shared_ptr<Step>& step, const Status& s);
+  // A thread leaves the group. The last goes on with Conclude.
+  void Leave(const std::shared_ptr<Step>& step);
+  void Conclude(const std::shared_ptr<Step>& step);
+  void Count(int64_t took_ns, bool ok);
+  void Ended(uint64_t run);  // REQUIRES: mu_ held.
   void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
   void DropExpired();  // REQUIRES: mu_ held.
 
@@ -127,7 +139,9 @@ class WorkerSteps {
   Transport* const transport_;
 
   std::mutex mu_;
-  std::condition_variable released_;
+  std::condition_variable concluded_;
+  size_t unconcluded_ = 0;  // GUARDED_BY(mu_)
+  bool stopped_ = false;    // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, std::shared_ptr<Step>>
       running_;                                 // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, Early> early_;  // GUARDED_BY(mu_)

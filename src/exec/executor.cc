@@ -47,6 +47,21 @@ ScopedShortKernels::~ScopedShortKernels() { short_kernels_only = saved_; }
 FreshAgenda::FreshAgenda() : saved_(std::exchange(agenda, nullptr)) {}
 FreshAgenda::~FreshAgenda() { agenda = saved_; }
 
+HeldAgenda::HeldAgenda() : outermost_(agenda == nullptr) {
+  if (outermost_) agenda = &turns_;
+}
+HeldAgenda::~HeldAgenda() {
+  if (!outermost_) return;
+  while (!turns_.empty()) {
+    Execution* const next = turns_.front();
+    turns_.erase(turns_.begin());
+    next->DriveThis();
+  }
+  agenda = nullptr;
+}
+
+bool AgendaIsBusy() { return OthersWait(); }
+
 // A kernel that runs away from the driver, with what it needs to itself.
 struct Execution::Offloaded {
   Ready ready;
@@ -341,27 +356,26 @@ SLUICE_HOT Ready Execution::PopReady() {
 // driving another partition, after that.
 void Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
-  if (agenda != nullptr) return agenda->push_back(this);
-  std::vector<Execution*> turns{this};
-  agenda = &turns;
-  while (!turns.empty()) {
-    Execution* next = turns.front();
-    turns.erase(turns.begin());
-    next->DriveThis();
-  }
-  agenda = nullptr;
+  const HeldAgenda drives_at_its_end;
+  agenda->push_back(this);
 }
 
-// Gives the role up before it returns; from then on the execution may be gone.
+// Gives the role up before it returns, from when on the execution may be gone,
+// or is on the agenda.
 void Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
       if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
         HandleMail();
-      } else if (options_.deadline && ++ticks_ % kClockTicks == 0 &&
-                 std::chrono::steady_clock::now() > *options_.deadline)
-          [[unlikely]] {
-        Fail(nullptr, PastDeadline());
+      } else if (++ticks_ % kClockTicks == 0) [[unlikely]] {
+        if (options_.deadline &&
+            std::chrono::steady_clock::now() > *options_.deadline) {
+          Fail(nullptr, PastDeadline());
+        } else if (options_.outbox != nullptr && OthersWait()) {
+          options_.outbox->Flush();
+          agenda->push_back(this);  // It is their turn.
+          return;
+        }
       } else if (!Process(PopReady())) {
         return;
       }

@@ -15,8 +15,9 @@
 //   - Tokens from other partitions of the step come into the mailbox too, and
 //     whoever brings them to an execution that nobody drives becomes its driver.
 //     A thread that drives one already puts the other on its agenda: partitions
-//     take turns on one thread, with no hand-over. A Recv whose token has not
-//     come counts as in flight.
+//     take turns on one thread, with no hand-over, and one that always has
+//     something ready makes way for the next after some nodes. A Recv whose
+//     token has not come counts as in flight.
 //   - The first error that is not itself a consequence stops the step: ready
 //     nodes are dropped, blocked kernels are cancelled, and the step ends when
 //     what is in flight has come back.
@@ -84,6 +85,23 @@ class FreshAgenda {
   std::vector<Execution*>* saved_;
 };
 
+// While one lives, the executions that this thread comes to drive wait for its
+// end, which drives them: for whoever has more to deliver first. Within
+// another, or on a thread that drives already, it changes nothing.
+class HeldAgenda {
+ public:
+  HeldAgenda();
+  ~HeldAgenda();
+  HeldAgenda(const HeldAgenda&) = delete;
+
+ private:
+  std::vector<Execution*> turns_;
+  const bool outermost_;
+};
+
+// True if this thread has executions to drive, now or next.
+bool AgendaIsBusy();
+
 // One step, from Start to the end; used again for later steps of the plan.
 // Owned by whoever runs the step. Start, Run and Finish are called by one
 // thread; Receive and Cancel by any.
@@ -121,6 +139,7 @@ class Execution {
   const Plan& plan() const { return *plan_; }
 
  private:
+  friend class HeldAgenda;
   struct Offloaded;
   struct Completion {
     Ready ready;

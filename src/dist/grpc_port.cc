@@ -1,0 +1,191 @@
+#include "dist/grpc_port.h"
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "dist/host_id.h"
+#include "exec/executor.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kLocal[] = "unix-abstract:";
+constexpr int kFrameBytes = 1 << 20;  // Of HTTP/2.
+constexpr int kLookAhead = 8 << 20;
+
+uint64_t ThisHost() {
+  static const uint64_t id = HostId({"net"});
+  return id;
+}
+
+// A call that cannot be served.
+class Refusal final : public GrpcEvent {
+ public:
+  Refusal(std::unique_ptr<GrpcCall> call, const grpc::Status& why)
+      : call_(std::move(call)) {
+    call_->io.Finish(why, Tag());
+  }
+  void Done(bool) override { delete this; }
+
+ private:
+  const std::unique_ptr<GrpcCall> call_;
+};
+
+}  // namespace
+
+std::atomic<uint64_t> GrpcEvent::begun_{0};
+
+// The next call, whenever it comes.
+class GrpcPort::Waiting final : public GrpcEvent {
+ public:
+  explicit Waiting(GrpcPort* port)
+      : port_(port), call_(std::make_unique<GrpcCall>()) {
+    port_->service_.RequestCall(&call_->context, &call_->io, port_->calls_,
+                                port_->calls_, Tag());
+  }
+  void Done(bool ok) override {
+    const std::unique_ptr<Waiting> end(this);
+    if (!ok) return;  // The server shuts down.
+    new Waiting(port_);
+    port_->Accept(std::move(call_));
+  }
+
+ private:
+  GrpcPort* const port_;
+  std::unique_ptr<GrpcCall> call_;
+};
+
+Status GrpcPort::Open(const GrpcPortOptions& options) {
+  if (options.listen.empty()) {
+    queue_ = std::make_unique<grpc::CompletionQueue>();
+    return OkStatus();
+  }
+  SLUICE_RETURN_IF_ERROR(CheckListenAddress(options.listen, options.tls,
+                                            options.plain_beyond_loopback));
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> creds,
+                          MakeServerCredentials(options.tls));
+  grpc::ServerBuilder builder;
+  int port = 0, local_port = 0;
+  builder.AddListeningPort(options.listen, creds, &port);
+  if (!options.tls.enabled()) {  // (Certificates name hosts.)
+    std::random_device random;
+    local_address_ = absl::StrCat(kLocal, "sluice-", absl::Hex(random()),
+                                  absl::Hex(random()));
+    builder.AddListeningPort(local_address_, creds, &local_port);
+  }
+  const int ms = static_cast<int>(options.peer_timeout.count());
+  builder.SetMaxReceiveMessageSize(-1);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms / 2);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms - ms / 2);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ms / 4);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookAhead);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
+  builder.RegisterAsyncGenericService(&service_);
+  std::unique_ptr<grpc::ServerCompletionQueue> calls =
+      builder.AddCompletionQueue();
+  calls_ = calls.get();
+  queue_ = std::move(calls);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port <= 0)
+    return Unavailable("gRPC: expected an address to listen at, got '",
+                       options.listen,
+                       "', which is taken or not of this machine");
+  if (local_port <= 0) local_address_.clear();
+  address_ =
+      options.listen.starts_with("unix")
+          ? options.listen
+          : absl::StrCat(options.listen.substr(0, options.listen.rfind(':')),
+                         ":", port);
+  return OkStatus();
+}
+
+void GrpcPort::Handle(const std::string& prefix, Handler handler) {
+  handlers_[prefix] = std::move(handler);
+}
+
+void GrpcPort::Serve() {
+  serving_ = true;
+  team_.Start([this](ReaderTeam::Turn& turn) { Read(turn); });
+  if (server_ != nullptr) new Waiting(this);
+}
+
+void GrpcPort::Stop() {
+  if (queue_ == nullptr) return;
+  if (server_ != nullptr) {
+    // (Returns when all calls are gone.)
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::milliseconds(500));
+    server_->Wait();
+  }
+  queue_->Shutdown();
+  if (serving_) team_.Stop();
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) GrpcEvent::OfTag(tag)->Done(ok);
+  server_.reset();
+  queue_.reset();
+}
+
+void GrpcPort::Accept(std::unique_ptr<GrpcCall> call) {
+  const std::string& method = call->context.method();
+  for (const auto& [prefix, handler] : handlers_)
+    if (method.starts_with(prefix)) return handler(std::move(call));
+  const std::string why = "no service has the method '" + method + "'";
+  new Refusal(std::move(call),
+              grpc::Status(grpc::StatusCode::UNIMPLEMENTED, why));
+}
+
+void GrpcPort::Read(ReaderTeam::Turn& turn) {
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+    turn.BeginWork();
+    {
+      const HeldAgenda drives_when_all_is_delivered;
+      GrpcEvent::OfTag(tag)->Done(ok);
+    }
+    if (!turn.EndWork()) return;
+  }
+}
+
+std::string PublicAddress(const std::string& host_port, const GrpcPort& port) {
+  if (port.local_address().empty()) return host_port;
+  return absl::StrCat(host_port, "#", absl::Hex(ThisHost()), "#",
+                      port.local_address());
+}
+
+std::string BestAddress(const std::string& address, const TlsFiles& tls) {
+  const std::vector<std::string> parts = absl::StrSplit(address, '#');
+  if (parts.size() != 3) return address;
+  uint64_t host = 0;
+  const bool here = absl::SimpleHexAtoi(parts[1], &host) && host == ThisHost();
+  return here && !tls.enabled() && parts[2].starts_with(kLocal) ? parts[2]
+                                                                : parts[0];
+}
+
+grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls) {
+  grpc::ChannelArguments args;
+  args.SetMaxReceiveMessageSize(-1);
+  args.SetMaxSendMessageSize(-1);
+  // A channel is one connection, not shared with one that was before.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  args.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  args.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookAhead);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  args.SetString(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
+  if (!tls.server_name.empty()) args.SetSslTargetNameOverride(tls.server_name);
+  return args;
+}
+
+}  // namespace sluice

@@ -1,0 +1,369 @@
+// The callers' side.
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "dist/grpc_control.h"
+#include "dist/proto/cluster.grpc.pb.h"
+
+namespace sluice {
+namespace {
+
+// What a call said, or what became of it.
+template <typename Response>
+Status Outcome(const grpc::Status& called, const std::string& who,
+               const Response& response) {
+  if (called.ok()) return StatusFromProto(response.status());
+  // gRPC's codes are Abseil's.
+  return Status(static_cast<StatusCode>(called.error_code()),
+                absl::StrCat(who, ": ", called.error_message()));
+}
+
+using Milliseconds = std::chrono::milliseconds;
+
+template <typename Stub, typename Request, typename Response>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
+                                      Response*);
+
+// One call; errors name `whom`. With `patience` it waits so long for a task
+// that is not up yet, without it for as long as the call takes.
+template <typename Stub, typename Request, typename Response>
+Status CallTask(Stub& stub, Method<Stub, Request, Response> method,
+                const Request& q, Response* r, const std::string& whom,
+                Milliseconds patience) {
+  grpc::ClientContext context;
+  if (patience.count() > 0) {
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+  }
+  return Outcome((stub.*method)(&context, q, r), whom, *r);
+}
+
+class GrpcWorker final : public WorkerStub {
+ public:
+  GrpcWorker(const std::shared_ptr<grpc::Channel>& channel,
+             Milliseconds patience)
+      : stub_(proto::WorkerService::NewStub(channel)), patience_(patience) {}
+
+  Status GetStatus(const proto::GetStatusRequest& q,
+                   proto::GetStatusResponse* r) override {
+    return CallTask(
+        *stub_, &Stub::GetStatus, q, r, "task",
+        q.patience_ms() > 0 ? Milliseconds(q.patience_ms()) : patience_);
+  }
+  Status CreateSession(const proto::CreateWorkerSessionRequest& q) override {
+    proto::CreateWorkerSessionResponse r;
+    return Call(&Stub::CreateSession, q, &r, true);
+  }
+  Status DeleteSession(const proto::DeleteWorkerSessionRequest& q) override {
+    proto::DeleteWorkerSessionResponse r;
+    return Call(&Stub::DeleteSession, q, &r, false);
+  }
+  Status RegisterStep(const proto::RegisterStepRequest& q) override {
+    proto::RegisterStepResponse r;
+    return Call(&Stub::RegisterStep, q, &r, false);
+  }
+  Status DeregisterStep(const proto::DeregisterStepRequest& q) override {
+    proto::DeregisterStepResponse r;
+    return Call(&Stub::DeregisterStep, q, &r, false);
+  }
+  Status Reset(const proto::ResetRequest& q) override {
+    proto::ResetResponse r;
+    return Call(&Stub::Reset, q, &r, false);
+  }
+
+ private:
+  using Stub = proto::WorkerService::Stub;
+  template <typename Request, typename Response>
+  Status Call(Method<Stub, Request, Response> method, const Request& q,
+              Response* r, bool wait) {
+    return CallTask(*stub_, method, q, r, "task",
+                    wait ? patience_ : Milliseconds(0));
+  }
+  const std::unique_ptr<Stub> stub_;
+  const Milliseconds patience_;
+};
+
+// The steps of a session (StepsRequest). Who waits for an answer polls for it,
+// and for those of others who wait too, so that a step costs its caller no
+// change of threads; when nobody waits, a thread looks from time to time, for
+// gRPC answers pings only where somebody polls. Thread-safe.
+class StepStream {
+ public:
+  StepStream(const std::shared_ptr<grpc::Channel>& channel, uint64_t session,
+             std::string target)
+      : stub_(proto::MasterService::NewStub(channel)),
+        target_(std::move(target)) {
+    proto::StepsRequest attend;
+    attend.mutable_attend()->set_session(session);
+    out_.push_back(std::move(attend));
+    writing_ = true;  // Until the call has begun.
+    ++under_way_;
+    io_ = stub_->AsyncSteps(&context_, &queue_, Tag(&begun_));
+    caretaker_ = std::thread([this] { TakeCare(); });
+  }
+  // REQUIRES: nobody waits in Run.
+  ~StepStream() {
+    context_.TryCancel();
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    caretaker_.join();
+    std::unique_lock<std::mutex> lock(mu_);
+    while (under_way_ > 0) Poll(lock);
+    queue_.Shutdown();
+    void* tag;
+    bool ok;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  Status Run(const proto::RunStepRequest& q, proto::RunStepResponse* r) {
+    proto::StepsRequest request;
+    *request.mutable_run() = q;
+    std::unique_lock<std::mutex> lock(mu_);
+    if (!broken_.ok()) return broken_;
+    const uint64_t id = next_call_++;
+    request.set_call(id);
+    out_.push_back(std::move(request));
+    Flush();
+    Answer answer;
+    answers_[id] = &answer;
+    while (!answer.come && broken_.ok()) {
+      if (polling_)
+        changed_.wait(lock);
+      else
+        Poll(lock);
+    }
+    answers_.erase(id);
+    // Somebody else has to poll now, if anybody waits.
+    if (!answers_.empty()) changed_.notify_all();
+    if (!answer.come) return broken_;
+    *r = std::move(answer.response);
+    return StatusFromProto(r->status());
+  }
+
+ private:
+  struct Answer {
+    bool come = false;
+    proto::RunStepResponse response;
+  };
+  using Event = void (StepStream::*)(bool);
+  static void* Tag(Event* event) { return event; }
+
+  // Waits for one event and handles it. REQUIRES: mu_ is held, !polling_.
+  void Poll(std::unique_lock<std::mutex>& lock) {
+    polling_ = true;
+    lock.unlock();
+    void* tag = nullptr;
+    bool ok = false;
+    const bool got = queue_.Next(&tag, &ok);
+    lock.lock();
+    polling_ = false;
+    if (got) Handle(tag, ok);
+  }
+  // The same, without waiting: false if there was none.
+  bool Look(std::unique_lock<std::mutex>& lock) {
+    polling_ = true;
+    lock.unlock();
+    void* tag = nullptr;
+    bool ok = false;
+    const auto got =
+        queue_.AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+    lock.lock();
+    polling_ = false;
+    if (got == grpc::CompletionQueue::GOT_EVENT) Handle(tag, ok);
+    changed_.notify_all();
+    return got == grpc::CompletionQueue::GOT_EVENT;
+  }
+  void TakeCare() {
+    std::unique_lock<std::mutex> lock(mu_);
+    while (!stop_) {
+      changed_.wait_for(lock, kLookInterval, [this] { return stop_; });
+      while (!stop_ && !polling_ && Look(lock)) {
+      }
+    }
+  }
+
+  // The rest REQUIRES: mu_ is held.
+  void Handle(void* tag, bool ok) {
+    --under_way_;
+    (this->**static_cast<Event*>(tag))(ok);
+  }
+  void OnBegun(bool ok) {
+    writing_ = false;
+    if (!ok) return Finish();
+    StartRead();
+    Flush();
+  }
+  void OnRead(bool ok) {
+    if (!ok) return Finish();
+    if (auto it = answers_.find(in_.call()); it != answers_.end()) {
+      it->second->come = true;
+      it->second->response.Swap(in_.mutable_result());
+      if (answers_.size() > 1) changed_.notify_all();
+    }
+    StartRead();
+  }
+  void OnWritten(bool) {
+    writing_ = false;
+    Flush();
+  }
+  void OnFinished(bool) {
+    broken_ = Unavailable(target_, ": the session's connection broke",
+                          status_.error_message().empty() ? "" : ": ",
+                          status_.error_message());
+    changed_.notify_all();
+  }
+  void StartRead() {
+    ++under_way_;
+    io_->Read(&in_, Tag(&read_));
+  }
+  void Flush() {
+    if (writing_ || finishing_ || out_.empty()) return;
+    writing_ = true;
+    ++under_way_;
+    io_->Write(out_.front(), Tag(&written_));
+    out_.pop_front();
+  }
+  void Finish() {
+    if (std::exchange(finishing_, true)) return;
+    ++under_way_;
+    io_->Finish(&status_, Tag(&finished_));
+  }
+
+  static constexpr std::chrono::milliseconds kLookInterval{200};
+
+  const std::unique_ptr<proto::MasterService::Stub> stub_;
+  const std::string target_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  Event begun_ = &StepStream::OnBegun, read_ = &StepStream::OnRead,
+        written_ = &StepStream::OnWritten, finished_ = &StepStream::OnFinished;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  // All GUARDED_BY(mu_).
+  std::unique_ptr<
+      grpc::ClientAsyncReaderWriter<proto::StepsRequest, proto::StepsResponse>>
+      io_;
+  std::map<uint64_t, Answer*> answers_;  // Of those who wait.
+  std::deque<proto::StepsRequest> out_;
+  proto::StepsResponse in_;
+  grpc::Status status_;
+  Status broken_;  // Not OK: it has ended.
+  uint64_t next_call_ = 1;
+  int under_way_ = 0;  // Operations.
+  bool polling_ = false, writing_ = false, finishing_ = false, stop_ = false;
+  std::thread caretaker_;
+};
+
+using ChannelMaker =
+    std::function<std::shared_ptr<grpc::Channel>(const std::string&)>;
+
+class GrpcMaster final : public MasterStub {
+ public:
+  GrpcMaster(std::shared_ptr<grpc::Channel> channel, ChannelMaker connect,
+             std::string target, Milliseconds patience)
+      : channel_(std::move(channel)),
+        connect_(std::move(connect)),
+        stub_(proto::MasterService::NewStub(channel_)),
+        target_(std::move(target)),
+        patience_(patience) {}
+
+  Status CreateSession(const proto::CreateSessionRequest& q,
+                       proto::CreateSessionResponse* r) override {
+    SLUICE_RETURN_IF_ERROR(Call(&Stub::CreateSession, q, r, true));
+    if (!r->address().empty()) channel_ = connect_(r->address());
+    return OkStatus();
+  }
+  Status Attend(const proto::AttendRequest& q) override {
+    steps_ = std::make_unique<StepStream>(channel_, q.session(), target_);
+    return OkStatus();
+  }
+  Status ExtendGraph(const proto::ExtendGraphRequest& q) override {
+    proto::ExtendGraphResponse r;
+    return Call(&Stub::ExtendGraph, q, &r, false);
+  }
+  Status PrepareStep(const proto::PrepareStepRequest& q,
+                     proto::PrepareStepResponse* r) override {
+    return Call(&Stub::PrepareStep, q, r, false);
+  }
+  Status RunStep(const proto::RunStepRequest& q,
+                 proto::RunStepResponse* r) override {
+    return steps_->Run(q, r);
+  }
+  Status CancelStep(const proto::CancelStepRequest& q) override {
+    proto::CancelStepResponse r;
+    return Call(&Stub::CancelStep, q, &r, false);
+  }
+  Status ListDevices(const proto::ListDevicesRequest& q,
+                     proto::ListDevicesResponse* r) override {
+    return Call(&Stub::ListDevices, q, r, false);
+  }
+  Status ListTasks(const proto::ListTasksRequest& q,
+                   proto::ListTasksResponse* r) override {
+    // (As long as the master waits for tasks, and a little more.)
+    return CallTask(*stub_, &Stub::ListTasks, q, r, target_,
+                    Milliseconds(2 * q.patience_ms() + 1000));
+  }
+  Status Reset(const proto::ResetRequest& q) override {
+    proto::ResetResponse r;
+    return Call(&Stub::Reset, q, &r, false);
+  }
+  Status CloseSession(const proto::CloseSessionRequest& q) override {
+    proto::CloseSessionResponse r;
+    return Call(&Stub::CloseSession, q, &r, false);
+  }
+
+ private:
+  using Stub = proto::MasterService::Stub;
+  template <typename Request, typename Response>
+  Status Call(Method<Stub, Request, Response> method, const Request& q,
+              Response* r, bool wait) {
+    // (The master in turn waits for the tasks of the cluster.)
+    return CallTask(*stub_, method, q, r, target_,
+                    wait ? 2 * patience_ : Milliseconds(0));
+  }
+  std::shared_ptr<grpc::Channel> channel_;  // Of the steps.
+  const ChannelMaker connect_;
+  const std::unique_ptr<Stub> stub_;
+  const std::string target_;
+  const Milliseconds patience_;
+  std::unique_ptr<StepStream> steps_;
+};
+
+}  // namespace
+
+grpc::ChannelArguments ControlChannelArguments(const TlsFiles& tls,
+                                               Milliseconds peer_timeout) {
+  grpc::ChannelArguments args = CommonChannelArguments(tls);
+  const int ms = static_cast<int>(peer_timeout.count());
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ms / 2);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms - ms / 2);
+  args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  return args;
+}
+
+std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
+    std::shared_ptr<grpc::Channel> channel, Milliseconds connect_timeout) {
+  return std::make_unique<GrpcWorker>(channel, connect_timeout);
+}
+std::unique_ptr<MasterStub> MakeGrpcMasterStub(
+    std::shared_ptr<grpc::Channel> channel, ChannelMaker connect,
+    std::string target, Milliseconds connect_timeout) {
+  return std::make_unique<GrpcMaster>(std::move(channel), std::move(connect),
+                                      std::move(target), connect_timeout);
+}
+
+}  // namespace sluice

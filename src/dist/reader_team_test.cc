@@ -1,0 +1,125 @@
+#include "dist/reader_team.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+
+namespace sluice {
+namespace {
+
+// What a network would be: messages that a reader takes, each work to do.
+class Feed {
+ public:
+  void Add(std::function<void()> work) {
+    std::lock_guard<std::mutex> lock(mu_);
+    queue_.push_back(std::move(work));
+    came_.notify_one();
+  }
+  void End() {
+    std::lock_guard<std::mutex> lock(mu_);
+    ended_ = true;
+    came_.notify_all();
+  }
+  void Read(ReaderTeam::Turn& turn) {
+    for (;;) {
+      std::function<void()> work;
+      {
+        std::unique_lock<std::mutex> lock(mu_);
+        EXPECT_EQ(++reading_, 1);
+        came_.wait(lock, [this] { return ended_ || !queue_.empty(); });
+        --reading_;
+        if (queue_.empty()) return;
+        work = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      turn.BeginWork();
+      work();
+      if (!turn.EndWork()) return;
+    }
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable came_;
+  std::deque<std::function<void()>> queue_;  // GUARDED_BY(mu_)
+  bool ended_ = false;                       // GUARDED_BY(mu_)
+  int reading_ = 0;                          // GUARDED_BY(mu_)
+};
+
+class Gate {
+ public:
+  void Open() {
+    std::lock_guard<std::mutex> lock(mu_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Await() {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool open_ = false;  // GUARDED_BY(mu_)
+};
+
+// Shared with the work that uses it.
+using Shared = std::shared_ptr<Gate>;
+Shared MakeGate() { return std::make_shared<Gate>(); }
+
+TEST(ReaderTeamTest, WorkThatTakesLongLeavesReadingToOthers) {
+  Feed feed;
+  ReaderTeam team;
+  team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
+  const Shared gate = MakeGate(), last = MakeGate();
+  std::vector<Shared> begun;
+  for (int i = 0; i < 5; ++i) {
+    begun.push_back(MakeGate());
+    feed.Add([gate, mine = begun.back()] {
+      mine->Open();
+      gate->Await();
+    });
+  }
+  // Each begins though none of those before it ends.
+  for (const Shared& g : begun) g->Await();
+  gate->Open();
+  feed.Add([last] { last->Open(); });
+  last->Await();
+  feed.End();
+  team.Stop();
+}
+
+TEST(ReaderTeamTest, StopWaitsForWhatWasRead) {
+  Feed feed;
+  std::atomic<int> done{0};
+  {
+    ReaderTeam team;
+    team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
+    for (int i = 0; i < 1000; ++i) feed.Add([&done] { ++done; });
+    feed.End();
+  }
+  EXPECT_EQ(done.load(), 1000);
+}
+
+TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
+  Feed feed;
+  ReaderTeam team;
+  team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
+  for (int round = 0; round < 3; ++round) {
+    // Long enough for it to fall asleep, mostly.
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    const Shared gate = MakeGate(), second = MakeGate();
+    feed.Add([gate] { gate->Await(); });
+    feed.Add([second] { second->Open(); });
+    second->Await();
+    gate->Open();
+  }
+  feed.End();
+  team.Stop();
+}
+
+}  // namespace
+}  // namespace sluice
