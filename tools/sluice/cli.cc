@@ -72,6 +72,7 @@ int Main(int argc, char** argv) {
   AddShow(app, &run);
   AddBench(app, &run);
   AddWorker(app, &run);
+  AddTop(app, &run);
   AddClusterDemo(app, &run);
 #ifdef SLUICE_HAS_DEMO
   // Its options are its own.

@@ -164,6 +164,8 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x=none.npy"},
                 "none.npy");
   ExpectMistake({"run", graph, "--what"}, "--what");
+  ExpectMistake({"top"}, "TARGET is required");
+  ExpectMistake({"top", "grpc://localhost:1", "--interval", "0"}, "--interval");
   ExpectMistake({"ops", "MatMull"}, "nearest: MatMul");
   ExpectMistake({"replay", dir_}, "expected a case");
   ExpectMistake({"bench", "--list", "--filter", "("}, "regular expression");

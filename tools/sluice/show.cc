@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "graph/graphdef.h"
 #include "io/file.h"
 #include "tools/sluice/cli.h"
+#include "tools/sluice/show_devices.h"
 
 extern char** environ;
 
@@ -31,6 +33,7 @@ constexpr int kManyNodes = 3000;
 struct Options {
   std::string graph, format = "text", out;
   bool constants = false;
+  std::string cluster, devices;  // To place it on.
 };
 
 // What stands in one box, in topological order.
@@ -83,8 +86,8 @@ std::string TypeAndShape(const Output& o) {
 std::string Title(ControlFlowContext* c) {
   if (const CondContext* cond = c->AsCond())
     return absl::StrCat("if ", cond->branch() == 1 ? "" : "not ",
-                        cond->conditional()->pred().name(), "   (",
-                        c->name(), ")");
+                        cond->conditional()->pred().name(), "   (", c->name(),
+                        ")");
   const WhileContext* loop = c->AsWhile();
   std::vector<std::string> variables;
   for (const LoopVariable& v : loop->variables())
@@ -108,8 +111,7 @@ std::string Line(const Node& n) {
     outputs.push_back(TypeAndShape(Output(const_cast<Node*>(&n), i)));
   return absl::StrCat(n.name(), " = ", n.op_name(), "(",
                       absl::StrJoin(inputs, ", "), ")",
-                      outputs.empty() ? "" : "  ",
-                      absl::StrJoin(outputs, ", "),
+                      outputs.empty() ? "" : "  ", absl::StrJoin(outputs, ", "),
                       n.device().empty() ? "" : "  @" + n.device(),
                       n.loc().known() ? "  " + n.loc().ToString() : "");
 }
@@ -137,6 +139,8 @@ std::string Quoted(const std::string& s) {
   return "\"" + absl::StrReplaceAll(s, {{"\\", "\\\\"}, {"\"", "\\\""}}) + "\"";
 }
 
+constexpr char kFlow[] = "#fde68a";
+
 const char* ColorOf(const Node& n) {
   switch (n.op().role) {
     case OpRole::kSwitch:
@@ -145,7 +149,7 @@ const char* ColorOf(const Node& n) {
     case OpRole::kExit:
     case OpRole::kNextIteration:
     case OpRole::kLoopCond:
-      return "#fde68a";
+      return kFlow;
     case OpRole::kConst:
       return "#e5e7eb";
     default:
@@ -161,52 +165,96 @@ std::string Label(const Node& n) {
   return last == n.op_name() ? last : last + "\n" + n.op_name();
 }
 
-void Draw(const Box& box, int* clusters, std::string* out) {
+// With devices a node's colour is its device's; then what moves a loop's tokens
+// has slanting sides, and what has state a thick border.
+std::string Looks(const Node& n, const ShowDevices& devices) {
+  if (!devices.any()) return absl::StrCat("fillcolor=\"", ColorOf(n), "\"");
+  std::string out = absl::StrCat("fillcolor=\"", devices.Fill(n),
+                                 "\", color=\"", devices.Line(n), "\"");
+  if (std::string(ColorOf(n)) == kFlow)
+    out += ", shape=hexagon, style=filled, margin=\"0.02,0.02\"";
+  else if (n.op().stateful)
+    out += ", penwidth=2.5";
+  return out;
+}
+
+void Draw(const Box& box, const ShowDevices& devices, int* clusters,
+          std::string* out) {
   for (const Box::Item& item : box.items) {
     if (item.node != nullptr) {
       const Node& n = *item.node;
-      absl::StrAppend(out, "n", n.id(), " [label=",
-                      absl::StrReplaceAll(Quoted(Label(n)), {{"\n", "\\n"}}),
-                      ", fillcolor=\"", ColorOf(n), "\", tooltip=",
-                      Quoted(Line(n)), "];\n");
+      absl::StrAppend(
+          out, "n", n.id(),
+          " [label=", absl::StrReplaceAll(Quoted(Label(n)), {{"\n", "\\n"}}),
+          ", ", Looks(n, devices), ", tooltip=", Quoted(Line(n)), "];\n");
       continue;
     }
     ControlFlowContext* const c = item.box->context;
     const bool loop = c->AsWhile() != nullptr;
-    absl::StrAppend(
-        out, "subgraph cluster_", (*clusters)++, " {\nlabel=",
-        Quoted(Title(c)), ";\ncolor=\"", loop ? "#2563eb" : "#059669",
-        "\";\nbgcolor=\"", loop ? "#eff6ff" : "#ecfdf5", "\";\n");
-    Draw(*item.box, clusters, out);
+    const char* const ground = devices.any() ? "#fafafa"
+                               : loop        ? "#eff6ff"
+                                             : "#ecfdf5";
+    absl::StrAppend(out, "subgraph cluster_", (*clusters)++,
+                    " {\nlabel=", Quoted(Title(c)), ";\ncolor=\"",
+                    loop ? "#2563eb" : "#059669", "\";\nbgcolor=\"", ground,
+                    "\";\n");
+    Draw(*item.box, devices, clusters, out);
     absl::StrAppend(out, "}\n");
   }
 }
 
-std::string Dot(const Graph& g, const Boxes& boxes, bool constants) {
+// Of an edge that crosses: bold, in the colour of the device that it leaves;
+// what crosses is said once for each transfer, at its first reader.
+std::string CrossingLooks(const Node* from, int index, const Node* to,
+                          const ShowDevices& devices,
+                          std::set<const Crossing*>* said) {
+  const Crossing* const c = devices.Find(from, index, to);
+  if (c == nullptr) return "";
+  const std::string color = devices.Line(*from);
+  const std::string what = DescribeCrossing(*c);
+  return absl::StrCat(", penwidth=2.4, color=\"", color, "\"",
+                      said->insert(c).second && !what.empty()
+                          ? absl::StrCat(", fontcolor=\"", color,
+                                         "\", label=", Quoted(" " + what))
+                          : "");
+}
+
+std::string Dot(const Graph& g, const Boxes& boxes, const ShowDevices& devices,
+                bool constants) {
   std::string out =
       "digraph sluice {\nfontname=\"Helvetica\";\nlabeljust=l;\n"
       "node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", "
-      "fontsize=10, height=0.3];\nedge [arrowsize=0.6, color=\"#4b5563\"];\n";
+      "fontsize=10, height=0.3];\nedge [arrowsize=0.6, color=\"#4b5563\", "
+      "fontname=\"Helvetica\", fontsize=8];\n";
   int clusters = 0;
-  Draw(boxes.whole(), &clusters, &out);
+  Draw(boxes.whole(), devices, &clusters, &out);
+  // (After the boxes: they would inherit it.)
+  if (devices.any())
+    absl::StrAppend(&out, "labelloc=t;\nlabel=", devices.Legend(), ";\n");
   const auto shown = [&](const Node* n) {
     return n != nullptr && (constants || n->op().role != OpRole::kConst);
   };
+  std::set<const Crossing*> said;
   for (const auto& n : g.nodes()) {
     if (!shown(n.get())) continue;
     for (const Output& in : n->inputs()) {
       if (!shown(in.node)) continue;
       const bool back = in.node->op().role == OpRole::kNextIteration &&
                         n->op().role == OpRole::kMerge;
-      absl::StrAppend(&out, "n", in.node->id(), " -> n", n->id(), " [tooltip=",
-                      Quoted(absl::StrCat(in.name(), " ", TypeAndShape(in))),
-                      back ? ", constraint=false, color=\"#2563eb\"" : "",
-                      "];\n");
+      absl::StrAppend(
+          &out, "n", in.node->id(), " -> n", n->id(),
+          " [tooltip=", Quoted(absl::StrCat(in.name(), " ", TypeAndShape(in))),
+          back ? ", constraint=false, color=\"#2563eb\"" : "",
+          CrossingLooks(in.node, in.index, n.get(), devices, &said), "];\n");
     }
     for (const Node* c : n->control_inputs())
-      if (shown(c))
-        absl::StrAppend(&out, "n", c->id(), " -> n", n->id(),
-                        " [style=dashed, color=\"#9ca3af\"];\n");
+      if (shown(c)) {
+        const std::string crossing =
+            CrossingLooks(c, -1, n.get(), devices, &said);
+        absl::StrAppend(&out, "n", c->id(), " -> n", n->id(), " [style=dashed",
+                        crossing.empty() ? ", color=\"#9ca3af\"" : crossing,
+                        "];\n");
+      }
   }
   return out + "}\n";
 }
@@ -232,7 +280,8 @@ class Scratch {
 Result<std::string> Svg(const std::string& dot) {
   const Scratch in, out;
   SLUICE_RETURN_IF_ERROR(WriteFile(in.path(), dot));
-  std::vector<std::string> words = {"dot", "-Tsvg", "-o", out.path(), in.path()};
+  std::vector<std::string> words = {"dot", "-Tsvg", "-o", out.path(),
+                                    in.path()};
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
@@ -285,6 +334,11 @@ int Show(const Options& o) {
   Graph g;
   if (const Status s = ImportGraphDef(*bytes, g); !s.ok())
     return Fail(kRunFailed, Annotate(s, o.graph));
+  if (!o.cluster.empty() || !o.devices.empty())
+    if (const Status s = PlaceForShow(
+            o.cluster, o.devices.empty() ? "cpu=1" : o.devices, &g);
+        !s.ok())
+      return Fail(kRunFailed, Annotate(s, o.graph));
   const auto boxes = Boxes::Of(&g, o.constants);
   if (!boxes.ok()) return Fail(kRunFailed, Annotate(boxes.status(), o.graph));
   const bool drawn = o.format == "svg" || o.format == "html";
@@ -293,11 +347,13 @@ int Show(const Options& o) {
                 absl::StrCat("--format ", o.format, ": expected at most ",
                              kManyNodes, " nodes, got ", g.num_nodes(),
                              " (text and dot take any number)"));
+  const ShowDevices devices(g, o.constants);
   Result<std::string> text = std::string();
   if (o.format == "text") {
     Print((*boxes)->whole(), 0, &*text);
+    if (devices.any()) *text += devices.Table();
   } else {
-    text = Dot(g, **boxes, o.constants);
+    text = Dot(g, **boxes, devices, o.constants);
     if (drawn) text = Svg(*text);
     if (text.ok() && o.format == "html") text = Html(*text, o.graph);
   }
@@ -316,7 +372,10 @@ void AddShow(CLI::App& app, std::function<int()>* run) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand(
       "show", "Print or draw a graph, its loops and conditionals as boxes");
-  sub->footer("Example: sluice show model.pb --format html -o model.html");
+  sub->footer(
+      "Examples: sluice show model.pb --format html -o model.html\n"
+      "          sluice show model.pb --devices cpu=2 --format svg -o two.svg\n"
+      "Where nodes have devices, each has a colour, and what crosses is bold.");
   sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
       ->required()
       ->check(CLI::ExistingFile);
@@ -325,6 +384,12 @@ void AddShow(CLI::App& app, std::function<int()>* run) {
       ->capture_default_str();
   sub->add_option("-o,--out", o->out, "Write to this file instead of printing");
   sub->add_flag("--constants", o->constants, "Show constants too");
+  sub->add_option("--devices", o->devices,
+                  "Place it first, as a session with these devices would "
+                  "(cpu=2,gpu=1; of each task)");
+  sub->add_option("--cluster", o->cluster,
+                  "Place it first on the tasks of this cluster (a file, or as "
+                  "for sluice worker)");
   sub->callback([o, run] { *run = [o] { return Show(*o); }; });
 }
 

@@ -1,0 +1,49 @@
+// What `sluice top` makes of two looks at a cluster: rates, stragglers, a
+// table.
+#ifndef SLUICE_TOOLS_SLUICE_TOP_TABLE_H_
+#define SLUICE_TOOLS_SLUICE_TOP_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "dist/cluster_watch.h"
+
+namespace sluice::cli {
+
+struct TopRow {
+  enum State { kUp, kRestarted, kLost };
+
+  TaskSeen seen;
+  State state = kUp;
+  // Per second, since the look before; 0 without one, and after a restart.
+  double steps_per_s = 0, sent_per_s = 0, received_per_s = 0;
+  double cores = 0;  // How many of them the process keeps busy.
+  // Why it stands out among the other tasks of its job; "" if it does not.
+  std::string straggler;
+};
+
+// Rows for the tasks of `now`, and for those of `before` that are no longer
+// there. `before` may be empty.
+std::vector<TopRow> TopRows(const std::vector<TaskSeen>& before,
+                            const std::vector<TaskSeen>& now);
+
+// Marks stragglers. A task is compared with the others of its job, which do the
+// same work, if at least `kEnoughSteps` steps of each are known:
+// - slow: the median time of its part of a step is 1.5 times the median of the
+//   others' medians or more;
+// - uneven: its 95th percentile is 3 times the median of theirs or more;
+// - busy: where steps wait for each other, so that all take as long as the
+// slowest,
+//   it keeps twice as many cores busy as the others' median, and more than half
+//   a core.
+inline constexpr int64_t kEnoughSteps = 8;
+void MarkStragglers(std::vector<TopRow>* rows);
+
+// Columns for people; `color`: with ANSI colours.
+std::string TopTable(const std::vector<TopRow>& rows, bool color);
+// One line: {"tasks": [...]}, with bytes and seconds.
+std::string TopJson(const std::vector<TopRow>& rows);
+
+}  // namespace sluice::cli
+
+#endif  // SLUICE_TOOLS_SLUICE_TOP_TABLE_H_

@@ -1,0 +1,133 @@
+// sluice top: rates, lost tasks and stragglers, in print and in JSON.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "tools/sluice/top_table.h"
+
+namespace sluice::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TaskSeen TopTask(const std::string& job, int number, int64_t p50_ms = 10) {
+  TaskSeen t;
+  t.task = absl::StrCat("/job:", job, "/replica:0/task:", number);
+  t.address = "h:1";
+  t.incarnation = 0x1234567890abcdef;
+  t.devices = 1;
+  t.clock_ns = 5'000'000'000;
+  t.started_ns = 1'000'000'000;
+  t.steps = t.recent_steps = 100;
+  t.step_p50_ns = p50_ms * 1'000'000;
+  t.step_p95_ns = 2 * t.step_p50_ns;
+  return t;
+}
+
+TEST(Top, RatesAreOfTheTasksOwnClock) {
+  TaskSeen before = TopTask("worker", 0), now = before;
+  now.clock_ns += 500'000'000;
+  now.steps += 50;
+  now.bytes_sent += 1'000'000;
+  now.bytes_received += 3'000'000;
+  now.cpu_ns += 250'000'000;
+  const auto rows = TopRows({before}, {now});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].state, TopRow::kUp);
+  EXPECT_DOUBLE_EQ(rows[0].steps_per_s, 100);
+  EXPECT_DOUBLE_EQ(rows[0].sent_per_s, 2e6);
+  EXPECT_DOUBLE_EQ(rows[0].received_per_s, 6e6);
+  EXPECT_DOUBLE_EQ(rows[0].cores, 0.5);
+  // The first look, and one that came too fast.
+  EXPECT_EQ(TopRows({}, {now})[0].steps_per_s, 0);
+  EXPECT_EQ(TopRows({now}, {now})[0].steps_per_s, 0);
+}
+
+TEST(Top, LostAndRestartedTasksAreSaidToBe) {
+  TaskSeen silent = TopTask("ps", 0);
+  silent.error = "task: no answer";
+  TaskSeen fresh = TopTask("worker", 2);
+  fresh.incarnation = 7;
+  fresh.steps = 1;
+  const auto rows =
+      TopRows({TopTask("worker", 10), TopTask("worker", 2), TopTask("ps", 0)},
+              {fresh, silent});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].seen.task, "/job:ps/replica:0/task:0");
+  EXPECT_EQ(rows[0].state, TopRow::kLost);
+  EXPECT_EQ(rows[1].state, TopRow::kRestarted);
+  EXPECT_EQ(rows[1].steps_per_s, 0);
+  EXPECT_EQ(rows[2].seen.task, "/job:worker/replica:0/task:10");
+  EXPECT_EQ(rows[2].state, TopRow::kLost);
+  const std::string table = TopTable(rows, false);
+  EXPECT_THAT(table, HasSubstr("task: no answer"));
+  EXPECT_THAT(table, HasSubstr("no longer registered"));
+  EXPECT_THAT(table, HasSubstr("worker:2 "));
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(TopTable(rows, true), HasSubstr("\x1b[31m"));
+}
+
+TEST(Top, AStragglerStandsOutInItsJob) {
+  const auto marked = [](std::vector<TaskSeen> tasks,
+                         std::vector<double> cores = {}) {
+    std::vector<TopRow> rows = TopRows({}, tasks);
+    for (size_t i = 0; i < cores.size(); ++i) rows[i].cores = cores[i];
+    MarkStragglers(&rows);
+    std::vector<std::string> notes;
+    for (const TopRow& r : rows) notes.push_back(r.straggler);
+    return notes;
+  };
+  // (A ps does other work, and is alone.)
+  auto notes = marked({TopTask("ps", 0, 100), TopTask("worker", 0),
+                       TopTask("worker", 1, 31), TopTask("worker", 2, 11)});
+  EXPECT_EQ(notes[0], "");
+  EXPECT_EQ(notes[1], "");
+  EXPECT_THAT(notes[2], HasSubstr("slow: steps take 3.0 times"));
+  EXPECT_EQ(notes[3], "");
+  // Two: the slower one.
+  notes = marked({TopTask("worker", 0, 20), TopTask("worker", 1, 10)});
+  EXPECT_THAT(notes[0], HasSubstr("2.0 times"));
+  EXPECT_EQ(notes[1], "");
+  // Too little is known of it.
+  TaskSeen young = TopTask("worker", 1, 90);
+  young.recent_steps = kEnoughSteps - 1;
+  notes = marked({TopTask("worker", 0), young});
+  EXPECT_EQ(notes[1], "");
+  // At times.
+  TaskSeen uneven = TopTask("worker", 1);
+  uneven.step_p95_ns *= 4;
+  notes = marked({TopTask("worker", 0), uneven});
+  EXPECT_THAT(notes[1], HasSubstr("uneven: p95 is 4.0 times"));
+  // All wait for one.
+  notes =
+      marked({TopTask("worker", 0), TopTask("worker", 1), TopTask("worker", 2)},
+             {0.2, 0.98, 0.3});
+  EXPECT_EQ(notes[0], "");
+  EXPECT_THAT(notes[1], HasSubstr("busy: 1.0 cores"));
+}
+
+TEST(Top, JsonHasEverything) {
+  TaskSeen lost = TopTask("ps", 0);
+  lost.error = "gone \"so\"";
+  std::vector<TopRow> rows =
+      TopRows({}, {lost, TopTask("worker", 0, 10), TopTask("worker", 1, 40)});
+  MarkStragglers(&rows);
+  const std::string text = TopJson(rows);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_EQ(json["tasks"].size(), 3u);
+  EXPECT_EQ(json["tasks"][0]["state"], "lost");
+  EXPECT_EQ(json["tasks"][0]["error"], "gone \"so\"");
+  EXPECT_EQ(json["tasks"][1]["state"], "up");
+  EXPECT_EQ(json["tasks"][1]["incarnation"], "1234567890abcdef");
+  EXPECT_EQ(json["tasks"][1]["age_s"], 4.0);
+  EXPECT_EQ(json["tasks"][2]["step_p50_s"], 0.04);
+  EXPECT_TRUE(json["tasks"][2].contains("straggler"));
+  EXPECT_FALSE(json["tasks"][1].contains("straggler"));
+}
+
+}  // namespace
+}  // namespace sluice::cli
