@@ -68,26 +68,33 @@ const SessionBackendRegistration over_grpc(
     "grpc",
     [](const std::string& target, const SessionOptions& options)
         -> Result<std::unique_ptr<SessionBackend>> {
-      TlsFiles tls;
-      tls.authority = Environment("SLUICE_TLS_AUTHORITY");
-      tls.certificate = Environment("SLUICE_TLS_CERTIFICATE");
-      tls.key = Environment("SLUICE_TLS_KEY");
-      tls.server_name = Environment("SLUICE_TLS_SERVER_NAME");
-      const ServerOptions usual;
-      SLUICE_ASSIGN_OR_RETURN(
-          auto channel,
-          Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
-      // (The files were good a moment ago.)
-      auto connect = [tls, channel](const std::string& address) {
-        const auto better = Connect(address, tls, ServerOptions().peer_timeout);
-        return better.ok() ? *better : channel;
-      };
-      return OpenRemoteSession(
-          MakeGrpcMasterStub(channel, connect, target, usual.connect_timeout),
-          options);
+      SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<MasterStub> master,
+                              ConnectMaster(target));
+      return OpenRemoteSession(std::move(master), options);
     });
 
 }  // namespace
+
+Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
+  if (target.rfind(kScheme, 0) != 0)
+    return InvalidArgument("target: expected ", kScheme, "host:port, got '",
+                           target, "'");
+  TlsFiles tls;
+  tls.authority = Environment("SLUICE_TLS_AUTHORITY");
+  tls.certificate = Environment("SLUICE_TLS_CERTIFICATE");
+  tls.key = Environment("SLUICE_TLS_KEY");
+  tls.server_name = Environment("SLUICE_TLS_SERVER_NAME");
+  const ServerOptions usual;
+  SLUICE_ASSIGN_OR_RETURN(
+      auto channel,
+      Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
+  // (The files were good a moment ago.)
+  auto connect = [tls, channel](const std::string& address) {
+    const auto better = Connect(address, tls, ServerOptions().peer_timeout);
+    return better.ok() ? *better : channel;
+  };
+  return MakeGrpcMasterStub(channel, connect, target, usual.connect_timeout);
+}
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const ClusterTask self,

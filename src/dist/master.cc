@@ -160,7 +160,7 @@ Status Master::ListDevices(const proto::ListDevicesRequest& request,
 
 Status Master::ListTasks(const proto::ListTasksRequest& request,
                          proto::ListTasksResponse* response) {
-  const Result<ClusterSpec> members = context_.Members();
+  const Result<ClusterSpec> members = context_.Members(/*complete=*/false);
   SLUICE_RETURN_IF_ERROR(members.status());
   response->set_master(context_.worker->task());
   for (const ClusterTask& t : members->tasks()) {

@@ -36,7 +36,8 @@ MasterSession::MasterSession(const MasterContext* context, uint64_t id,
 MasterSession::~MasterSession() = default;
 
 Status MasterSession::Open() {
-  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster, context_->Members());
+  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
+                          context_->Members(/*complete=*/true));
   for (const ClusterTask& t : cluster.tasks()) {
     Task task;
     task.where = t;

@@ -24,9 +24,9 @@ namespace sluice {
 struct MasterContext {
   ClusterSpec cluster;
   // As ServerOptions::members; may be null.
-  std::function<Result<ClusterSpec>()> members;
-  Result<ClusterSpec> Members() const {
-    return members ? members() : Result<ClusterSpec>(cluster);
+  std::function<Result<ClusterSpec>(bool complete)> members;
+  Result<ClusterSpec> Members(bool complete) const {
+    return members ? members(complete) : Result<ClusterSpec>(cluster);
   }
   Worker* worker = nullptr;  // Of this task.
   Transport* transport = nullptr;

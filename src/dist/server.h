@@ -33,8 +33,9 @@ struct ServerTls {
 struct ServerOptions {
   ClusterSpec cluster;
   // For clusters whose tasks come and go: those that a session that begins now
-  // is over. May wait; may be called on several threads. Null: `cluster`.
-  std::function<Result<ClusterSpec>()> members;
+  // is over, for which it may wait; or, if they need not be complete, those
+  // that are there now. May be called on several threads. Null: `cluster`.
+  std::function<Result<ClusterSpec>(bool complete)> members;
   std::string job;
   int task = 0;
   int cpu_devices = 1;
@@ -115,6 +116,9 @@ class Server : private TransportHandler {
   std::unique_ptr<Master> master_;
 };
 
+// The server at "grpc://host:port", as its clients call it, with the TLS files
+// that the environment names. Does not wait for it: the first call does.
+Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target);
 // The server of this process with that name, as its clients call it.
 // Unavailable if there is none.
 Result<std::unique_ptr<MasterStub>> ConnectInProcess(const std::string& name);

@@ -8,10 +8,11 @@
 namespace sluice {
 
 struct WorkerFlags {
-  std::string cluster;  // A file (dist/cluster.h).
-  std::string job;
+  std::string cluster;  // A file, or another source (dist/cluster_resolver.h).
+  std::string job;      // "": the environment says.
   int task = 0;
-  std::string bind;
+  std::string bind;     // With etcd port 0 is any that is free.
+  std::string address;  // Where others reach it, if not there; with etcd.
   std::string devices = "cpu=1";
   std::string transport = "grpc";
   int64_t peer_timeout_ms = 5000;

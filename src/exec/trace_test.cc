@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TraceEvent Kernel(const std::string& device, int64_t start, int64_t end) {
+TraceEvent KernelEvent(const std::string& device, int64_t start, int64_t end) {
   TraceEvent e;
   e.node = "node";
   e.op = "Op";
@@ -21,9 +21,10 @@ TraceEvent Kernel(const std::string& device, int64_t start, int64_t end) {
   return e;
 }
 
-TraceEvent End(TraceEvent::Kind kind, const std::string& device,
-               const std::string& peer, uint64_t transfer, int64_t start) {
-  TraceEvent e = Kernel(device, start, start + 10);
+TraceEvent TransferEnd(TraceEvent::Kind kind, const std::string& device,
+                       const std::string& peer, uint64_t transfer,
+                       int64_t start) {
+  TraceEvent e = KernelEvent(device, start, start + 10);
   e.kind = kind;
   e.peer = peer;
   e.transfer = transfer;
@@ -37,7 +38,7 @@ constexpr char kB[] = "/job:b/replica:0/task:3/device:CPU:1";
 
 TEST(ChromeTrace, TasksAreProcessesAndDevicesThreads) {
   const SeenTrace seen = CheckTrace(
-      ChromeTrace({Kernel(kB, 2000, 3000), Kernel(kA, 1000, 2000)},
+      ChromeTrace({KernelEvent(kB, 2000, 3000), KernelEvent(kA, 1000, 2000)},
                   {{"/job:b/replica:0/task:3", 900, 3100, -500, 20, 0}}));
   EXPECT_THAT(seen.processes, ElementsAre("/job:a/replica:0/task:0",
                                           "/job:b/replica:0/task:3"));
@@ -50,9 +51,9 @@ TEST(ChromeTrace, TasksAreProcessesAndDevicesThreads) {
 TEST(ChromeTrace, WhatRunsAtTheSameTimeHasThreadsOfItsOwn) {
   std::vector<TraceEvent> events;
   for (int i = 0; i < 20; ++i)
-    events.push_back(Kernel(kA, 100 * i, 100 * i + 250));
-  events.push_back(Kernel(kA, 0, 1900));
-  events.push_back(Kernel(kA, 500, 500));  // Takes no time at all.
+    events.push_back(KernelEvent(kA, 100 * i, 100 * i + 250));
+  events.push_back(KernelEvent(kA, 0, 1900));
+  events.push_back(KernelEvent(kA, 500, 500));  // Takes no time at all.
   const SeenTrace seen = CheckTrace(ChromeTrace(events));
   EXPECT_EQ(seen.slices.at("Op"), 22);
   EXPECT_EQ(seen.threads.size(), 5u);
@@ -60,10 +61,11 @@ TEST(ChromeTrace, WhatRunsAtTheSameTimeHasThreadsOfItsOwn) {
 
 TEST(ChromeTrace, AnArrowHasBothEnds) {
   std::vector<TraceEvent> events = {
-      End(TraceEvent::kSend, kA, kB, 7, 100),
-      End(TraceEvent::kReceive, kB, kA, 7, 400),
-      End(TraceEvent::kSend, kA, kB, 8, 200),      // Never taken.
-      End(TraceEvent::kReceive, kB, kA, 9, 500)};  // Left out over there.
+      TransferEnd(TraceEvent::kSend, kA, kB, 7, 100),
+      TransferEnd(TraceEvent::kReceive, kB, kA, 7, 400),
+      TransferEnd(TraceEvent::kSend, kA, kB, 8, 200),  // Never taken.
+      TransferEnd(TraceEvent::kReceive, kB, kA, 9,
+                  500)};  // Left out over there.
   SeenTrace seen = CheckTrace(ChromeTrace(events));
   ASSERT_EQ(seen.arrows.size(), 1u);
   EXPECT_EQ(seen.arrows[0].from, "/job:a/replica:0/task:0");
@@ -79,7 +81,7 @@ TEST(ChromeTrace, AnArrowHasBothEnds) {
 }
 
 TEST(ChromeTrace, NamesMayHoldAnything) {
-  TraceEvent odd = Kernel("", 0, 10);
+  TraceEvent odd = KernelEvent("", 0, 10);
   odd.op = "a\"b\\c\n\x01";
   const SeenTrace seen = CheckTrace(ChromeTrace({odd}));
   EXPECT_EQ(seen.slices.at("a\"b\\c\n\x01"), 1);

@@ -38,7 +38,7 @@ std::string FarHue(size_t i, bool fill) {
                          turns - std::floor(turns));
 }
 
-std::string Bytes(int64_t b) {
+std::string ByteText(int64_t b) {
   if (b < 1000) return absl::StrCat(b, " B");
   const char* const units[] = {"kB", "MB", "GB", "TB"};
   double v = static_cast<double>(b) / 1000;
@@ -66,7 +66,7 @@ Status CpuHasKernel(const Node& node) {
   return cpu->MakeKernel(node, &kernel);
 }
 
-std::string Html(const std::string& s) {
+std::string EscapeHtml(const std::string& s) {
   return absl::StrReplaceAll(s, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
@@ -115,7 +115,7 @@ std::string DescribeCrossing(const Crossing& c) {
   const Output o(const_cast<Node*>(c.node), c.index);
   return absl::StrCat(DTypeName(RemoveRef(o.dtype())),
                       o.shape().rank_known() ? o.shape().ToString() : "",
-                      c.bytes < 0 ? "" : " " + Bytes(c.bytes));
+                      c.bytes < 0 ? "" : " " + ByteText(c.bytes));
 }
 
 ShowDevices::ShowDevices(const Graph& graph, bool constants) {
@@ -205,7 +205,7 @@ std::string ShowDevices::Total() const {
       ++unknown;
   }
   std::string out = absl::StrCat(values, values == 1 ? " value" : " values");
-  if (values > unknown) absl::StrAppend(&out, ", ", Bytes(bytes));
+  if (values > unknown) absl::StrAppend(&out, ", ", ByteText(bytes));
   if (unknown > 0)
     absl::StrAppend(&out, values > unknown ? " and " : ", ", unknown,
                     " of unknown size");
@@ -227,14 +227,14 @@ std::string ShowDevices::Legend() const {
     const int count = nodes_.at(name);
     absl::StrAppend(&rows, "<tr><td bgcolor=\"", fill, "\" color=\"", line,
                     "\" border=\"2\" width=\"26\"></td><td align=\"left\"><b>",
-                    Html(ShortName(name)), "</b>  ", count,
+                    EscapeHtml(ShortName(name)), "</b>  ", count,
                     count == 1 ? " node" : " nodes", "</td></tr>");
   }
   return absl::StrCat(
       "<<table border=\"0\" cellborder=\"0\" cellspacing=\"4\">", rows,
       "<tr><td></td><td align=\"left\"><font color=\"#4b5563\">bold: crosses "
       "devices (",
-      Html(Total()), ")</font></td></tr></table>>");
+      EscapeHtml(Total()), ")</font></td></tr></table>>");
 }
 
 std::string ShowDevices::Table() const {

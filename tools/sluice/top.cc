@@ -17,7 +17,7 @@
 namespace sluice::cli {
 namespace {
 
-struct Options {
+struct TopOptions {
   std::string target;
   double interval_s = 2;
   bool once = false, json = false;
@@ -36,7 +36,7 @@ std::string Clock() {
   return text;
 }
 
-int Top(const Options& o) {
+int Top(const TopOptions& o) {
   const Result<void*> found = DistSymbol("sluice_watch_cluster");
   if (!found.ok()) return Fail(kRunFailed, found.status());
   std::string error;
@@ -79,7 +79,7 @@ int Top(const Options& o) {
 }  // namespace
 
 void AddTop(CLI::App& app, std::function<int()>* run) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TopOptions>();
   CLI::App* sub =
       app.add_subcommand("top", "Watch the tasks of a cluster as they run");
   sub->footer(

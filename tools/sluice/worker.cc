@@ -23,14 +23,24 @@ int RunWorker(const WorkerFlags& flags) {
 void AddWorker(CLI::App& app, std::function<int()>* run) {
   auto f = std::make_shared<WorkerFlags>();
   CLI::App* sub = app.add_subcommand("worker", "Run one task of a cluster");
+  sub->footer(
+      "Examples: sluice worker --cluster cluster.json --job ps --task 1\n"
+      "          sluice worker --cluster 'etcd://10.0.0.9:2379/mine?ps=1&"
+      "worker=2'\n            --job worker --task 0 --bind 10.0.0.3:0\n"
+      "          srun sluice worker --cluster 'slurm?ps=1&worker=3'");
   sub->add_option("--cluster", f->cluster,
-                  "File: {\"ps\": [\"host:port\"], \"worker\": [...]}")
+                  "A file, {\"ps\": [\"host:port\"], \"worker\": [...]}; or "
+                  "etcd://host:port/name?JOB=COUNT&..., slurm?..., mpi?..., "
+                  "kubernetes?... (docs/clusters.md)")
       ->required();
-  sub->add_option("--job", f->job, "Which job of the cluster")->required();
+  sub->add_option("--job", f->job,
+                  "Which job of the cluster; Slurm, MPI and Kubernetes say");
   sub->add_option("--task", f->task, "Which task of the job")
       ->capture_default_str();
   sub->add_option("--bind", f->bind,
                   "Listen here instead of at the cluster's address");
+  sub->add_option("--address", f->address,
+                  "With etcd: where the others reach this, if not at --bind");
   sub->add_flag("--plain-beyond-loopback", f->plain_beyond_loopback,
                 "Let other machines connect without TLS");
   sub->add_option("--tls-authority", f->tls_authority, "PEM files, for TLS");

@@ -1,0 +1,73 @@
+// An etcd of a test's own.
+#ifndef SLUICE_DIST_ETCD_TEST_UTIL_H_
+#define SLUICE_DIST_ETCD_TEST_UTIL_H_
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "dist/child_process_test_util.h"
+#include "dist/etcd_client.h"
+
+namespace sluice {
+
+// Listens at a free port of this machine, with its data in a folder of its own,
+// until it is destroyed. `endpoint()` is "" if etcd is not installed.
+class TestEtcd {
+ public:
+  TestEtcd() {
+    std::string pattern = ::testing::TempDir() + "etcd_XXXXXX";
+    if (mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
+    for (int attempt = 0; attempt < 10 && endpoint_.empty(); ++attempt) {
+      peer_port_ = UnusedPort();
+      port_ = UnusedPort();
+      Start();
+    }
+  }
+  ~TestEtcd() {
+    process_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  const std::string& endpoint() const { return endpoint_; }
+  void Kill() { process_.reset(); }
+  void Signal(int signal) { process_->Signal(signal); }
+  // With the data and at the ports that it had.
+  void Start() {
+    const std::string client = "http://127.0.0.1:" + std::to_string(port_);
+    const std::string peer = "http://127.0.0.1:" + std::to_string(peer_port_);
+    const std::string log = folder_ + "/log";
+    process_ = std::make_unique<ChildProcess>(
+        "etcd",
+        std::vector<std::string>{
+            "--name", "test", "--data-dir", folder_ + "/data",
+            "--listen-client-urls", client, "--advertise-client-urls", client,
+            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", "test=" + peer},
+        std::vector<std::string>{"ETCD_UNSUPPORTED_ARCH="}, log);
+    const std::string at = client.substr(7);
+    EtcdClient asks({at}, std::chrono::milliseconds(2000));
+    int64_t revision = 0;
+    const bool up = BecomesTrue(
+        [&] { return process_->Ended() || asks.List("/", &revision).ok(); });
+    endpoint_ = up && !process_->Ended() ? at : "";
+    if (!endpoint_.empty()) return;
+    std::ifstream said(log);
+    log_ = std::string(std::istreambuf_iterator<char>(said), {});
+  }
+  // What it said when it did not start.
+  const std::string& log() const { return log_; }
+
+ private:
+  std::string folder_, endpoint_, log_;
+  int port_ = 0, peer_port_ = 0;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DIST_ETCD_TEST_UTIL_H_
