@@ -74,9 +74,12 @@ class Cluster {
         const int null = open("/dev/null", O_WRONLY);
         dup2(null, 1);
         dup2(null, 2);
-        execl("/proc/self/exe", "sluice", "worker", "--cluster",
-              c->file_.c_str(), "--job", where.first.c_str(), "--task",
-              task.c_str(), "--transport", transport.c_str(), nullptr);
+        execl(
+            "/proc/self/exe", "sluice", "worker", "--cluster", c->file_.c_str(),
+            "--job", where.first.c_str(), "--task", task.c_str(), "--transport",
+            transport.c_str(),
+            // (Far more processes than cores: one may wait long for its turn.)
+            "--peer-timeout-ms", "60000", nullptr);
         _exit(127);
       }
       c->pids_.push_back(pid);
