@@ -191,8 +191,18 @@ std::shared_ptr<Link> VirtualTransport::MakeLink(PeerId id,
 void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
   if (packet.kind == VirtualNetwork::Packet::kClose) {
     const auto link = FindLink(packet.from_task, packet.from);
-    if (link != nullptr)
-      Lose(link.get(), Unavailable(link->Describe(), " closed the connection"));
+    if (link == nullptr) return;
+    // (One that comes again, or late, says nothing of what was begun since.)
+    bool of_it = packet.answers != 0 &&
+                 static_cast<VirtualLink*>(link.get())->Began(packet.answers);
+    if (const auto it = incoming_.find(packet.connection);
+        it != incoming_.end()) {
+      of_it |= it->second.link.lock() == link;
+      incoming_.erase(it);
+    }
+    if (of_it)
+      Lose(link.get(),
+           Unavailable(link->Describe(), " closed the connection"));
     return;
   }
   if (packet.kind == VirtualNetwork::Packet::kHello) {
