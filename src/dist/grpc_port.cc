@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 constexpr char kLocal[] = "unix-abstract:";
-constexpr int kFrameBytes = 1 << 20;  // Of HTTP/2.
+constexpr int kHttpFrameBytes = 1 << 20;  // Of HTTP/2.
 constexpr int kLookAhead = 8 << 20;
 
 uint64_t ThisHost() {
@@ -88,7 +88,7 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookAhead);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kHttpFrameBytes);
   builder.AddChannelArgument(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
   builder.RegisterAsyncGenericService(&service_);
   std::unique_ptr<grpc::ServerCompletionQueue> calls =
@@ -182,7 +182,7 @@ grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls) {
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   args.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   args.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookAhead);
-  args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kHttpFrameBytes);
   args.SetString(GRPC_ARG_OPTIMIZATION_TARGET, "latency");
   if (!tls.server_name.empty()) args.SetSslTargetNameOverride(tls.server_name);
   return args;

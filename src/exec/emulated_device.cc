@@ -203,6 +203,7 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
     double number = 0;
     const bool positive =
         absl::SimpleAtod(kv.second, &number) && number > 0 && number < 1e9;
+    if (!positive) number = 0;  // Refused below; NaN is no integer.
     const std::string& key = kv.first;
     bool good = positive;
     if (key == "memory") {

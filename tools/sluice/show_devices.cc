@@ -34,8 +34,8 @@ constexpr Hue kNoDevice = {"#ffffff", "#6b7280"};
 // differ.
 std::string FarHue(size_t i, bool fill) {
   const double turns = static_cast<double>(i) * 0.6180339887;
-  return absl::StrFormat(fill ? "%.3f 0.14 1.0" : "%.3f 0.80 0.72",
-                         turns - std::floor(turns));
+  return absl::StrFormat("%.3f %s", turns - std::floor(turns),
+                         fill ? "0.14 1.0" : "0.80 0.72");
 }
 
 std::string ByteText(int64_t b) {
@@ -47,7 +47,8 @@ std::string ByteText(int64_t b) {
     v /= 1000;
     ++u;
   }
-  return absl::StrFormat(v < 99.95 ? "%.3g %s" : "%.0f %s", v, units[u]);
+  return v < 99.95 ? absl::StrFormat("%.3g %s", v, units[u])
+                   : absl::StrFormat("%.0f %s", v, units[u]);
 }
 
 // What is known of one transfer's size.

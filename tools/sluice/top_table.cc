@@ -39,8 +39,7 @@ std::string Bytes(double b) {
     b /= 1000;
     ++u;
   }
-  return absl::StrFormat(u == 0 || b >= 99.95 ? "%.0f %s" : "%.1f %s", b,
-                         units[u]);
+  return absl::StrFormat("%.*f %s", u == 0 || b >= 99.95 ? 0 : 1, b, units[u]);
 }
 
 std::string Time(int64_t ns) {
@@ -60,7 +59,7 @@ std::string Age(int64_t ns) {
 }
 
 std::string Rate(double r) {
-  return absl::StrFormat(r < 99.95 ? "%.1f" : "%.0f", r);
+  return absl::StrFormat("%.*f", r < 99.95 ? 1 : 0, r);
 }
 
 const char* StateName(TopRow::State s) {
