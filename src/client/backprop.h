@@ -116,8 +116,17 @@ class Backprop {
   Status Accumulate(Output x, const Gradient& g, Level& inner);
   Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
                                  ControlFlowContext* around);
-  Result<Output> ProductAfterLoop(const Node& product, LoopMember* member,
+  // The elements of an array's gradient array, where `flow` is: all written.
+  struct Rows {
+    Output array, flow;  // Values around the gradient loop.
+    explicit operator bool() const { return static_cast<bool>(flow); }
+  };
+  Result<Output> ProductAfterLoop(const Node& product, Level& inner,
                                   ControlFlowContext* around);
+  Rows WrittenRows(const Output& value, Level& inner) const;
+  bool IsReadOnceByNumber(const Output& handle) const;
+  Result<Output> Stack(const Rows& rows, const Output& like, Level& inner);
+  Result<Output> Joined(const Output& stacked, const Output& like);
   Result<Output> Collect(Output rows, LoopMember* member);
   Result<Gradient> AccumulateSparse(Output x, const Gradient& g,
                                     LoopMember* member,

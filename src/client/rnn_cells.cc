@@ -71,7 +71,7 @@ Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
   const Recurrent of_h(parts.second);
   return {
       [=](Output rows) { return ops::BiasAdd(ops::MatMul(rows, of_x), bias); },
-      [=](Output x, Output h) { return of_h(h) + x; }};
+      [=](Output x, Output h) { return x + of_h(h); }};
 }
 
 }  // namespace
@@ -285,8 +285,8 @@ class GruKind final : public OneStateKind {
         [=](Output x) { return ops::BiasAdd(ops::MatMul(x, of_x), bias); },
         [=](Output x, const RnnState& state) {
           const std::vector<Output> parts = ops::SplitV(x, widths, Axis(1), 2);
-          return finish(of_h(state[0]) + parts[0], state[0],
-                        [&](Output rh) { return of_rh(rh) + parts[1]; });
+          return finish(parts[0] + of_h(state[0]), state[0],
+                        [&](Output rh) { return parts[1] + of_rh(rh); });
         }};
   }
 };

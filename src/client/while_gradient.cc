@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "client/backprop.h"
+#include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
 
@@ -16,10 +17,10 @@ bool IsCarried(const LoopVariable& v) {
   return RemoveRef(v.merge->output_type(0)) != DType::kResource;
 }
 
-// A sum of such products, of few rows each, goes over all of the sum in every
-// iteration for a few multiplications per element.
-bool IsThinProduct(const Node& n) {
-  constexpr int64_t kFew = 16;
+// The sum of such products goes over all of the sum in every iteration, for as
+// many multiplications per element as there are rows. True if these are at most
+// 1 / `times` of what the sum has of either.
+bool IsThinProduct(const Node& n, int64_t times) {
   if (n.op_name() != "MatMul" || !n.BoolAttr("transpose_a") ||
       n.BoolAttr("transpose_b"))
     return false;
@@ -27,7 +28,7 @@ bool IsThinProduct(const Node& n) {
   const PartialShape &a = n.input(0).shape(), &b = n.input(1).shape();
   return (t == DType::kFloat || t == DType::kDouble) && a.fully_known() &&
          b.fully_known() && a.rank() == 2 && b.rank() == 2 &&
-         a.dim(0) * kFew <= std::min(a.dim(1), b.dim(1));
+         a.dim(0) * times <= std::min(a.dim(1), b.dim(1));
 }
 
 }  // namespace
@@ -62,15 +63,19 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
   SLUICE_RETURN_IF_ERROR(OpenVariables(loop, outer, inner, &opened));
   SLUICE_RETURN_IF_ERROR(Walk(inner));
   SLUICE_RETURN_IF_ERROR(CloseVariables(loop, inner, opened));
-  // Loop constants: what the iterations give adds up.
-  for (size_t i = 0; i < between_.size(); ++i) {
-    if (!between_[i]) continue;
-    Node* const n = graph_->nodes()[i].get();
-    if (!IsConstantEnter(n) || ContextOf(n) != loop) continue;
-    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
-    if (g && Between(n->input(0).node))
-      SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, inner));
-  }
+  // Loop constants: what the iterations give adds up. (Flows first: what was
+  // written by them serves for the others.)
+  for (const bool flows : {true, false})
+    for (size_t i = 0; i < between_.size(); ++i) {
+      if (!between_[i]) continue;
+      Node* const n = graph_->nodes()[i].get();
+      if (!IsConstantEnter(n) || ContextOf(n) != loop ||
+          IsTensorArrayFlow(Output(n)) != flows)
+        continue;
+      SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
+      if (g && Between(n->input(0).node))
+        SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, inner));
+    }
   return OkStatus();
 }
 
@@ -158,10 +163,14 @@ Status Backprop::Accumulate(Output x, const Gradient& g, Level& inner) {
     Add(x, total);
     return OkStatus();
   }
-  const bool after = IsThinProduct(*g.dense.node) && ContextOf(g.dense) == back;
+  const Node& product = *g.dense.node;
+  const bool after =
+      ContextOf(g.dense) == back &&
+      (IsThinProduct(product, 16) ||
+       (IsThinProduct(product, 1) && WrittenRows(product.input(1), inner)));
   SLUICE_ASSIGN_OR_RETURN(
       const Output total,
-      after ? ProductAfterLoop(*g.dense.node, inner.member, back->outer())
+      after ? ProductAfterLoop(product, inner, back->outer())
             : AccumulateDense(x, g.dense, back, back->outer()));
   if (RemoveRef(x.dtype()) != DType::kResource)
     SLUICE_RETURN_IF_ERROR(graph_->SetShape(total, x.shape()));
@@ -207,13 +216,96 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
 // What the iterations multiply is collected: a layer's inputs and the gradients
 // of its outputs, which take less room than the weights do while there are few.
 // Their rows together are two factors, and one product the sum.
-Result<Output> Backprop::ProductAfterLoop(const Node& product,
-                                          LoopMember* member,
+Result<Output> Backprop::ProductAfterLoop(const Node& product, Level& inner,
                                           ControlFlowContext* around) {
   const ContextScope there(around);
-  SLUICE_ASSIGN_OR_RETURN(const Output a, Collect(product.input(0), member));
-  SLUICE_ASSIGN_OR_RETURN(const Output b, Collect(product.input(1), member));
+  SLUICE_ASSIGN_OR_RETURN(const Output a,
+                          Collect(product.input(0), inner.member));
+  Output b;
+  if (const Rows written = WrittenRows(product.input(1), inner)) {
+    SLUICE_ASSIGN_OR_RETURN(b, Stack(written, product.input(1), inner));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(b, Collect(product.input(1), inner.member));
+  }
   return Built(Build("MatMul", {a, b}, {{"transpose_a", true}}, "sum", {}));
+}
+
+// Where the gradient loop writes `value` anyway, at the iteration's number and
+// nothing else: to the gradient array of an array whose elements the forward
+// loop reads, one in each iteration. Null if it does not.
+Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
+  WhileContext* const back = inner.member->loop();
+  const Node* write = nullptr;
+  for (size_t i = graph_->nodes().size(); i-- > between_.size();) {
+    const Node* const n = graph_->nodes()[i].get();
+    if (n->op_name() == "TensorArrayWriteV3" && n->input(2) == value &&
+        n->input(1) == inner.member->index() && ContextOf(n) == back)
+      write = n;
+  }
+  if (write == nullptr) return {};
+  const Node* const grad = write->input(0).node;
+  if (grad->op_name() != "TensorArrayGradV3" || ContextOf(grad) != back ||
+      !IsConstantEnter(grad->input(0).node))
+    return {};
+  Rows rows;
+  rows.array = grad->input(0).node->input(0);
+  for (const LoopVariable& v : back->variables()) {
+    if (v.next == nullptr || v.exit == nullptr) continue;
+    const Node* const sum = v.next->input(0).node;
+    if (sum->op_name() == "AddV2" &&
+        sum->input(1) == Output(const_cast<Node*>(write), 0))
+      rows.flow = Output(v.exit);
+  }
+  return rows.flow && IsReadOnceByNumber(rows.array) ? rows : Rows();
+}
+
+// True if the array's elements are the rows of one tensor, and read by one
+// node.
+bool Backprop::IsReadOnceByNumber(const Output& handle) const {
+  const Node* const array = TensorArrayBehind(handle);
+  if (array == nullptr || array->op_name() != "TensorArrayV3") return false;
+  int reads = 0, scatters = 0, others = 0;
+  for (size_t i = 0; i < between_.size(); ++i) {
+    const Node* const n = graph_->nodes()[i].get();
+    const std::string& op = n->op_name();
+    if (op.rfind("TensorArray", 0) != 0 || n == array || n->num_inputs() == 0 ||
+        n->input(0).dtype() != DType::kResource ||
+        TensorArrayBehind(n->input(0)) != array || op == "TensorArraySizeV3")
+      continue;
+    reads += op == "TensorArrayReadV3";
+    scatters += op == "TensorArrayScatterV3";
+    others += op != "TensorArrayReadV3" && op != "TensorArrayScatterV3" &&
+              op != "TensorArrayGradV3";
+  }
+  return reads == 1 && scatters == 1 && others == 0;
+}
+
+// The rows of as many elements as there are iterations, one below the other.
+Result<Output> Backprop::Stack(const Rows& rows, const Output& like,
+                               Level& inner) {
+  const Output handle =
+      Build("TensorArrayGradV3", {rows.array, rows.flow},
+            {{"source", AttrValue(CurrentGradientScope())}}, "rows", {});
+  SLUICE_RETURN_IF_ERROR(Built(handle).status());
+  const Output all =
+      Build("Range",
+            {ScalarOf(DType::kInt32, 0), inner.member->family()->count(),
+             ScalarOf(DType::kInt32, 1)},
+            {}, "", {});
+  return Joined(Build("TensorArrayGatherV3", {handle, all, rows.flow},
+                      {{"dtype", like.dtype()},
+                       {"element_shape", AttrValue(like.shape())}},
+                      "", {}),
+                like);
+}
+
+// [n, rows, width] as [n * rows, width].
+Result<Output> Backprop::Joined(const Output& stacked, const Output& like) {
+  SLUICE_RETURN_IF_ERROR(Built(stacked).status());
+  return Built(Build(
+      "Reshape",
+      {stacked, IntVector({-1, static_cast<int32_t>(like.shape().dim(1))})}, {},
+      "", {}));
 }
 
 // All rows of a matrix that each iteration has one of, one below the other.
@@ -244,12 +336,8 @@ Result<Output> Backprop::Collect(Output rows, LoopMember* member) {
   const Output all = Build(
       "Range", {ScalarOf(DType::kInt32, 0), size, ScalarOf(DType::kInt32, 1)},
       {}, "", {});
-  const Output stacked =
-      Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {});
-  return Built(Build(
-      "Reshape",
-      {stacked, IntVector({-1, static_cast<int32_t>(rows.shape().dim(1))})}, {},
-      "", {}));
+  return Joined(
+      Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {}), rows);
 }
 
 // Slices are collected, one array for the indices and one for the values, and

@@ -68,6 +68,11 @@ Status SubGrad(GradContext& c) { return Reduced(c, c.dy[0], Neg(c.dy[0])); }
 
 Status MulGrad(GradContext& c) {
   const Output dz = c.dy[0];
+  if (c.input(0) == c.input(1)) {  // Two equal halves.
+    const Output half = Mul(dz, Conj(c.input(0)));
+    c.grads[0] = Mul(half, grad::Number(half, 2));
+    return OkStatus();
+  }
   return Reduced(c, Mul(dz, Conj(c.input(1))), Mul(Conj(c.input(0)), dz));
 }
 

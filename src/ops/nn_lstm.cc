@@ -103,7 +103,9 @@ class LstmGates {
                              ", or one row of it, got ", b.shape().ToString());
     const DType t = a.dtype();
     const void *pa = a.raw(), *pb = b.raw(), *pc = c_prev.raw();
-    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, t, gates));
+    // (b is what comes from outside a loop, a row of memory that stays as long
+    // as the loop; a is the step's own product.)
+    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({1, 0}, 0, t, gates));
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 1, t, state));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, t, state));
     simd::LstmForward(t, {state.dim(0), state.dim(1)}, forget_bias_, pa, pb,

@@ -53,7 +53,54 @@ void JoinParts(DType type, std::span<const Tensor> parts,
               });
 }
 
+// True for 0, 1, 2, ...
+bool AreFirst(std::span<const int32_t> indices) {
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (indices[i] != static_cast<int32_t>(i)) return false;
+  return true;
+}
+
 }  // namespace
+
+// ---- Rows -------------------------------------------------------------------
+
+class RowGroup::RowBuffer final : public Buffer {
+ public:
+  RowBuffer(std::shared_ptr<RowGroup> group, void* data, size_t bytes)
+      : Buffer(data, bytes), group_(std::move(group)) {}
+
+ private:
+  ~RowBuffer() override { group_->LetGo(); }
+  const std::shared_ptr<RowGroup> group_;
+};
+
+RowGroup::RowGroup(Tensor whole)
+    : begin_(static_cast<const char*>(std::as_const(whole).raw())),
+      row_bytes_(whole.bytes() / static_cast<size_t>(whole.dim(0))),
+      left_(whole.dim(0)),
+      whole_(std::move(whole)) {}
+
+Tensor RowGroup::Row(size_t i, const Shape& shape) {
+  void* const data = static_cast<char*>(whole_.raw()) + i * row_bytes_;
+  return Tensor(whole_.dtype(), shape,
+                new RowBuffer(shared_from_this(), data, row_bytes_), data);
+}
+
+bool RowGroup::BeginsWith(const Tensor& row) const {
+  return row.raw() == begin_ && row.bytes() == row_bytes_;
+}
+
+Tensor RowGroup::Joined(std::span<const Tensor> rows) const {
+  if (left_.load(std::memory_order_acquire) !=
+      static_cast<int64_t>(rows.size()))
+    return Tensor();
+  // (Within the memory of the whole, which lives, nobody but its rows lies.)
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].raw() != begin_ + i * row_bytes_ ||
+        rows[i].bytes() != row_bytes_ || !rows[i].unique())
+      return Tensor();
+  return whole_;
+}
 
 TensorArrayState::TensorArrayState(
     std::shared_ptr<const TensorArrayDecl> options, int64_t size,
@@ -264,10 +311,20 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
     return Error("read of index ", index, ": expected one in [0, ", length(),
                  ")");
   const auto i = static_cast<size_t>(index);
-  if (states_[i] & kCleared) [[unlikely]]
+  if (states_[i] & kCleared) [[unlikely]] {
+    if (values_.size() > i && values_[i].valid()) {
+      *value = values_[i];
+      return OkStatus();
+    }
+    if (stacked_.valid() && index < stacked_.dim(0)) {
+      SLUICE_ASSIGN_OR_RETURN(
+          *value, stacked_.Rows(index, index + 1).Reshaped(ShapeOf(i)));
+      return OkStatus();
+    }
     return Error("read of index ", index,
                  ": expected an element that was not cleared, got one that a "
                  "read cleared; hint: clear_after_read = false");
+  }
   if ((states_[i] & (kWritten | kShapeOnly)) != kWritten) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
   TakeRow(i);
@@ -284,7 +341,16 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
 // What is small is copied, so that whoever takes it may compute in place.
 void TensorArrayState::TakeRow(size_t i) {
   if (rows_left_ == 0 || values_[i].valid()) return;
+  if (row_group_ != nullptr) {
+    values_[i] = row_group_->Row(i, common_shape_);
+    --rows_left_;
+    return;
+  }
   const size_t bytes = rows_.bytes() / static_cast<size_t>(rows_.dim(0));
+  if (bytes > kSmallRow && rows_left_ == length() && rows_.unique()) {
+    row_group_ = std::make_shared<RowGroup>(std::move(rows_));
+    return TakeRow(i);
+  }
   if (bytes <= kSmallRow) {
     const auto* from = static_cast<const char*>(std::as_const(rows_).raw());
     Tensor copy(dtype(), common_shape_);
@@ -376,43 +442,87 @@ Status TensorArrayState::Gather(std::span<const int32_t> indices,
                                 Allocator* allocator, Tensor* out) {
   const int64_t n[] = {static_cast<int64_t>(indices.size())};
   std::vector<Tensor> parts;
+  bool keep;
   {
     std::lock_guard<std::mutex> lock(mu_);
     SLUICE_RETURN_IF_ERROR(CheckOpen());
     SLUICE_RETURN_IF_ERROR(Narrow(element_shape));
-    if (n[0] == 0 && !exact_)
-      return Unimplemented("TensorArray '", name(),
-                           "': stacking no elements: expected a fully known "
-                           "element shape, got ",
-                           element_shape_.ToString());
-    Tensor first;
-    if (n[0] > 0) SLUICE_RETURN_IF_ERROR(Take(indices[0], &first));
-    const Shape element = n[0] > 0 ? first.shape() : exact_shape_;
-    SLUICE_ASSIGN_OR_RETURN(const Shape shape, Prepend(n, element));
-    if (n[0] == 1) {
-      SLUICE_ASSIGN_OR_RETURN(*out, first.Reshaped(shape));
+    if (n[0] == 0) {
+      if (!exact_)
+        return Unimplemented("TensorArray '", name(),
+                             "': stacking no elements: expected a fully known "
+                             "element shape, got ",
+                             element_shape_.ToString());
+      SLUICE_ASSIGN_OR_RETURN(const Shape shape, Prepend(n, exact_shape_));
+      SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
       return OkStatus();
     }
-    SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
-    if (n[0] == 0) return OkStatus();
-    if (IsPlain(dtype()) ? first.bytes() <= kJoinBytes
-                         : first.num_elements() <= 1)
-      return JoinTaken(indices, element, first, out);
-    parts.reserve(indices.size());
-    parts.push_back(std::move(first));
-    for (size_t i = 1; i < indices.size(); ++i) {
-      parts.emplace_back();
-      SLUICE_RETURN_IF_ERROR(Take(indices[i], &parts.back()));
-      if (!(parts.back().shape() == element))
-        return Error("stacking: expected elements of one shape, got ",
-                     element.ToString(), " at index ", indices[0], " and ",
-                     parts.back().shape().ToString(), " at index ", indices[i]);
+    keep = is_gradient_ && !packed_ && AreFirst(indices);
+    if (keep && stacked_.valid() && stacked_.dim(0) >= n[0]) {
+      *out = stacked_.Rows(0, n[0]);
+      return OkStatus();
     }
+    SLUICE_RETURN_IF_ERROR(StackTaken(indices, allocator, &parts, out));
+    if (parts.empty()) {
+      if (keep) stacked_ = *out;
+      return OkStatus();
+    }
+    // (Until they are joined, for others who want them.)
+    if (keep) std::copy(parts.begin(), parts.end(), values_.begin());
   }
   std::vector<int64_t> starts(parts.size());
   for (size_t i = 0; i < starts.size(); ++i)
     starts[i] = static_cast<int64_t>(i) * parts[0].num_elements();
   JoinParts(dtype(), parts, starts, out->raw(), out->num_elements());
+  if (keep) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return OkStatus();
+    stacked_ = *out;
+    std::fill_n(values_.begin(), parts.size(), Tensor());
+  }
+  return OkStatus();
+}
+
+// Takes elements, and stacks them if that is quickly done; else `parts` are
+// these, and `out` the room for them.
+Status TensorArrayState::StackTaken(std::span<const int32_t> indices,
+                                    Allocator* allocator,
+                                    std::vector<Tensor>* parts, Tensor* out) {
+  const int64_t n[] = {static_cast<int64_t>(indices.size())};
+  Tensor first;
+  SLUICE_RETURN_IF_ERROR(Take(indices[0], &first));
+  const Shape element = first.shape();
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, Prepend(n, element));
+  if (n[0] == 1) {
+    SLUICE_ASSIGN_OR_RETURN(*out, first.Reshaped(shape));
+    return OkStatus();
+  }
+  const bool whole = row_group_ != nullptr && row_group_->BeginsWith(first);
+  const bool small = IsPlain(dtype()) ? first.bytes() <= kJoinBytes
+                                      : first.num_elements() <= 1;
+  if (!whole && small) {
+    SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
+    return JoinTaken(indices, element, first, out);
+  }
+  parts->reserve(indices.size());
+  parts->push_back(std::move(first));
+  for (size_t i = 1; i < indices.size(); ++i) {
+    Tensor& part = parts->emplace_back();
+    SLUICE_RETURN_IF_ERROR(Take(indices[i], &part));
+    if (!(part.shape() == element))
+      return Error("stacking: expected elements of one shape, got ",
+                   element.ToString(), " at index ", indices[0], " and ",
+                   part.shape().ToString(), " at index ", indices[i]);
+  }
+  if (whole) {
+    Tensor joined = row_group_->Joined(*parts);
+    if (joined.valid()) {
+      parts->clear();
+      SLUICE_ASSIGN_OR_RETURN(*out, joined.Reshaped(shape));
+      return OkStatus();
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
   return OkStatus();
 }
 
@@ -448,9 +558,9 @@ Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
 
 // Rows for all elements of an array to which nothing was written before.
 bool TensorArrayState::ScatterAll(std::span<const int32_t> indices,
-                                  const Tensor& value, const Shape& element) {
+                                  Tensor* value, const Shape& element) {
   if (packed_ || !IsPlain(dtype()) || indices.size() != length() ||
-      value.num_elements() == 0 || !shapes_.empty() ||
+      value->num_elements() == 0 || !shapes_.empty() ||
       (has_common_shape_ && !(common_shape_ == element)))
     return false;
   for (size_t i = 0; i < length(); ++i)
@@ -460,13 +570,14 @@ bool TensorArrayState::ScatterAll(std::span<const int32_t> indices,
   has_common_shape_ = true;
   common_shape_ = element;
   std::fill(states_.begin(), states_.end(), kWritten);
-  rows_ = value;
+  rows_ = std::move(*value);
   rows_left_ = length();
+  row_group_.reset();
   return true;
 }
 
 Status TensorArrayState::Scatter(std::span<const int32_t> indices,
-                                 const Tensor& value) {
+                                 Tensor value) {
   const auto n = static_cast<int64_t>(indices.size());
   if (value.rank() < 1)
     return Error("scatter: expected a value of rank at least 1, got shape ",
@@ -478,7 +589,7 @@ Status TensorArrayState::Scatter(std::span<const int32_t> indices,
   const Shape element = RowShape(value.shape());
   const DType t = dtype();
   const auto bytes = static_cast<size_t>(element.num_elements()) * DTypeSize(t);
-  const char* from = static_cast<const char*>(value.raw());
+  const char* from = static_cast<const char*>(std::as_const(value).raw());
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
   SLUICE_RETURN_IF_ERROR(Narrow(element));
@@ -492,7 +603,7 @@ Status TensorArrayState::Scatter(std::span<const int32_t> indices,
   }
   if (element.rank() == 0 && !packed_) Pack();
   if (n > 0 && FitElementShape(0, element).ok() &&
-      ScatterAll(indices, value, element))
+      ScatterAll(indices, &value, element))
     return OkStatus();
   for (int64_t i = 0; i < n; ++i) {
     Tensor row;
@@ -623,6 +734,8 @@ Status TensorArrayState::Close() {
   values_.clear();
   rows_ = Tensor();
   rows_left_ = 0;
+  row_group_.reset();
+  stacked_ = Tensor();
   words_.clear();
   states_.clear();
   shapes_.clear();
@@ -656,6 +769,7 @@ Status TensorArrayState::Gradient(const std::string& source,
   {
     std::lock_guard<std::mutex> theirs(gradient->mu_);
     SLUICE_RETURN_IF_ERROR(gradient->CopyShapes(*this, prepend));
+    gradient->row_group_ = row_group_;
   }
   *handle =
       Tensor::Scalar<ResourceHandle>({"", options->name, std::move(gradient)});

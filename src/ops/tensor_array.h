@@ -2,6 +2,7 @@
 #ifndef SLUICE_OPS_TENSOR_ARRAY_H_
 #define SLUICE_OPS_TENSOR_ARRAY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,37 @@ struct TensorArrayDecl {
   bool dynamic_size = false;
   bool clear_after_read = true;
   bool identical_element_shapes = false;
+};
+
+// The rows of one tensor that nobody else has, each handed out as a buffer of
+// its own: whoever takes a row may compute in it. The memory is one piece all
+// the same, let go with the last row. Owned by its rows that are in use, by the
+// array that hands them out and by that one's gradient arrays. Any thread may
+// let a row go; one at a time hands out each, as the array's lock has it.
+class RowGroup : public std::enable_shared_from_this<RowGroup> {
+ public:
+  // REQUIRES: whole.unique(), plain elements, whole.dim(0) > 0.
+  explicit RowGroup(Tensor whole);
+  // Row i, of this shape. REQUIRES: it was not handed out before.
+  Tensor Row(size_t i, const Shape& shape);
+  // All rows as one tensor, if `rows` are these, in their order, and each has
+  // no other owner; it is the only one that has them when `rows` are gone. Else
+  // an invalid tensor.
+  Tensor Joined(std::span<const Tensor> rows) const;
+  // True for what would be row 0.
+  bool BeginsWith(const Tensor& row) const;
+
+ private:
+  class RowBuffer;
+  void LetGo() {
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) whole_ = Tensor();
+  }
+
+  const char* const begin_;
+  const size_t row_bytes_;
+  std::atomic<int64_t> left_;  // Rows that were not let go.
+  // Constant as long as there are such.
+  Tensor whole_;
 };
 
 // An array of tensors, each written once and then read, and the gradient arrays
@@ -68,7 +100,7 @@ class TensorArrayState final : public Resource {
                 const PartialShape& element_shape, Allocator* allocator,
                 Tensor* out);
   // Row i of `value` becomes element indices[i].
-  Status Scatter(std::span<const int32_t> indices, const Tensor& value);
+  Status Scatter(std::span<const int32_t> indices, Tensor value);
   // All elements joined along their first dimension, and how long each is.
   Status Concat(const PartialShape& element_shape_except0, Allocator* allocator,
                 Tensor* out, Tensor* lengths);
@@ -102,7 +134,7 @@ class TensorArrayState final : public Resource {
   size_t length() const { return states_.size(); }
   Tensor Element(size_t i) const;
   void SetElement(size_t i, Tensor&& value);
-  bool ScatterAll(std::span<const int32_t> indices, const Tensor& value,
+  bool ScatterAll(std::span<const int32_t> indices, Tensor* value,
                   const Shape& element);
   void TakeRow(size_t i);
   bool Pack();
@@ -114,6 +146,8 @@ class TensorArrayState final : public Resource {
     return shapes_.empty() ? common_shape_ : shapes_[i];
   }
   Status CopyShapes(const TensorArrayState& forward, const Shape* prepend);
+  Status StackTaken(std::span<const int32_t> indices, Allocator* allocator,
+                    std::vector<Tensor>* parts, Tensor* out);
   Status JoinTaken(std::span<const int32_t> indices, const Shape& element,
                    const Tensor& first, Tensor* out);
 
@@ -142,6 +176,12 @@ class TensorArrayState final : public Resource {
   // values_[i] when it is first wanted. None when the last one has.
   Tensor rows_;
   size_t rows_left_ = 0;
+  // What gives them if nobody else had the tensor; of a gradient array, what
+  // gave those of the forward array.
+  std::shared_ptr<RowGroup> row_group_;
+  // Of a gradient array, its first elements, if they were stacked: several may
+  // want them, and the array is gone with the last who does.
+  Tensor stacked_;
   std::vector<uint64_t> words_;  // If packed_.
   std::vector<uint8_t> states_;  // Of State; as long as the array.
   // Shapes of what was written, also after it was read: one for all as long as

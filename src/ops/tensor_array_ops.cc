@@ -198,7 +198,7 @@ Status RunArrayScatter(KernelContext& ctx) {
   SLUICE_TENSOR_ARRAY(array);
   SLUICE_ASSIGN_OR_RETURN(const auto indices,
                           VectorInput<int32_t>(ctx, 1, "indices"));
-  SLUICE_RETURN_IF_ERROR(array->Scatter(indices, ctx.input(2)));
+  SLUICE_RETURN_IF_ERROR(array->Scatter(indices, ctx.TakeInput(2)));
   ctx.set_output(0, ctx.input(3));
   return OkStatus();
 }

@@ -49,6 +49,11 @@ Status MergeCommonSubexpressions(Graph* graph);
 // without readers.
 Status AccumulateProducts(Graph* graph);
 
+// What joins the elements of a gradient array waits for the whole of the loop
+// that wrote them: then nobody but the array has these, and rows of one piece of
+// memory need no copy to be one tensor again.
+Status JoinAfterLoops(Graph* graph);
+
 // Removes the nodes that nothing that enters or leaves (_Arg, _Retval, and what
 // crosses to other partitions) and no target needs, and gives them.
 std::vector<std::unique_ptr<Node>> DropUnread(

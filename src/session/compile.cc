@@ -29,6 +29,7 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   }
   if (constant_folding || common_subexpressions || !effects.empty())
     DropUnread(g, step.targets);
+  SLUICE_RETURN_IF_ERROR(JoinAfterLoops(g));
   return step;
 }
 

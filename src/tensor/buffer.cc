@@ -13,7 +13,10 @@ namespace sluice {
 namespace {
 
 constexpr size_t kAlign = 64;
-constexpr int kClasses = 4 * 42;
+// Classes: four per power of two, sixteen where a block has 2^14 units of
+// kAlign or more (a megabyte).
+constexpr int kFineLog = 14;
+constexpr int kClasses = 4 * kFineLog + 16 * 28;
 
 #if defined(SLUICE_SANITIZED)
 constexpr bool kCache = false;
@@ -231,16 +234,19 @@ Allocator* Allocator::Cpu() {
 }
 
 // Classes are 64 * {1, 1.25, 1.5, 1.75} * 2^k: at most a quarter is wasted.
+// From a megabyte on they are a sixteenth apart.
 int Allocator::ClassOf(size_t bytes, size_t* rounded) {
   const size_t units = bytes <= kAlign ? 1 : (bytes + kAlign - 1) / kAlign;
   const int log = static_cast<int>(std::bit_width(units)) - 1;
   const size_t base = size_t{1} << log;
-  const size_t step = base >= 4 ? base / 4 : 1;
-  const size_t quarter = (units - base + step - 1) / step;
-  const size_t parts = base + quarter * step;
+  const bool fine = log >= kFineLog;
+  const size_t step = fine ? base / 16 : base >= 4 ? base / 4 : 1;
+  const size_t part = (units - base + step - 1) / step;
+  const size_t parts = base + part * step;
   *rounded = parts * kAlign;
   // Parts == 2 * base falls into the next power of two.
-  return 4 * log + static_cast<int>(quarter);
+  return (fine ? 4 * kFineLog + 16 * (log - kFineLog) : 4 * log) +
+         static_cast<int>(part);
 }
 
 Result<Buffer*> Allocator::Allocate(size_t bytes) {
