@@ -328,6 +328,7 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
   if ((states_[i] & (kWritten | kShapeOnly)) != kWritten) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
   TakeRow(i);
+  if (!packed_) FetchNext(i);
   if (clear_after_read_) {
     *value = packed_ ? Element(i) : std::move(values_[i]);
     states_[i] |= kRead | kCleared;
@@ -336,6 +337,19 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
     states_[i] |= kRead;
   }
   return OkStatus();
+}
+
+// Loops read one element after the other, upwards or downwards; of a long one
+// none is in a cache. The next one's buffer (the block's header is in front of
+// the data) comes while this one is computed with.
+inline void TensorArrayState::FetchNext(size_t i) {
+  const size_t next = 2 * i - last_read_;
+  last_read_ = i;
+  if (next >= values_.size() || !values_[next].has_buffer()) return;
+  const char* const data =
+      static_cast<const char*>(std::as_const(values_[next]).raw());
+  __builtin_prefetch(data);
+  __builtin_prefetch(data - 64);
 }
 
 // What is small is copied, so that whoever takes it may compute in place.

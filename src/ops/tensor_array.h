@@ -128,6 +128,7 @@ class TensorArrayState final : public Resource {
   Status Put(int64_t index, Tensor&& value);
   Status Sum(size_t i, Tensor&& value);
   Status Take(int64_t index, Tensor* value);
+  void FetchNext(size_t i);
   Status MakeZeros(size_t i);
   Status FitElementShape(int64_t index, const Shape& shape);
   Status Narrow(const PartialShape& shape);
@@ -190,6 +191,7 @@ class TensorArrayState final : public Resource {
   Shape common_shape_;
   std::vector<Shape> shapes_;
   std::vector<std::pair<std::string, Tensor>> gradients_;  // Source, handle.
+  size_t last_read_ = 0;
   simd::BinaryKernel add_;  // Looked up when first needed.
 };
 

@@ -31,6 +31,7 @@ thread_local int64_t thread_allocated = 0;
 constexpr size_t kFrontBytes = 1024;
 constexpr int kFrontClasses = 4 * 4 + 1;
 constexpr uint32_t kFrontBlocks = 64;
+constexpr uint32_t kFrontBatch = 32;  // So many at a time from and to others.
 constexpr int64_t kFrontLive = 32 * 1024;
 
 // Of a thread, read by all.
@@ -62,7 +63,8 @@ class Allocator::Block final : public Buffer {
         size_class_(size_class) {}
 
   Allocator* owner_;
-  Block* next_ = nullptr;  // In a free list.
+  Block* next_ = nullptr;        // In a free list.
+  Block* next_batch_ = nullptr;  // Of the first block of a batch.
   int size_class_;
 
  private:
@@ -84,9 +86,26 @@ struct Allocator::SizeClass {
     lock.Unlock();
     return moved;
   }
+  // Batches change hands as they are: who takes one touches none of its blocks,
+  // which may all be far from the cache, each known only by the one before.
+  void PushBatch(Block* first) {
+    lock.Lock();
+    first->next_batch_ = batches;
+    batches = first;
+    lock.Unlock();
+  }
+  Block* PopBatch() {
+    lock.Lock();
+    Block* const first = batches;
+    if (first != nullptr) batches = first->next_batch_;
+    lock.Unlock();
+    return first;
+  }
 
   absl::base_internal::SpinLock lock;
   Block* free = nullptr;  // GUARDED_BY(lock)
+  // Lists of kFrontBatch blocks each. GUARDED_BY(lock)
+  Block* batches = nullptr;
 };
 
 // What one thread keeps of the process's allocator: small free blocks and its
@@ -109,6 +128,9 @@ class Allocator::SizeClass::Front {
     Block* const b = list;
     if (b != nullptr) {
       list = b->next_;
+      // The next one, header and data, is needed soon.
+      __builtin_prefetch(list, 1);
+      __builtin_prefetch(reinterpret_cast<char*>(list) + kAlign, 1);
       --count_[c];
       Add(&cached_, -bytes);
     }
@@ -125,7 +147,7 @@ class Allocator::SizeClass::Front {
     free_[c] = b;
     Add(&cached_, bytes);
     if (Add(&live_, -bytes) < -kFrontLive) Flush(a);
-    if (++count_[c] > kFrontBlocks) Spill(a, c, kFrontBlocks / 2);
+    if (++count_[c] > kFrontBlocks) Spill(a, c, kFrontBlocks + 1 - kFrontBatch);
   }
 
   void SpillAll(Allocator* a) {
@@ -184,7 +206,12 @@ class Allocator::SizeClass::Front {
 
   void Refill(Allocator* a, int c, int64_t bytes) {
     SizeClass& sc = a->classes_[static_cast<size_t>(c)];
-    count_[c] += sc.Move(&sc.free, &free_[c], kFrontBlocks / 2);
+    if (Block* const batch = sc.PopBatch()) {
+      free_[c] = batch;
+      count_[c] = kFrontBatch;
+    } else {
+      count_[c] = sc.Move(&sc.free, &free_[c], kFrontBatch);
+    }
     a->cached_.fetch_sub(count_[c] * bytes, std::memory_order_relaxed);
     Add(&cached_, count_[c] * bytes);
   }
@@ -193,7 +220,15 @@ class Allocator::SizeClass::Front {
     if (count_[c] <= keep) return;
     SizeClass& sc = a->classes_[static_cast<size_t>(c)];
     const auto block = static_cast<int64_t>(free_[c]->bytes());
-    const int64_t n = sc.Move(&free_[c], &sc.free, count_[c] - keep);
+    const int64_t n = count_[c] - keep;
+    for (; count_[c] - keep >= kFrontBatch; count_[c] -= kFrontBatch) {
+      Block* const first = free_[c];
+      Block* last = first;
+      for (uint32_t i = 1; i < kFrontBatch; ++i) last = last->next_;
+      free_[c] = std::exchange(last->next_, nullptr);
+      sc.PushBatch(first);
+    }
+    sc.Move(&free_[c], &sc.free, count_[c] - keep);
     count_[c] = keep;
     a->cached_.fetch_add(n * block, std::memory_order_relaxed);
     Add(&cached_, -n * block);
@@ -324,16 +359,22 @@ void Allocator::ReleaseCache() {
     front->SpillAll(this);
   for (int c = 0; c < kClasses; ++c) {
     SizeClass& sc = classes_[static_cast<size_t>(c)];
-    sc.lock.Lock();
-    Block* list = std::exchange(sc.free, nullptr);
-    sc.lock.Unlock();
-    while (list != nullptr) {
-      Block* b = list;
-      list = b->next_;
-      cached_.fetch_sub(static_cast<int64_t>(b->bytes()),
-                        std::memory_order_relaxed);
-      b->~Block();
-      std::free(b);
+    for (;;) {
+      Block* list = sc.PopBatch();
+      if (list == nullptr) {
+        sc.lock.Lock();
+        list = std::exchange(sc.free, nullptr);
+        sc.lock.Unlock();
+        if (list == nullptr) break;
+      }
+      while (list != nullptr) {
+        Block* const b = list;
+        list = b->next_;
+        cached_.fetch_sub(static_cast<int64_t>(b->bytes()),
+                          std::memory_order_relaxed);
+        b->~Block();
+        std::free(b);
+      }
     }
   }
 }
