@@ -42,6 +42,7 @@ class GrpcListener final : public ServerListener {
   void Stop() override {
     if (services_ != nullptr) services_->Stop();
     port_->Stop();
+    services_.reset();  // Waits for its threads, which may be in the master.
   }
   std::string target() const override { return kScheme + address_; }
 
