@@ -3,6 +3,9 @@
 // error, by a request for more memory than there is, by a session that is
 // closed, by a deadline - and then there is as much memory in use as before,
 // and the same program runs again as if nothing had been.
+#include <malloc.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -21,6 +24,7 @@
 #include "exec/kernel.h"
 #include "graph/grad.h"
 #include "graph/shape_context.h"
+#include "ops/tensor_array.h"
 
 namespace sluice {
 namespace {
@@ -122,6 +126,72 @@ SLUICE_OP(TestWatch)
     .NoGradient("of a handle")
     .Family("test")
     .Doc("A handle, whose resource must not outlive the step.");
+
+// What a step may forget to give back: the tests must see each of these.
+enum class Leak {
+  kNone,
+  kTensor,   // A buffer.
+  kElement,  // A row of a larger tensor.
+  kScalars,  // Scalars, which have no buffer: an array that keeps them as
+             // words.
+  kHandle,   // An empty array: its handle alone.
+  kObject,   // No tensor at all: what frames and saved lists are made of.
+};
+struct Planted {
+  Leak leak = Leak::kNone;
+  std::vector<Tensor> tensors;
+  std::vector<std::unique_ptr<std::array<char, 96>>> objects;
+};
+Planted& ThePlanted() {
+  static auto* const planted = new Planted;
+  return *planted;
+}
+
+std::shared_ptr<TensorArrayState> SomeArray(DType t, int64_t size) {
+  auto decl = std::make_shared<TensorArrayDecl>();
+  decl->name = "forgotten";
+  decl->dtype = t;
+  return std::make_shared<TensorArrayState>(decl, size);
+}
+
+// Forgets what is planted, once.
+void Forget() {
+  Planted& p = ThePlanted();
+  const auto keep = [&p](std::shared_ptr<TensorArrayState> array) {
+    p.tensors.push_back(
+        Tensor::Scalar<ResourceHandle>({"", "forgotten", std::move(array)}));
+  };
+  switch (p.leak) {
+    case Leak::kNone:
+      break;
+    case Leak::kTensor:
+      p.tensors.emplace_back(DType::kFloat, Shape({3}));
+      break;
+    case Leak::kElement: {
+      const auto array = SomeArray(DType::kFloat, 4);
+      Tensor row;
+      ASSERT_TRUE(array
+                      ->Scatter(std::vector<int32_t>{0, 1, 2, 3},
+                                Tensor(DType::kFloat, Shape({4, 100})))
+                      .ok());
+      ASSERT_TRUE(array->Read(2, &row).ok());
+      p.tensors.push_back(std::move(row));
+      break;
+    }
+    case Leak::kScalars: {
+      const auto array = SomeArray(DType::kInt32, 1);
+      ASSERT_TRUE(array->Write(0, Tensor::Scalar<int32_t>(7)).ok());
+      keep(array);
+      break;
+    }
+    case Leak::kHandle:
+      keep(SomeArray(DType::kFloat, 0));
+      break;
+    case Leak::kObject:
+      p.objects.push_back(std::make_unique<std::array<char, 96>>());
+      break;
+  }
+}
 
 // ---- The programs -----------------------------------------------------------
 
@@ -353,6 +423,16 @@ class LeakTest : public ::testing::Test {
     }
     return o;
   }
+  // Bytes that the program has asked for and not given back, whatever for; 0
+  // where a sanitizer has taken malloc over (it looks for leaks itself).
+  static int64_t HeapBytes() {
+#if defined(SLUICE_SANITIZED)
+    return 0;
+#else
+    const struct mallinfo2 info = mallinfo2();
+    return static_cast<int64_t>(info.uordblks + info.hblkhd);
+#endif
+  }
   static int64_t Live() { return Allocator::Cpu()->stats().live_bytes; }
   static void ExpectNothingWatched() {
     std::lock_guard<std::mutex> lock(watched_mu);
@@ -442,6 +522,36 @@ class LeakTest : public ::testing::Test {
     }
   }
 
+  // Less than an object that is forgotten takes, more than pools that are still
+  // filling up.
+  static constexpr int64_t kLeast = 64;
+  // What the heap grows by with each step, where every other one is broken off:
+  // the least of several stretches, since pools and caches fill up some time.
+  int64_t HeapGrowth(Graph& graph, const Step& step, int kind) {
+    constexpr int kStretches = 6, kRounds = 40;
+    want_.clear();
+    Running r = Open(graph, step, kind, 1);
+    std::mt19937_64 random(1);
+    Breaker& b = TheBreaker();
+    b.session = r.session.get();
+    int64_t least = INT64_MAX;
+    for (int stretch = 0; stretch < kStretches && r.runs > 0; ++stretch) {
+      const int64_t before = HeapBytes();
+      for (int round = 0; round < kRounds; ++round) {
+        b.how = random() % 2 == 0 ? Break::kFail : Break::kMemory;
+        b.at = static_cast<int64_t>(random() % static_cast<uint64_t>(r.runs));
+        b.runs = 0;
+        EXPECT_FALSE(r.run.Run(r.fed).ok());
+        b.at = -1;
+        EXPECT_TRUE(r.run.Run(r.fed).ok());
+        Forget();
+        ExpectNothingWatched();
+      }
+      least = std::min(least, (HeapBytes() - before) / kRounds);
+    }
+    return least;
+  }
+
   Status RunBroken(Running& r, uint64_t delay) {
     Breaker& b = TheBreaker();
     RunOptions options;
@@ -483,6 +593,15 @@ TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
   EXPECT_GT(ended_[StatusCode::kDeadlineExceeded], 0);
 }
 
+TEST_P(LeaksOf, TheHeapDoesNotGrowWithSteps) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Step step = GetParam().build();
+  for (int kind = 0; kind < kKinds; ++kind)
+    EXPECT_LT(HeapGrowth(graph, step, kind), kLeast)
+        << "bytes a step, " << kind;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Programs, LeaksOf,
     ::testing::Values(NamedProgram{"ArraysInNestedLoops", ArraysInNestedLoops},
@@ -495,6 +614,24 @@ INSTANTIATE_TEST_SUITE_P(
                       NamedProgram{"Locks", Locks},
                       NamedProgram{"LongKernels", LongKernels}),
     [](const auto& p) { return p.param.name; });
+
+// Whatever a step forgot, one of the checks sees: the bytes of tensors that are
+// alive, or those of the heap.
+TEST_F(LeakTest, EveryKindOfLeakIsSeen) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Step step = TrainingInTheGraph();
+  if (HeapBytes() == 0) GTEST_SKIP() << "malloc is a sanitizer's";
+  Planted& p = ThePlanted();
+  for (const Leak leak : {Leak::kTensor, Leak::kElement, Leak::kScalars,
+                          Leak::kHandle, Leak::kObject}) {
+    p.leak = leak;
+    const int64_t before = Live();
+    const int64_t growth = HeapGrowth(graph, step, kDefault);
+    EXPECT_TRUE(Live() > before || growth >= kLeast) << static_cast<int>(leak);
+    p = Planted();
+  }
+}
 
 TEST_F(LeakTest, NothingOutlivesARandomProgramThatIsBrokenOff) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {

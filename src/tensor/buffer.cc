@@ -128,9 +128,10 @@ class Allocator::SizeClass::Front {
     Block* const b = list;
     if (b != nullptr) {
       list = b->next_;
-      // The next one, header and data, is needed soon.
-      __builtin_prefetch(list, 1);
-      __builtin_prefetch(reinterpret_cast<char*>(list) + kAlign, 1);
+      if (list != nullptr) {  // Header and data of the next one: needed soon.
+        __builtin_prefetch(list, 1);
+        __builtin_prefetch(reinterpret_cast<char*>(list) + kAlign, 1);
+      }
       --count_[c];
       Add(&cached_, -bytes);
     }
