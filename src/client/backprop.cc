@@ -199,7 +199,13 @@ Status Backprop::VisitNode(Node* node, Level& level) {
   if (!any || !flows || StopsAt(node) || IsLoopMover(node)) return OkStatus();
   if (node->op().role == OpRole::kSwitch) return VisitSwitch(node, level);
   if (node->op().role == OpRole::kMerge) return VisitMerge(node, level);
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy, Totals(node, level));
+  std::vector<Gradient> dy;
+  {
+    // (What it gave may be read by others elsewhere: their parts meet here.)
+    std::optional<ColocateWith> colocate;
+    if (options_.colocate) colocate.emplace(node);
+    SLUICE_ASSIGN_OR_RETURN(dy, Totals(node, level));
+  }
   if (const Output saved = LoopFamily::SavedValueOf(node)) {
     Add(saved, dy[0]);
     return OkStatus();

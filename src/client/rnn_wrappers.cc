@@ -1,6 +1,7 @@
 // Cells made of other cells, or of a function.
 #include "client/operators.h"
 #include "client/rnn_cells.h"
+#include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "sluice/ops.h"
 
@@ -160,6 +161,44 @@ class DropoutKind final : public RnnCell::Kind {
   const DropoutOptions options_;
 };
 
+// ---- Devices ----------------------------------------------------------------
+
+class DeviceKind final : public RnnCell::Kind {
+ public:
+  DeviceKind(const RnnCell& cell, const std::string& device)
+      : Kind("device"), cell_(cell), device_(device) {}
+
+  int64_t output_size() const override { return cell_.output_size(); }
+  std::vector<int64_t> state_sizes() const override {
+    return cell_.state_sizes();
+  }
+  bool IsMemory(size_t i) const override { return cell_.IsMemory(i); }
+  std::vector<Var> variables() const override { return cell_.variables(); }
+
+  std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
+                                 SourceLoc loc) override {
+    const DeviceScope on(device_);
+    std::optional<RnnStepper> inner = cell_.Open(depth, dtype, project, loc);
+    if (!inner.has_value()) return std::nullopt;
+    RnnStepper stepper;
+    if (inner->project != nullptr)
+      stepper.project = [there = device_, project = inner->project](Output x) {
+        const DeviceScope scope(there);
+        return project(x);
+      };
+    stepper.step = [there = device_, step = inner->step](
+                       Output x, const RnnState& state) {
+      const DeviceScope scope(there);
+      return step(x, state);
+    };
+    return stepper;
+  }
+
+ private:
+  const RnnCell cell_;
+  const std::string device_;
+};
+
 // ---- Functions --------------------------------------------------------------
 
 class FunctionKind final : public RnnCell::Kind {
@@ -196,6 +235,9 @@ RnnCell MultiRnnCell(std::vector<RnnCell> cells) {
 }
 RnnCell DropoutWrapper(const RnnCell& cell, const DropoutOptions& options) {
   return RnnCell(std::make_shared<DropoutKind>(cell, options));
+}
+RnnCell DeviceWrapper(const RnnCell& cell, const std::string& device) {
+  return RnnCell(std::make_shared<DeviceKind>(cell, device));
 }
 RnnCell FunctionCell(int64_t output_size, std::vector<int64_t> state_sizes,
                      std::function<RnnStep(Output, const RnnState&)> fn) {

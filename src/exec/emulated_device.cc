@@ -108,13 +108,14 @@ int64_t EmulatedDevice::Position(Stream stream) const {
 }
 
 void EmulatedDevice::WillBeReady(const Tensor& t, int64_t when) {
-  constexpr size_t kMany = 4096;
   if (!t.has_buffer()) return;
   std::lock_guard<std::mutex> lock(mu_);
-  if (ready_.size() > kMany)
+  if (ready_.size() >= most_ready_) {
     std::erase_if(ready_, [now = clock().Now()](const auto& entry) {
       return entry.second <= now;
     });
+    most_ready_ = std::max<size_t>(4096, 2 * ready_.size());
+  }
   ready_[t.raw()] = when;
 }
 

@@ -118,6 +118,7 @@ class EmulatedDevice final : public Device {
   std::vector<StreamEvent> timeline_;     // GUARDED_BY(mu_)
   // By where the elements lie. GUARDED_BY(mu_)
   std::unordered_map<const void*, int64_t> ready_;
+  size_t most_ready_ = 4096;  // GUARDED_BY(mu_): then it is tidied.
 };
 
 // "/job:localhost/replica:0/task:0/device:EMU:0" and on, beside one CPU, which

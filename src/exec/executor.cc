@@ -88,6 +88,7 @@ void Execution::Start(const ExecuteOptions& options) {
   away_.clear();
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
+  picks_ = options.scheduler_seed != 0 || options.oldest_first;
   tokens_.Start(options.max_call_depth);
   std::lock_guard<std::mutex> lock(mu_);
   started_ = true;
@@ -343,10 +344,23 @@ std::string Execution::DescribeWaiting() const {
 
 // ---- The driver -------------------------------------------------------------
 
+// Brings the node that is next to the end of the list.
+void Execution::PickReady() {
+  ReadyList& ready = tokens_.ready();
+  size_t next = ready.size() - 1;
+  if (options_.scheduler_seed != 0) {
+    next = random_() % ready.size();
+  } else {
+    for (size_t i = next; i-- > 0;)
+      if (ready[i].iteration->index < ready[next].iteration->index) next = i;
+  }
+  std::swap(ready[next], ready.back());
+}
+
 SLUICE_HOT Ready Execution::PopReady() {
   ReadyList& ready = tokens_.ready();
-  if (options_.scheduler_seed != 0) [[unlikely]]
-    std::swap(ready[random_() % ready.size()], ready.back());
+  if (picks_) [[unlikely]]
+    PickReady();
   const Ready r = ready.back();
   ready.pop_back();
   return r;

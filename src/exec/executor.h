@@ -57,6 +57,11 @@ struct ExecuteOptions {
   uint32_t max_call_depth = UINT32_MAX;  // Calls of functions within each other.
   // Not 0: ready nodes are taken in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
+  // Nodes of earlier iterations go first: for a device whose kernels are over
+  // when they are issued, so that the order in which they are is that in which
+  // they are done, and others wait for what they give. (Elsewhere the newest goes
+  // first, whose inputs are at hand.)
+  bool oldest_first = false;
   // Where the tokens of Sends go; null if the plan has none.
   Outbox* outbox = nullptr;
 };
@@ -150,6 +155,7 @@ class Execution {
   void Drive();
   void DriveThis();
   Ready PopReady();
+  void PickReady();
   // These return whether this thread still is the driver.
   bool Process(Ready r);
   bool RunKernel(Ready r);
@@ -197,6 +203,7 @@ class Execution {
   Status status_;      // The step's first root error.
   int in_flight_ = 0;  // Kernels whose completion has not been handled.
   std::vector<Ready> away_;  // The nodes of these.
+  bool picks_ = false;       // The newest node is not always next.
   uint32_t ticks_ = 0;
   Rendezvous rendezvous_;
   std::mt19937_64 random_;

@@ -76,6 +76,7 @@ void StepGroup::Start(const ExecuteOptions& options, TokenSink* elsewhere) {
     ExecuteOptions o = options;
     o.outbox = p.get();
     o.step.allocator = p->device->allocator();
+    o.oldest_first = !p->device->host_memory();
     p->execution.Start(o);
   }
 }

@@ -20,6 +20,7 @@ class Step {
   explicit Step(const std::vector<PartitionPlan>& parts) {
     if (parts.size() == 1) {
       allocator_ = parts[0].device->allocator();
+      oldest_first_ = !parts[0].device->host_memory();
       alone_.emplace(parts[0].plan);
     } else {
       group_ = std::make_unique<StepGroup>(parts);
@@ -29,6 +30,7 @@ class Step {
   void Start(ExecuteOptions options) {
     if (!alone_) return group_->Start(options);
     options.step.allocator = allocator_;
+    options.oldest_first = oldest_first_;
     alone_->Start(options);
   }
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
@@ -51,6 +53,7 @@ class Step {
  private:
   std::optional<Execution> alone_;
   Allocator* allocator_ = nullptr;
+  bool oldest_first_ = false;
   std::unique_ptr<StepGroup> group_;
 };
 
