@@ -267,19 +267,20 @@ Result<Output> Cutter::WhereWanted(const Node& n, int i, const Output& here,
   return here;
 }
 
-// A step is over when its devices have done what was issued, also for nodes
-// that nobody reads.
+// A step is over when its devices have done what was issued, also what no other
+// kernel there takes in.
 Status Cutter::AwaitDevices() {
-  std::vector<uint8_t> read(graph_.nodes().size());
-  for (const auto& n : graph_.nodes()) {
-    for (const Output& in : n->inputs()) read[Id(in.node)] = 1;
-    for (const Node* c : n->control_inputs()) read[Id(c)] = 1;
-  }
+  std::vector<uint8_t> taken(graph_.nodes().size());
+  for (const auto& n : graph_.nodes())
+    for (const Output& in : n->inputs())
+      taken[Id(in.node)] |=
+          home(n.get()) == home(in.node) && n->op().role != OpRole::kRetval;
   std::vector<std::vector<Node*>> last(devices_.size());
   for (const Node* n : order_)
-    if (read[Id(n)] == 0 && n->op().role == OpRole::kCompute &&
-        HasOwnMemory(home(n)) && structure_.frame_of(n) == 0 &&
-        on_device_node_[Id(n)] != 0)
+    if (taken[Id(n)] == 0 && HasOwnMemory(home(n)) &&
+        (n->op().role == OpRole::kCompute || n->op().role == OpRole::kExit) &&
+        structure_.output_frame(n) == 0 && on_device_node_[Id(n)] != 0 &&
+        structure_.condition(n, -1) == Conditions::kAlways)
       last[static_cast<size_t>(home(n))].push_back(copy(n, home(n)));
   for (size_t p = 0; p < last.size(); ++p) {
     if (last[p].empty()) continue;

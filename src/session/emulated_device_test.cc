@@ -400,9 +400,15 @@ TEST_F(EmulatedSession, AStepOfTargetsIsOverWhenTheDeviceIsDone) {
   const Output one = Constant(Tensor::Vector<float>({1, 1}));
   const Output set = Build("Assign", {v, one}, {}, "set");
   const Output add = Build("AssignAdd", {v, one}, {}, "add");
+  Node* done = nullptr;
+  {
+    const ControlDependencies after({add.node});
+    const DeviceScope host("/device:CPU:0");
+    done = BuildNode("NoOp", {}, {}, "done");
+  }
   Session& session = Open();
   ASSERT_TRUE(session.RunTargets({set.node}).ok());
-  ASSERT_TRUE(session.RunTargets({add.node}).ok());
+  ASSERT_TRUE(session.RunTargets({done}).ok());
   EXPECT_GE(EmulatedClock::RealTime()->Now(),
             device_->Position(Stream::kCompute));
 }
