@@ -239,7 +239,8 @@ void EtcdMembership::Keep() {
   if (!alive.ok() || *alive) return;  // (Not reached: again next time.)
   std::string owner;
   const Status s = Take(&owner);
-  if (Stopped() || !s.ok()) return;
+  // (The old key may outlive its lease for a moment: again next time.)
+  if (Stopped() || !s.ok() || owner == self_.value) return;
   if (owner.empty()) {
     std::fprintf(stderr,
                  "sluice: %s: its lease in %s had ended; it is registered "
