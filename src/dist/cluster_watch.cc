@@ -115,8 +115,10 @@ extern "C" bool sluice_cluster_tasks(const std::string* source,
                                      std::vector<std::string>* tasks,
                                      std::string* error) {
   const auto resolver = sluice::MakeClusterResolver(*source);
-  sluice::Result<sluice::ClusterSpec> spec = resolver.status();
-  if (resolver.ok()) spec = (*resolver)->Cluster();
+  const sluice::Result<sluice::ClusterSpec> spec =
+      resolver.ok()
+          ? (*resolver)->Cluster()
+          : sluice::Result<sluice::ClusterSpec>(resolver.status());
   if (!spec.ok()) {
     *error = std::string(spec.status().message());
     return false;
