@@ -145,7 +145,9 @@ class ControlServices::StepsCall
     owner_->threads_.Schedule([master = owner_->master_, run = request.run(),
                                answer = std::move(answer)] {
       proto::RunStepResponse r;
-      StatusToProto(master->RunStep(run, &r), r.mutable_status());
+      // (First the step: it gives the answer another status to point to.)
+      const Status s = master->RunStep(run, &r);
+      StatusToProto(s, r.mutable_status());
       answer(std::move(r));
     });
   }
