@@ -12,6 +12,7 @@
 #include "dist/etcd_membership.h"
 #include "dist/etcd_test_util.h"
 #include "dist/worker_main.h"
+#include "exec/trace_test_util.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -300,6 +301,16 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
     EXPECT_GT(t.bytes_sent, 0) << t.task;
     EXPECT_GT(t.clock_ns, t.started_ns) << t.task;
   }
+
+  // A traced step, over connections: of both tasks, with what crossed.
+  RunOptions traced;
+  traced.trace = true;
+  RunMetadata metadata;
+  const auto again = session->Run(feeds, {y}, {}, traced, &metadata);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const SeenTrace trace = CheckTrace(metadata.ChromeTrace());
+  EXPECT_EQ(trace.processes.size(), 2u);
+  EXPECT_GE(trace.arrows.size(), 1u);
 
   // (Its transport would wait a minute.)
   std::thread stopper([&] {
