@@ -341,6 +341,8 @@ void GrpcLink::Open() {
   if (closed_ || !transport_->AddStream(stream.get())) return;
   out_ = stream;
   writing_ = true;
+  // (The hello is a frame of its own: it goes whatever becomes of the rest.)
+  if (!writer_.empty()) frames_.push_back(writer_.Take());
   stream->Call();
 }
 
