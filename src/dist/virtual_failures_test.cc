@@ -93,6 +93,7 @@ class BadDay {
       // (What was lost may be heard of late, even by a new session.)
       Result<std::vector<Tensor>> got = Unavailable("not run");
       for (int i = 0; i < 5 && !got.ok(); ++i) {
+        HealAll();  // (A cut may have come after the last step.)
         Session session(cluster_->target("w", 0), program_.graph);
         got = session.Run(program_.feeds, program_.fetches, {}, Bound());
       }
@@ -146,6 +147,9 @@ class BadDay {
       break;
     }
     network_->Resume(tasks_[static_cast<size_t>(victim_)]);
+    HealAll();
+  }
+  void HealAll() {
     for (const std::string& other : tasks_)
       network_->Heal(tasks_[static_cast<size_t>(victim_)], other);
   }
