@@ -1,5 +1,5 @@
-// The loops of the peers' script for several processes (tf_dist.py), over devices
-// of one process or tasks of a cluster.
+// The loops of the peers' script for several processes (tf_dist.py), over
+// devices of one process or tasks of a cluster.
 #ifndef SLUICE_BENCH_DEVICE_LOOPS_H_
 #define SLUICE_BENCH_DEVICE_LOOPS_H_
 
@@ -25,8 +25,7 @@ inline void BuildLoop(const std::vector<std::string>& names, int iterations,
   std::vector<Output> init = {Constant(int32_t{0})};
   for (size_t d = 0; d < names.size(); ++d) init.push_back(Constant(0.0f));
   loop->results = While(
-      init,
-      [&](const std::vector<Output>& v) { return v[0] < iterations; },
+      init, [&](const std::vector<Output>& v) { return v[0] < iterations; },
       [&](const std::vector<Output>& v) {
         std::vector<Output> next = {v[0] + 1}, own;
         for (size_t d = 0; d < names.size(); ++d) {
@@ -56,10 +55,12 @@ inline Result<double> LoopItersPerS(Session& session,
   SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
                           session.MakeCallable({}, {loop.results[0]}, all));
   SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out, step.Run());
-    if (out[0].scalar<int32_t>() != iterations) return Internal("wrong count");
-    return OkStatus();
-  }));
+                            SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                                                    step.Run());
+                            if (out[0].scalar<int32_t>() != iterations)
+                              return Internal("wrong count");
+                            return OkStatus();
+                          }));
   return iterations / s;
 }
 

@@ -48,26 +48,50 @@ Result<double> LstmMs(const Layer& l, bool dynamic, bool gradients) {
   SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
                           session.MakeCallable({x}, fetches));
   const Tensor rows = Normal({l.steps, l.batch, l.units}, 1, 2);
-  SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(5, [&] { return step.Run({rows}).status(); }));
+  SLUICE_ASSIGN_OR_RETURN(const double s,
+                          Best(5, [&] { return step.Run({rows}).status(); }));
   return s * 1e3;
 }
 
 constexpr Layer kMiddle = {32, 100, 256}, kSmall = {1, 100, 64},
                 kLarge = {64, 50, 512};
 
-SLUICE_BENCH("lstm.B32.T100.U256.dynamic.fwd_ms") { return LstmMs(kMiddle, true, false); }
-SLUICE_BENCH("lstm.B32.T100.U256.dynamic.fwdbwd_ms") { return LstmMs(kMiddle, true, true); }
-SLUICE_BENCH("lstm.B32.T100.U256.static.fwd_ms") { return LstmMs(kMiddle, false, false); }
-SLUICE_BENCH("lstm.B32.T100.U256.static.fwdbwd_ms") { return LstmMs(kMiddle, false, true); }
-SLUICE_BENCH("lstm.B1.T100.U64.dynamic.fwd_ms") { return LstmMs(kSmall, true, false); }
-SLUICE_BENCH("lstm.B1.T100.U64.dynamic.fwdbwd_ms") { return LstmMs(kSmall, true, true); }
-SLUICE_BENCH("lstm.B1.T100.U64.static.fwd_ms") { return LstmMs(kSmall, false, false); }
-SLUICE_BENCH("lstm.B1.T100.U64.static.fwdbwd_ms") { return LstmMs(kSmall, false, true); }
-SLUICE_BENCH("lstm.B64.T50.U512.dynamic.fwd_ms") { return LstmMs(kLarge, true, false); }
-SLUICE_BENCH("lstm.B64.T50.U512.dynamic.fwdbwd_ms") { return LstmMs(kLarge, true, true); }
-SLUICE_BENCH("lstm.B64.T50.U512.static.fwd_ms") { return LstmMs(kLarge, false, false); }
-SLUICE_BENCH("lstm.B64.T50.U512.static.fwdbwd_ms") { return LstmMs(kLarge, false, true); }
+SLUICE_BENCH("lstm.B32.T100.U256.dynamic.fwd_ms") {
+  return LstmMs(kMiddle, true, false);
+}
+SLUICE_BENCH("lstm.B32.T100.U256.dynamic.fwdbwd_ms") {
+  return LstmMs(kMiddle, true, true);
+}
+SLUICE_BENCH("lstm.B32.T100.U256.static.fwd_ms") {
+  return LstmMs(kMiddle, false, false);
+}
+SLUICE_BENCH("lstm.B32.T100.U256.static.fwdbwd_ms") {
+  return LstmMs(kMiddle, false, true);
+}
+SLUICE_BENCH("lstm.B1.T100.U64.dynamic.fwd_ms") {
+  return LstmMs(kSmall, true, false);
+}
+SLUICE_BENCH("lstm.B1.T100.U64.dynamic.fwdbwd_ms") {
+  return LstmMs(kSmall, true, true);
+}
+SLUICE_BENCH("lstm.B1.T100.U64.static.fwd_ms") {
+  return LstmMs(kSmall, false, false);
+}
+SLUICE_BENCH("lstm.B1.T100.U64.static.fwdbwd_ms") {
+  return LstmMs(kSmall, false, true);
+}
+SLUICE_BENCH("lstm.B64.T50.U512.dynamic.fwd_ms") {
+  return LstmMs(kLarge, true, false);
+}
+SLUICE_BENCH("lstm.B64.T50.U512.dynamic.fwdbwd_ms") {
+  return LstmMs(kLarge, true, true);
+}
+SLUICE_BENCH("lstm.B64.T50.U512.static.fwd_ms") {
+  return LstmMs(kLarge, false, false);
+}
+SLUICE_BENCH("lstm.B64.T50.U512.static.fwdbwd_ms") {
+  return LstmMs(kLarge, false, true);
+}
 
 }  // namespace
 }  // namespace sluice::bench

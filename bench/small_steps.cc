@@ -15,9 +15,11 @@ Result<double> ChainNsPerOp(int n) {
   Output y = x;
   for (int i = 0; i < n; ++i) y = y + x;
   Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(Session::Callable step, session.MakeCallable({x}, {y}));
-  SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(5, [&] { return step.Run({Tensor::Scalar(1.f)}).status(); }));
+  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
+                          session.MakeCallable({x}, {y}));
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&] {
+                            return step.Run({Tensor::Scalar(1.f)}).status();
+                          }));
   return s / n * 1e9;
 }
 
@@ -32,10 +34,12 @@ Result<double> LoopItersPerS(int parallel, int n) {
   SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
                           session.MakeCallable({}, {end}));
   SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out, step.Run());
-    if (out[0].scalar<int32_t>() != n) return Internal("wrong count");
-    return OkStatus();
-  }));
+                            SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                                                    step.Run());
+                            if (out[0].scalar<int32_t>() != n)
+                              return Internal("wrong count");
+                            return OkStatus();
+                          }));
   return n / s;
 }
 
@@ -43,8 +47,9 @@ Result<double> LoopItersPerS(int parallel, int n) {
 Result<double> RawLoopItersPerS(int64_t parallel, int n) {
   Graph g;
   WithGraph use(g);
-  Output enter = Build("Enter", {Constant(int32_t{0})},
-                       {{"frame_name", "loop"}, {"parallel_iterations", parallel}});
+  Output enter =
+      Build("Enter", {Constant(int32_t{0})},
+            {{"frame_name", "loop"}, {"parallel_iterations", parallel}});
   Output merge = OpenMerge(enter);
   Output limit, one;
   {
@@ -61,19 +66,24 @@ Result<double> RawLoopItersPerS(int64_t parallel, int n) {
   CloseMerge(merge, Build("NextIteration", {i + one}));
   Output exit = Build("Exit", {Output(sw, 0)});
   Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(Session::Callable step, session.MakeCallable({}, {exit}));
+  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
+                          session.MakeCallable({}, {exit}));
   SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out, step.Run());
-    if (out[0].scalar<int32_t>() != n) return Internal("wrong count");
-    return OkStatus();
-  }));
+                            SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                                                    step.Run());
+                            if (out[0].scalar<int32_t>() != n)
+                              return Internal("wrong count");
+                            return OkStatus();
+                          }));
   return n / s;
 }
 
 SLUICE_BENCH("chain_scalar_add.ns_per_op") { return ChainNsPerOp(10000); }
 // The cost per op does not depend on the number of ops...
 SLUICE_BENCH("chain_scalar_add.n100.ns_per_op") { return ChainNsPerOp(100); }
-SLUICE_BENCH("chain_scalar_add.n100000.ns_per_op") { return ChainNsPerOp(100000); }
+SLUICE_BENCH("chain_scalar_add.n100000.ns_per_op") {
+  return ChainNsPerOp(100000);
+}
 
 SLUICE_BENCH("wide_scalar_add.ns_per_op") {
   constexpr int kOps = 10000;
@@ -89,9 +99,11 @@ SLUICE_BENCH("wide_scalar_add.ns_per_op") {
     all = BuildNode("NoOp", {});
   }
   Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(Session::Callable step, session.MakeCallable({x}, {}, {all}));
-  SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(5, [&] { return step.Run({Tensor::Scalar(1.f)}).status(); }));
+  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
+                          session.MakeCallable({x}, {}, {all}));
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&] {
+                            return step.Run({Tensor::Scalar(1.f)}).status();
+                          }));
   return s / kOps * 1e9;
 }
 
@@ -101,12 +113,14 @@ SLUICE_BENCH("step_callable.us") {
   WithGraph use(g);
   Output x = Placeholder<float>(PartialShape::Scalar());
   Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(Session::Callable step, session.MakeCallable({x}, {x + 1.f}));
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    for (int i = 0; i < 2000; ++i)
-      SLUICE_RETURN_IF_ERROR(step.Run({Tensor::Scalar(1.f)}).status());
-    return OkStatus();
-  }));
+  SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
+                          session.MakeCallable({x}, {x + 1.f}));
+  SLUICE_ASSIGN_OR_RETURN(
+      const double s, Best(5, [&]() -> Status {
+        for (int i = 0; i < 2000; ++i)
+          SLUICE_RETURN_IF_ERROR(step.Run({Tensor::Scalar(1.f)}).status());
+        return OkStatus();
+      }));
   return s / 2000 * 1e6;
 }
 
@@ -116,11 +130,13 @@ SLUICE_BENCH("step_run.us") {
   Output x = Placeholder<float>(PartialShape::Scalar());
   Output y = x + 1.f;
   Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-    for (int i = 0; i < 1000; ++i)
-      SLUICE_RETURN_IF_ERROR(session.Run({{x, Tensor::Scalar(1.f)}}, y).status());
-    return OkStatus();
-  }));
+  SLUICE_ASSIGN_OR_RETURN(
+      const double s, Best(5, [&]() -> Status {
+        for (int i = 0; i < 1000; ++i)
+          SLUICE_RETURN_IF_ERROR(
+              session.Run({{x, Tensor::Scalar(1.f)}}, y).status());
+        return OkStatus();
+      }));
   return s / 1000 * 1e6;
 }
 
@@ -128,11 +144,19 @@ SLUICE_BENCH("loop_scalar.raw.par32.iters_per_s") {
   return RawLoopItersPerS(32, 50000);
 }
 SLUICE_BENCH("loop_scalar.par1.iters_per_s") { return LoopItersPerS(1, 50000); }
-SLUICE_BENCH("loop_scalar.par10.iters_per_s") { return LoopItersPerS(10, 50000); }
-SLUICE_BENCH("loop_scalar.par32.iters_per_s") { return LoopItersPerS(32, 50000); }
+SLUICE_BENCH("loop_scalar.par10.iters_per_s") {
+  return LoopItersPerS(10, 50000);
+}
+SLUICE_BENCH("loop_scalar.par32.iters_per_s") {
+  return LoopItersPerS(32, 50000);
+}
 // ... nor on the number of iterations.
-SLUICE_BENCH("loop_scalar.n1000.iters_per_s") { return LoopItersPerS(32, 1000); }
-SLUICE_BENCH("loop_scalar.n1000000.iters_per_s") { return LoopItersPerS(32, 1000000); }
+SLUICE_BENCH("loop_scalar.n1000.iters_per_s") {
+  return LoopItersPerS(32, 1000);
+}
+SLUICE_BENCH("loop_scalar.n1000000.iters_per_s") {
+  return LoopItersPerS(32, 1000000);
+}
 
 }  // namespace
 }  // namespace sluice::bench

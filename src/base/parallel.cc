@@ -32,7 +32,8 @@ void ParallelFor(int64_t total, int64_t grain,
     fn(0, total);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) \
+    schedule(static, 1)
   for (int64_t p = 0; p < parts; ++p)
     fn(total * p / parts, total * (p + 1) / parts);
 }

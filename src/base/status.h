@@ -21,9 +21,9 @@ using Result = absl::StatusOr<T>;
 inline Status OkStatus() { return Status(); }
 
 // Each takes the pieces of the message, joined as by absl::StrCat.
-#define SLUICE_DEFINE_ERROR(Name)                     \
-  template <typename... Args>                         \
-  [[nodiscard]] Status Name(const Args&... args) {    \
+#define SLUICE_DEFINE_ERROR(Name)                              \
+  template <typename... Args>                                  \
+  [[nodiscard]] Status Name(const Args&... args) {             \
     return Status(StatusCode::k##Name, absl::StrCat(args...)); \
   }
 SLUICE_DEFINE_ERROR(Cancelled)
@@ -52,11 +52,11 @@ inline Status Annotate(const Status& s, const std::string& context) {
 #define SLUICE_CONCAT_(a, b) a##b
 #define SLUICE_CONCAT(a, b) SLUICE_CONCAT_(a, b)
 
-#define SLUICE_RETURN_IF_ERROR(expr)                         \
-  do {                                                       \
-    ::sluice::Status sluice_status_ = (expr);                \
-    if (!sluice_status_.ok()) [[unlikely]]                   \
-      return sluice_status_;                                 \
+#define SLUICE_RETURN_IF_ERROR(expr)          \
+  do {                                        \
+    ::sluice::Status sluice_status_ = (expr); \
+    if (!sluice_status_.ok()) [[unlikely]]    \
+      return sluice_status_;                  \
   } while (0)
 
 // SLUICE_ASSIGN_OR_RETURN(auto x, MakeX()); `x` is declared or assigned.

@@ -35,9 +35,11 @@ Result<std::string> BuildDef(Graph& owner, const std::string& name,
   SLUICE_RETURN_IF_ERROR(g.status());
   for (size_t i = 0; i < body.results.size(); ++i) {
     const Output& o = body.results[i];
-    if (!o) return InvalidArgument("result ", i, ": expected an output, got none");
+    if (!o)
+      return InvalidArgument("result ", i, ": expected an output, got none");
     if (o.graph() != &g)
-      return InvalidArgument("result ", i, ": expected an output of the body, got ",
+      return InvalidArgument("result ", i,
+                             ": expected an output of the body, got ",
                              o.node->Describe(),
                              " of another graph; hint: pass it as an argument");
   }
@@ -58,7 +60,8 @@ Result<std::string> BuildDef(Graph& owner, const std::string& name,
 }
 
 Function Failed(const Status& s, const std::string& name, SourceLoc loc) {
-  if (!s.ok()) BuildError(Annotate(s, absl::StrCat("function '", name, "'")), loc);
+  if (!s.ok())
+    BuildError(Annotate(s, absl::StrCat("function '", name, "'")), loc);
   return Function(name, false);
 }
 
@@ -84,17 +87,18 @@ std::vector<Output> Function::operator()(const std::vector<Output>& args,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::vector<DType> arg_types, result_types;
-  if (Status s = g.function_library().Signature(ref(), &arg_types, &result_types);
+  if (Status s =
+          g.function_library().Signature(ref(), &arg_types, &result_types);
       !s.ok()) {
     BuildError(s, loc);
     return {};
   }
-  Node* call = BuildNode(
-      stateful_ ? "StatefulPartitionedCall" : "PartitionedCall", args,
-      {{"Tin", AttrValue::Types(arg_types)},
-       {"Tout", AttrValue::Types(result_types)},
-       {"f", ref()}},
-      name_, loc);
+  Node* call =
+      BuildNode(stateful_ ? "StatefulPartitionedCall" : "PartitionedCall", args,
+                {{"Tin", AttrValue::Types(arg_types)},
+                 {"Tout", AttrValue::Types(result_types)},
+                 {"f", ref()}},
+                name_, loc);
   std::vector<Output> results(result_types.size());
   for (size_t i = 0; call != nullptr && i < results.size(); ++i)
     results[i] = Output(call, static_cast<int>(i));
@@ -120,8 +124,8 @@ Function DeclareFunction(const std::string& name,
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   FunctionSpec spec;
   spec.name = name;
-  Result<std::string> def = MakeFunctionDeclaration(spec, arg_types, result_types,
-                                                    options.stateful);
+  Result<std::string> def =
+      MakeFunctionDeclaration(spec, arg_types, result_types, options.stateful);
   Status s = def.status();
   if (s.ok()) s = g.function_library().Define(name, *std::move(def));
   if (!s.ok()) return Failed(s, name, loc);
@@ -133,7 +137,8 @@ void DefineBody(const Function& declared, const FunctionBuilder& build,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::vector<DType> arg_types, result_types;
-  if (Status s = g.function_library().Signature(declared.ref(), &arg_types, &result_types);
+  if (Status s = g.function_library().Signature(declared.ref(), &arg_types,
+                                                &result_types);
       !s.ok()) {
     Failed(s, declared.name(), loc);
     return;
@@ -151,8 +156,8 @@ Function DefineFunction(const std::string& name,
   if (!CurrentGraph().status().ok()) return self;
   return Define(
       name, arg_types, &result_types,
-      [&](const std::vector<Output>& args) { return build(self, args); }, options,
-      loc);
+      [&](const std::vector<Output>& args) { return build(self, args); },
+      options, loc);
 }
 
 }  // namespace sluice

@@ -99,7 +99,8 @@ Function DeclareFunction(const std::string& name,
                          const FunctionOptions& options = {},
                          SourceLoc loc = CallerLoc());
 void DefineBody(const Function& declared, const FunctionBuilder& build,
-                const FunctionOptions& options = {}, SourceLoc loc = CallerLoc());
+                const FunctionOptions& options = {},
+                SourceLoc loc = CallerLoc());
 
 }  // namespace sluice
 

@@ -51,8 +51,8 @@ class FunctionsTest : public FunctionTest {
 // ---- Definitions ------------------------------------------------------------
 
 TEST_F(FunctionsTest, ADefinitionIsInTheLibraryAndItsCallsAreNodes) {
-  const Function f = DefineFunction(
-      "scaled", {kF, kF}, [](const Args& a) { return a[0] * a[1]; });
+  const Function f = DefineFunction("scaled", {kF, kF},
+                                    [](const Args& a) { return a[0] * a[1]; });
   EXPECT_EQ(graph_.functions().count("scaled"), 1u);
   const Output x = In<float>("x");
   const Output y = f({x, Constant(3.f)})[0];
@@ -133,9 +133,9 @@ TEST_F(FunctionsTest, FunctionsCallEachOther) {
   DefineBody(b, body(a, false));
   const Output n = In<int32_t>("n"), x = In<float>("x");
   const Output y = a({n, x})[0];
-  std::function<float(int, float, bool)> want = [&](int k, float v, bool square) {
-    return k <= 0 ? -v
-                  : want(k - 1, square ? v * v : std::cos(v), !square) + v;
+  std::function<float(int, float, bool)> want = [&](int k, float v,
+                                                    bool square) {
+    return k <= 0 ? -v : want(k - 1, square ? v * v : std::cos(v), !square) + v;
   };
   for (int k : {0, 1, 2, 5})
     EXPECT_FLOAT_EQ(Value<float>(y, {Fed(n, k), Fed(x, 0.7f)}),
@@ -196,7 +196,9 @@ TEST_F(FunctionsTest, ErrorsNameTheNodeTheFunctionAndTheDepth) {
         const Output left = a[0];
         return Cond(
             left > 3, [&] { return self({left - 1})[0]; },
-            [&] { return Build("FloorDiv", {left, left - left}); });
+            [&] {
+              return Build("FloorDiv", {left, left - left});
+            });
       });
   const int line = __LINE__ - 2;
   const std::string e = ErrorOf(f({Constant(5)})[0]);
@@ -229,14 +231,17 @@ TEST_F(FunctionsTest, ClosingTheSessionEndsARecursion) {
 TEST_F(FunctionsTest, RecursionStandsWithinLoopsAndTheOtherWayRound) {
   // total(n) = n <= 0 ? 0 : (sum of i < n) + total(n - 1), by a loop in it.
   const Function total = DefineFunction(
-      "total", {kI}, {kI}, [](const Function& self, const Args& a) {
+      "total", {kI}, {kI},
+      [](const Function& self, const Args& a) {
         const Output n = a[0];
         return Cond(
             n <= 0, [&] { return Constant(0); },
             [&] {
               auto [i, s] = While(
                   std::tuple{0, 0}, [&](Output i, Output) { return i < n; },
-                  [&](Output i, Output s) { return std::tuple{i + 1, s + i}; });
+                  [&](Output i, Output s) {
+                    return std::tuple{i + 1, s + i};
+                  });
               return s + self({n - 1})[0];
             });
       },
@@ -252,18 +257,19 @@ TEST_F(FunctionsTest, RecursionStandsWithinLoopsAndTheOtherWayRound) {
 
 TEST_F(FunctionsTest, EffectsOfRecursiveCallsHappen) {
   const Var v(0.f);
-  const Function f = DefineFunction(
-      "count_down", {kI, DType::kResource}, {kI},
-      [](const Function& self, const Args& a) {
-        return Cond(
-            a[0] <= 0, [&] { return a[0]; },
-            [&] {
-              Node* add = BuildNode("AssignAddVariableOp", {a[1], Constant(1.f)});
-              const ControlDependencies after({add});
-              return self({a[0] - 1, a[1]})[0];
-            });
-      },
-      {.stateful = true});
+  const Function f =
+      DefineFunction("count_down", {kI, DType::kResource}, {kI},
+                     [](const Function& self, const Args& a) {
+                       return Cond(
+                           a[0] <= 0, [&] { return a[0]; },
+                           [&] {
+                             Node* add = BuildNode("AssignAddVariableOp",
+                                                   {a[1], Constant(1.f)});
+                             const ControlDependencies after({add});
+                             return self({a[0] - 1, a[1]})[0];
+                           });
+                     },
+                     {.stateful = true});
   Initialize();
   EXPECT_EQ(Value<int32_t>(f({Constant(7), v.handle()})[0]), 0);
   EXPECT_EQ(Value<float>(v.Read()), 7.f);
@@ -291,12 +297,14 @@ class FunctionGradientTest : public FunctionsTest {
   }
   // x^n by n multiplications, one call each.
   static Function Power() {
-    return DefineFunction(
-        "power", {kF, kI}, {kF}, [](const Function& self, const Args& a) {
-          return Cond(
-              a[1] <= 0, [&] { return ops::OnesLike(a[0]); },
-              [&] { return a[0] * self({a[0], a[1] - 1})[0]; });
-        });
+    return DefineFunction("power", {kF, kI}, {kF},
+                          [](const Function& self, const Args& a) {
+                            return Cond(
+                                a[1] <= 0, [&] { return ops::OnesLike(a[0]); },
+                                [&] {
+                                  return a[0] * self({a[0], a[1] - 1})[0];
+                                });
+                          });
   }
 };
 
@@ -328,10 +336,10 @@ TEST_F(FunctionGradientTest, BySymbolicGradient) {
     return Args{a[0] * a[0] * a[2], a[1]};
   });
   const Output x = In<float>("x");
-  Node* g = BuildNode(
-      "SymbolicGradient",
-      {x, Constant(3), Constant(5.f), Constant(1.f), Constant(0)},
-      {{"f", f.ref()}, {"Tout", AttrValue::Types{kF, kI, kF}}});
+  Node* g =
+      BuildNode("SymbolicGradient",
+                {x, Constant(3), Constant(5.f), Constant(1.f), Constant(0)},
+                {{"f", f.ref()}, {"Tout", AttrValue::Types{kF, kI, kF}}});
   ASSERT_NE(g, nullptr) << graph_.status();
   EXPECT_EQ(Value<float>(Output(g, 0), {Fed(x, 2.f)}), 20.f);
   EXPECT_EQ(Value<int32_t>(Output(g, 1)), 0);
@@ -346,15 +354,16 @@ TEST_F(FunctionGradientTest, OfConditionalsAndLoopsOverFunctions) {
       "sine", {kF, kF}, [](const Args& a) { return ops::Sin(a[0]) + a[1]; });
   const Function less = DefineFunction(
       "less", {kI, kI, kF, kF}, [](const Args& a) { return a[0] < a[1]; });
-  const Function body = DefineFunction("body", {kI, kI, kF, kF}, [&](const Args& a) {
-    const Output even = ops::Equal(a[0] % 2, 0);
-    return Args{a[0] + 1, a[1],
-                Build("If", {even, a[2], a[3]},
-                      {{"then_branch", ref(square)},
-                       {"else_branch", ref(sine)},
-                       {"Tout", AttrValue::Types{kF}}}),
-                a[3]};
-  });
+  const Function body =
+      DefineFunction("body", {kI, kI, kF, kF}, [&](const Args& a) {
+        const Output even = ops::Equal(a[0] % 2, 0);
+        return Args{a[0] + 1, a[1],
+                    Build("If", {even, a[2], a[3]},
+                          {{"then_branch", ref(square)},
+                           {"else_branch", ref(sine)},
+                           {"Tout", AttrValue::Types{kF}}}),
+                    a[3]};
+      });
   const Function add = DefineFunction("add", {kI, kF}, [](const Args& a) {
     return a[1] * a[1] + ops::Cast(a[0], kF);
   });
@@ -362,10 +371,11 @@ TEST_F(FunctionGradientTest, OfConditionalsAndLoopsOverFunctions) {
   const Output loop(BuildNode("While", {Constant(0), n, x, x * 2},
                               {{"cond", ref(less)}, {"body", ref(body)}}),
                     2);
-  const Output branch = Build(
-      "Case", {i, x, x + 1},
-      {{"branches", AttrValue::Functions{square.ref(), sine.ref(), square.ref()}},
-       {"Tout", AttrValue::Types{kF}}});
+  const Output branch =
+      Build("Case", {i, x, x + 1},
+            {{"branches",
+              AttrValue::Functions{square.ref(), sine.ref(), square.ref()}},
+             {"Tout", AttrValue::Types{kF}}});
   const Output count = Build("For", {Constant(0), Constant(3), Constant(1), x},
                              {{"body", ref(add)}});
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
@@ -382,14 +392,17 @@ TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
   const Output x = In<float>("x");
   auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
-      [&](Output i, Output y) { return std::tuple{i + 1, f({y, x * 3})[0]}; });
+      [&](Output i, Output y) {
+        return std::tuple{i + 1, f({y, x * 3})[0]};
+      });
   CheckGradient(y, x, 0.4f);
 }
 
 TEST_F(FunctionGradientTest, WithRespectToAVariableThatARecursionReads) {
   const Var w(1.5f);
   const Function f = DefineFunction(
-      "f", {kI, DType::kResource}, {kF}, [](const Function& self, const Args& a) {
+      "f", {kI, DType::kResource}, {kF},
+      [](const Function& self, const Args& a) {
         return Cond(
             a[0] <= 0, [&] { return Constant(1.f); },
             [&] {
@@ -426,8 +439,7 @@ TEST_F(FunctionGradientTest, OfATreeOfCalls) {
   const Function t = DefineFunction(
       "t", {kF, kI}, {kF}, [](const Function& self, const Args& a) {
         return Cond(
-            a[1] < 2,
-            [&] { return a[0] * (ops::Cast(a[1], kF) + 1); },
+            a[1] < 2, [&] { return a[0] * (ops::Cast(a[1], kF) + 1); },
             [&] {
               return ops::Sin(self({a[0], a[1] - 1})[0]) *
                      self({a[0], a[1] - 2})[0];

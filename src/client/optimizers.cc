@@ -124,7 +124,8 @@ class ValueUsers {
       }
       if (!seen_.insert(n).second) continue;
       open.push_back({n, true});
-      // (A loop that is being built, around this one, has no second inputs yet.)
+      // (A loop that is being built, around this one, has no second inputs
+      // yet.)
       for (const Output& in : n->inputs())
         if (in) open.push_back({in.node, false});
       for (Node* c : n->control_inputs()) open.push_back({c, false});

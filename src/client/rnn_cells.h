@@ -154,8 +154,8 @@ struct DropoutOptions {
 };
 RnnCell DropoutWrapper(const RnnCell& cell, const DropoutOptions& options);
 
-// The cell with its weights and its work on a device (a DeviceScope): layers that
-// run side by side, each an iteration behind the one before.
+// The cell with its weights and its work on a device (a DeviceScope): layers
+// that run side by side, each an iteration behind the one before.
 RnnCell DeviceWrapper(const RnnCell& cell, const std::string& device);
 
 // A cell made of a function, which is called once for each loop.

@@ -85,8 +85,8 @@ TEST(SavedMemoryTest, OfALoopIsWhatItsGradientReads) {
 }
 
 // The products of the weights with all inputs are made before the loop; the
-// gates take their place, and the gates' gradients that of the gates. Beside what
-// is saved there are the outputs, which the loss is made of.
+// gates take their place, and the gates' gradients that of the gates. Beside
+// what is saved there are the outputs, which the loss is made of.
 TEST(SavedMemoryTest, OfAnLstmIsItsGatesStatesAndOutputs) {
   constexpr int64_t kBatch = 16, kUnits = 32;
   const auto build = [](int64_t steps, std::pair<Output, Tensor>* feed) {

@@ -101,8 +101,8 @@ Node* VariablesInitializer(const std::vector<Var>& vars,
 Node* Group(const std::vector<Node*>& nodes, const std::string& name = "group",
             SourceLoc loc = CallerLoc());
 
-// A placeholder, to be fed. The shape is in braces, -1 for a dimension that may be
-// anything:
+// A placeholder, to be fed. The shape is in braces, -1 for a dimension that may
+// be anything:
 //   Placeholder<float>({-1, 784})   rows of 784
 //   Placeholder<float>({})          a scalar
 //   Placeholder<float>()            any shape: what is built on it checks less

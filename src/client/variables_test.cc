@@ -80,7 +80,8 @@ TEST_F(VarTest, WithoutAnInitialValueItIsNullAndHarmless) {
 TEST_F(VarTest, PlaceholdersHaveTheShapeInBraces) {
   EXPECT_EQ(Placeholder<float>({-1, 784}).shape(), (PartialShape{-1, 784}));
   EXPECT_EQ(Placeholder<float>({}).shape(), PartialShape::Scalar());
-  EXPECT_EQ(Placeholder(DType::kInt32, {}, "n").shape(), PartialShape::Scalar());
+  EXPECT_EQ(Placeholder(DType::kInt32, {}, "n").shape(),
+            PartialShape::Scalar());
   EXPECT_FALSE(Placeholder<float>().shape().rank_known());
   EXPECT_EQ(Placeholder<float>(PartialShape::OfRank(2), "x").shape(),
             PartialShape::OfRank(2));

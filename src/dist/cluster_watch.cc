@@ -116,9 +116,8 @@ extern "C" bool sluice_cluster_tasks(const std::string* source,
                                      std::string* error) {
   const auto resolver = sluice::MakeClusterResolver(*source);
   const sluice::Result<sluice::ClusterSpec> spec =
-      resolver.ok()
-          ? (*resolver)->Cluster()
-          : sluice::Result<sluice::ClusterSpec>(resolver.status());
+      resolver.ok() ? (*resolver)->Cluster()
+                    : sluice::Result<sluice::ClusterSpec>(resolver.status());
   if (!spec.ok()) {
     *error = std::string(spec.status().message());
     return false;

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-uint64_t ThisHost() {
+uint64_t UcxHost() {
   static const uint64_t id = HostId({"ipc", "pid"});
   return id;
 }
@@ -39,7 +39,7 @@ int UcxTransport::LocalPid(std::string_view address) const {
   const std::string& tls = ucx_options_.tls;
   const bool shares = tls.empty() || tls.find("sysv") != tls.npos ||
                       tls.find("posix") != tls.npos;
-  return shares && header.host == ThisHost() ? static_cast<int>(header.pid) : 0;
+  return shares && header.host == UcxHost() ? static_cast<int>(header.pid) : 0;
 }
 
 Status UcxTransport::StartNetwork() {
@@ -93,7 +93,7 @@ Status UcxTransport::StartNetwork() {
   if (s != UCS_OK) return FromUcs(s, "address");
   const std::string_view bytes(reinterpret_cast<const char*>(address), size);
   UcxAddressHeader header;
-  header.host = ThisHost();
+  header.host = UcxHost();
   header.pid = static_cast<uint64_t>(getpid());
   address_.assign(reinterpret_cast<const char*>(&header), sizeof(header));
   address_ += bytes;

@@ -201,8 +201,7 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
       incoming_.erase(it);
     }
     if (of_it)
-      Lose(link.get(),
-           Unavailable(link->Describe(), " closed the connection"));
+      Lose(link.get(), Unavailable(link->Describe(), " closed the connection"));
     return;
   }
   if (packet.kind == VirtualNetwork::Packet::kHello) {

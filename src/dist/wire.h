@@ -75,9 +75,9 @@ class FrameWriter {
  public:
   explicit FrameWriter(size_t inline_bytes) : inline_bytes_(inline_bytes) {}
 
-  // Nothing is added if there is an error. With `bodies_alone` a token that has a
-  // body is all of its frame: it stops before one if the frame holds something
-  // already, and behind one. Returns how many it took.
+  // Nothing is added if there is an error. With `bodies_alone` a token that has
+  // a body is all of its frame: it stops before one if the frame holds
+  // something already, and behind one. Returns how many it took.
   Result<size_t> AddTokens(uint64_t step, uint32_t partition,
                            std::span<TokenMessage> batch,
                            bool bodies_alone = false);

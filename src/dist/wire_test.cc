@@ -118,8 +118,8 @@ TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
   FrameWriter writer(8);
   std::vector<TokenMessage> batch;
   for (uint32_t i = 0; i < 4; ++i)
-    batch.push_back(TokenOf(i, i == 2 ? Tensor::Vector<float>({1, 2, 3})
-                                      : Tensor::Scalar(1.0f)));
+    batch.push_back(TokenOf(
+        i, i == 2 ? Tensor::Vector<float>({1, 2, 3}) : Tensor::Scalar(1.0f)));
   std::vector<size_t> frames;
   std::vector<bool> bodies;
   for (std::span<TokenMessage> rest = batch; !rest.empty();) {

@@ -42,7 +42,7 @@ class Cancellation {
  private:
   std::atomic<bool> cancelled_{false};
   std::mutex mu_;
-  int64_t next_id_ = 0;                                // GUARDED_BY(mu_)
+  int64_t next_id_ = 0;                                 // GUARDED_BY(mu_)
   std::map<int64_t, std::function<void()>> callbacks_;  // GUARDED_BY(mu_)
 };
 

@@ -45,8 +45,8 @@ Status HasKernel(const std::string& type, const Node& node) {
 std::vector<std::shared_ptr<Device>> CpuDevices(int count) {
   std::vector<std::shared_ptr<Device>> devices;
   for (int i = 0; i < count; ++i)
-    devices.push_back(std::make_shared<CpuDevice>(
-        DeviceName{"localhost", 0, 0, "CPU", i}));
+    devices.push_back(
+        std::make_shared<CpuDevice>(DeviceName{"localhost", 0, 0, "CPU", i}));
   return devices;
 }
 

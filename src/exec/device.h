@@ -15,18 +15,20 @@ namespace sluice {
 
 // One device of a process. Outlives the plans made for it; thread-safe.
 //
-// Kernels. How one is issued is the kernel's matter, so neither plan nor executor
-// know of devices. That of an accelerator puts its work into a stream of the
-// device and is over for the host: the next one in the stream comes after it.
-// What must wait for a stream is async (Kernel::run_async): copies to the host.
+// Kernels. How one is issued is the kernel's matter, so neither plan nor
+// executor know of devices. That of an accelerator puts its work into a stream
+// of the device and is over for the host: the next one in the stream comes
+// after it. What must wait for a stream is async (Kernel::run_async): copies to
+// the host.
 //
 // Memory. Where memory is not the host's (host_memory() is false), partitioning
-// puts a _CopyFromDevice where the host looks at a tensor that lies on the device
-// (a Send, a fetch, a predicate) and a _CopyToDevice where a kernel of the device
-// needs one of the host's (after a Recv or a feed; of a constant: once); an
-// _AwaitDevice ends a step whose last kernels nobody reads. The device makes these
-// kernels as it makes the others. What only moves tokens and what is computed of
-// integers stay on the host: nodes that have kRunsOnHost (passes/partition.h).
+// puts a _CopyFromDevice where the host looks at a tensor that lies on the
+// device (a Send, a fetch, a predicate) and a _CopyToDevice where a kernel of
+// the device needs one of the host's (after a Recv or a feed; of a constant:
+// once); an _AwaitDevice ends a step whose last kernels nobody reads. The
+// device makes these kernels as it makes the others. What only moves tokens and
+// what is computed of integers stay on the host: nodes that have kRunsOnHost
+// (passes/partition.h).
 class Device {
  public:
   explicit Device(DeviceName name) : name_(std::move(name)) {}
@@ -39,9 +41,9 @@ class Device {
   // Memory of outputs and temporaries of its kernels.
   virtual Allocator* allocator() = 0;
   virtual bool host_memory() const { return true; }
-  // The kernel of a node here. Unimplemented, with the reason, if there is none.
-  // Also how placement learns what may be placed here, so it is cheap and makes
-  // no state that is seen elsewhere.
+  // The kernel of a node here. Unimplemented, with the reason, if there is
+  // none. Also how placement learns what may be placed here, so it is cheap and
+  // makes no state that is seen elsewhere.
   virtual Status MakeKernel(const Node& node, Kernel* kernel) = 0;
 
  private:

@@ -126,7 +126,8 @@ Status Execution::Run(std::span<const uint32_t> args,
   std::unique_lock<std::mutex> lock(mu_);
   auto quiet = [this] { return quiet_; };
   if (!quiet_) {
-    if (options_.deadline && !quiet_cv_.wait_until(lock, *options_.deadline, quiet)) {
+    if (options_.deadline &&
+        !quiet_cv_.wait_until(lock, *options_.deadline, quiet)) {
       lock.unlock();
       Cancel(PastDeadline());
       lock.lock();
@@ -206,7 +207,7 @@ Status Execution::FillReads(Ready r, Tensor* locals) {
 }
 
 SLUICE_HOT void Execution::SetUp(Ready r, Tensor* locals, uint32_t* uses,
-                      KernelContext* ctx) {
+                                 KernelContext* ctx) {
   const PlanNode& n = *r.node;
   ctx->refs_ = plan_->inputs.data() + n.first_input;
   for (int t = 0; t < 3; ++t) ctx->tables_[t] = r.iteration->tables[t];
@@ -274,8 +275,8 @@ Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
-  const auto took = static_cast<uint32_t>(
-      std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+  const auto took =
+      static_cast<uint32_t>(std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
   // After a long kernel the driver looks at the clock at once.
   if (took > kLongNs) ticks_ = kClockTicks - 1;
   std::atomic<uint32_t>& cost = CostOf(*r.node);
@@ -494,7 +495,8 @@ bool Execution::RunUnattended(Ready r) {
 
 // A kernel that ran elsewhere is done. Called by any thread, the driver's
 // included (an async kernel may finish before it returns). After its lock is
-// gone the step may end at any moment, unless this thread has become the driver.
+// gone the step may end at any moment, unless this thread has become the
+// driver.
 void Execution::Post(Ready r, Status s) {
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -531,13 +533,12 @@ void Execution::HandleMail() {
 bool Execution::Fail(const Ready* r, Status s) {
   if (status_.ok()) {
     if (s.code() == StatusCode::kCancelled && r != nullptr) {
-      // A kernel that saw a cancellation before the driver did: its cause is the
-      // step's error. A region says which loops it was in.
+      // A kernel that saw a cancellation before the driver did: its cause is
+      // the step's error. A region says which loops it was in.
       std::lock_guard<std::mutex> lock(mu_);
       if (!cancelled_.ok() && IsLocated(s)) {
-        s = Located(
-            Status(cancelled_.code(),
-                   absl::StrCat(cancelled_.message(), "; ", s.message())));
+        s = Located(Status(cancelled_.code(), absl::StrCat(cancelled_.message(),
+                                                           "; ", s.message())));
       } else if (!cancelled_.ok()) {
         s = cancelled_;
         r = nullptr;

@@ -7,17 +7,17 @@
 //     threads.
 //   - A kernel that takes long while other nodes are ready goes to the pool, if
 //     there is one (by default there is none: a long kernel fills the cores
-//     itself); an async kernel runs wherever it likes. Both post a completion to the
-//     mailbox when they are done. If nobody drives at that moment, the thread
-//     that posts becomes the driver.
+//     itself); an async kernel runs wherever it likes. Both post a completion
+//     to the mailbox when they are done. If nobody drives at that moment, the
+//     thread that posts becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
 //     until the step is quiet: nothing ready, nothing in flight.
 //   - Tokens from other partitions of the step come into the mailbox too, and
-//     whoever brings them to an execution that nobody drives becomes its driver.
-//     A thread that drives one already puts the other on its agenda: partitions
-//     take turns on one thread, with no hand-over, and one that always has
-//     something ready makes way for the next after some nodes. A Recv whose
-//     token has not come counts as in flight.
+//     whoever brings them to an execution that nobody drives becomes its
+//     driver. A thread that drives one already puts the other on its agenda:
+//     partitions take turns on one thread, with no hand-over, and one that
+//     always has something ready makes way for the next after some nodes. A
+//     Recv whose token has not come counts as in flight.
 //   - The first error that is not itself a consequence stops the step: ready
 //     nodes are dropped, blocked kernels are cancelled, and the step ends when
 //     what is in flight has come back.
@@ -48,19 +48,20 @@ class Execution;
 Status PastDeadline();
 
 struct ExecuteOptions {
-  StepContext step;               // Cancellation and step_resources are filled
-                                  // in by the execution.
-  ThreadPool* pool = nullptr;     // Null: everything on the caller's thread.
-  int intra_op_threads = 1;       // For a kernel that runs alone.
+  StepContext step;            // Cancellation and step_resources are filled
+                               // in by the execution.
+  ThreadPool* pool = nullptr;  // Null: everything on the caller's thread.
+  int intra_op_threads = 1;    // For a kernel that runs alone.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   TraceCollector* trace = nullptr;
-  uint32_t max_call_depth = UINT32_MAX;  // Calls of functions within each other.
+  uint32_t max_call_depth =
+      UINT32_MAX;  // Calls of functions within each other.
   // Not 0: ready nodes are taken in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
   // Nodes of earlier iterations go first: for a device whose kernels are over
   // when they are issued, so that the order in which they are is that in which
-  // they are done, and others wait for what they give. (Elsewhere the newest goes
-  // first, whose inputs are at hand.)
+  // they are done, and others wait for what they give. (Elsewhere the newest
+  // goes first, whose inputs are at hand.)
   bool oldest_first = false;
   // Where the tokens of Sends go; null if the plan has none.
   Outbox* outbox = nullptr;
@@ -78,8 +79,8 @@ class ScopedShortKernels {
   bool saved_;
 };
 
-// While one lives, the executions that this thread comes to drive do not wait for
-// those that it drives already: for whoever waits for them.
+// While one lives, the executions that this thread comes to drive do not wait
+// for those that it drives already: for whoever waits for them.
 class FreshAgenda {
  public:
   FreshAgenda();
@@ -122,11 +123,12 @@ class Execution {
   // arguments not fed before.
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
   // The same without waiting: `quiet` is called once with the step's status,
-  // maybe before this returns, by whichever thread drives last. It may finish and
-  // destroy the execution.
+  // maybe before this returns, by whichever thread drives last. It may finish
+  // and destroy the execution.
   void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
                 std::function<void(Status)> quiet);
-  // Tokens from other partitions; takes the values. By any thread, from Start on.
+  // Tokens from other partitions; takes the values. By any thread, from Start
+  // on.
   void Receive(std::span<TokenMessage> batch);
   // A fetched token; invalid if it has not come. Valid until Finish.
   Tensor& result(uint32_t index) { return results_[index]; }
@@ -200,8 +202,8 @@ class Execution {
   std::vector<Tensor> results_;
   std::vector<uint8_t> dead_results_;
   std::vector<Tensor> locals_;
-  Status status_;      // The step's first root error.
-  int in_flight_ = 0;  // Kernels whose completion has not been handled.
+  Status status_;            // The step's first root error.
+  int in_flight_ = 0;        // Kernels whose completion has not been handled.
   std::vector<Ready> away_;  // The nodes of these.
   bool picks_ = false;       // The newest node is not always next.
   uint32_t ticks_ = 0;
@@ -215,11 +217,11 @@ class Execution {
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
   std::vector<Completion> opened_;   // The driver's: mail being handled.
   std::vector<TokenMessage> opened_tokens_;
-  bool driving_ = false;             // GUARDED_BY(mu_): some thread drives.
-  bool quiet_ = true;                // GUARDED_BY(mu_)
+  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
+  bool quiet_ = true;     // GUARDED_BY(mu_)
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
-  bool started_ = false;             // GUARDED_BY(mu_): until Finish.
-  Status cancelled_;                 // GUARDED_BY(mu_)
+  bool started_ = false;                  // GUARDED_BY(mu_): until Finish.
+  Status cancelled_;                      // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

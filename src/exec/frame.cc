@@ -113,10 +113,12 @@ inline void Tokens::ReleaseInputs(Ready r) {
   if (r.iteration->held == 0) return;
   const InputRef* ref = plan_.inputs.data() + r.node->first_input;
   for (const InputRef* end = ref + r.node->num_inputs; ref != end; ++ref)
-    if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
+    if (ref->table == InputRef::kIteration)
+      ReleaseSlot(r.iteration, ref->index);
   ref = plan_.reads.data() + r.node->first_read;
   for (const InputRef* end = ref + r.node->num_reads; ref != end; ++ref)
-    if (ref->table == InputRef::kIteration) ReleaseSlot(r.iteration, ref->index);
+    if (ref->table == InputRef::kIteration)
+      ReleaseSlot(r.iteration, ref->index);
 }
 
 // The token of an input goes to another slot: moved by its last reader. `read`
@@ -327,8 +329,10 @@ Status Tokens::LeaveFrame(Ready r, bool dead) {
   }
   Frame* f = r.iteration->frame;
   if (f->exited[r.node->aux] != 0)
-    return InvalidArgument("Exit: expected one live token from its frame, got a "
-                           "second in iteration ", r.iteration->index);
+    return InvalidArgument(
+        "Exit: expected one live token from its frame, got a "
+        "second in iteration ",
+        r.iteration->index);
   f->exited[r.node->aux] = 1;
   Forward(r, 0, nullptr, &Slot(*r.node, f->parent));
   Sent(*r.node, f->parent);
@@ -342,7 +346,8 @@ Status Tokens::Call(Ready r) {
     const auto& children = r.iteration->frame->plan->children;
     return ResourceExhausted(
         "call depth: expected at most ", max_call_depth_,
-        " calls within each other (SessionOptions::max_call_depth), got one more, "
+        " calls within each other (SessionOptions::max_call_depth), got one "
+        "more, "
         "of function '",
         plan_.frames[static_cast<size_t>(children[n.aux])].name, "'");
   }

@@ -8,20 +8,22 @@
 //   Merge(d1, d2)    fires on the first live input; dead if all are dead.
 //   Enter(d, frame)  makes d available in iteration 0 of the child frame, or in
 //                    every iteration if it is a loop constant.
-//   Exit(d)          makes d available in the parent; a dead d is held back, and
+//   Exit(d)          makes d available in the parent; a dead d is held back,
+//   and
 //                    reaches the parent only if no live one came (below).
 //   NextIteration(d) makes d available in the next iteration; a dead d stops.
 //   Call(d..., f)    with all inputs live: a frame of f's body, where they are
-//                    the arguments. Done when that frame is: live if all results
-//                    came, else dead.
+//                    the arguments. Done when that frame is: live if all
+//                    results came, else dead.
 //   any other op     dead if any input is dead, data or control.
 //
 // An iteration is done when nothing in it is ready or running, no frame within
-// it lives, the iteration before it is done, and (for the first) every Enter has
-// brought its token. A frame is done when its last iteration is done and no
-// NextIteration waits; then each Exit that never fired live sends one dead token
-// to the parent, or the Call that made it is done. At most parallel_iterations iterations of a frame exist at
-// once; tokens for one more wait in the frame.
+// it lives, the iteration before it is done, and (for the first) every Enter
+// has brought its token. A frame is done when its last iteration is done and no
+// NextIteration waits; then each Exit that never fired live sends one dead
+// token to the parent, or the Call that made it is done. At most
+// parallel_iterations iterations of a frame exist at once; tokens for one more
+// wait in the frame.
 //
 // No threads and no kernels here: whoever drives takes a node from ready(),
 // does the work, and tells Complete. Tests push tokens and read the ready list.
@@ -41,8 +43,8 @@ struct Frame;
 
 // What tells the tokens of an edge apart: the dynamic frame and its iteration.
 // The number of a frame is 0 for the root; else it is made, by FrameTag, of the
-// tag of the iteration that it is in and the name of the loop or call, and so is
-// the same in every partition of a step.
+// tag of the iteration that it is in and the name of the loop or call, and so
+// is the same in every partition of a step.
 struct TokenTag {
   uint64_t frame = 0;
   int64_t iteration = 0;
@@ -57,29 +59,29 @@ struct Iteration {
 
   Frame* frame = nullptr;
   int64_t index = 0;
-  uint32_t active = 0;         // Nodes ready or running, frames alive within.
-  int32_t held = 0;            // Slots that hold a buffer.
-  Iteration* next = nullptr;   // The one after it, if it exists.
+  uint32_t active = 0;        // Nodes ready or running, frames alive within.
+  int32_t held = 0;           // Slots that hold a buffer.
+  Iteration* next = nullptr;  // The one after it, if it exists.
   std::vector<uint32_t> pending;   // By node: tokens it waits for; kDead.
   std::vector<MergeState> merges;  // By Merge.
   std::vector<uint32_t> uses;      // By slot: readers left, if it has a buffer.
   std::vector<Tensor> slots;
-  std::vector<Frame*> children;    // Alive frames, by index_in_parent.
-  Tensor* tables[3] = {};          // By InputRef::Table.
+  std::vector<Frame*> children;  // Alive frames, by index_in_parent.
+  Tensor* tables[3] = {};        // By InputRef::Table.
 };
 
 // One dynamic frame: its identity is (parent iteration, Enters or Call).
 struct Frame {
   const PlanFrame* plan = nullptr;
-  Iteration* parent = nullptr;  // Null for the root.
-  uint32_t index = 0;           // Among the parent's children.
-  uint64_t tag = 0;             // TokenTag::frame.
+  Iteration* parent = nullptr;     // Null for the root.
+  uint32_t index = 0;              // Among the parent's children.
+  uint64_t tag = 0;                // TokenTag::frame.
   const PlanNode* call = nullptr;  // Of a function: the Call in the parent.
   uint32_t returns_left = 0;       // Results that have not come.
   uint32_t depth = 0;              // Calls that it is within.
   uint32_t enters_left = 0;
-  uint32_t alive = 0;           // Iterations that exist.
-  int64_t next_index = 0;       // Of the next iteration.
+  uint32_t alive = 0;      // Iterations that exist.
+  int64_t next_index = 0;  // Of the next iteration.
   Iteration* oldest = nullptr;
   Iteration* newest = nullptr;
   std::vector<Tensor> constants;
@@ -174,7 +176,8 @@ class Tokens {
   // Cheap if the step ran to its end. `complete`: no kernel failed or was
   // forgotten, so there is nothing in the slots but tokens.
   void Clear(bool complete = true);
-  // ", frame 'loop' iteration 3": where a node is, for messages; "" in the root.
+  // ", frame 'loop' iteration 3": where a node is, for messages; "" in the
+  // root.
   static std::string Where(const Iteration& it);
   // The live frames with their iterations, the nodes in them that wait, and for
   // what, and those that run elsewhere (`running`); at most `most` of each. For

@@ -79,10 +79,11 @@ class FrameTest : public ::testing::Test {
     tokens_->Start();
   }
   Status BuildError() {
-    return Plan::Build(graph_, [](const Node&, std::shared_ptr<Kernel>* k) {
-             *k = std::make_shared<Kernel>();
-             return OkStatus();
-           })
+    return Plan::Build(graph_,
+                       [](const Node&, std::shared_ptr<Kernel>* k) {
+                         *k = std::make_shared<Kernel>();
+                         return OkStatus();
+                       })
         .status();
   }
 
@@ -302,9 +303,12 @@ TEST_F(FrameTest, LoopConstantIsReadInEveryIterationAndMayComeLate) {
   Output e = Enter(Arg(0), "loop", "e");
   Output k = Enter(Arg(1), "loop", "k", true);
   Output m = OpenMerge(e, "m");
-  Node* sw = Switch(m, Build("LoopCond", {Build("Less", {m, m}, {}, "p")}, {}, "c"), "sw");
+  Node* sw = Switch(
+      m, Build("LoopCond", {Build("Less", {m, m}, {}, "p")}, {}, "c"), "sw");
   Output add = Add(Output(sw, 1), k, "add");
-  ASSERT_TRUE(graph_->SetBackEdge(m.node, 1, Build("NextIteration", {add}, {}, "n")).ok());
+  ASSERT_TRUE(
+      graph_->SetBackEdge(m.node, 1, Build("NextIteration", {add}, {}, "n"))
+          .ok());
   Retval(Build("Exit", {Output(sw, 0)}, {}, "x"), 0);
   Start();
   tokens_->Feed(0, Tensor::Scalar(1.f));
@@ -342,7 +346,9 @@ TEST_F(FrameTest, FrameWaitsForEveryEnter) {
 TEST_F(FrameTest, SecondLiveExitIsAnError) {
   Output e = Enter(Arg(0), "loop", "e");
   Output m = OpenMerge(e, "m");
-  ASSERT_TRUE(graph_->SetBackEdge(m.node, 1, Build("NextIteration", {m}, {}, "n")).ok());
+  ASSERT_TRUE(
+      graph_->SetBackEdge(m.node, 1, Build("NextIteration", {m}, {}, "n"))
+          .ok());
   Retval(Build("Exit", {m}, {}, "x"), 0);
   Start();
   tokens_->Feed(0, Tensor::Scalar(1.f));
@@ -398,9 +404,8 @@ TEST_F(FrameTest, HoweverStepsAreBrokenOffTheirFramesAreUsedAgain) {
     for (unsigned left = random() % 60; left > 0 && !ready.empty(); --left) {
       std::swap(ready[random() % ready.size()], ready.back());
       const std::string name = ready.back().node->node->name();
-      ASSERT_TRUE(Fire(name, name == "p"
-                                 ? Tensor::Scalar(random() % 4 != 0)
-                                 : Tensor(DType::kFloat, Shape({1000})))
+      ASSERT_TRUE(Fire(name, name == "p" ? Tensor::Scalar(random() % 4 != 0)
+                                         : Tensor(DType::kFloat, Shape({1000})))
                       .ok());
     }
     whole += ready.empty() ? 1 : 0;
@@ -447,15 +452,16 @@ class CallTest : public FrameTest {
  protected:
   Output Called(const std::string& function, std::vector<Output> args,
                 const std::string& name) {
-    return Build("_Call", std::move(args),
-                 {{"Tout", AttrValue::Types{DType::kFloat}},
-                  {"function", function}},
-                 name);
+    return Build(
+        "_Call", std::move(args),
+        {{"Tout", AttrValue::Types{DType::kFloat}}, {"function", function}},
+        name);
   }
-  Output Param(const std::string& function, int index, const std::string& name) {
-    return Build("_Arg", {},
-                 {{"T", DType::kFloat}, {"index", index}, {"function", function}},
-                 name);
+  Output Param(const std::string& function, int index,
+               const std::string& name) {
+    return Build(
+        "_Arg", {},
+        {{"T", DType::kFloat}, {"index", index}, {"function", function}}, name);
   }
   void Result(const std::string& function, Output o, const std::string& name) {
     BuildNode("_Retval", {o}, {{"index", 0}, {"function", function}}, name);

@@ -358,7 +358,8 @@ class PlanBuilder {
     }
     p->aux = edge;
     plan_->num_edges_in = std::max(plan_->num_edges_in, edge + 1);
-    if (plan_->dead_groups.size() <= group) plan_->dead_groups.resize(group + 1);
+    if (plan_->dead_groups.size() <= group)
+      plan_->dead_groups.resize(group + 1);
     plan_->dead_groups[group].push_back(edge);
     return OkStatus();
   }

@@ -33,10 +33,10 @@ uint64_t NameHash(std::string_view name);
 
 // An edge out of a node, as seen by the producer.
 struct PlanEdge {
-  uint32_t dst;   // PlanNode::local of the consumer, in the frame that the
-                  // token goes to.
-  int32_t port;   // From a Switch: which output (the other one carries a dead
-                  // token). -1: always carries what the node is, live or dead.
+  uint32_t dst;  // PlanNode::local of the consumer, in the frame that the
+                 // token goes to.
+  int32_t port;  // From a Switch: which output (the other one carries a dead
+                 // token). -1: always carries what the node is, live or dead.
   int32_t merge_input;  // Into a data input of a Merge: which; else -1, or
                         // kMergeControl for a control input of a Merge.
   static constexpr int32_t kMergeControl = -2;
@@ -58,20 +58,20 @@ struct PlanNode {
   };
   void* state;
   const Node* node;
-  uint32_t first_input;   // In Plan::inputs.
+  uint32_t first_input;  // In Plan::inputs.
   uint32_t num_inputs;
   uint32_t first_output;  // Slot of output 0, in the table that consumers read.
   uint32_t num_outputs;
-  uint32_t first_edge;    // In Plan::edges.
+  uint32_t first_edge;  // In Plan::edges.
   uint32_t num_edges;
-  uint32_t local;         // Number within its frame.
-  uint32_t aux;           // Merge: number among the frame's. Enter: number of
-                          // the child frame among the frame's children; so
-                          // for Call. Exit: number among the frame's. Arg,
-                          // Retval, Return: index.
-                          // Const: slot in Plan::constants. Send: place in
-                          // Plan::sends. Recv: the edge.
-  uint32_t first_read;    // In Plan::reads: reference inputs to be read.
+  uint32_t local;       // Number within its frame.
+  uint32_t aux;         // Merge: number among the frame's. Enter: number of
+                        // the child frame among the frame's children; so
+                        // for Call. Exit: number among the frame's. Arg,
+                        // Retval, Return: index.
+                        // Const: slot in Plan::constants. Send: place in
+                        // Plan::sends. Recv: the edge.
+  uint32_t first_read;  // In Plan::reads: reference inputs to be read.
   uint16_t num_reads;
   OpRole role;
   uint8_t flags;
@@ -104,7 +104,7 @@ struct PlanFrame {
   std::vector<int> children;  // Frame ids: loops within, functions called.
   std::vector<uint64_t> child_hashes;  // Of each one's name, for its tag.
   uint32_t parallel_iterations = 1;
-  uint32_t first_node = 0;    // In Plan::nodes.
+  uint32_t first_node = 0;  // In Plan::nodes.
   uint32_t num_nodes = 0;
   uint32_t num_slots = 0;
   uint32_t num_constant_slots = 0;
@@ -115,10 +115,10 @@ struct PlanFrame {
   uint32_t num_returns = 0;
   // What an iteration begins with: tokens that each node waits for, Merges.
   std::vector<uint32_t> initial_pending;
-  std::vector<MergeState> initial_merges;   // For iteration 0...
-  std::vector<MergeState> later_merges;     // ...and for the others.
-  std::vector<uint32_t> sources;            // Nodes that wait for nothing.
-  std::vector<uint32_t> slot_uses;          // Readers of each slot.
+  std::vector<MergeState> initial_merges;  // For iteration 0...
+  std::vector<MergeState> later_merges;    // ...and for the others.
+  std::vector<uint32_t> sources;           // Nodes that wait for nothing.
+  std::vector<uint32_t> slot_uses;         // Readers of each slot.
 };
 
 // Immutable after Build; shared by any number of steps on any threads.
@@ -138,16 +138,16 @@ class Plan {
     return nodes[f.first_node + local];
   }
 
-  std::vector<PlanNode> nodes;     // By frame, then in topological order.
+  std::vector<PlanNode> nodes;  // By frame, then in topological order.
   std::vector<PlanEdge> edges;
   std::vector<InputRef> inputs;
-  std::vector<InputRef> reads;     // Sources of the kLocal inputs.
+  std::vector<InputRef> reads;  // Sources of the kLocal inputs.
   std::vector<Tensor> constants;
-  std::vector<PlanFrame> frames;   // [0] is the root.
+  std::vector<PlanFrame> frames;         // [0] is the root.
   std::vector<const PlanNode*> args;     // By index; null if unused.
   std::vector<const PlanNode*> retvals;  // By index.
   std::vector<PlanSend> sends;
-  uint32_t num_edges_in = 0;                 // More than any Recv's number.
+  uint32_t num_edges_in = 0;  // More than any Recv's number.
   std::vector<std::vector<uint32_t>> dead_groups;  // The edges in of each.
   bool has_control_flow = false;
   // Measured run time of each expensive node, a moving average in ns.

@@ -212,18 +212,17 @@ class RegionRun {
     std::string frames, around;
     for (auto loop = p_.loops.rbegin(); loop != p_.loops.rend(); ++loop) {
       if (at < loop->begin || at >= loop->end) continue;
-      const std::string frame = absl::StrCat("frame '", loop->name,
-                                             "' iteration ",
-                                             regs_[loop->counter]);
-      absl::StrAppend(&frames, "; ", frame,
-                      around.empty() ? "" : " within ", around);
+      const std::string frame = absl::StrCat(
+          "frame '", loop->name, "' iteration ", regs_[loop->counter]);
+      absl::StrAppend(&frames, "; ", frame, around.empty() ? "" : " within ",
+                      around);
       around = frame;
     }
     return frames;
   }
 
-  // (Each is Located: it names what the region stands for, and the executor adds
-  // the frames around that.)
+  // (Each is Located: it names what the region stands for, and the executor
+  // adds the frames around that.)
   Status Poll(const RegionInstr* i) const {
     const StepContext& step = outer_.step();
     if (step.cancellation->cancelled())

@@ -47,11 +47,11 @@ std::string Rendezvous::Describe(int most) const {
   for (const auto& [key, e] : table_) {
     if (e.ready.node == nullptr) continue;
     if (--most < 0) break;
-    absl::StrAppend(&out, out.empty() ? "" : "; ", e.ready.node->node->Describe(),
-                    Tokens::Where(*e.ready.iteration), " waits for '",
-                    e.ready.node->node->AttrOr<std::string>("tensor_name", ""),
-                    "' from ",
-                    e.ready.node->node->AttrOr<std::string>("send_device", ""));
+    absl::StrAppend(
+        &out, out.empty() ? "" : "; ", e.ready.node->node->Describe(),
+        Tokens::Where(*e.ready.iteration), " waits for '",
+        e.ready.node->node->AttrOr<std::string>("tensor_name", ""), "' from ",
+        e.ready.node->node->AttrOr<std::string>("send_device", ""));
   }
   return out;
 }

@@ -37,8 +37,8 @@ class Outbox {
   virtual void Flush() = 0;
 };
 
-// Brings the tokens that came and the Recvs that are ready together, by edge and
-// tag. Owned by one execution and used by its driver.
+// Brings the tokens that came and the Recvs that are ready together, by edge
+// and tag. Owned by one execution and used by its driver.
 class Rendezvous {
  public:
   // A token came. True if a Recv waited for it, which is then in `*ready`.
@@ -49,7 +49,9 @@ class Rendezvous {
   // Recvs that wait.
   int waiting() const { return waiting_; }
   // Tokens that nobody has taken.
-  size_t parked() const { return table_.size() - static_cast<size_t>(waiting_); }
+  size_t parked() const {
+    return table_.size() - static_cast<size_t>(waiting_);
+  }
   void Clear();
   // Of at most `most` Recvs: which, where, for what. For messages.
   std::string Describe(int most) const;

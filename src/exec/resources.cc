@@ -53,9 +53,8 @@ Result<Tensor> Variable::Read() const {
 
 Status Variable::AssignSameShape(Tensor value) {
   std::lock_guard<std::mutex> lock(mu_);
-  const bool fits = value_.valid()
-                        ? value.shape() == value_.shape()
-                        : shape_.CompatibleWith(value.shape());
+  const bool fits = value_.valid() ? value.shape() == value_.shape()
+                                   : shape_.CompatibleWith(value.shape());
   if (!fits)
     return InvalidArgument(
         "assignment to variable '", name_, "': expected shape ",

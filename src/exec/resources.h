@@ -33,8 +33,8 @@ class ResourceManager {
     if (r == nullptr) r = make();
     std::shared_ptr<T> typed = std::dynamic_pointer_cast<T>(r);
     if (typed == nullptr)
-      return InvalidArgument("resource '", name, "': expected another type, got ",
-                             r->TypeName());
+      return InvalidArgument("resource '", name,
+                             "': expected another type, got ", r->TypeName());
     return typed;
   }
   // NotFound if there is none.
@@ -43,9 +43,9 @@ class ResourceManager {
                                     const std::string& name) {
     std::lock_guard<std::mutex> lock(mu_);
     auto it = resources_.find({Container(container), name});
-    std::shared_ptr<T> typed =
-        it == resources_.end() ? nullptr
-                               : std::dynamic_pointer_cast<T>(it->second);
+    std::shared_ptr<T> typed = it == resources_.end()
+                                   ? nullptr
+                                   : std::dynamic_pointer_cast<T>(it->second);
     if (typed == nullptr)
       return NotFound("resource '", name, "' does not exist in container '",
                       Container(container), "'");
@@ -73,13 +73,14 @@ class ResourceManager {
   }
   std::mutex mu_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Resource>>
-      resources_;  // GUARDED_BY(mu_)
+      resources_;                                       // GUARDED_BY(mu_)
   std::atomic<uint64_t> generation_{NextGeneration()};  // Written under mu_.
 };
 
 // A tensor that steps read and update. A reader takes a snapshot (shares the
 // buffer), so it sees the old or the new whole tensor; an update writes in
-// place only if nobody else holds the buffer, and else into a copy. Thread-safe.
+// place only if nobody else holds the buffer, and else into a copy.
+// Thread-safe.
 class Variable : public Resource {
  public:
   Variable(std::string name, DType dtype, PartialShape shape)

@@ -73,7 +73,8 @@ class StepGroup final : public TokenSink {
   void CancelAll(const Status& why);
 
   std::vector<std::unique_ptr<Partition>> partitions_;  // Null: elsewhere.
-  std::vector<Partition*> by_result_;  // By index of the fetch; null: elsewhere.
+  std::vector<Partition*>
+      by_result_;  // By index of the fetch; null: elsewhere.
   TokenSink* elsewhere_ = nullptr;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 

@@ -56,16 +56,16 @@ class StepGroupTest : public ::testing::Test {
     return Output(*n);
   }
   static void Close(Output merge, Output next) {
-    const Status s = CurrentGraph().SetBackEdge(
-        merge.node, 1, Build("NextIteration", {next}));
+    const Status s = CurrentGraph().SetBackEdge(merge.node, 1,
+                                                Build("NextIteration", {next}));
     EXPECT_TRUE(s.ok()) << s;
   }
   static void Fetch(Output o, int index) {
     BuildNode("_Retval", {o}, {{"index", int64_t{index}}});
   }
 
-  // Figure 6: A counts to `n` and has the predicate, B adds `step` to x in every
-  // iteration; x goes to and fro.
+  // Figure 6: A counts to `n` and has the predicate, B adds `step` to x in
+  // every iteration; x goes to and fro.
   void BuildLoop(int n, Output (*body)(Output)) {
     {
       WithGraph use(*a_);
@@ -100,11 +100,10 @@ class StepGroupTest : public ::testing::Test {
     std::vector<PartitionPlan> parts;
     for (const auto& g : {a_, b_}) {
       ASSERT_TRUE(g->status().ok()) << g->status();
-      auto plan =
-          Plan::Build(g, [](const Node& n, std::shared_ptr<Kernel>* k) {
-            *k = std::make_shared<Kernel>();
-            return n.op().kernel(n, k->get());
-          });
+      auto plan = Plan::Build(g, [](const Node& n, std::shared_ptr<Kernel>* k) {
+        *k = std::make_shared<Kernel>();
+        return n.op().kernel(n, k->get());
+      });
       ASSERT_TRUE(plan.ok()) << plan.status();
       parts.push_back({*plan, &cpu_});
     }

@@ -74,21 +74,36 @@ bool FunctionRef::operator==(const FunctionRef& o) const {
 
 AttrKind AttrValue::kind() const {
   switch (v_.index()) {
-    case 1: case 9: return AttrKind::kInt;
-    case 2: case 10: return AttrKind::kFloat;
-    case 3: case 11: return AttrKind::kBool;
-    case 4: case 12: return AttrKind::kString;
-    case 5: case 13: return AttrKind::kType;
-    case 6: case 14: return AttrKind::kShape;
-    case 7: case 15: return AttrKind::kTensor;
-    case 8: case 16: return AttrKind::kFunction;
-    default: return AttrKind::kNone;
+    case 1:
+    case 9:
+      return AttrKind::kInt;
+    case 2:
+    case 10:
+      return AttrKind::kFloat;
+    case 3:
+    case 11:
+      return AttrKind::kBool;
+    case 4:
+    case 12:
+      return AttrKind::kString;
+    case 5:
+    case 13:
+      return AttrKind::kType;
+    case 6:
+    case 14:
+      return AttrKind::kShape;
+    case 7:
+    case 15:
+      return AttrKind::kTensor;
+    case 8:
+    case 16:
+      return AttrKind::kFunction;
+    default:
+      return AttrKind::kNone;
   }
 }
 
-bool AttrValue::is_list() const {
-  return v_.index() >= 9 && v_.index() <= 17;
-}
+bool AttrValue::is_list() const { return v_.index() >= 9 && v_.index() <= 17; }
 
 bool AttrValue::operator==(const AttrValue& o) const {
   return std::visit(Equal(), v_, o.v_);
@@ -98,15 +113,24 @@ std::string AttrValue::ToString() const { return std::visit(Printer(), v_); }
 
 AttrValue EmptyListOf(AttrKind kind) {
   switch (kind) {
-    case AttrKind::kInt: return AttrValue::Ints();
-    case AttrKind::kFloat: return AttrValue::Floats();
-    case AttrKind::kBool: return AttrValue::Bools();
-    case AttrKind::kString: return AttrValue::Strings();
-    case AttrKind::kType: return AttrValue::Types();
-    case AttrKind::kShape: return AttrValue::Shapes();
-    case AttrKind::kTensor: return AttrValue::Tensors();
-    case AttrKind::kFunction: return AttrValue::Functions();
-    case AttrKind::kNone: break;
+    case AttrKind::kInt:
+      return AttrValue::Ints();
+    case AttrKind::kFloat:
+      return AttrValue::Floats();
+    case AttrKind::kBool:
+      return AttrValue::Bools();
+    case AttrKind::kString:
+      return AttrValue::Strings();
+    case AttrKind::kType:
+      return AttrValue::Types();
+    case AttrKind::kShape:
+      return AttrValue::Shapes();
+    case AttrKind::kTensor:
+      return AttrValue::Tensors();
+    case AttrKind::kFunction:
+      return AttrValue::Functions();
+    case AttrKind::kNone:
+      break;
   }
   return AttrValue::EmptyList();
 }

@@ -26,7 +26,15 @@ struct FunctionRef {
 
 // The kinds of an attribute; each may also be a list.
 enum class AttrKind : uint8_t {
-  kNone, kInt, kFloat, kBool, kString, kType, kShape, kTensor, kFunction
+  kNone,
+  kInt,
+  kFloat,
+  kBool,
+  kString,
+  kType,
+  kShape,
+  kTensor,
+  kFunction
 };
 
 // An immutable value. An empty list of unknown kind is EmptyList; the op's
@@ -42,12 +50,13 @@ class AttrValue {
   using Tensors = std::vector<Tensor>;
   using Functions = std::vector<FunctionRef>;
   struct EmptyList {};
-  struct Placeholder { std::string name; };  // In function bodies: "$T".
-  using Value =
-      std::variant<std::monostate, int64_t, float, bool, std::string, DType,
-                   PartialShape, Tensor, FunctionRef, Ints, Floats, Bools,
-                   Strings, Types, Shapes, Tensors, Functions, EmptyList,
-                   Placeholder>;
+  struct Placeholder {
+    std::string name;
+  };  // In function bodies: "$T".
+  using Value = std::variant<std::monostate, int64_t, float, bool, std::string,
+                             DType, PartialShape, Tensor, FunctionRef, Ints,
+                             Floats, Bools, Strings, Types, Shapes, Tensors,
+                             Functions, EmptyList, Placeholder>;
 
   AttrValue() = default;
   AttrValue(int64_t v) : v_(v) {}                     // NOLINT

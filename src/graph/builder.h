@@ -74,9 +74,9 @@ class NoControlDependencies {  // Forgets the outer ones.
  private:
   std::vector<Node*> saved_;
 };
-// New nodes belong to this branch or loop (graph/control_flow.h), null for none:
-// what they take from outside is captured. Control dependencies from around the
-// scope end here; those made within hold.
+// New nodes belong to this branch or loop (graph/control_flow.h), null for
+// none: what they take from outside is captured. Control dependencies from
+// around the scope end here; those made within hold.
 class ContextScope {
  public:
   explicit ContextScope(ControlFlowContext* context, bool in_condition = false);

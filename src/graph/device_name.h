@@ -19,7 +19,8 @@ struct DeviceName {
   int number = -1;
 
   // Accepts TensorFlow's spellings: parts in any order, "*" for any,
-  // "/device:GPU:*", "/gpu:0", "/cpu". InvalidArgument says which part is wrong.
+  // "/device:GPU:*", "/gpu:0", "/cpu". InvalidArgument says which part is
+  // wrong.
   static Result<DeviceName> Parse(std::string_view name);
   // In canonical order, without what is not said; "" if nothing is.
   std::string ToString() const;

@@ -45,8 +45,8 @@ Status NoSuchFunction(const std::string& name,
   for (const auto& [n, def] : defs) names.push_back(n);
   const std::vector<std::string> near = NearestNames(name, names);
   return NotFound("function: expected one of the library's ", defs.size(),
-                  ", got '", name, "'", near.empty() ? "" : "; nearest: ",
-                  absl::StrJoin(near, ", "));
+                  ", got '", name, "'",
+                  near.empty() ? "" : "; nearest: ", absl::StrJoin(near, ", "));
 }
 
 // A function called by its own name has what its body has.
@@ -63,7 +63,8 @@ Status FunctionOpShape(ShapeContext& c) {
 // True if running the node shows, whoever reads its results.
 bool HasEffect(const Node& n) {
   return n.op().stateful && n.op().role != OpRole::kArg &&
-         n.op().family != "random" && (n.num_inputs() > 0 || n.num_outputs() == 0);
+         n.op().family != "random" &&
+         (n.num_inputs() > 0 || n.num_outputs() == 0);
 }
 
 }  // namespace
@@ -99,7 +100,9 @@ void FindEffects(FunctionBody* body) {
 }
 
 std::vector<DType> FunctionBody::arg_types() const { return DTypes(args); }
-std::vector<DType> FunctionBody::result_types() const { return DTypes(results); }
+std::vector<DType> FunctionBody::result_types() const {
+  return DTypes(results);
+}
 
 std::shared_ptr<FunctionLibrary> Unowned(FunctionLibrary* library) {
   return std::shared_ptr<FunctionLibrary>(std::shared_ptr<void>(), library);
@@ -175,8 +178,10 @@ Status FunctionLibrary::Define(const std::string& name, std::string bytes) {
   if (name.empty())
     return InvalidArgument("function library: expected a name, got none");
   if (OpRegistry::Global()->Find(name) != nullptr)
-    return InvalidArgument("function library: expected a name that no op has, "
-                           "got '", name, "'");
+    return InvalidArgument(
+        "function library: expected a name that no op has, "
+        "got '",
+        name, "'");
   auto [it, added] = defs_.try_emplace(name, bytes);
   if (added || it->second == bytes) return OkStatus();
   if (!IsDeclarationOnly(it->second))
@@ -266,8 +271,8 @@ Result<std::unique_ptr<FunctionBody>> FunctionLibrary::MakeOfOp(
                           TypesOf(op.inputs, spec.attrs));
   for (size_t i = 0; i < types.size(); ++i) {
     if (IsRef(types[i]))
-      return InvalidArgument("function: expected an op without references, got '",
-                             op.name, "'");
+      return InvalidArgument(
+          "function: expected an op without references, got '", op.name, "'");
     NodeSpec arg;
     arg.op = "_Arg";
     arg.name = absl::StrCat("arg_", i);
@@ -371,8 +376,8 @@ std::vector<PartialShape> FunctionLibrary::ResultShapes(
     }
   }
   for (size_t i = 0; i < num_results; ++i)
-    unknown[i] = Output(copies.at(body.results[i].node), body.results[i].index)
-                     .shape();
+    unknown[i] =
+        Output(copies.at(body.results[i].node), body.results[i].index).shape();
   if (outermost) cache_->in_progress.erase(ref.name);
   if (plain) cache_->shapes[key] = unknown;
   return unknown;
@@ -382,8 +387,7 @@ const char* FunctionLibrary::Intern(const std::string& s) {
   return interned_.insert(s).first->c_str();
 }
 
-const std::set<std::string>& FunctionLibrary::Callees(
-    const std::string& name) {
+const std::set<std::string>& FunctionLibrary::Callees(const std::string& name) {
   auto [it, fresh] = cache_->callees.try_emplace(name);
   const auto def = defs_.find(name);
   if (fresh && def != defs_.end())

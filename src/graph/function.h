@@ -22,7 +22,7 @@ namespace sluice {
 struct FunctionBody {
   FunctionRef ref;
   std::unique_ptr<Graph> graph;
-  std::vector<Node*> args;             // _Arg nodes, by index.
+  std::vector<Node*> args;  // _Arg nodes, by index.
   std::vector<Output> results;
   std::vector<Node*> control_results;  // Run whenever the function does.
   // What results and control_results need (and all args), inputs first.
@@ -63,8 +63,8 @@ class FunctionLibrary {
   Result<const OpDef*> LookupOp(std::string_view name);
 
   // The body of a function, made once; the name of an op stands for a function
-  // that is one node of it. NotFound with the nearest names; whatever a malformed
-  // body calls for.
+  // that is one node of it. NotFound with the nearest names; whatever a
+  // malformed body calls for.
   Result<const FunctionBody*> Instantiate(const FunctionRef& ref);
   // The gradient of a function f(x...) -> y...: g(x..., dy...) -> dx..., as
   // registered for it in the library, else built from its body.

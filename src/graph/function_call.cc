@@ -43,7 +43,8 @@ Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
       attr == nullptr
           ? absl::StrCat("function '", ref.name, "'")
           : absl::StrCat("attribute '", attr, "', function '", ref.name, "'");
-  if (Status s = n.graph()->function_library().Signature(ref, &want_args, &want_results);
+  if (Status s = n.graph()->function_library().Signature(ref, &want_args,
+                                                         &want_results);
       !s.ok())
     return Annotate(s, absl::StrCat("attribute '", attr, "'"));
   if (want_args != args)
@@ -120,15 +121,15 @@ Status CheckCall(const Node& n) {
     }
     case CallKind::kGradient: {
       Types args, results;
-      SLUICE_RETURN_IF_ERROR(
-          n.graph()->function_library().Signature(Ref(n, "f"), &args, &results));
+      SLUICE_RETURN_IF_ERROR(n.graph()->function_library().Signature(
+          Ref(n, "f"), &args, &results));
       Types want = args;
       want.insert(want.end(), results.begin(), results.end());
       if (want != InputTypes(n, 0))
         return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
                                "': expected its arguments and the gradients of "
-                               "its results, ", Text(want), ", got ",
-                               Text(InputTypes(n, 0)));
+                               "its results, ",
+                               Text(want), ", got ", Text(InputTypes(n, 0)));
       if (args.size() != outputs.size())
         return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
                                "': expected ", args.size(),
@@ -142,7 +143,8 @@ Status CheckCall(const Node& n) {
                                              InputTypes(n, 1), &outputs));
       return OkStatus();
     case CallKind::kCase:
-      for (const FunctionRef& f : n.AttrOr<AttrValue::Functions>("branches", {}))
+      for (const FunctionRef& f :
+           n.AttrOr<AttrValue::Functions>("branches", {}))
         SLUICE_RETURN_IF_ERROR(
             CheckFunction(n, f, "branches", InputTypes(n, 1), &outputs));
       return OkStatus();

@@ -48,8 +48,8 @@ constexpr char kPoly[] =
 
 TEST_F(FunctionTest, ABodyIsMadeForEachChoiceOfAttributes) {
   Define(kPoly);
-  const auto three = library().Instantiate(
-      Ref("Poly", {{"T", DType::kInt32}, {"N", 3}}));
+  const auto three =
+      library().Instantiate(Ref("Poly", {{"T", DType::kInt32}, {"N", 3}}));
   ASSERT_TRUE(three.ok()) << three.status();
   EXPECT_EQ((*three)->arg_types(), Types(4, DType::kInt32));
   EXPECT_EQ((*three)->result_types(), Types(4, DType::kInt32));
@@ -60,7 +60,8 @@ TEST_F(FunctionTest, ABodyIsMadeForEachChoiceOfAttributes) {
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ((*two)->arg_types(), Types(3, DType::kFloat));
   EXPECT_EQ(*two, *library().Instantiate(Ref("Poly", {{"T", DType::kFloat}})));
-  EXPECT_THAT(ErrorOf(Ref("Poly")), HasSubstr("'T': expected a value, got none"));
+  EXPECT_THAT(ErrorOf(Ref("Poly")),
+              HasSubstr("'T': expected a value, got none"));
 }
 
 TEST_F(FunctionTest, TheSignatureIsAnOp) {
@@ -72,8 +73,8 @@ TEST_F(FunctionTest, TheSignatureIsAnOp) {
   EXPECT_EQ(library().FindOp("Polly"), nullptr);
   Types args, results;
   ASSERT_TRUE(library()
-                  .Signature(Ref("Poly", {{"T", DType::kHalf}, {"N", 1}}), &args,
-                             &results)
+                  .Signature(Ref("Poly", {{"T", DType::kHalf}, {"N", 1}}),
+                             &args, &results)
                   .ok());
   EXPECT_EQ(args, Types(2, DType::kHalf));
   EXPECT_EQ(results, Types(2, DType::kHalf));
@@ -90,8 +91,9 @@ TEST_F(FunctionTest, ShapesOfResultsFollowThoseOfArguments) {
   Define(kPoly);
   const FunctionRef f = Ref("Poly", {{"T", DType::kFloat}});
   const auto shapes = library().ResultShapes(
-      f, {PartialShape(Shape({2, 3})), PartialShape(Shape({2, 3})),
-          PartialShape(Shape({3}))},
+      f,
+      {PartialShape(Shape({2, 3})), PartialShape(Shape({2, 3})),
+       PartialShape(Shape({3}))},
       3);
   EXPECT_EQ(shapes[0].ToString(), "[2,3]");
   EXPECT_EQ(shapes[2].ToString(), "[2,3]");
@@ -101,8 +103,10 @@ TEST_F(FunctionTest, WhatANameMayMeanIsKnown) {
   const auto function = [](const std::string& name, const std::string& calls) {
     return "function { signature { name: '" + name +
            "' } node_def { name: 'n' op: 'PartitionedCall' attr { key: 'Tin' "
-           "value { list { } } } attr { key: 'Tout' value { list { } } } attr { "
-           "key: 'f' value { func { name: '" + calls + "' } } } } } ";
+           "value { list { } } } attr { key: 'Tout' value { list { } } } attr "
+           "{ "
+           "key: 'f' value { func { name: '" +
+           calls + "' } } } } } ";
   };
   Define(function("a", "b") + function("b", "c") + function("c", "b") +
          function("alone", "alone"));
@@ -118,34 +122,38 @@ TEST_F(FunctionTest, MalformedBodiesAreErrorsOfTheirUse) {
                       const std::string& ret) {
     return "function { signature { name: '" + name +
            "' input_arg { name: 'x' type: DT_FLOAT } output_arg { name: 'y' "
-           "type: DT_FLOAT } } " + node + ret + "} ";
+           "type: DT_FLOAT } } " +
+           node + ret + "} ";
   };
   const std::string neg =
       "node_def { name: 'n' op: 'Neg' input: 'x' attr { key: 'T' value { type: "
       "DT_FLOAT } } } ";
-  Define(one("NoRet", neg, "") +
-         one("BadRet", neg, "ret { key: 'y' value: 'n:y' } ret { key: 'z' value: "
-                            "'n:y:0' } ") +
-         one("NoOutput", neg, "ret { key: 'y' value: 'n:z:0' } ") +
-         one("BadType",
-             "node_def { name: 'n' op: 'Const' attr { key: 'dtype' value { type: "
-             "DT_INT32 } } attr { key: 'value' value { tensor { dtype: DT_INT32 "
-             "tensor_shape { } int_val: 1 } } } } ",
-             "ret { key: 'y' value: 'n:output:0' } ") +
-         one("NoInput",
-             "node_def { name: 'n' op: 'Neg' input: 'z' attr { key: 'T' value { "
-             "type: DT_FLOAT } } } ",
-             "ret { key: 'y' value: 'n:y:0' } ") +
-         one("BadOp", "node_def { name: 'n' op: 'Nega' input: 'x' } ",
-             "ret { key: 'y' value: 'n:y:0' } ") +
-         one("Internal", "node_def { name: 'n' op: '_Call' input: 'x' } ",
-             "ret { key: 'y' value: 'x' } ") +
-         one("Cycle",
-             "node_def { name: 'n' op: 'Neg' input: 'm:y:0' attr { key: 'T' value "
-             "{ type: DT_FLOAT } } } node_def { name: 'm' op: 'Neg' input: "
-             "'n:y:0' attr { key: 'T' value { type: DT_FLOAT } } } ",
-             "ret { key: 'y' value: 'n:y:0' } "));
-  EXPECT_THAT(ErrorOf(Ref("NoRet")), HasSubstr("result 'y': expected an output"));
+  Define(
+      one("NoRet", neg, "") +
+      one("BadRet", neg,
+          "ret { key: 'y' value: 'n:y' } ret { key: 'z' value: "
+          "'n:y:0' } ") +
+      one("NoOutput", neg, "ret { key: 'y' value: 'n:z:0' } ") +
+      one("BadType",
+          "node_def { name: 'n' op: 'Const' attr { key: 'dtype' value { type: "
+          "DT_INT32 } } attr { key: 'value' value { tensor { dtype: DT_INT32 "
+          "tensor_shape { } int_val: 1 } } } } ",
+          "ret { key: 'y' value: 'n:output:0' } ") +
+      one("NoInput",
+          "node_def { name: 'n' op: 'Neg' input: 'z' attr { key: 'T' value { "
+          "type: DT_FLOAT } } } ",
+          "ret { key: 'y' value: 'n:y:0' } ") +
+      one("BadOp", "node_def { name: 'n' op: 'Nega' input: 'x' } ",
+          "ret { key: 'y' value: 'n:y:0' } ") +
+      one("Internal", "node_def { name: 'n' op: '_Call' input: 'x' } ",
+          "ret { key: 'y' value: 'x' } ") +
+      one("Cycle",
+          "node_def { name: 'n' op: 'Neg' input: 'm:y:0' attr { key: 'T' value "
+          "{ type: DT_FLOAT } } } node_def { name: 'm' op: 'Neg' input: "
+          "'n:y:0' attr { key: 'T' value { type: DT_FLOAT } } } ",
+          "ret { key: 'y' value: 'n:y:0' } "));
+  EXPECT_THAT(ErrorOf(Ref("NoRet")),
+              HasSubstr("result 'y': expected an output"));
   EXPECT_EQ(ErrorOf(Ref("BadRet")), "");  // All of one output; a spare result.
   EXPECT_THAT(ErrorOf(Ref("NoOutput")), HasSubstr("got 'n:z:0'"));
   EXPECT_THAT(ErrorOf(Ref("BadType")),

@@ -11,7 +11,8 @@ namespace sluice {
 
 // The gradient of one tensor: none, dense, or a sparse set of slices of the
 // first dimension ("IndexedSlices": rows `indices` of a tensor of shape
-// `dense_shape` are `values`; repeated indices add up, all other rows are zero).
+// `dense_shape` are `values`; repeated indices add up, all other rows are
+// zero).
 struct Gradient {
   Output dense;
   Output indices, values, dense_shape;  // dense_shape may be null (unknown).
@@ -26,17 +27,19 @@ struct Gradient {
     return g;
   }
   bool is_sparse() const { return values.node != nullptr; }
-  explicit operator bool() const { return dense.node != nullptr || is_sparse(); }
+  explicit operator bool() const {
+    return dense.node != nullptr || is_sparse();
+  }
 };
 
 // Lives for one call of one gradient function, which builds nodes in the
 // ambient graph (graph/builder.h) and sets `grads`.
 struct GradContext {
-  Node* op;                          // The forward node.
-  std::vector<Output> dy;            // One per output; null: that output has no
-                                     // gradient (treat as zero). Dense here.
-  std::vector<Gradient> grads;       // One per input, to be set; none = no
-                                     // gradient flows there.
+  Node* op;                     // The forward node.
+  std::vector<Output> dy;       // One per output; null: that output has no
+                                // gradient (treat as zero). Dense here.
+  std::vector<Gradient> grads;  // One per input, to be set; none = no
+                                // gradient flows there.
   Output input(int i) const { return op->input(i); }
   Output output(int i) const { return Output(op, i); }
   // dy[i], or zeros shaped like output i if it is null.

@@ -21,7 +21,8 @@ bool ValidName(std::string_view name) {
     const char c = name[i];
     const bool alnum = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
                        (c >= '0' && c <= '9');
-    const bool later = c == '_' || c == '/' || c == '\\' || c == '-' || c == '>';
+    const bool later =
+        c == '_' || c == '/' || c == '\\' || c == '-' || c == '>';
     if (!(alnum || c == '.' || c == '_' || (i > 0 && later))) return false;
   }
   return true;
@@ -30,7 +31,8 @@ bool ValidName(std::string_view name) {
 // Turns a value into the declared kind where that loses nothing: an empty list
 // of unknown kind, an int given for a float.
 AttrValue Coerce(const AttrDef& def, AttrValue v) {
-  if (def.is_list && v.get<AttrValue::EmptyList>()) return EmptyListOf(def.kind);
+  if (def.is_list && v.get<AttrValue::EmptyList>())
+    return EmptyListOf(def.kind);
   if (!def.is_list && def.kind == AttrKind::kFloat)
     if (const int64_t* i = v.get<int64_t>())
       return AttrValue(static_cast<float>(*i));
@@ -42,8 +44,8 @@ AttrValue Coerce(const AttrDef& def, AttrValue v) {
 
 Status CheckAttr(const AttrDef& def, const AttrValue& v) {
   if (v.kind() != def.kind || v.is_list() != def.is_list)
-    return InvalidArgument("attribute '", def.name, "': expected another kind, got ",
-                           v.ToString());
+    return InvalidArgument("attribute '", def.name,
+                           "': expected another kind, got ", v.ToString());
   auto check_type = [&](DType t) {
     if (!def.allowed_types.empty() &&
         std::find(def.allowed_types.begin(), def.allowed_types.end(),
@@ -51,7 +53,8 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
       std::vector<std::string> names;
       for (DType a : def.allowed_types) names.push_back(DTypeName(a));
       return InvalidArgument("attribute '", def.name, "': expected one of {",
-                             absl::StrJoin(names, ","), "}, got ", DTypeName(t));
+                             absl::StrJoin(names, ","), "}, got ",
+                             DTypeName(t));
     }
     return OkStatus();
   };
@@ -60,24 +63,28 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
         std::find(def.allowed_strings.begin(), def.allowed_strings.end(), s) ==
             def.allowed_strings.end())
       return InvalidArgument("attribute '", def.name, "': expected one of {",
-                             absl::StrJoin(def.allowed_strings, ","), "}, got '",
-                             s, "'");
+                             absl::StrJoin(def.allowed_strings, ","),
+                             "}, got '", s, "'");
     return OkStatus();
   };
   if (const DType* t = v.get<DType>()) SLUICE_RETURN_IF_ERROR(check_type(*t));
   if (const auto* ts = v.get<AttrValue::Types>())
     for (DType t : *ts) SLUICE_RETURN_IF_ERROR(check_type(t));
-  if (const auto* s = v.get<std::string>()) SLUICE_RETURN_IF_ERROR(check_string(*s));
+  if (const auto* s = v.get<std::string>())
+    SLUICE_RETURN_IF_ERROR(check_string(*s));
   if (const auto* ss = v.get<AttrValue::Strings>())
     for (const std::string& s : *ss) SLUICE_RETURN_IF_ERROR(check_string(s));
   if (def.minimum) {
     const int64_t size = std::visit(
         [](const auto& x) -> int64_t {
           using X = std::decay_t<decltype(x)>;
-          if constexpr (std::is_same_v<X, int64_t>) return x;
-          else if constexpr (requires { x.size(); } && !std::is_same_v<X, std::string>)
+          if constexpr (std::is_same_v<X, int64_t>)
+            return x;
+          else if constexpr (requires { x.size(); } &&
+                             !std::is_same_v<X, std::string>)
             return static_cast<int64_t>(x.size());
-          else return INT64_MAX;
+          else
+            return INT64_MAX;
         },
         v.value());
     if (size < *def.minimum)
@@ -93,7 +100,8 @@ Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs) {
     auto it = attrs.find(arg.number_attr);
     const int64_t* n = it == attrs.end() ? nullptr : it->second.get<int64_t>();
     if (n == nullptr)
-      return InvalidArgument("attribute '", arg.number_attr, "': expected an int, got none");
+      return InvalidArgument("attribute '", arg.number_attr,
+                             "': expected an int, got none");
     if (*n < 0 || *n > (1 << 24))
       return InvalidArgument("attribute '", arg.number_attr,
                              "': expected 0 to 2^24, got ", *n);
@@ -115,18 +123,21 @@ DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k) {
   DType t = arg.type;
   if (!arg.type_attr.empty()) t = *attrs.at(arg.type_attr).get<DType>();
   if (!arg.type_list_attr.empty())
-    t = (*attrs.at(arg.type_list_attr).get<AttrValue::Types>())[static_cast<size_t>(k)];
+    t = (*attrs.at(arg.type_list_attr)
+              .get<AttrValue::Types>())[static_cast<size_t>(k)];
   return arg.is_ref ? MakeRef(t) : t;
 }
 
 // Fills in type and count attributes that the inputs determine.
-Status InferAttrs(const OpDef& op, const std::vector<DType>& in, AttrMap& attrs) {
+Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
+                  AttrMap& attrs) {
   const auto total = static_cast<int64_t>(in.size());
   // At most one argument of unknown length: it takes what the others leave.
   int64_t known = 0;
   int unknown = 0;
   for (const ArgDef& a : op.inputs) {
-    const std::string& attr = !a.number_attr.empty() ? a.number_attr : a.type_list_attr;
+    const std::string& attr =
+        !a.number_attr.empty() ? a.number_attr : a.type_list_attr;
     if (attr.empty() || attrs.count(attr)) {
       SLUICE_ASSIGN_OR_RETURN(int64_t n, ArgCount(a, attrs));
       known += n;
@@ -137,7 +148,8 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in, AttrMap& attrs)
   int64_t pos = 0;
   for (const ArgDef& a : op.inputs) {
     int64_t n = 1;
-    const std::string& attr = !a.number_attr.empty() ? a.number_attr : a.type_list_attr;
+    const std::string& attr =
+        !a.number_attr.empty() ? a.number_attr : a.type_list_attr;
     if (!attr.empty()) {
       if (attrs.count(attr)) {
         SLUICE_ASSIGN_OR_RETURN(n, ArgCount(a, attrs));
@@ -146,9 +158,11 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in, AttrMap& attrs)
         int sharing = 0;
         for (const ArgDef& b : op.inputs)
           if (b.number_attr == attr || b.type_list_attr == attr) ++sharing;
-        if (unknown > sharing || (total - known) % sharing != 0 || total < known)
+        if (unknown > sharing || (total - known) % sharing != 0 ||
+            total < known)
           return InvalidArgument("inputs: expected attribute '", attr,
-                                 "' to tell their number, got ", total, " inputs");
+                                 "' to tell their number, got ", total,
+                                 " inputs");
         n = (total - known) / sharing;
         if (!a.number_attr.empty()) attrs[attr] = AttrValue(n);
       }
@@ -274,7 +288,8 @@ const std::map<std::string, std::string>& Graph::function_gradients() const {
 }
 
 Result<Node*> Graph::AddNode(NodeSpec spec) {
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, function_library_->LookupOp(spec.op));
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
+                          function_library_->LookupOp(spec.op));
   std::unique_ptr<Node> node(new Node);
   node->props_ = std::make_shared<Node::Props>();
   Node::Props& props = *node->props_;
@@ -305,12 +320,14 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
                           ? spec.pending_input_types[i]
                           : DType::kInvalid;
       if (op->role != OpRole::kMerge || t == DType::kInvalid)
-        return fail(InvalidArgument("input ", i, ": expected an output, got none"));
+        return fail(
+            InvalidArgument("input ", i, ": expected an output, got none"));
       in.push_back(t);
       continue;
     }
     if (o.node->graph() != this)
-      return fail(InvalidArgument("input ", i, ": expected a node of this graph, got ",
+      return fail(InvalidArgument("input ", i,
+                                  ": expected a node of this graph, got ",
                                   o.node->Describe(), " of another"));
     if (o.index < 0 || o.index >= o.node->num_outputs())
       return fail(InvalidArgument("input ", i, ": expected output 0 to ",
@@ -321,7 +338,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
 
   AttrMap& attrs = spec.attrs;
   for (auto& [name, value] : attrs)
-    if (const AttrDef* def = op->FindAttr(name)) value = Coerce(*def, std::move(value));
+    if (const AttrDef* def = op->FindAttr(name))
+      value = Coerce(*def, std::move(value));
   if (Status s = InferAttrs(*op, in, attrs); !s.ok()) return fail(s);
   for (const AttrDef& def : op->attrs) {
     auto it = attrs.find(def.name);
@@ -341,11 +359,13 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
       const DType want = ArgType(arg, attrs, k), got = in[pos];
       const bool ok = IsRef(want) ? got == want : RemoveRef(got) == want;
       if (!ok) {
-        std::string from = spec.inputs[pos].node != nullptr
-                               ? absl::StrCat(" from '", spec.inputs[pos].name(), "'")
-                               : "";
-        return fail(InvalidArgument("input ", pos, " ('", arg.name, "'): expected ",
-                                    DTypeName(want), ", got ", DTypeName(got), from));
+        std::string from =
+            spec.inputs[pos].node != nullptr
+                ? absl::StrCat(" from '", spec.inputs[pos].name(), "'")
+                : "";
+        return fail(InvalidArgument("input ", pos, " ('", arg.name,
+                                    "'): expected ", DTypeName(want), ", got ",
+                                    DTypeName(got), from));
       }
       props.input_types.push_back(want);
     }
@@ -363,7 +383,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   node->inputs_ = std::move(spec.inputs);
   for (const Node* c : spec.control_inputs)
     if (c == nullptr || c->graph() != this)
-      return fail(InvalidArgument("control input: expected a node of this graph"));
+      return fail(
+          InvalidArgument("control input: expected a node of this graph"));
   node->control_inputs_ = WithoutRepeats(std::move(spec.control_inputs));
   props.attrs = std::move(attrs);
   props.output_shapes.resize(props.output_types.size());
@@ -375,7 +396,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   // TensorFlow records what a front end knows beyond inference.
   if (const auto* known = node->FindAttr("_output_shapes"))
     if (const auto* shapes = known->get<AttrValue::Shapes>())
-      for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size(); ++i) {
+      for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size();
+           ++i) {
         Result<PartialShape> m = props.output_shapes[i].MergeWith((*shapes)[i]);
         if (m.ok()) props.output_shapes[i] = *m;
       }
@@ -420,7 +442,8 @@ Status Graph::TurnIntoConstant(Node* node, Tensor value) {
   if (node->num_outputs() == 0 || node->output_type(0) != value.dtype())
     return Internal("constant: expected a value of output 0, got ",
                     DTypeName(value.dtype()), "; ", node->Describe());
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup("Const"));
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
+                          OpRegistry::Global()->Lookup("Const"));
   auto props = std::make_shared<Node::Props>();
   props->name = node->name();
   props->op = op;
@@ -507,7 +530,8 @@ Status Graph::TurnIntoIdentity(Node* node, std::vector<Output> values,
 }
 
 Status Graph::TurnIntoNoOp(Node* node, std::vector<Node*> controls) {
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op, OpRegistry::Global()->Lookup("NoOp"));
+  SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
+                          OpRegistry::Global()->Lookup("NoOp"));
   Node::Props& props = Change(node);
   props.op = op;
   props.input_types.clear();
@@ -522,8 +546,9 @@ Status Graph::TurnIntoNoOp(Node* node, std::vector<Node*> controls) {
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {
   if (merge->op().role != OpRole::kMerge || index < 0 ||
       index >= merge->num_inputs() || merge->input(index).node != nullptr)
-    return InvalidArgument("back edge: expected an open input of a Merge, got input ",
-                           index, " of ", merge->Describe());
+    return InvalidArgument(
+        "back edge: expected an open input of a Merge, got input ", index,
+        " of ", merge->Describe());
   if (!source || source.node->op().role != OpRole::kNextIteration)
     return InvalidArgument("cycle: expected a NextIteration to close it, got ",
                            source ? source.node->Describe() : "none", " into ",
@@ -538,8 +563,9 @@ Status Graph::SetBackEdge(Node* merge, int index, Output source) {
 
 Status Graph::AddControlEdge(Node* from, Node* to) {
   if (from->graph() != this || to->graph() != this || from == to)
-    return InvalidArgument("control edge: expected two nodes of this graph, got '",
-                           from->name(), "' and '", to->name(), "'");
+    return InvalidArgument(
+        "control edge: expected two nodes of this graph, got '", from->name(),
+        "' and '", to->name(), "'");
   auto& c = to->control_inputs_;
   if (std::find(c.begin(), c.end(), from) == c.end()) c.push_back(from);
   return OkStatus();
@@ -549,17 +575,19 @@ Status Graph::SetShape(Output o, const PartialShape& shape) {
   const PartialShape& have = o.shape();
   Result<PartialShape> merged = have.MergeWith(shape);
   if (!merged.ok())
-    return InvalidArgument("shape of '", o.name(), "': expected ", have.ToString(),
-                           ", got ", shape.ToString(), "; ", o.node->Describe());
+    return InvalidArgument("shape of '", o.name(), "': expected ",
+                           have.ToString(), ", got ", shape.ToString(), "; ",
+                           o.node->Describe());
   if (*merged == have) return OkStatus();
-  Change(o.node).output_shapes[static_cast<size_t>(o.index)] = *std::move(merged);
+  Change(o.node).output_shapes[static_cast<size_t>(o.index)] =
+      *std::move(merged);
   return OkStatus();
 }
 
 Status Graph::ReplaceInput(Node* node, int index, Output source) {
   if (RemoveRef(source.dtype()) != RemoveRef(node->input_type(index)))
-    return Internal("replacing input ", index, " of ", node->Describe(), ": expected ",
-                    DTypeName(node->input_type(index)), ", got ",
+    return Internal("replacing input ", index, " of ", node->Describe(),
+                    ": expected ", DTypeName(node->input_type(index)), ", got ",
                     DTypeName(source.dtype()));
   node->inputs_[static_cast<size_t>(index)] = source;
   return OkStatus();
@@ -603,13 +631,14 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
   int index = 0;
   std::string_view base = name;
   if (const size_t colon = name.rfind(':'); colon != std::string_view::npos) {
-    if (!absl::SimpleAtoi(absl::string_view(name.data() + colon + 1,
-                                            name.size() - colon - 1), &index))
+    if (!absl::SimpleAtoi(
+            absl::string_view(name.data() + colon + 1, name.size() - colon - 1),
+            &index))
       return InvalidArgument("expected 'name' or 'name:index', got '",
                              std::string(name), "'");
     base = name.substr(0, colon);
   }
-  SLUICE_ASSIGN_OR_RETURN(Node* n, LookupNode(base));
+  SLUICE_ASSIGN_OR_RETURN(Node * n, LookupNode(base));
   if (index < 0 || index >= n->num_outputs())
     return NotFound("expected an output 0 to ", n->num_outputs() - 1, " of ",
                     n->Describe(), ", got '", std::string(name), "'");
@@ -702,7 +731,8 @@ Result<std::vector<Node*>> TopologicalOrder(const Graph& graph,
     if (!stuck(node.get())) continue;
     std::vector<const Node*> way;
     const Node* at = node.get();
-    while (at != nullptr && std::find(way.begin(), way.end(), at) == way.end()) {
+    while (at != nullptr &&
+           std::find(way.begin(), way.end(), at) == way.end()) {
       way.push_back(at);
       at = before(at);
     }

@@ -42,9 +42,9 @@ struct Output {
     return node == o.node && index == o.index;
   }
   // Of a null output: kInvalid, unknown, "<none>", null.
-  DType dtype() const;                 // May be a reference type.
+  DType dtype() const;  // May be a reference type.
   const PartialShape& shape() const;
-  std::string name() const;            // "MatMul:0".
+  std::string name() const;  // "MatMul:0".
   Graph* graph() const;
 };
 
@@ -110,7 +110,9 @@ class Node {
   DType TypeAttr(std::string_view name) const {
     return AttrOr<DType>(name, DType::kInvalid);
   }
-  bool BoolAttr(std::string_view name) const { return AttrOr<bool>(name, false); }
+  bool BoolAttr(std::string_view name) const {
+    return AttrOr<bool>(name, false);
+  }
   int64_t IntAttr(std::string_view name) const {
     return AttrOr<int64_t>(name, 0);
   }
@@ -122,7 +124,8 @@ class Node {
 
  private:
   friend class Graph;
-  // All but the edges: what the copies of a node in other graphs have in common.
+  // All but the edges: what the copies of a node in other graphs have in
+  // common.
   struct Props {
     std::string name;
     const OpDef* op = nullptr;
@@ -153,7 +156,7 @@ struct NodeSpec {
                                // made unique.
   std::vector<Output> inputs;  // A null Output only where a back edge follows.
   std::vector<Node*> control_inputs;
-  AttrMap attrs;               // Types and counts may be left to inference.
+  AttrMap attrs;  // Types and counts may be left to inference.
   std::string device;
   SourceLoc loc;
   // Types of null inputs (back edges of a Merge); else ignored.
@@ -184,8 +187,8 @@ class Graph {
   // Infers the shapes of a node's outputs again and adds what is new. No error:
   // a node in a branch that is never taken may not fit its inputs.
   void RefineShapes(Node* node);
-  // Makes `node` hand on `values` instead of what it did: one per output, of the
-  // same type. It becomes an IdentityN that runs after `controls`.
+  // Makes `node` hand on `values` instead of what it did: one per output, of
+  // the same type. It becomes an IdentityN that runs after `controls`.
   Status TurnIntoIdentity(Node* node, std::vector<Output> values,
                           std::vector<Node*> controls);
   // A NoOp: nobody may read its outputs any more.
@@ -228,7 +231,9 @@ class Graph {
 
   // The functions that nodes may call; shared with graphs made from this one.
   FunctionLibrary& function_library() const { return *function_library_; }
-  void ShareLibrary(const Graph& from) { function_library_ = from.function_library_; }
+  void ShareLibrary(const Graph& from) {
+    function_library_ = from.function_library_;
+  }
   void UseLibrary(std::shared_ptr<FunctionLibrary> l) {
     function_library_ = std::move(l);
   }
@@ -238,15 +243,19 @@ class Graph {
   std::map<std::string, std::string>& function_gradients();
   const std::map<std::string, std::string>& function_gradients() const;
 
-  // What an importer knows of where a node came from before it was rewritten, by
-  // its name: a serialised NodeDef.ExperimentalDebugInfo (kept as it came).
-  std::map<std::string, std::string>& original_names() { return original_names_; }
+  // What an importer knows of where a node came from before it was rewritten,
+  // by its name: a serialised NodeDef.ExperimentalDebugInfo (kept as it came).
+  std::map<std::string, std::string>& original_names() {
+    return original_names_;
+  }
   const std::map<std::string, std::string>& original_names() const {
     return original_names_;
   }
 
   // "trainable_variables" -> variables, and whatever else the client collects.
-  std::map<std::string, std::vector<Output>>& collections() { return collections_; }
+  std::map<std::string, std::vector<Output>>& collections() {
+    return collections_;
+  }
 
   // Graph-level seed for random ops (sluice::SetRandomSeed); and how many ops
   // have been added, which seeds those without one, as TensorFlow does.

@@ -49,11 +49,12 @@ struct ImportResults {
 
 // Adds the nodes of a binary GraphDef to `g`. Nodes may come in any order;
 // defaults of attributes are filled in, attributes that the op does not declare
-// are kept; a node's line is what debug_info says. On error `g` may hold some of
-// the nodes: discard it. Errors name the node. NotFound: unknown op (with the nearest names), unknown
-// return element. InvalidArgument: bytes that are no GraphDef, a missing or
-// malformed attribute, a duplicate name, an input that does not exist or is of
-// another type, a cycle that no NextIteration closes.
+// are kept; a node's line is what debug_info says. On error `g` may hold some
+// of the nodes: discard it. Errors name the node. NotFound: unknown op (with
+// the nearest names), unknown return element. InvalidArgument: bytes that are
+// no GraphDef, a missing or malformed attribute, a duplicate name, an input
+// that does not exist or is of another type, a cycle that no NextIteration
+// closes.
 Status ImportGraphDef(std::string_view bytes, Graph& g,
                       const ImportOptions& options = {},
                       ImportResults* results = nullptr);

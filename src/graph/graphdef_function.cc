@@ -34,7 +34,8 @@ Result<ArgDef> ArgFromProto(const proto::OpDef::ArgDef& p) {
   if (p.type() != proto::DT_INVALID) {
     SLUICE_ASSIGN_OR_RETURN(arg.type, DTypeFromProto(p.type()));
   } else if (arg.type_attr.empty() && arg.type_list_attr.empty()) {
-    return InvalidArgument("argument '", arg.name, "': expected a type, got none");
+    return InvalidArgument("argument '", arg.name,
+                           "': expected a type, got none");
   }
   return arg;
 }
@@ -79,8 +80,9 @@ Result<OpDef> SignatureFromProto(const proto::OpDef& p) {
     for (const std::string* attr :
          {&arg.type_attr, &arg.type_list_attr, &arg.number_attr})
       if (!attr->empty() && op.FindAttr(*attr) == nullptr)
-        return InvalidArgument("argument '", arg.name, "': expected attribute '",
-                               *attr, "' to be declared, got none of that name");
+        return InvalidArgument("argument '", arg.name,
+                               "': expected attribute '", *attr,
+                               "' to be declared, got none of that name");
     return OkStatus();
   };
   for (const auto& a : p.input_arg()) {
@@ -190,8 +192,10 @@ class BodyBuilder {
     if (v->value_case() == proto::AttrValue::kPlaceholder) {
       const auto it = bound_.find(v->placeholder());
       if (it == bound_.end())
-        return InvalidArgument("placeholder: expected an attribute of the "
-                               "function, got '$", v->placeholder(), "'");
+        return InvalidArgument(
+            "placeholder: expected an attribute of the "
+            "function, got '$",
+            v->placeholder(), "'");
       *v = it->second;
       return OkStatus();
     }
@@ -214,8 +218,9 @@ class BodyBuilder {
                                            "' (", n->op(), ")"));
     };
     if (n->op().starts_with("_"))
-      return fail(InvalidArgument("op: expected one that a graph may hold, got "
-                                  "an internal one"));
+      return fail(
+          InvalidArgument("op: expected one that a graph may hold, got "
+                          "an internal one"));
     for (auto& [name, value] : *n->mutable_attr())
       if (Status s = Substitute(&value); !s.ok()) return fail(s);
     Result<const OpDef*> op = body_.graph->function_library().LookupOp(n->op());
@@ -233,9 +238,10 @@ class BodyBuilder {
         if (auto it = n->attr().find(attr); it != n->attr().end()) {
           Result<AttrValue> v = AttrFromProto(it->second, &limits);
           if (!v.ok()) return fail(v.status());
-          counts[attr] = v->get<AttrValue::EmptyList>() != nullptr && d != nullptr
-                             ? EmptyListOf(d->kind)
-                             : *std::move(v);
+          counts[attr] =
+              v->get<AttrValue::EmptyList>() != nullptr && d != nullptr
+                  ? EmptyListOf(d->kind)
+                  : *std::move(v);
         } else if (d != nullptr && d->default_value) {
           counts[attr] = *d->default_value;
         }
@@ -260,8 +266,10 @@ class BodyBuilder {
     const bool is_arg = arg_nodes_.count(parts[0]) != 0;
     const size_t most = is_arg ? 2 : 3;
     const auto bad = [&text] {
-      return InvalidArgument("input: expected an argument or 'node:output:index', "
-                             "got '", text, "'");
+      return InvalidArgument(
+          "input: expected an argument or 'node:output:index', "
+          "got '",
+          text, "'");
     };
     if (parts.size() > most || parts.size() + 1 < most) return bad();
     if (parts.size() == most &&
@@ -273,8 +281,10 @@ class BodyBuilder {
     } else {
       const auto node = outputs_.find(parts[0]);
       if (node == outputs_.end())
-        return InvalidArgument("input: expected a node or argument of the "
-                               "function, got '", text, "'");
+        return InvalidArgument(
+            "input: expected a node or argument of the "
+            "function, got '",
+            text, "'");
       const auto& ranges = node->second.ranges;
       const auto range =
           std::find_if(ranges.begin(), ranges.end(),
@@ -301,9 +311,8 @@ class BodyBuilder {
     for (const std::string& text : from.input()) {
       if (!text.starts_with("^")) {
         if (Status s = Resolve(text, &inputs); !s.ok())
-          return Status(s.code(),
-                        absl::StrCat(s.message(), "; node '", n->name(), "' (",
-                                     n->op(), ")"));
+          return Status(s.code(), absl::StrCat(s.message(), "; node '",
+                                               n->name(), "' (", n->op(), ")"));
         continue;
       }
       const auto arg = arg_nodes_.find(text.substr(1));
@@ -335,10 +344,9 @@ class BodyBuilder {
         SLUICE_ASSIGN_OR_RETURN(const Output o,
                                 body_.graph->FindOutput(names[k]));
         if (RemoveRef(o.dtype()) != types[k])
-          return InvalidArgument("result '", arg.name, "': expected ",
-                                 DTypeName(types[k]), ", got ",
-                                 DTypeName(o.dtype()), " from ",
-                                 o.node->Describe());
+          return InvalidArgument(
+              "result '", arg.name, "': expected ", DTypeName(types[k]),
+              ", got ", DTypeName(o.dtype()), " from ", o.node->Describe());
         body_.results.push_back(o);
       }
     }
@@ -443,12 +451,13 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
     const Node* a = body.args[i];
     taken.erase(a->name());
     args[a] = ArgName(spec.arg_names, i, "arg", &taken);
-    AddArg(args[a], a->output_type(0), def.mutable_signature()->add_input_arg());
+    AddArg(args[a], a->output_type(0),
+           def.mutable_signature()->add_input_arg());
     if (!a->output_shape(0).rank_known()) continue;
-    SLUICE_RETURN_IF_ERROR(AttrToProto(
-        AttrValue(AttrValue::Shapes{a->output_shape(0)}),
-        &(*(*def.mutable_arg_attr())[static_cast<uint32_t>(i)]
-               .mutable_attr())["_output_shapes"]));
+    SLUICE_RETURN_IF_ERROR(
+        AttrToProto(AttrValue(AttrValue::Shapes{a->output_shape(0)}),
+                    &(*(*def.mutable_arg_attr())[static_cast<uint32_t>(i)]
+                           .mutable_attr())["_output_shapes"]));
   }
   for (size_t i = 0; i < body.results.size(); ++i) {
     const std::string name =
@@ -467,8 +476,10 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
       (*p->mutable_attr())[kSourceLineAttr].set_s(n->loc().ToString());
     for (const Output& in : n->inputs()) {
       if (!in)
-        return FailedPrecondition("function: expected all back edges to be "
-                                  "closed, got one open; ", n->Describe());
+        return FailedPrecondition(
+            "function: expected all back edges to be "
+            "closed, got one open; ",
+            n->Describe());
       p->add_input(NameInBody(in, args));
     }
     for (const Node* c : n->control_inputs()) {

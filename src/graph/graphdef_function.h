@@ -1,5 +1,5 @@
-// FunctionDefs, serialised: what they declare, the graph they hold, and one made
-// from a graph.
+// FunctionDefs, serialised: what they declare, the graph they hold, and one
+// made from a graph.
 #ifndef SLUICE_GRAPH_GRAPHDEF_FUNCTION_H_
 #define SLUICE_GRAPH_GRAPHDEF_FUNCTION_H_
 
@@ -27,12 +27,12 @@ Status BuildFunctionBody(std::string_view bytes, FunctionBody* body);
 
 struct FunctionSpec {
   std::string name;
-  std::vector<std::string> arg_names;     // Made valid and unique; may be short.
+  std::vector<std::string> arg_names;  // Made valid and unique; may be short.
   std::vector<std::string> result_names;  // The same.
   std::string description;
 };
-// A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored). The
-// lines that made the nodes go along.
+// A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored).
+// The lines that made the nodes go along.
 Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
                                     const FunctionBody& body);
 // One without a body, of which it is known only what it takes and gives.

@@ -122,7 +122,8 @@ class Importer {
       if (name.empty())
         return InvalidArgument("function library: expected a name, got none");
       SLUICE_ASSIGN_OR_RETURN(std::string bytes, SerializeProto(f));
-      SLUICE_RETURN_IF_ERROR(g_.function_library().Define(name, std::move(bytes)));
+      SLUICE_RETURN_IF_ERROR(
+          g_.function_library().Define(name, std::move(bytes)));
     }
     for (const proto::GradientDef& d : def_.library().gradient()) {
       auto [it, added] =
@@ -161,7 +162,8 @@ class Importer {
     for (int i = 0; i < def_.node_size(); ++i) {
       const std::string& op = node_def(i).op();
       pending(i).op = OpRegistry::Global()->Find(op);
-      if (pending(i).op == nullptr) pending(i).op = g_.function_library().FindOp(op);
+      if (pending(i).op == nullptr)
+        pending(i).op = g_.function_library().FindOp(op);
       if (pending(i).op != nullptr) continue;
       if (first < 0)
         first = i;
@@ -466,7 +468,7 @@ class Importer {
   Graph& g_;
   const ImportOptions& options_;
   ImportResults& results_;
-  TensorProtoLimits limits_;                         // What is left of them.
+  TensorProtoLimits limits_;  // What is left of them.
   const LineTable lines_;
   std::unordered_map<std::string_view, int> index_;  // Name -> position.
   std::vector<Pending> nodes_;                       // By position.

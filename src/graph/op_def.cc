@@ -16,8 +16,8 @@ namespace sluice {
 namespace {
 
 using absl::ConsumePrefix;
-using absl::StripAsciiWhitespace;
 using absl::string_view;
+using absl::StripAsciiWhitespace;
 
 const std::map<string_view, AttrKind> kKinds = {
     {"int", AttrKind::kInt},       {"float", AttrKind::kFloat},
@@ -28,11 +28,11 @@ const std::map<string_view, AttrKind> kKinds = {
 
 const std::vector<DType>& NumberTypes() {
   static const auto* v = new std::vector<DType>{
-      DType::kFloat,    DType::kDouble,    DType::kInt32,   DType::kUint8,
-      DType::kInt16,    DType::kInt8,      DType::kComplex64, DType::kInt64,
-      DType::kQint8,    DType::kQuint8,    DType::kQint32,  DType::kBfloat16,
-      DType::kQint16,   DType::kQuint16,   DType::kUint16,
-      DType::kComplex128, DType::kHalf,    DType::kUint32,  DType::kUint64};
+      DType::kFloat,  DType::kDouble,  DType::kInt32,     DType::kUint8,
+      DType::kInt16,  DType::kInt8,    DType::kComplex64, DType::kInt64,
+      DType::kQint8,  DType::kQuint8,  DType::kQint32,    DType::kBfloat16,
+      DType::kQint16, DType::kQuint16, DType::kUint16,    DType::kComplex128,
+      DType::kHalf,   DType::kUint32,  DType::kUint64};
   return *v;
 }
 
@@ -40,8 +40,7 @@ std::vector<DType> TypeSet(string_view name) {
   std::vector<DType> out;
   for (DType t : NumberTypes()) {
     const bool real = !IsComplex(t) && !IsQuantized(t);
-    if (name == "numbertype" ||
-        (name == "realnumbertype" && real) ||
+    if (name == "numbertype" || (name == "realnumbertype" && real) ||
         (name == "quantizedtype" && IsQuantized(t)))
       out.push_back(t);
   }
@@ -49,7 +48,8 @@ std::vector<DType> TypeSet(string_view name) {
 }
 
 Status BadSpec(string_view spec, string_view why) {
-  return Internal("op declaration '", std::string(spec), "': ", std::string(why));
+  return Internal("op declaration '", std::string(spec),
+                  "': ", std::string(why));
 }
 
 // "x: T", "x: N * T", "x: Ref(T)", "x: Ref(N * float)".
@@ -152,7 +152,8 @@ AttrValue Collect(const std::vector<AttrValue>& values) {
   return AttrValue(std::move(out));
 }
 
-Result<AttrValue> ParseDefault(const AttrDef& a, string_view s, string_view spec) {
+Result<AttrValue> ParseDefault(const AttrDef& a, string_view s,
+                               string_view spec) {
   if (!a.is_list) return ParseScalar(a.kind, s, spec);
   std::vector<AttrValue> values;
   for (string_view item : Items(s)) {
@@ -160,13 +161,20 @@ Result<AttrValue> ParseDefault(const AttrDef& a, string_view s, string_view spec
     values.push_back(std::move(v));
   }
   switch (a.kind) {
-    case AttrKind::kInt: return Collect<int64_t>(values);
-    case AttrKind::kFloat: return Collect<float>(values);
-    case AttrKind::kBool: return Collect<bool>(values);
-    case AttrKind::kString: return Collect<std::string>(values);
-    case AttrKind::kType: return Collect<DType>(values);
-    case AttrKind::kShape: return Collect<PartialShape>(values);
-    default: return EmptyListOf(a.kind);
+    case AttrKind::kInt:
+      return Collect<int64_t>(values);
+    case AttrKind::kFloat:
+      return Collect<float>(values);
+    case AttrKind::kBool:
+      return Collect<bool>(values);
+    case AttrKind::kString:
+      return Collect<std::string>(values);
+    case AttrKind::kType:
+      return Collect<DType>(values);
+    case AttrKind::kShape:
+      return Collect<PartialShape>(values);
+    default:
+      return EmptyListOf(a.kind);
   }
 }
 
@@ -183,8 +191,8 @@ Result<AttrDef> ParseAttr(string_view spec) {
     if (close == string_view::npos) return BadSpec(spec, "list( unclosed");
     // What follows the bracket stays in `rest`.
     const string_view inner = rest.substr(0, close);
-    SLUICE_ASSIGN_OR_RETURN(
-        AttrDef element, ParseAttr(absl::StrCat("x:", std::string(inner))));
+    SLUICE_ASSIGN_OR_RETURN(AttrDef element,
+                            ParseAttr(absl::StrCat("x:", std::string(inner))));
     a.kind = element.kind;
     a.allowed_types = element.allowed_types;
     a.allowed_strings = element.allowed_strings;
@@ -206,7 +214,9 @@ Result<AttrDef> ParseAttr(string_view spec) {
     rest = rest.substr(close + 1);
   } else {
     size_t end = 0;
-    while (end < rest.size() && absl::ascii_isalpha(static_cast<unsigned char>(rest[end]))) ++end;
+    while (end < rest.size() &&
+           absl::ascii_isalpha(static_cast<unsigned char>(rest[end])))
+      ++end;
     const string_view word = rest.substr(0, end);
     if (auto it = kKinds.find(word); it != kKinds.end()) {
       a.kind = it->second;
@@ -221,9 +231,13 @@ Result<AttrDef> ParseAttr(string_view spec) {
   if (ConsumePrefix(&rest, ">=")) {
     rest = StripAsciiWhitespace(rest);
     size_t end = 0;
-    while (end < rest.size() && (rest[end] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(rest[end])))) ++end;
+    while (end < rest.size() &&
+           (rest[end] == '-' ||
+            absl::ascii_isdigit(static_cast<unsigned char>(rest[end]))))
+      ++end;
     int64_t v;
-    if (!absl::SimpleAtoi(rest.substr(0, end), &v)) return BadSpec(spec, "bad minimum");
+    if (!absl::SimpleAtoi(rest.substr(0, end), &v))
+      return BadSpec(spec, "bad minimum");
     a.minimum = v;
     rest = StripAsciiWhitespace(rest.substr(end));
   }
@@ -319,7 +333,7 @@ Result<OpDef> OpDefBuilder::Finish() const {
 // of them would cost every process that starts.
 struct OpRegistry::State {
   std::mutex mu;
-  std::map<std::string, OpDefBuilder, std::less<>> pending;   // GUARDED_BY(mu)
+  std::map<std::string, OpDefBuilder, std::less<>> pending;  // GUARDED_BY(mu)
   std::map<std::string, OpDef, std::less<>> parsed;  // GUARDED_BY(mu); stable.
 };
 
@@ -351,7 +365,8 @@ const OpDef* OpRegistry::Find(std::string_view name) const {
             std::string(def.status().message()).c_str());
     std::abort();
   }
-  return &state_->parsed.emplace(std::string(name), *std::move(def)).first->second;
+  return &state_->parsed.emplace(std::string(name), *std::move(def))
+              .first->second;
 }
 
 Result<const OpDef*> OpRegistry::Lookup(std::string_view name) const {
@@ -378,9 +393,9 @@ std::vector<const OpDef*> OpRegistry::All() const {
   return out;
 }
 
-std::vector<std::string> NearestNames(std::string_view name,
-                                      const std::vector<std::string>& candidates,
-                                      size_t most) {
+std::vector<std::string> NearestNames(
+    std::string_view name, const std::vector<std::string>& candidates,
+    size_t most) {
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string& c : candidates) {
     // A third of the letters: of one letter, another case is all that is near.

@@ -25,9 +25,9 @@
 namespace sluice {
 
 class Node;
-class ShapeContext;   // graph/shape_context.h
-struct GradContext;   // graph/grad.h
-struct Kernel;        // exec/kernel.h
+class ShapeContext;  // graph/shape_context.h
+struct GradContext;  // graph/grad.h
+struct Kernel;       // exec/kernel.h
 
 using ShapeFn = Status (*)(ShapeContext&);
 // Builds an op's gradient in the ambient graph.
@@ -40,22 +40,22 @@ using KernelMaker = std::function<Status(const Node&, Kernel*)>;
 // no kernel.
 enum class OpRole : uint8_t {
   kCompute,
-  kConst,          // The value of attribute "value".
-  kArg,            // A fed edge.
-  kRetval,         // A fetched edge.
-  kNoOp,           // NoOp, ControlTrigger: ordering only.
-  kIdentity,       // Input 0 to output 0.
+  kConst,     // The value of attribute "value".
+  kArg,       // A fed edge.
+  kRetval,    // A fetched edge.
+  kNoOp,      // NoOp, ControlTrigger: ordering only.
+  kIdentity,  // Input 0 to output 0.
   kSwitch,
   kMerge,
   kEnter,
   kExit,
   kNextIteration,
   kLoopCond,
-  kCall,           // Runs a function as a frame of its own.
-  kReturn,         // In such a frame: a result. (Plans only: it is a _Retval.)
-  kSend,           // Its token goes to another partition of the step.
-  kRecv,           // A token that another partition sends.
-  kFunctional,     // A call, If, While, ...: replaced before a plan is made.
+  kCall,        // Runs a function as a frame of its own.
+  kReturn,      // In such a frame: a result. (Plans only: it is a _Retval.)
+  kSend,        // Its token goes to another partition of the step.
+  kRecv,        // A token that another partition sends.
+  kFunctional,  // A call, If, While, ...: replaced before a plan is made.
 };
 
 // One input or output, or a sequence of them.
@@ -96,7 +96,7 @@ struct OpDef {
   std::vector<ArgDef> inputs, outputs;
   std::vector<AttrDef> attrs;
   OpRole role = OpRole::kCompute;
-  bool stateful = false;     // Never folded, merged or dropped if targeted.
+  bool stateful = false;  // Never folded, merged or dropped if targeted.
   bool commutative = false;
   // Accepts a reference to a variable that has no value yet.
   bool allows_uninitialized_input = false;
@@ -105,8 +105,8 @@ struct OpDef {
   GradFn grad = nullptr;
   std::string no_grad_reason;  // Why `grad` is null.
   std::vector<OpSample> samples;
-  std::string doc;    // One sentence.
-  std::string family; // As in the op reference: "math", "state".
+  std::string doc;     // One sentence.
+  std::string family;  // As in the op reference: "math", "state".
 
   const AttrDef* FindAttr(std::string_view attr) const;
   // "AddV2(x: T, y: T) -> (z: T)", with attributes.
@@ -124,24 +124,49 @@ class OpDefBuilder {
  public:
   explicit OpDefBuilder(const char* name) { def_.name = name; }
   // "x: T", "values: N * T", "components: Tcomponents", "ref: Ref(T)".
-  OpDefBuilder& Input(const char* spec) { inputs_.push_back(spec); return *this; }
-  OpDefBuilder& Output(const char* spec) { outputs_.push_back(spec); return *this; }
-  // "T: {float, double} = DT_FLOAT", "N: int >= 1", "padding: {'SAME','VALID'}",
-  // "shape: shape = { unknown_rank: true }", "T: numbertype", "dims: list(int)".
-  OpDefBuilder& Attr(const char* spec) { attrs_.push_back(spec); return *this; }
-  OpDefBuilder& Role(OpRole role) { def_.role = role; return *this; }
-  OpDefBuilder& Stateful() { def_.stateful = true; return *this; }
-  OpDefBuilder& Commutative() { def_.commutative = true; return *this; }
+  OpDefBuilder& Input(const char* spec) {
+    inputs_.push_back(spec);
+    return *this;
+  }
+  OpDefBuilder& Output(const char* spec) {
+    outputs_.push_back(spec);
+    return *this;
+  }
+  // "T: {float, double} = DT_FLOAT", "N: int >= 1", "padding:
+  // {'SAME','VALID'}", "shape: shape = { unknown_rank: true }", "T:
+  // numbertype", "dims: list(int)".
+  OpDefBuilder& Attr(const char* spec) {
+    attrs_.push_back(spec);
+    return *this;
+  }
+  OpDefBuilder& Role(OpRole role) {
+    def_.role = role;
+    return *this;
+  }
+  OpDefBuilder& Stateful() {
+    def_.stateful = true;
+    return *this;
+  }
+  OpDefBuilder& Commutative() {
+    def_.commutative = true;
+    return *this;
+  }
   OpDefBuilder& AllowsUninitializedInput() {
     def_.allows_uninitialized_input = true;
     return *this;
   }
-  OpDefBuilder& Shape(ShapeFn fn) { def_.shape = fn; return *this; }
+  OpDefBuilder& Shape(ShapeFn fn) {
+    def_.shape = fn;
+    return *this;
+  }
   OpDefBuilder& Kernel(KernelMaker maker) {
     def_.kernel = std::move(maker);
     return *this;
   }
-  OpDefBuilder& Grad(GradFn fn) { def_.grad = fn; return *this; }
+  OpDefBuilder& Grad(GradFn fn) {
+    def_.grad = fn;
+    return *this;
+  }
   // Every input gets no gradient, by nature of the op.
   OpDefBuilder& NoGradient(const char* why) {
     def_.no_grad_reason = why;
@@ -152,8 +177,14 @@ class OpDefBuilder {
     def_.samples.push_back({std::move(inputs), std::move(attrs)});
     return *this;
   }
-  OpDefBuilder& Doc(const char* doc) { def_.doc = doc; return *this; }
-  OpDefBuilder& Family(const char* f) { def_.family = f; return *this; }
+  OpDefBuilder& Doc(const char* doc) {
+    def_.doc = doc;
+    return *this;
+  }
+  OpDefBuilder& Family(const char* f) {
+    def_.family = f;
+    return *this;
+  }
 
   const std::string& name() const { return def_.name; }
   Result<OpDef> Finish() const;
@@ -184,9 +215,9 @@ class OpRegistry {
 };
 
 // The names in `candidates` nearest to `name` by edit distance, best first.
-std::vector<std::string> NearestNames(std::string_view name,
-                                      const std::vector<std::string>& candidates,
-                                      size_t most = 3);
+std::vector<std::string> NearestNames(
+    std::string_view name, const std::vector<std::string>& candidates,
+    size_t most = 3);
 
 struct OpRegistrar {
   OpRegistrar(const OpDefBuilder& b) {  // NOLINT: converts a declaration.
@@ -196,7 +227,7 @@ struct OpRegistrar {
 
 }  // namespace sluice
 
-#define SLUICE_OP(Name)                                               \
+#define SLUICE_OP(Name)                                                  \
   [[maybe_unused]] static const ::sluice::OpRegistrar sluice_op_##Name = \
       ::sluice::OpDefBuilder(#Name)
 

@@ -26,8 +26,8 @@ class ShapeContext {
   // The single integer of a constant int32/int64 input.
   std::optional<int64_t> ConstantInt(int i);
   // Input i read as a shape (a vector of dimensions, -1 unknown): from a
-  // constant, or as far as Shape, Pack, ConcatV2, slices and casts tell. Unknown
-  // rank if nothing is known. InvalidArgument if it is not a vector.
+  // constant, or as far as Shape, Pack, ConcatV2, slices and casts tell.
+  // Unknown rank if nothing is known. InvalidArgument if it is not a vector.
   Result<PartialShape> InputAsShape(int i);
   // Shape (and dtype) of the variable that resource input i points to.
   PartialShape ResourceShape(int i);
@@ -58,7 +58,8 @@ Result<int64_t> MergeDim(int64_t a, int64_t b);
 // An axis in [-rank, rank) as one in [0, rank).
 Result<int> CanonicalAxis(int64_t axis, int rank);
 // Numpy's broadcasting of two partial shapes.
-Result<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b);
+Result<PartialShape> BroadcastShapes(const PartialShape& a,
+                                     const PartialShape& b);
 // Output size of a window along one dimension; -1 if `in` is unknown.
 // `padding`: "SAME", "VALID" or "EXPLICIT" (then before/after are read; else
 // they are written when in is known).
@@ -67,13 +68,13 @@ Result<int64_t> WindowOutputSize(int64_t in, int64_t window, int64_t dilation,
                                  int64_t* before, int64_t* after);
 
 // Shape functions that many ops share.
-Status UnknownShape(ShapeContext& c);        // Nothing is known.
-Status UnchangedShape(ShapeContext& c);      // All outputs: input 0.
-Status ScalarShape(ShapeContext& c);         // All outputs: scalars.
+Status UnknownShape(ShapeContext& c);    // Nothing is known.
+Status UnchangedShape(ShapeContext& c);  // All outputs: input 0.
+Status ScalarShape(ShapeContext& c);     // All outputs: scalars.
 Status NoOutputs(ShapeContext& c);
 Status BroadcastBinaryShape(ShapeContext& c);  // Output 0: inputs 0 and 1.
-Status MergeBothShape(ShapeContext& c);      // Inputs 0 and 1 must agree.
-Status ReductionShape(ShapeContext& c);      // Input 1: axes; keep_dims.
+Status MergeBothShape(ShapeContext& c);        // Inputs 0 and 1 must agree.
+Status ReductionShape(ShapeContext& c);        // Input 1: axes; keep_dims.
 
 // The value of an output if it is known before a step: constants, and integer
 // arithmetic on shapes. No effect on the graph.

@@ -28,7 +28,8 @@ TEST(ArrayOps, ComputeWhatTensorFlowRecorded) {
   for (const RecordedCase& c : cases) {
     const std::string where =
         absl::StrCat("tests/cases/array_ops.txt:", c.line, ": ", c.op);
-    const Result<std::vector<Tensor>> got = RunRecorded(c.op, c.inputs, c.attrs);
+    const Result<std::vector<Tensor>> got =
+        RunRecorded(c.op, c.inputs, c.attrs);
     if (c.error) {
       EXPECT_FALSE(got.ok())
           << where << ": TensorFlow refuses this; got " << (*got)[0].ToString();

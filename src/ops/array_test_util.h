@@ -38,9 +38,9 @@ inline Result<Node*> AddOp(const std::string& op,
 // The outputs of `op`. An error says whether it came while building on inputs
 // of which all is known, or from the kernel. Internal if the shapes inferred,
 // with or without the inputs' values, do not fit those computed.
-inline Result<std::vector<Tensor>> RunRecorded(const std::string& op,
-                                         const std::vector<Tensor>& inputs,
-                                         const AttrMap& attrs = {}) {
+inline Result<std::vector<Tensor>> RunRecorded(
+    const std::string& op, const std::vector<Tensor>& inputs,
+    const AttrMap& attrs = {}) {
   Graph g;
   WithGraph use(g);
   SLUICE_ASSIGN_OR_RETURN(Node * unknown, AddOp(op, inputs, attrs, false));

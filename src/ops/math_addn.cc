@@ -46,8 +46,7 @@ Status RunAddVariants(KernelContext& ctx) {
 
 template <int N>
 bool ScalarAddN(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
-  const simd::BinaryFn add =
-      static_cast<const AddNState*>(at.state)->add.fn;
+  const simd::BinaryFn add = static_cast<const AddNState*>(at.state)->add.fn;
   uint64_t sum = registers[at.in[0]];
   for (int i = 1; i < N; ++i)
     add(simd::Operands::kVectorVector, &sum, &registers[at.in[i]], &sum, 1);

@@ -34,8 +34,8 @@ Status RunCast(KernelContext& ctx) {
 
 bool ScalarCast(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   uint64_t bits = 0;
-  static_cast<const CastState*>(at.state)
-      ->kernel.fn(&registers[at.in[0]], &bits, 1);
+  static_cast<const CastState*>(at.state)->kernel.fn(&registers[at.in[0]],
+                                                     &bits, 1);
   registers[at.out] = bits;
   return true;
 }

@@ -47,8 +47,8 @@ Status RunUnary(KernelContext& ctx) {
 
 bool UnaryScalar(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   uint64_t bits = 0;
-  static_cast<const UnaryState*>(at.state)
-      ->kernel.fn(&registers[at.in[0]], &bits, 1);
+  static_cast<const UnaryState*>(at.state)->kernel.fn(&registers[at.in[0]],
+                                                      &bits, 1);
   registers[at.out] = bits;
   return true;
 }
@@ -199,9 +199,8 @@ bool HotScalar(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
 bool ScalarByLoop(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   const auto& s = *static_cast<const BinaryState*>(at.state);
   uint64_t bits = 0;
-  const bool ok =
-      s.kernel.fn(Operands::kVectorVector, &registers[at.in[0]],
-                  &registers[at.in[1]], &bits, 1);
+  const bool ok = s.kernel.fn(Operands::kVectorVector, &registers[at.in[0]],
+                              &registers[at.in[1]], &bits, 1);
   registers[at.out] = bits;
   return ok;
 }

@@ -76,10 +76,8 @@ inline void ExpectInvalid(const std::string& op,
                           const AttrMap& attrs, const std::string& message) {
   const Result<Tensor> got = RunOp(op, inputs, attrs);
   ASSERT_FALSE(got.ok()) << op;
-  EXPECT_EQ(got.status().code(), StatusCode::kInvalidArgument)
-      << got.status();
-  EXPECT_THAT(std::string(got.status().message()),
-              testing::HasSubstr(message));
+  EXPECT_EQ(got.status().code(), StatusCode::kInvalidArgument) << got.status();
+  EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr(message));
 }
 
 // Compares the gradient of sum(op(inputs)) along each double input with finite
@@ -103,8 +101,8 @@ inline void ExpectGradients(const std::string& op,
     args.push_back(
         Build("Placeholder", {},
               {{"dtype", t.dtype()},
-               {"shape", unknown_shapes ? PartialShape()
-                                        : PartialShape(t.shape())}}));
+               {"shape",
+                unknown_shapes ? PartialShape() : PartialShape(t.shape())}}));
     feeds.emplace_back(args.back(), t);
     if (t.dtype() != DType::kDouble) continue;
     targets.emplace_back(args.back());
@@ -112,9 +110,9 @@ inline void ExpectGradients(const std::string& op,
   }
   const Output y = Build(op, args, attrs);
   ASSERT_TRUE(y) << g.status();
-  const Output sum = Build(
-      "Sum", {Build("Square", {Build("Reshape", {y, IntVector({-1})})}),
-              IntVector({0})});
+  const Output sum =
+      Build("Sum", {Build("Square", {Build("Reshape", {y, IntVector({-1})})}),
+                    IntVector({0})});
   GradientOptions options;
   options.unconnected = Unconnected::kZero;
   const auto gradients = Gradients({sum}, targets, options);

@@ -13,7 +13,8 @@ constexpr int kMaxNodes = 1 << 18;  // That bodies may add.
 constexpr size_t kMaxFrames = 256;
 
 bool IsFreeConst(const Output& o) {
-  return o.node->op().role == OpRole::kConst && o.node->control_inputs().empty();
+  return o.node->op().role == OpRole::kConst &&
+         o.node->control_inputs().empty();
 }
 
 FunctionRef Ref(const Node& n, const char* attr) {
@@ -67,8 +68,8 @@ bool Inliner::IsAnchored(const Place& at, const Output& o) const {
   return at.pivot == nullptr || at.anchored->count(o.node) != 0;
 }
 
-// A node that neither its inputs nor its control inputs tie to the place is tied
-// to the pivot.
+// A node that neither its inputs nor its control inputs tie to the place is
+// tied to the pivot.
 void Inliner::Anchor(const Place& at, const std::vector<Output>& inputs,
                      std::vector<Node*>* controls) const {
   if (at.pivot == nullptr) return;
@@ -98,8 +99,8 @@ Result<Node*> Inliner::Add(const Place& at, const std::string& op,
 }
 
 Result<Output> Inliner::Add1(const Place& at, const std::string& op,
-                             const std::string& name, std::vector<Output> inputs,
-                             AttrMap attrs) {
+                             const std::string& name,
+                             std::vector<Output> inputs, AttrMap attrs) {
   SLUICE_ASSIGN_OR_RETURN(
       Node * node, Add(at, op, name, std::move(inputs), std::move(attrs)));
   return Output(node);
@@ -107,7 +108,8 @@ Result<Output> Inliner::Add1(const Place& at, const std::string& op,
 
 // Tied to nothing: a constant is nowhere in particular.
 Result<Output> Inliner::IntConstant(const Place& at, int64_t v, DType t) {
-  SLUICE_ASSIGN_OR_RETURN(Tensor value, ScalarTensor(t, static_cast<double>(v)));
+  SLUICE_ASSIGN_OR_RETURN(Tensor value,
+                          ScalarTensor(t, static_cast<double>(v)));
   return Add1(tells_contexts() ? at : at.Under(nullptr), "Const", "const", {},
               {{"value", std::move(value)}, {"dtype", t}});
 }
@@ -130,13 +132,15 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
   const bool free_const =
       n.op().role == OpRole::kConst && controls.empty() && !told;
   if (!free_const) Anchor(at, inputs, &controls);
-  SLUICE_ASSIGN_OR_RETURN(std::string device, MergeDevices(n.device(), at.device));
+  SLUICE_ASSIGN_OR_RETURN(std::string device,
+                          MergeDevices(n.device(), at.device));
   Node* copy = to_->CopyNode(n, Unique(at.prefix + n.name()), std::move(device),
                              n.loc().known() ? n.loc() : at.loc,
                              std::move(inputs), std::move(controls));
   if (n.op().role == OpRole::kEnter)
-    to_->SetAttr(copy, "frame_name",
-                 AttrValue(at.prefix + n.AttrOr<std::string>("frame_name", "")));
+    to_->SetAttr(
+        copy, "frame_name",
+        AttrValue(at.prefix + n.AttrOr<std::string>("frame_name", "")));
   if (const AttrValue* c = n.FindAttr("_class"))
     if (const auto* groups = c->get<AttrValue::Strings>()) {
       AttrValue::Strings here;
@@ -197,16 +201,17 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
       place.device = *device;
     }
   if (!controls.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(Node * start,
-                            Add(at, "NoOp", n.name() + "/start", {}, {}, controls));
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * start, Add(at, "NoOp", n.name() + "/start", {}, {}, controls));
     return place.Under(start);
   }
   if (at.pivot != nullptr || !among_primitives_) return place;
-  // At the outermost level the node may stand within primitives of control flow.
+  // At the outermost level the node may stand within primitives of control
+  // flow.
   for (const Output& in : inputs) {
     if (IsFreeConst(in)) continue;
-    SLUICE_ASSIGN_OR_RETURN(
-        Node * start, Add(at, "Identity", n.name() + "/start", {in}));
+    SLUICE_ASSIGN_OR_RETURN(Node * start,
+                            Add(at, "Identity", n.name() + "/start", {in}));
     Place under = place.Under(start);
     for (const Output& other : inputs)
       if (!IsFreeConst(other)) under.anchored->insert(other.node);
@@ -219,15 +224,15 @@ Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
                               std::vector<Node*> controls, const Place& at) {
   const auto fail = [&n](const Status& s) {
     return s.message().find("node '") == absl::string_view::npos
-               ? Status(s.code(),
-                        absl::StrCat(s.message(), "; ", n.Describe()))
+               ? Status(s.code(), absl::StrCat(s.message(), "; ", n.Describe()))
                : s;
   };
   if (StaysCall(n) && !as_frames_) {
     SLUICE_ASSIGN_OR_RETURN(
         Node * copy, Copy(n, at, std::move(inputs), std::move(controls)));
     Values v;
-    for (int i = 0; i < copy->num_outputs(); ++i) v.outputs.emplace_back(copy, i);
+    for (int i = 0; i < copy->num_outputs(); ++i)
+      v.outputs.emplace_back(copy, i);
     if (n.op().stateful) v.effects = {copy};
     return v;
   }
@@ -268,9 +273,10 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
     case CallKind::kIf: {
       const auto branch = [&](const char* attr, const char* name) -> Emit {
         const FunctionRef ref = Ref(n, attr);
-        return [this, ref, name](const Place& p, const std::vector<Output>& in) {
-          return Function(ref, false, false, in, p.Below(name));
-        };
+        return
+            [this, ref, name](const Place& p, const std::vector<Output>& in) {
+              return Function(ref, false, false, in, p.Below(name));
+            };
       };
       return Cond(inputs[0], From(inputs, 1), at, branch("then_branch", "then"),
                   branch("else_branch", "else"));
@@ -279,15 +285,16 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
       const auto branches = n.AttrOr<AttrValue::Functions>("branches", {});
       const auto last = static_cast<int64_t>(branches.size()) - 1;
       // An index that names none means the last.
-      SLUICE_ASSIGN_OR_RETURN(const Output zero, IntConstant(at, 0, DType::kInt32));
+      SLUICE_ASSIGN_OR_RETURN(const Output zero,
+                              IntConstant(at, 0, DType::kInt32));
       SLUICE_ASSIGN_OR_RETURN(const Output most,
                               IntConstant(at, last, DType::kInt32));
       SLUICE_ASSIGN_OR_RETURN(const Output below,
                               Add1(at, "Less", "below", {inputs[0], zero}));
+      SLUICE_ASSIGN_OR_RETURN(const Output upper, Add1(at, "Minimum", "minimum",
+                                                       {inputs[0], most}));
       SLUICE_ASSIGN_OR_RETURN(
-          const Output upper, Add1(at, "Minimum", "minimum", {inputs[0], most}));
-      SLUICE_ASSIGN_OR_RETURN(inputs[0],
-                              Add1(at, "SelectV2", "index", {below, most, upper}));
+          inputs[0], Add1(at, "SelectV2", "index", {below, most, upper}));
       return Case(branches, 0, branches.size(), inputs, at);
     }
     case CallKind::kWhile:
@@ -313,8 +320,8 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
   if (stays) return StayCall(ref, gradient, args, at);
   if (static_cast<int>(stack_.size()) >= FunctionLibrary::kMaxNesting)
     return InvalidArgument("functions: expected to be nested at most ",
-                           FunctionLibrary::kMaxNesting, " deep, got '", ref.name,
-                           "' deeper");
+                           FunctionLibrary::kMaxNesting, " deep, got '",
+                           ref.name, "' deeper");
   // (Bodies without a node of their own cost time, too.)
   if (++copied_ > kMaxNodes)
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
@@ -370,10 +377,11 @@ Result<Values> Inliner::Body(const FunctionBody& body,
         if (std::find(controls.begin(), controls.end(), d) == controls.end())
           controls.push_back(d);
     if (n->op().role == OpRole::kFunctional) {
-      SLUICE_ASSIGN_OR_RETURN(
-          const Values v, Lower(*n, std::move(inputs), std::move(controls), at));
+      SLUICE_ASSIGN_OR_RETURN(const Values v, Lower(*n, std::move(inputs),
+                                                    std::move(controls), at));
       for (size_t i = 0; i < v.outputs.size(); ++i)
-        outputs[Output(const_cast<Node*>(n), static_cast<int>(i))] = v.outputs[i];
+        outputs[Output(const_cast<Node*>(n), static_cast<int>(i))] =
+            v.outputs[i];
       if (waited_for.count(n) != 0) {
         SLUICE_ASSIGN_OR_RETURN(Node * d, Done(v, n->name() + "/done", at));
         done[n] = {d};
@@ -415,10 +423,10 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
   AttrMap attrs = {{"Tin", in}, {"Tout", out}};
   const char* op = gradient ? "SymbolicGradient" : "StatefulPartitionedCall";
   if (as_frames_) {
-    auto it = std::find_if(
-        frames_.begin(), frames_.end(), [&](const FrameFunction& f) {
-          return f.gradient == gradient && f.ref == ref;
-        });
+    auto it = std::find_if(frames_.begin(), frames_.end(),
+                           [&](const FrameFunction& f) {
+                             return f.gradient == gradient && f.ref == ref;
+                           });
     if (it == frames_.end()) {
       // (One may call itself with attributes that grow.)
       if (frames_.size() >= kMaxFrames)
@@ -433,8 +441,7 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
             frames_.begin(), frames_.end(),
             [&](const FrameFunction& o) { return o.name == name; });
       };
-      for (int k = 1; taken(f.name); ++k)
-        f.name = absl::StrCat(base, "_", k);
+      for (int k = 1; taken(f.name); ++k) f.name = absl::StrCat(base, "_", k);
       it = frames_.insert(frames_.end(), std::move(f));
     }
     op = "_Call";
@@ -442,7 +449,8 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
   } else {
     attrs["f"] = ref;
   }
-  SLUICE_ASSIGN_OR_RETURN(Node * call, Add(at, op, "call", args, std::move(attrs)));
+  SLUICE_ASSIGN_OR_RETURN(Node * call,
+                          Add(at, op, "call", args, std::move(attrs)));
   Values v;
   for (int i = 0; i < call->num_outputs(); ++i) v.outputs.emplace_back(call, i);
   const OpDef* op_def = library().FindOp(ref.name);
@@ -454,8 +462,7 @@ Status Inliner::AddFrame(const FrameFunction& f) {
   Place at;
   at.prefix = f.name + "/";
   SLUICE_ASSIGN_OR_RETURN(
-      Node * start,
-      Add(at, "_Function", "start", {}, {{"function", f.name}}));
+      Node * start, Add(at, "_Function", "start", {}, {{"function", f.name}}));
   at = at.Under(start);
   const FunctionBody* body = nullptr;
   if (f.gradient) {
@@ -477,14 +484,15 @@ Status Inliner::AddFrame(const FrameFunction& f) {
   stack_.push_back({f.ref, f.gradient});
   Result<Values> v = Body(*body, args, at);
   stack_.pop_back();
-  if (!v.ok()) return Annotate(v.status(), absl::StrCat("function '", f.name, "'"));
+  if (!v.ok())
+    return Annotate(v.status(), absl::StrCat("function '", f.name, "'"));
   for (size_t i = 0; i < v->outputs.size(); ++i)
-    SLUICE_RETURN_IF_ERROR(
-        Add(at, "_Retval", absl::StrCat("result_", i), {v->outputs[i]},
-            {{"T", RemoveRef(v->outputs[i].dtype())},
-             {"index", static_cast<int64_t>(i)},
-             {"function", f.name}})
-            .status());
+    SLUICE_RETURN_IF_ERROR(Add(at, "_Retval", absl::StrCat("result_", i),
+                               {v->outputs[i]},
+                               {{"T", RemoveRef(v->outputs[i].dtype())},
+                                {"index", static_cast<int64_t>(i)},
+                                {"function", f.name}})
+                               .status());
   return OkStatus();
 }
 

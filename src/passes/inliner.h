@@ -24,7 +24,7 @@ struct Place {
   Node* pivot = nullptr;
   // In a graph that stays: the context that nodes here belong to.
   ControlFlowContext* context = nullptr;
-  bool in_condition = false;  // Of the innermost loop.
+  bool in_condition = false;      // Of the innermost loop.
   bool among_primitives = false;  // Within a body that has some of its own.
   // Nodes that run only if the pivot does; shared by the places within.
   std::shared_ptr<std::unordered_set<const Node*>> anchored =
@@ -129,7 +129,8 @@ class Inliner {
   Graph* to_;
   const Graph& taken_;
   const bool as_frames_;
-  bool among_primitives_ = false;  // Functional nodes may stand in their frames.
+  bool among_primitives_ =
+      false;        // Functional nodes may stand in their frames.
   int copied_ = 0;  // Nodes of bodies.
   std::vector<FrameFunction> frames_;
   std::vector<Node*> effects_;
@@ -137,7 +138,8 @@ class Inliner {
     FunctionRef ref;
     bool gradient;
   };
-  std::vector<Inlined> stack_;  // Functions being put in place, outermost first.
+  std::vector<Inlined>
+      stack_;  // Functions being put in place, outermost first.
 };
 
 }  // namespace sluice

@@ -12,11 +12,12 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
   if (RemoveRef(pred.dtype()) != DType::kBool) {
     SLUICE_ASSIGN_OR_RETURN(pred, Add1(at, "ToBool", "pred", {pred}));
   }
-  SLUICE_ASSIGN_OR_RETURN(Node * sides, Add(at, "Switch", "Switch", {pred, pred}));
+  SLUICE_ASSIGN_OR_RETURN(Node * sides,
+                          Add(at, "Switch", "Switch", {pred, pred}));
   Conditional* cond = nullptr;
   if (tells_contexts()) {
-    cond = to_->control_flow().NewConditional(at.prefix + "cond", pred, at.context,
-                                              at.in_condition);
+    cond = to_->control_flow().NewConditional(at.prefix + "cond", pred,
+                                              at.context, at.in_condition);
     cond->AdoptSwitch(sides);
   }
   Place places[2];
@@ -39,7 +40,8 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
       for (int side : {0, 1}) inputs[side].push_back(arg);
       continue;
     }
-    SLUICE_ASSIGN_OR_RETURN(Node * sw, Add(at, "Switch", "Switch", {arg, pred}));
+    SLUICE_ASSIGN_OR_RETURN(Node * sw,
+                            Add(at, "Switch", "Switch", {arg, pred}));
     if (cond != nullptr) cond->AdoptSwitch(sw);
     for (int side : {0, 1}) {
       inputs[side].emplace_back(sw, side);
@@ -56,8 +58,8 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
     SLUICE_ASSIGN_OR_RETURN(const Output from_f, Anchored(places[0], f));
     SLUICE_ASSIGN_OR_RETURN(const Output from_t, Anchored(places[1], t));
     // Hangs on the outer pivot through its inputs.
-    SLUICE_ASSIGN_OR_RETURN(
-        const Output m, Add1(at.Under(nullptr), "Merge", "Merge", {from_f, from_t}));
+    SLUICE_ASSIGN_OR_RETURN(const Output m, Add1(at.Under(nullptr), "Merge",
+                                                 "Merge", {from_f, from_t}));
     if (at.pivot != nullptr) at.anchored->insert(m.node);
     if (cond != nullptr) cond->AdoptMerge(m.node);
     return m;
@@ -97,8 +99,8 @@ Result<Values> Inliner::Case(const std::vector<FunctionRef>& branches,
   SLUICE_ASSIGN_OR_RETURN(
       const Output bound,
       IntConstant(at, static_cast<int64_t>(middle), DType::kInt32));
-  SLUICE_ASSIGN_OR_RETURN(
-      const Output pred, Add1(at, "Less", "pred", {index_and_args[0], bound}));
+  SLUICE_ASSIGN_OR_RETURN(const Output pred,
+                          Add1(at, "Less", "pred", {index_and_args[0], bound}));
   const auto half = [&](size_t from, size_t to) -> Emit {
     return [this, &branches, from, to](const Place& p,
                                        const std::vector<Output>& in) {
@@ -111,15 +113,16 @@ Result<Values> Inliner::Case(const std::vector<FunctionRef>& branches,
 Result<Values> Inliner::Loop(const std::vector<Output>& vars,
                              std::vector<PartialShape> shapes,
                              const std::vector<bool>& pass_through,
-                             int64_t parallel, const Place& at, const Emit& cond,
-                             const Emit& body) {
+                             int64_t parallel, const Place& at,
+                             const Emit& cond, const Emit& body) {
   const std::string frame = Unique(at.prefix + "frame");
   std::vector<bool> constant = pass_through;
   std::vector<Output> all = vars;
   // The pivots hang on a variable that does go round.
   if (std::all_of(constant.begin(), constant.end(), [](bool b) { return b; })) {
     if (all.empty()) {
-      SLUICE_ASSIGN_OR_RETURN(const Output token, IntConstant(at, 0, DType::kInt32));
+      SLUICE_ASSIGN_OR_RETURN(const Output token,
+                              IntConstant(at, 0, DType::kInt32));
       all.push_back(token);
       shapes.push_back(PartialShape::Scalar());
       constant.push_back(false);
@@ -131,7 +134,8 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
   if (tells_contexts()) {
     loop = to_->control_flow().NewWhile(at.prefix + "while", frame, at.context,
                                         at.in_condition);
-    loop->parallel_iterations = static_cast<int>(std::min<int64_t>(parallel, 1 << 20));
+    loop->parallel_iterations =
+        static_cast<int>(std::min<int64_t>(parallel, 1 << 20));
   }
   const size_t n = all.size();
   std::vector<LoopVariable> told(n);
@@ -201,8 +205,8 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
     told[i].switch_node = sw;
     told[i].body_value = Output(sw, 1);
     if (i == first) {
-      SLUICE_ASSIGN_OR_RETURN(
-          Node * pivot, Add(in_cond, "Identity", "body_pivot", {Output(sw, 1)}));
+      SLUICE_ASSIGN_OR_RETURN(Node * pivot, Add(in_cond, "Identity",
+                                                "body_pivot", {Output(sw, 1)}));
       in_body = at.Under(pivot);
       in_body.context = loop;
       in_body.in_condition = false;
@@ -218,18 +222,19 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
   Values out;
   std::vector<Node*> exits;
   std::vector<Node*> before_next = next.effects;
-  before_next.insert(before_next.end(), test.effects.begin(), test.effects.end());
+  before_next.insert(before_next.end(), test.effects.begin(),
+                     test.effects.end());
   for (size_t i = 0; i < n; ++i) {
     if (merges[i] == nullptr) {
       out.outputs.push_back(all[i]);
       continue;
     }
-    SLUICE_ASSIGN_OR_RETURN(
-        Node * again, Add(in_body, "NextIteration", "NextIteration",
-                          {next.outputs[i]}, {}, before_next));
+    SLUICE_ASSIGN_OR_RETURN(Node * again,
+                            Add(in_body, "NextIteration", "NextIteration",
+                                {next.outputs[i]}, {}, before_next));
     SLUICE_RETURN_IF_ERROR(to_->SetBackEdge(merges[i], 1, Output(again)));
-    SLUICE_ASSIGN_OR_RETURN(
-        const Output exit, Add1(at.Under(nullptr), "Exit", "Exit", {leaving[i]}));
+    SLUICE_ASSIGN_OR_RETURN(const Output exit, Add1(at.Under(nullptr), "Exit",
+                                                    "Exit", {leaving[i]}));
     if (at.pivot != nullptr) at.anchored->insert(exit.node);
     out.outputs.push_back(exit);
     exits.push_back(exit.node);
@@ -295,27 +300,29 @@ Result<Values> Inliner::For(const Node& n, const std::vector<Output>& inputs,
   SLUICE_ASSIGN_OR_RETURN(const Output wide_start, wide(start));
   SLUICE_ASSIGN_OR_RETURN(const Output wide_limit, wide(limit));
   SLUICE_ASSIGN_OR_RETURN(const Output wide_delta, wide(delta));
-  SLUICE_ASSIGN_OR_RETURN(
-      const Output way, Add1(at, "Sub", "way", {wide_limit, wide_start}));
+  SLUICE_ASSIGN_OR_RETURN(const Output way,
+                          Add1(at, "Sub", "way", {wide_limit, wide_start}));
   // delta must point to the limit.
-  SLUICE_ASSIGN_OR_RETURN(const Output way_sign, Add1(at, "Sign", "Sign", {way}));
+  SLUICE_ASSIGN_OR_RETURN(const Output way_sign,
+                          Add1(at, "Sign", "Sign", {way}));
   SLUICE_ASSIGN_OR_RETURN(const Output step_sign,
                           Add1(at, "Sign", "Sign", {wide_delta}));
   SLUICE_ASSIGN_OR_RETURN(const Output same_sign,
                           Add1(at, "Equal", "Equal", {way_sign, step_sign}));
   SLUICE_ASSIGN_OR_RETURN(const Output no_way,
                           Add1(at, "Equal", "Equal", {way, zero}));
-  SLUICE_ASSIGN_OR_RETURN(
-      const Output good, Add1(at, "LogicalOr", "good", {same_sign, no_way}));
+  SLUICE_ASSIGN_OR_RETURN(const Output good,
+                          Add1(at, "LogicalOr", "good", {same_sign, no_way}));
   SLUICE_ASSIGN_OR_RETURN(
       const Output what,
-      Add1(at.Under(nullptr), "Const", "what", {},
-           {{"value", Tensor::Scalar<std::string>(
-                          "For: expected delta to lead from start to limit, got "
-                          "start, limit, delta:")},
-            {"dtype", DType::kString}}));
-  SLUICE_ASSIGN_OR_RETURN(
-      Node * check, Add(at, "Assert", "Assert", {good, what, start, limit, delta}));
+      Add1(
+          at.Under(nullptr), "Const", "what", {},
+          {{"value", Tensor::Scalar<std::string>(
+                         "For: expected delta to lead from start to limit, got "
+                         "start, limit, delta:")},
+           {"dtype", DType::kString}}));
+  SLUICE_ASSIGN_OR_RETURN(Node * check, Add(at, "Assert", "Assert",
+                                            {good, what, start, limit, delta}));
   effects_.push_back(check);
   SLUICE_ASSIGN_OR_RETURN(const Output size,
                           Add1(at, "Abs", "Abs", {wide_delta}));
@@ -345,8 +352,7 @@ Result<Values> Inliner::For(const Node& n, const std::vector<Output>& inputs,
       Values v,
       Loop(
           all, std::move(shapes), same, 10, at,
-          [&](const Place& p,
-              const std::vector<Output>& in) -> Result<Values> {
+          [&](const Place& p, const std::vector<Output>& in) -> Result<Values> {
             Values test;
             SLUICE_ASSIGN_OR_RETURN(const Output none,
                                     IntConstant(p, 0, DType::kInt64));
@@ -355,12 +361,12 @@ Result<Values> Inliner::For(const Node& n, const std::vector<Output>& inputs,
             test.outputs = {more};
             return test;
           },
-          [&](const Place& p,
-              const std::vector<Output>& in) -> Result<Values> {
+          [&](const Place& p, const std::vector<Output>& in) -> Result<Values> {
             std::vector<Output> args(in.begin() + 2, in.end());
             args[0] = in[1];
             SLUICE_ASSIGN_OR_RETURN(
-                Values next, Function(body, false, false, args, p.Below("body")));
+                Values next,
+                Function(body, false, false, args, p.Below("body")));
             SLUICE_ASSIGN_OR_RETURN(const Output step,
                                     IntConstant(p, 1, DType::kInt64));
             SLUICE_ASSIGN_OR_RETURN(const Output left,

@@ -59,9 +59,10 @@ Status LowerInPlace(Graph& graph, Node* node) {
   Inliner inliner(&graph, graph, false);
   Place at;
   at.context = ContextOf(node);
-  SLUICE_ASSIGN_OR_RETURN(
-      Values v, inliner.Lower(*node, node->inputs(), node->control_inputs(), at));
-  return graph.TurnIntoIdentity(node, std::move(v.outputs), std::move(v.effects));
+  SLUICE_ASSIGN_OR_RETURN(Values v, inliner.Lower(*node, node->inputs(),
+                                                  node->control_inputs(), at));
+  return graph.TurnIntoIdentity(node, std::move(v.outputs),
+                                std::move(v.effects));
 }
 
 }  // namespace sluice

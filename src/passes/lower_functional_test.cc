@@ -1,8 +1,8 @@
 // What functional nodes become, and that it computes what they mean.
 #include "passes/lower_functional.h"
 
-#include "client/functions.h"
 #include "client/function_test_util.h"
+#include "client/functions.h"
 #include "client/loops.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
@@ -21,11 +21,10 @@ class LowerTest : public FunctionTest {
   }
   Node* If(Output pred, const Args& args, const Function& t, const Function& f,
            AttrValue::Types out = {kF}, const char* op = "If") {
-    return BuildNode(op, Join({pred}, args),
-                     {{"then_branch", t.ref()},
-                      {"else_branch", f.ref()},
-                      {"Tout", out}},
-                     "cond");
+    return BuildNode(
+        op, Join({pred}, args),
+        {{"then_branch", t.ref()}, {"else_branch", f.ref()}, {"Tout", out}},
+        "cond");
   }
   Node* Case(Output index, const Args& args, const std::vector<Function>& fs) {
     AttrValue::Functions refs;
@@ -43,8 +42,7 @@ class LowerTest : public FunctionTest {
   Node* For(int start, int limit, int delta, const Args& args,
             const Function& body) {
     return BuildNode(
-        "For",
-        Join({Constant(start), Constant(limit), Constant(delta)}, args),
+        "For", Join({Constant(start), Constant(limit), Constant(delta)}, args),
         {{"body", body.ref()}}, "for");
   }
   static Args Join(Args a, const Args& b) {
@@ -53,8 +51,7 @@ class LowerTest : public FunctionTest {
   }
   // x + c
   static Function Adder(const std::string& name, float c) {
-    return DefineFunction(name, {kF},
-                          [c](const Args& a) { return a[0] + c; });
+    return DefineFunction(name, {kF}, [c](const Args& a) { return a[0] + c; });
   }
   static int CountRole(const Graph& g, OpRole role) {
     int n = 0;
@@ -156,9 +153,12 @@ TEST_F(LowerTest, FunctionsOfTheLibraryAreOps) {
       "DT_INT32 } } attr { key: 'shape' value { shape { } } } } "
       "node { name: 'y' op: 'Twice' input: 'x' attr { key: 'T' value { type: "
       "DT_INT32 } } } "
-      "node { name: 'z' op: 'PartitionedCall' input: 'x' input: 'x' attr { key: "
-      "'Tin' value { list { type: [DT_INT32, DT_INT32] } } } attr { key: 'Tout' "
-      "value { list { type: DT_INT32 } } } attr { key: 'f' value { func { name: "
+      "node { name: 'z' op: 'PartitionedCall' input: 'x' input: 'x' attr { "
+      "key: "
+      "'Tin' value { list { type: [DT_INT32, DT_INT32] } } } attr { key: "
+      "'Tout' "
+      "value { list { type: DT_INT32 } } } attr { key: 'f' value { func { "
+      "name: "
       "'Total' attr { key: 'N' value { i: 2 } } } } } } "
       "library { function { signature { name: 'Twice' input_arg { name: 'a' "
       "type_attr: 'T' } output_arg { name: 'r' type_attr: 'T' } attr { name: "
@@ -223,9 +223,8 @@ TEST_F(LowerTest, ABranchOfConstantsWaitsForItsTurn) {
   const Function bad = DefineFunction("bad", {kI}, [](const Args&) {
     return Build("FloorDiv", {Constant(1), Constant(0)});
   });
-  const Function good = DefineFunction("good", {kI}, [](const Args& a) {
-    return Args{a[0]};
-  });
+  const Function good =
+      DefineFunction("good", {kI}, [](const Args& a) { return Args{a[0]}; });
   const Output p = In<bool>("p"), x = In<int32_t>("x");
   Node* n = If(p, {x}, bad, good, {kI});
   EXPECT_THAT(Values<int32_t>(Output(n), {Fed(p, false), Fed(x, 8)}),
@@ -267,10 +266,9 @@ TEST_F(LowerTest, CaseTakesTheLastBranchForIndicesThatNameNone) {
 
 TEST_F(LowerTest, ConditionalsNest) {
   const Function one = Adder("one", 1), two = Adder("two", 2);
-  const Function inner = DefineFunction("inner", {DType::kBool, kF},
-                                        [&](const Args& a) {
-                                          return Output(If(a[0], {a[1]}, one, two));
-                                        });
+  const Function inner = DefineFunction(
+      "inner", {DType::kBool, kF},
+      [&](const Args& a) { return Output(If(a[0], {a[1]}, one, two)); });
   const Function zero = DefineFunction(
       "zero", {DType::kBool, kF}, [](const Args& a) { return Args{a[1]}; });
   const Output p = In<bool>("p"), q = In<bool>("q");
@@ -286,8 +284,8 @@ class LowerLoopTest : public LowerTest {
  protected:
   // i < n; (i + 1, n, x * i + b, b)
   const std::vector<DType> types_ = {kI, kI, kF, kF};
-  Function cond_ = DefineFunction("cond", types_,
-                                  [](const Args& a) { return a[0] < a[1]; });
+  Function cond_ =
+      DefineFunction("cond", types_, [](const Args& a) { return a[0] < a[1]; });
   Function body_ = DefineFunction("body", types_, [](const Args& a) {
     return Args{a[0] + 1, a[1],
                 a[2] * Build("Cast", {a[0]}, {{"DstT", kF}}) + a[3], a[3]};
@@ -363,11 +361,12 @@ TEST_F(LowerLoopTest, EffectsOfAnIterationComeBeforeTheNext) {
 
 TEST_F(LowerLoopTest, ALoopMayGoByStateAlone) {
   const Var v(1.f);
-  const Function step = DefineFunction("step", {DType::kResource}, [](const Args& a) {
-    const Output now = Build("ReadVariableOp", {a[0]}, {{"dtype", kF}});
-    BuildNode("AssignVariableOp", {a[0], now * 2});
-    return Args{a[0]};
-  });
+  const Function step =
+      DefineFunction("step", {DType::kResource}, [](const Args& a) {
+        const Output now = Build("ReadVariableOp", {a[0]}, {{"dtype", kF}});
+        BuildNode("AssignVariableOp", {a[0], now * 2});
+        return Args{a[0]};
+      });
   const Function few =
       DefineFunction("few", {DType::kResource}, [](const Args& a) {
         return Build("ReadVariableOp", {a[0]}, {{"dtype", kF}}) < 100;
@@ -408,8 +407,11 @@ TEST_F(LowerLoopTest, FunctionalNodesStandWithinPrimitives) {
   // In the body of a loop of primitives, a call of which nothing is tied to it
   // but its argument.
   const Function f = DefineFunction("f", {kF}, [](const Args& a) {
-    return a[0] + Build("RandomUniform", {Constant(Tensor::Vector<int32_t>({}))},
-                        {{"dtype", kF}}) * 0 + 1;
+    return a[0] +
+           Build("RandomUniform", {Constant(Tensor::Vector<int32_t>({}))},
+                 {{"dtype", kF}}) *
+               0 +
+           1;
   });
   const Output i = OpenMerge(ops::Enter(Constant(0.f), "loop"));
   auto [done, again] = ops::Switch(i, ops::LoopCond(i < 3));
@@ -447,8 +449,7 @@ TEST_F(LowerTest, ErrorsWithinABodyNameItsLine) {
   });
   const int line = __LINE__ - 2;
   const Output x = In<int32_t>("x");
-  EXPECT_THAT(ErrorOf(f({x})[0], {Fed(x, 0)}),
-              HasSubstr(Here(line, __FILE__)));
+  EXPECT_THAT(ErrorOf(f({x})[0], {Fed(x, 0)}), HasSubstr(Here(line, __FILE__)));
 }
 
 TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
@@ -462,21 +463,27 @@ TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
       return x;
     });
   }
-  EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]), HasSubstr("nodes of bodies put in place"));
+  EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
+              HasSubstr("nodes of bodies put in place"));
 }
 
 TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
   // f(g) calls f(h(g)).
   const char text[] =
-      "node { name: 'x' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } "
+      "node { name: 'x' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT "
+      "} "
       "} attr { key: 'value' value { tensor { dtype: DT_FLOAT tensor_shape { } "
       "float_val: 1 } } } } "
-      "node { name: 'y' op: 'f' input: 'x' attr { key: 'g' value { func { name: "
+      "node { name: 'y' op: 'f' input: 'x' attr { key: 'g' value { func { "
+      "name: "
       "'Neg' } } } } "
       "library { function { signature { name: 'f' input_arg { name: 'a' type: "
-      "DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT } attr { name: 'g' type: "
-      "'func' } } node_def { name: 'c' op: 'f' input: 'a' attr { key: 'g' value { "
-      "func { name: 'h' attr { key: 'g' value { placeholder: 'g' } } } } } } ret { "
+      "DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT } attr { name: 'g' "
+      "type: "
+      "'func' } } node_def { name: 'c' op: 'f' input: 'a' attr { key: 'g' "
+      "value { "
+      "func { name: 'h' attr { key: 'g' value { placeholder: 'g' } } } } } } "
+      "ret { "
       "key: 'r' value: 'c:r:0' } } }";
   const Result<std::string> bytes = ParseTextGraphDef(text);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
@@ -506,9 +513,8 @@ TEST_F(LowerTest, ANameThatABodysNodeHadIsNotThatNode) {
   const Output y = f({shape})[0];
   EXPECT_EQ(Values<float>(y).size(), 4u);
   // In the step above the body's node had this name.
-  const Output z =
-      Build("RandomUniformInt", {shape, Constant(0), Constant(10)},
-            {{"seed", 3}}, y.node->name() + "/r");
+  const Output z = Build("RandomUniformInt", {shape, Constant(0), Constant(10)},
+                         {{"seed", 3}}, y.node->name() + "/r");
   for (const int v : Values<int32_t>(z)) {
     EXPECT_GE(v, 0);
     EXPECT_LT(v, 10);

@@ -176,8 +176,8 @@ class Cutter {
   absl::flat_hash_map<const Node*, std::vector<Node*>> call_ends_;
   std::vector<Start> starts_;
   std::map<FramePart, Control> controls_;
-  // By frame, from and to, if a token crosses in each iteration: where those come
-  // from that live as long as the loop goes on.
+  // By frame, from and to, if a token crosses in each iteration: where those
+  // come from that live as long as the loop goes on.
   std::map<std::tuple<int, int, int>, std::vector<const Node*>> crosses_;
   std::map<int, absl::flat_hash_set<const Node*>> before_predicate_;
   std::map<int, std::vector<const Node*>> loop_merges_;  // By frame.

@@ -50,8 +50,8 @@ Status MergeCommonSubexpressions(Graph* graph);
 Status AccumulateProducts(Graph* graph);
 
 // What joins the elements of a gradient array waits for the whole of the loop
-// that wrote them: then nobody but the array has these, and rows of one piece of
-// memory need no copy to be one tensor again.
+// that wrote them: then nobody but the array has these, and rows of one piece
+// of memory need no copy to be one tensor again.
 Status JoinAfterLoops(Graph* graph);
 
 // Removes the nodes that nothing that enters or leaves (_Arg, _Retval, and what

@@ -271,17 +271,19 @@ class ProductsTest : public PassesTest {
   ProductsTest() {
     std::mt19937 random(7);
     for (int i = 0; i < 4; ++i) {
-      factors_.push_back(Op("Placeholder", {},
-                            {{"dtype", DType::kFloat},
-                             {"shape", PartialShape({2, 2})}}));
+      factors_.push_back(
+          Op("Placeholder", {},
+             {{"dtype", DType::kFloat}, {"shape", PartialShape({2, 2})}}));
       values_.push_back(*Tensor::Make(DType::kFloat, Shape({2, 2})));
       for (int k = 0; k < 4; ++k)
         values_.back().data<float>()[k] = static_cast<float>(random() % 9);
     }
   }
   Output Product(int a, int b, bool ta = false, bool tb = false) {
-    return Op("MatMul", {factors_[static_cast<size_t>(a)], factors_[static_cast<size_t>(b)]},
-              {{"transpose_a", ta}, {"transpose_b", tb}});
+    return Op(
+        "MatMul",
+        {factors_[static_cast<size_t>(a)], factors_[static_cast<size_t>(b)]},
+        {{"transpose_a", ta}, {"transpose_b", tb}});
   }
   // The graph for `fetches` after the pass, which must give the same.
   std::unique_ptr<Graph> Accumulated(const std::vector<Output>& fetches) {
@@ -323,8 +325,8 @@ class ProductsTest : public PassesTest {
 };
 
 TEST_F(ProductsTest, ASumOfProductsIsAChain) {
-  const Output sum =
-      Op("AddN", {Product(0, 1), Product(2, 3, true), Product(1, 2, false, true)});
+  const Output sum = Op(
+      "AddN", {Product(0, 1), Product(2, 3, true), Product(1, 2, false, true)});
   auto g = Accumulated({Op("Neg", {sum})});
   EXPECT_EQ(Count(*g, "AddN"), 0);
   EXPECT_EQ(Count(*g, "MatMul"), 1);
@@ -355,7 +357,8 @@ TEST_F(ProductsTest, WhatOthersReadIsComputedOnce) {
     ordered = Product(1, 2);
   }
   const Output alone = Product(3, 1);
-  auto g = Accumulated({Op("AddN", {read, twice, twice, ordered, alone}), read});
+  auto g =
+      Accumulated({Op("AddN", {read, twice, twice, ordered, alone}), read});
   EXPECT_EQ(Count(*g, "AddN"), 1);
   EXPECT_EQ(Count(*g, "MatMul"), 4);
   EXPECT_EQ(Count(*g, "MatMulAdd"), 0);

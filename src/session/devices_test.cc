@@ -30,7 +30,8 @@ TEST(Devices, ALoopWhoseBodyIsElsewhereGivesWhatItGivesHere) {
   for (const int cpus : {2, 3}) {
     Session s(g, On(cpus));
     for (int i = 0; i < 3; ++i) {
-      auto r = s.Run({{x, Tensor::Scalar<float>(3)}}, std::vector<Output>{y, dx});
+      auto r =
+          s.Run({{x, Tensor::Scalar<float>(3)}}, std::vector<Output>{y, dx});
       ASSERT_TRUE(r.ok()) << r.status();
       EXPECT_EQ((*r)[0].scalar<float>(), 3072);
       EXPECT_EQ((*r)[1].scalar<float>(), 1024);

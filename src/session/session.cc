@@ -234,12 +234,11 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     auto make = [&device](const Node& n, Kernel* k) {
       return device.MakeKernel(n, k);
     };
-    Result<BuiltPlan> built =
-        BuildPlan(std::move(part.graph), part.targets,
-                  regions && device.host_memory(),
-                  [&](const Node& n, std::shared_ptr<Kernel>* k) {
-                    return kernels.Get(n, make, k);
-                  });
+    Result<BuiltPlan> built = BuildPlan(
+        std::move(part.graph), part.targets, regions && device.host_memory(),
+        [&](const Node& n, std::shared_ptr<Kernel>* k) {
+          return kernels.Get(n, make, k);
+        });
     // What is wrong is told of the nodes that the user knows, not of regions.
     if (!built.ok() && regions) return Compile(c->signature, Purpose::kTraced);
     SLUICE_RETURN_IF_ERROR(built.status());
@@ -276,13 +275,14 @@ Status Session::State::CheckEdge(const Output& o, const char* list,
                            "]: expected an output, got none; hint: a gradient "
                            "is none where y does not depend on x");
   if (o.graph() != &graph)
-    return InvalidArgument(list, "[", i,
-                           "]: expected an output of the session's graph, got '",
-                           o.name(), "' of another; ", o.node->Describe());
+    return InvalidArgument(
+        list, "[", i, "]: expected an output of the session's graph, got '",
+        o.name(), "' of another; ", o.node->Describe());
   if (o.index < 0 || o.index >= o.node->num_outputs())
     return InvalidArgument(list, "[", i, "]: expected one of ",
                            o.node->num_outputs(), " outputs, got '", o.name(),
-                           "'", o.node->num_outputs() == 0 ? " (a target?)" : "",
+                           "'",
+                           o.node->num_outputs() == 0 ? " (a target?)" : "",
                            "; ", o.node->Describe());
   return OkStatus();
 }

@@ -24,8 +24,8 @@ namespace sluice {
 struct SessionOptions {
   // Threads that run long kernels beside the caller's. -1: as many as there are
   // cores that intra_op_threads leaves: none by default, since a long kernel
-  // over all cores is ahead of two side by side (LeNet's step on two cores: 25 ms
-  // against 41). 0: every kernel runs on the caller's thread.
+  // over all cores is ahead of two side by side (LeNet's step on two cores: 25
+  // ms against 41). 0: every kernel runs on the caller's thread.
   int inter_op_threads = -1;
   // Threads that one long kernel may use; 0: as many as there are cores.
   int intra_op_threads = 0;
@@ -147,7 +147,8 @@ class Session {
   // Running steps end with Cancelled, later ones fail: FailedPrecondition.
   Status Close();
 
-  // Forgets the state in these containers, in all tasks; without any, all state.
+  // Forgets the state in these containers, in all tasks; without any, all
+  // state.
   Status Reset(const std::vector<std::string>& containers = {});
   // Full names of the devices that steps may use.
   Result<std::vector<std::string>> ListDevices();
@@ -172,7 +173,8 @@ class Session::Callable {
   Result<std::vector<Tensor>> Run(std::span<const Tensor> feeds,
                                   const RunOptions& options = {},
                                   RunMetadata* metadata = nullptr) const;
-  Result<std::vector<Tensor>> Run(std::initializer_list<Tensor> feeds = {}) const {
+  Result<std::vector<Tensor>> Run(
+      std::initializer_list<Tensor> feeds = {}) const {
     return Run(std::span<const Tensor>(feeds.begin(), feeds.size()));
   }
 
@@ -187,8 +189,8 @@ class Session::PartialRun {
  public:
   ~PartialRun();
   // Feeds more edges and runs what can run. InvalidArgument if an edge is not
-  // one of the declared, was fed before, or a fetch was fetched before or cannot
-  // be computed from what has been fed.
+  // one of the declared, was fed before, or a fetch was fetched before or
+  // cannot be computed from what has been fed.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches);
 

@@ -13,8 +13,8 @@
 namespace sluice {
 
 // An Execution where there is one partition, which then pays for nothing else;
-// else a StepGroup. Their rules hold: used again for later steps; Start, Run and
-// Finish by one thread, Cancel by any.
+// else a StepGroup. Their rules hold: used again for later steps; Start, Run
+// and Finish by one thread, Cancel by any.
 class Step {
  public:
   explicit Step(const std::vector<PartitionPlan>& parts) {

@@ -72,17 +72,27 @@ inline bool IsFloating(DType t) {
 inline bool IsComplex(DType t) {
   return t == DType::kComplex64 || t == DType::kComplex128;
 }
-bool IsInteger(DType t);    // Signed or unsigned, not quantised, not bool.
+bool IsInteger(DType t);  // Signed or unsigned, not quantised, not bool.
 bool IsQuantized(DType t);
 // Elements are bytes that may be copied by memcpy.
 inline bool IsPlain(DType t) { return DTypeSize(t) != 0; }
 
 // Quantised types have distinct C++ types so that kernels can tell them apart.
-struct qint8 { int8_t value; };
-struct quint8 { uint8_t value; };
-struct qint16 { int16_t value; };
-struct quint16 { uint16_t value; };
-struct qint32 { int32_t value; };
+struct qint8 {
+  int8_t value;
+};
+struct quint8 {
+  uint8_t value;
+};
+struct qint16 {
+  int16_t value;
+};
+struct quint16 {
+  uint16_t value;
+};
+struct qint32 {
+  int32_t value;
+};
 
 using complex64 = std::complex<float>;
 using complex128 = std::complex<double>;

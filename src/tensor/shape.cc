@@ -26,9 +26,8 @@ Result<Shape> Shape::Make(std::span<const int64_t> dims) {
     // of subsets of them are computed everywhere.
     n = MultiplyOrNegative(n, dims[i] == 0 ? 1 : dims[i]);
     if (n < 0)
-      return InvalidArgument(
-          "shape: expected fewer than 2^63 elements, got [",
-          absl::StrJoin(dims, ","), "]");
+      return InvalidArgument("shape: expected fewer than 2^63 elements, got [",
+                             absl::StrJoin(dims, ","), "]");
   }
   s.num_elements_ = empty ? 0 : n;
   return s;
@@ -71,7 +70,8 @@ bool PartialShape::CompatibleWith(const PartialShape& o) const {
   if (!known_ || !o.known_) return true;
   if (dims_.size() != o.dims_.size()) return false;
   for (size_t i = 0; i < dims_.size(); ++i)
-    if (dims_[i] >= 0 && o.dims_[i] >= 0 && dims_[i] != o.dims_[i]) return false;
+    if (dims_[i] >= 0 && o.dims_[i] >= 0 && dims_[i] != o.dims_[i])
+      return false;
   return true;
 }
 

@@ -75,8 +75,8 @@ class Shape {
   }
   int64_t num_elements() const { return num_elements_; }
   bool operator==(const Shape& o) const {
-    return rank_ == o.rank_ &&
-           std::memcmp(dims().data(), o.dims().data(), rank_ * sizeof(int64_t)) == 0;
+    return rank_ == o.rank_ && std::memcmp(dims().data(), o.dims().data(),
+                                           rank_ * sizeof(int64_t)) == 0;
   }
   // "[2,3]"; "[]" for a scalar.
   std::string ToString() const;
@@ -118,13 +118,16 @@ class PartialShape {
  public:
   // Unknown rank.
   PartialShape() = default;
-  PartialShape(std::initializer_list<int64_t> dims) : known_(true), dims_(dims) {}
+  PartialShape(std::initializer_list<int64_t> dims)
+      : known_(true), dims_(dims) {}
   explicit PartialShape(std::span<const int64_t> dims)
       : known_(true), dims_(dims.begin(), dims.end()) {}
   PartialShape(const Shape& s)  // NOLINT: a Shape is a PartialShape.
       : PartialShape(s.dims()) {}
   static PartialShape Unknown() { return PartialShape(); }
-  static PartialShape Scalar() { return PartialShape(std::span<const int64_t>()); }
+  static PartialShape Scalar() {
+    return PartialShape(std::span<const int64_t>());
+  }
   static PartialShape OfRank(int rank) {
     PartialShape s = Scalar();
     s.dims_.assign(static_cast<size_t>(rank), -1);
@@ -136,13 +139,20 @@ class PartialShape {
   int rank() const { return known_ ? static_cast<int>(dims_.size()) : -1; }
   // -1 if the dimension or the rank is unknown. REQUIRES: 0 <= i < rank if the
   // rank is known.
-  int64_t dim(int i) const { return known_ ? dims_[static_cast<size_t>(i)] : -1; }
+  int64_t dim(int i) const {
+    return known_ ? dims_[static_cast<size_t>(i)] : -1;
+  }
   void set_dim(int i, int64_t d) { dims_[static_cast<size_t>(i)] = d; }
-  void add_dim(int64_t d) { known_ = true; dims_.push_back(d); }
+  void add_dim(int64_t d) {
+    known_ = true;
+    dims_.push_back(d);
+  }
   const Dims& dims() const { return dims_; }
   bool fully_known() const;
   // REQUIRES: fully_known(). Fails if the element count overflows.
-  Result<Shape> ToShape() const { return Shape::Make({dims_.data(), dims_.size()}); }
+  Result<Shape> ToShape() const {
+    return Shape::Make({dims_.data(), dims_.size()});
+  }
   // Number of elements, or -1 if not fully known.
   int64_t num_elements() const;
   // True if some shape fits both.

@@ -22,8 +22,9 @@ Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
   if (size != 0) {
     const int64_t bytes = MultiplyOrNegative(n, static_cast<int64_t>(size));
     if (bytes < 0)
-      return ResourceExhausted("allocation: expected fewer than 2^63 bytes for ",
-                               DTypeName(dtype), shape.ToString());
+      return ResourceExhausted(
+          "allocation: expected fewer than 2^63 bytes for ", DTypeName(dtype),
+          shape.ToString());
     if (bytes <= 8) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(*buffer,
                             allocator->Allocate(static_cast<size_t>(bytes)));
@@ -58,24 +59,37 @@ std::string FloatText(double v, int digits) {
 
 std::string ElementText(const Tensor& t, int64_t i) {
   switch (t.dtype()) {
-    case DType::kFloat: return FloatText(t.data<float>()[i], 9);
-    case DType::kDouble: return FloatText(t.data<double>()[i], 17);
-    case DType::kHalf: return FloatText(t.data<half>()[i], 9);
-    case DType::kBfloat16: return FloatText(t.data<bfloat16>()[i], 9);
+    case DType::kFloat:
+      return FloatText(t.data<float>()[i], 9);
+    case DType::kDouble:
+      return FloatText(t.data<double>()[i], 17);
+    case DType::kHalf:
+      return FloatText(t.data<half>()[i], 9);
+    case DType::kBfloat16:
+      return FloatText(t.data<bfloat16>()[i], 9);
     case DType::kInt8:
-    case DType::kQint8: return absl::StrCat(int{t.data<int8_t>()[i]});
+    case DType::kQint8:
+      return absl::StrCat(int{t.data<int8_t>()[i]});
     case DType::kUint8:
-    case DType::kQuint8: return absl::StrCat(int{t.data<uint8_t>()[i]});
+    case DType::kQuint8:
+      return absl::StrCat(int{t.data<uint8_t>()[i]});
     case DType::kInt16:
-    case DType::kQint16: return absl::StrCat(int{t.data<int16_t>()[i]});
+    case DType::kQint16:
+      return absl::StrCat(int{t.data<int16_t>()[i]});
     case DType::kUint16:
-    case DType::kQuint16: return absl::StrCat(int{t.data<uint16_t>()[i]});
+    case DType::kQuint16:
+      return absl::StrCat(int{t.data<uint16_t>()[i]});
     case DType::kInt32:
-    case DType::kQint32: return absl::StrCat(t.data<int32_t>()[i]);
-    case DType::kUint32: return absl::StrCat(t.data<uint32_t>()[i]);
-    case DType::kInt64: return absl::StrCat(t.data<int64_t>()[i]);
-    case DType::kUint64: return absl::StrCat(t.data<uint64_t>()[i]);
-    case DType::kBool: return t.data<bool>()[i] ? "1" : "0";
+    case DType::kQint32:
+      return absl::StrCat(t.data<int32_t>()[i]);
+    case DType::kUint32:
+      return absl::StrCat(t.data<uint32_t>()[i]);
+    case DType::kInt64:
+      return absl::StrCat(t.data<int64_t>()[i]);
+    case DType::kUint64:
+      return absl::StrCat(t.data<uint64_t>()[i]);
+    case DType::kBool:
+      return t.data<bool>()[i] ? "1" : "0";
     case DType::kComplex64: {
       const complex64 c = t.data<complex64>()[i];
       return absl::StrCat("(", FloatText(c.real(), 9), ",",
@@ -95,9 +109,11 @@ std::string ElementText(const Tensor& t, int64_t i) {
     }
     case DType::kVariant: {
       const Variant& v = t.data<Variant>()[i];
-      return absl::StrCat("<", v.empty() ? "empty" : v.value()->TypeName(), ">");
+      return absl::StrCat("<", v.empty() ? "empty" : v.value()->TypeName(),
+                          ">");
     }
-    case DType::kInvalid: break;
+    case DType::kInvalid:
+      break;
   }
   return "?";
 }
@@ -133,10 +149,14 @@ Result<Tensor> Tensor::Zeros(DType dtype, const Shape& shape) {
 size_t Tensor::bytes() const {
   const auto n = static_cast<size_t>(num_elements());
   switch (dtype_) {
-    case DType::kString: return n * sizeof(std::string);
-    case DType::kResource: return n * sizeof(ResourceHandle);
-    case DType::kVariant: return n * sizeof(Variant);
-    default: return n * DTypeSize(dtype_);
+    case DType::kString:
+      return n * sizeof(std::string);
+    case DType::kResource:
+      return n * sizeof(ResourceHandle);
+    case DType::kVariant:
+      return n * sizeof(Variant);
+    default:
+      return n * DTypeSize(dtype_);
   }
 }
 

@@ -52,12 +52,12 @@ class Tensor {
   }
   // Becomes a scalar, in place: what kernels of scalars do to their outputs.
   template <typename T>
-    requires(std::is_trivially_copyable_v<T> && sizeof(T) <= 8)
-  void SetScalar(T value) {
+  requires(std::is_trivially_copyable_v<T> &&
+           sizeof(T) <= 8) void SetScalar(T value) {
     Release();
     buffer_ = nullptr;
-    // All eight bytes in one store: a copy of the tensor loads them in one load,
-    // which would have to wait for the cache behind a shorter store.
+    // All eight bytes in one store: a copy of the tensor loads them in one
+    // load, which would have to wait for the cache behind a shorter store.
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof(T));
     std::memcpy(&bits_, &bits, sizeof(bits));

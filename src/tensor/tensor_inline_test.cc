@@ -12,7 +12,8 @@ namespace sluice {
 namespace {
 
 template <typename T>
-[[gnu::noinline]] void WriteThenCopy(T value, Tensor* copied, Tensor* assigned) {
+[[gnu::noinline]] void WriteThenCopy(T value, Tensor* copied,
+                                     Tensor* assigned) {
   Tensor t = *Tensor::Make(DTypeOf<T>(), Shape());
   t.data<T>()[0] = value;
   Tensor copy = t;

@@ -33,10 +33,10 @@ Status Validate(const Pool2dShape& shape);
 template <typename T>
 void MaxPool(const Pool2dShape& shape, const T* in, T* out);
 
-// T: as of MaxPool. All of an output's gradient goes to the first largest element
-// of its window (row by row); overlapping windows add.
-// A NaN that comes first in the window takes it for double and half; for float
-// and bfloat16 NaN never does, unless nothing in the window is comparable.
+// T: as of MaxPool. All of an output's gradient goes to the first largest
+// element of its window (row by row); overlapping windows add. A NaN that comes
+// first in the window takes it for double and half; for float and bfloat16 NaN
+// never does, unless nothing in the window is comparable.
 template <typename T>
 void MaxPoolGrad(const Pool2dShape& shape, const T* in, const T* d_out,
                  T* d_in);
