@@ -191,16 +191,17 @@ TEST_F(FunctionsTest, EndlessRecursionIsAnError) {
 }
 
 TEST_F(FunctionsTest, ErrorsNameTheNodeTheFunctionAndTheDepth) {
+  int line = 0;
   const Function f = DefineFunction(
-      "countdown", {kI}, {kI}, [](const Function& self, const Args& a) {
+      "countdown", {kI}, {kI}, [&line](const Function& self, const Args& a) {
         const Output left = a[0];
         return Cond(
             left > 3, [&] { return self({left - 1})[0]; },
             [&] {
+              line = __LINE__ + 1;
               return Build("FloorDiv", {left, left - left});
             });
       });
-  const int line = __LINE__ - 2;
   const std::string e = ErrorOf(f({Constant(5)})[0]);
   EXPECT_THAT(e, HasSubstr("(FloorDiv)"));
   EXPECT_THAT(e, HasSubstr(Here(line, __FILE__)));

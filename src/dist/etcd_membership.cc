@@ -13,6 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::milliseconds kRetry{200};
+// How often a server that does not answer in time is asked before Open gives
+// up: it may be starting, or its disk be slow.
+constexpr int kAsks = 3;
 
 std::string TaskName(const std::pair<std::string, int>& key) {
   return ClusterTask{key.first, key.second, ""}.name();
@@ -29,7 +32,11 @@ Result<std::unique_ptr<EtcdMembership>> EtcdMembership::Open(
     EtcdOptions options) {
   std::unique_ptr<EtcdMembership> m(new EtcdMembership(std::move(options)));
   int64_t revision = 0;
-  SLUICE_RETURN_IF_ERROR(m->Refresh(&revision));
+  Status s = m->Refresh(&revision);
+  for (int asked = 1; asked < kAsks && s.code() == StatusCode::kUnavailable;
+       ++asked)
+    s = m->Refresh(&revision);
+  SLUICE_RETURN_IF_ERROR(s);
   m->watcher_ = std::thread([raw = m.get()] { raw->Watch(); });
   return m;
 }
@@ -215,9 +222,11 @@ Status EtcdMembership::Join(const ClusterTask& self, uint64_t incarnation,
                      options_.call_patience;
   std::string owner;
   for (;;) {
-    SLUICE_RETURN_IF_ERROR(Take(&owner));
-    if (owner.empty()) break;
-    if (std::chrono::steady_clock::now() > until)
+    const Status s = Take(&owner);
+    const bool late = std::chrono::steady_clock::now() > until;
+    if (!s.ok() && (late || s.code() != StatusCode::kUnavailable)) return s;
+    if (s.ok() && owner.empty()) break;
+    if (s.ok() && late)
       return AlreadyExists("task ", self_task_, " of cluster '", options_.name,
                            "' in ", client_.Describe(),
                            ": expected a number of its own, got one that is "
