@@ -60,13 +60,14 @@ class Cutter {
   using FramePart = std::pair<int, int>;
 
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
+  // -1: a copy is wherever it is read.
   int home(const Node* n) const { return home_[Id(n)]; }
   Graph& out(int p) { return *out_[static_cast<size_t>(p)]; }
   Node*& copy(const Node* n, int p) {
     return copies_[static_cast<size_t>(p)][Id(n)];
   }
   bool HasOwnMemory(int p) const {
-    return own_memory_[static_cast<size_t>(p)] != 0;
+    return p >= 0 && own_memory_[static_cast<size_t>(p)] != 0;
   }
 
   // ---- Who runs what (partition.cc).
