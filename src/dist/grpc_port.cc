@@ -44,8 +44,11 @@ class GrpcPort::Waiting final : public GrpcEvent {
  public:
   explicit Waiting(GrpcPort* port)
       : port_(port), call_(std::make_unique<GrpcCall>()) {
-    port_->service_.RequestCall(&call_->context, &call_->io, port_->calls_,
-                                port_->calls_, Tag());
+    GrpcCall& call = *call_;
+    grpc::ServerCompletionQueue* const calls = port_->calls_;
+    grpc::AsyncGenericService& service = port_->service_;
+    // (From here on the call may come, and this be gone.)
+    service.RequestCall(&call.context, &call.io, calls, calls, Tag());
   }
   void Done(bool ok) override {
     const std::unique_ptr<Waiting> end(this);

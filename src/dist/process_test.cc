@@ -51,6 +51,8 @@ const bool is_child = [] {
     std::fprintf(stderr, "client: %s\n", s.ToString().c_str());
     _exit(0);
   }
+  // (However the test ends.)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   WorkerFlags flags;
   flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
   flags.job = role;

@@ -60,7 +60,7 @@ class Cutter {
   using FramePart = std::pair<int, int>;
 
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
-  // -1: a copy is wherever it is read.
+  // -1: on a device that has no part of its own; copies are where it is read.
   int home(const Node* n) const { return home_[Id(n)]; }
   Graph& out(int p) { return *out_[static_cast<size_t>(p)]; }
   Node*& copy(const Node* n, int p) {
