@@ -82,7 +82,7 @@ struct AllocatorStats {
   int64_t allocations = 0;   // Ever made.
 };
 
-// Host memory in size classes (four per power of two, at least 64 bytes), each
+// Host memory in size classes (002-tensors.md says which), each
 // with a free list, so that a step that repeats allocates nothing from the
 // system. Data is 64-byte aligned. One per device, for the process's life.
 // Thread-safe. Under sanitizers nothing is cached, so that they see every use
