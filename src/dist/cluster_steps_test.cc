@@ -64,22 +64,7 @@ TEST_F(ClusterTest, TheGraphMayGrowBetweenSteps) {
 
 TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
   Output n = Placeholder<int32_t>({});
-  auto [i, total] = While(
-      std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
-      [&](Output i, Output) {
-        DeviceScope on("/job:worker/task:0");
-        return i < n;
-      },
-      [&](Output i, Output total) {
-        Output next, sum;
-        {
-          DeviceScope on("/job:worker/task:1");
-          next = i + 1;
-        }
-        DeviceScope on("/job:ps/task:0");
-        sum = total + i;
-        return std::tuple(next, sum);
-      });
+  auto [i, total] = CountAndSum(n, "/job:worker/task:1");
   Session session(cluster_.target("worker", 0), graph_);
   for (const int32_t count : {0, 1, 7, 100}) {
     auto out = session.Run({{n, Tensor::Scalar<int32_t>(count)}}, {i, total});

@@ -10,13 +10,36 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "dist/server.h"
 #include "dist/transport_base.h"
+#include "sluice/sluice.h"
 
 namespace sluice {
+
+// How many numbers there are below n, and their sum: a loop whose predicate is
+// on the first worker, its counter on `counter`, its sum on the ps.
+inline std::tuple<Output, Output> CountAndSum(Output n, const char* counter) {
+  return While(
+      std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
+      [&](Output i, Output) {
+        DeviceScope on("/job:worker/task:0");
+        return i < n;
+      },
+      [&](Output i, Output total) {
+        Output next, sum;
+        {
+          DeviceScope on(counter);
+          next = i + 1;
+        }
+        DeviceScope on("/job:ps/task:0");
+        sum = total + i;
+        return std::tuple(next, sum);
+      });
+}
 
 using MakeTransport =
     std::function<std::unique_ptr<Transport>(TransportOptions)>;

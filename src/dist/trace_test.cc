@@ -17,34 +17,12 @@ using ::testing::IsSupersetOf;
 constexpr char kPs[] = "/job:ps/replica:0/task:0";
 constexpr char kWorker[] = "/job:worker/replica:0/task:0";
 
-// The sum of the numbers below n: the loop's predicate on the worker, its sum
-// on the ps.
-Output Sum(Output n) {
-  auto [i, total] = While(
-      std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
-      [&](Output i, Output) {
-        DeviceScope on("/job:worker/task:0");
-        return i < n;
-      },
-      [&](Output i, Output total) {
-        Output next, sum;
-        {
-          DeviceScope on("/job:worker/task:0");
-          next = i + 1;
-        }
-        DeviceScope on("/job:ps/task:0");
-        sum = total + i;
-        return std::tuple(next, sum);
-      });
-  return total;
-}
-
 TEST(MergedTrace, AStepOverTasksHasOneClockAndArrows) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster({{"ps", 1}, {"worker", 1}});
   Output n = Placeholder<int32_t>({});
-  Output sum = Sum(n);
+  Output sum = std::get<1>(CountAndSum(n, "/job:worker/task:0"));
   Session session(cluster.target("worker", 0), graph);
   RunOptions traced;
   traced.trace = true;
@@ -137,7 +115,7 @@ TEST(MergedTrace, AnotherTasksClockIsFoundAndTakenOut) {
     servers[t.job] = *std::move(server);
   }
   Output n = Placeholder<int32_t>({});
-  Output sum = Sum(n);
+  Output sum = std::get<1>(CountAndSum(n, "/job:worker/task:0"));
   RunMetadata m;
   RunOptions traced;
   traced.trace = true;

@@ -44,24 +44,8 @@ class VirtualClusterTest : public ::testing::Test {
     network_.reset();
   }
   // The sum of the numbers below n, in a loop over three tasks.
-  Output Sum(Output n) {
-    auto [i, total] = While(
-        std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
-        [&](Output i, Output) {
-          DeviceScope on("/job:worker/task:0");
-          return i < n;
-        },
-        [&](Output i, Output total) {
-          Output next, sum;
-          {
-            DeviceScope on("/job:worker/task:1");
-            next = i + 1;
-          }
-          DeviceScope on("/job:ps/task:0");
-          sum = total + i;
-          return std::tuple(next, sum);
-        });
-    return total;
+  static Output Sum(Output n) {
+    return std::get<1>(CountAndSum(n, "/job:worker/task:1"));
   }
 
   Graph graph_;

@@ -82,11 +82,10 @@ struct AllocatorStats {
   int64_t allocations = 0;   // Ever made.
 };
 
-// Host memory in size classes (002-tensors.md says which), each
-// with a free list, so that a step that repeats allocates nothing from the
-// system. Data is 64-byte aligned. One per device, for the process's life.
-// Thread-safe. Under sanitizers nothing is cached, so that they see every use
-// after free.
+// Host memory in size classes (002-tensors.md says which), each with a free
+// list, so that a step that repeats allocates nothing from the system. Data is
+// 64-byte aligned. One per device, for the process's life. Thread-safe. Under
+// sanitizers nothing is cached, so that they see every use after free.
 class Allocator {
  public:
   // `max_bytes`: live bytes above it fail; `max_cached`: kept at most.
