@@ -96,14 +96,14 @@ class TestCluster {
   }
   // Nothing of any session or step is left, soon (half a minute is never).
   bool Quiet() {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 30'000; ++i) {
       size_t left = 0;
       for (const auto& [name, s] : servers_)
         left += s->worker().num_sessions() + s->worker().steps().num_running() +
                 s->master().num_sessions() + s->master().steps().num_running() +
                 s->worker().steps().early_bytes();
       if (left == 0) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return false;
   }

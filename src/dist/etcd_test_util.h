@@ -52,7 +52,9 @@ class TestEtcd {
             "--name", "test", "--data-dir", folder_ + "/data",
             "--listen-client-urls", client, "--advertise-client-urls", client,
             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", "test=" + peer},
+            "--initial-cluster", "test=" + peer,
+            // (Alone it needs no patience with others; leases may be short.)
+            "--heartbeat-interval", "100", "--election-timeout", "500"},
         std::vector<std::string>{"ETCD_UNSUPPORTED_ARCH="}, log);
     const std::string at = client.substr(7);
     EtcdClient asks({at}, std::chrono::milliseconds(2000));

@@ -125,9 +125,9 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
       ASSERT_TRUE(cluster.Quiet());
       // (What goes with a step's last thread goes soon; half a minute is
       // never.)
-      for (int i = 0; i < 3000 && Allocator::Cpu()->stats().live_bytes != live;
-           ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (int i = 0;
+           i < 30'000 && Allocator::Cpu()->stats().live_bytes != live; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, live);
     }
   }
