@@ -127,10 +127,11 @@ class ControlServices::StepsCall
       return;
     }
     if (request.has_attend()) session_ = request.attend().session();
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (!closed_) StartRead();
-    }
+    owner_->port_->Later(
+        GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
+          std::lock_guard<std::mutex> lock(self->mu_);
+          if (!self->closed_) self->StartRead();
+        })));
     if (!request.has_run()) return;
     auto answer = [self = shared_from_this(),
                    call = request.call()](proto::RunStepResponse r) {
@@ -251,6 +252,7 @@ ControlServices::ControlServices(Master* master, Worker* worker,
 ControlServices::~ControlServices() = default;
 
 void ControlServices::Register(GrpcPort* port) {
+  port_ = port;
   for (const auto& [name, method] : methods_)
     port->Handle(name, [this, m = &method](std::unique_ptr<GrpcCall> call) {
       new UnaryCall(std::move(call), m, &threads_);

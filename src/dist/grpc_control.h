@@ -47,6 +47,7 @@ class ControlServices {
   Worker* const worker_;
   const std::string steps_address_;
   std::map<std::string, Method> methods_;  // Constant after construction.
+  GrpcPort* port_ = nullptr;               // Constant after Register.
   std::mutex mu_;
   std::set<StepsCall*> calls_;  // GUARDED_BY(mu_)
   bool stopped_ = false;        // GUARDED_BY(mu_)

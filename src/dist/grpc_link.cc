@@ -169,7 +169,7 @@ void GrpcStream::OnRead(bool ok) {
         std::lock_guard<std::mutex> write_lock(mu_);
         if (!closed_) {
           Hold();
-          StartRead(&incoming_, &read_event_);
+          transport_->port_->Later(&read_on_event_);
         }
       }
     }
@@ -182,6 +182,17 @@ void GrpcStream::OnRead(bool ok) {
     }
   } else {
     Close(Unavailable("the connection was closed"), /*ended=*/true);
+  }
+  Drop();
+}
+
+void GrpcStream::ReadOn(bool) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!closed_) {
+      Hold();
+      StartRead(&incoming_, &read_event_);
+    }
   }
   Drop();
 }

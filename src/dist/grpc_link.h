@@ -56,6 +56,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  private:
   friend class GrpcTransport;
   void OnRead(bool ok);
+  void ReadOn(bool);
   void OnWritten(bool ok);
   void OnEnded(bool ok);
   // One operation is over.
@@ -69,6 +70,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
 
   GrpcTransport* const transport_;
   Event read_event_{this, &GrpcStream::OnRead};
+  Event read_on_event_{this, &GrpcStream::ReadOn};
   Event write_event_{this, &GrpcStream::OnWritten};
   Event end_event_{this, &GrpcStream::OnEnded};
   // One read at a time: no two threads use these at once.

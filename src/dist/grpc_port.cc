@@ -16,6 +16,9 @@ namespace {
 constexpr char kLocal[] = "unix-abstract:";
 constexpr int kHttpFrameBytes = 1 << 20;  // Of HTTP/2.
 constexpr int kLookAhead = 8 << 20;
+constexpr gpr_clock_type kClock = GPR_CLOCK_MONOTONIC;
+// Events that are dealt with before what was put off, at most.
+constexpr int kMostAtOnce = 32;
 
 uint64_t ThisHost() {
   static const uint64_t id = HostId({"net"});
@@ -148,10 +151,43 @@ void GrpcPort::Accept(std::unique_ptr<GrpcCall> call) {
               grpc::Status(grpc::StatusCode::UNIMPLEMENTED, why));
 }
 
+void GrpcPort::Later(GrpcEvent* event) {
+  {
+    std::lock_guard<std::mutex> lock(later_mu_);
+    // (Who reads no longer may be busy for an hour.)
+    if (reader_ == std::this_thread::get_id()) {
+      later_.push_back(event);
+      return;
+    }
+  }
+  event->Done(true);
+}
+
+void GrpcPort::DoLater() {
+  std::vector<GrpcEvent*> events;
+  {
+    std::lock_guard<std::mutex> lock(later_mu_);
+    reader_ = std::this_thread::get_id();
+    events.swap(later_);
+  }
+  for (GrpcEvent* e : events) e->Done(true);
+}
+
 void GrpcPort::Read(ReaderTeam::Turn& turn) {
   void* tag;
   bool ok;
-  while (queue_->Next(&tag, &ok)) {
+  // (What the one before put off, whose work takes long.)
+  DoLater();
+  for (int unheeded = 0;;) {
+    // First what is there already.
+    const auto next = queue_->AsyncNext(&tag, &ok, gpr_inf_past(kClock));
+    if (next != grpc::CompletionQueue::GOT_EVENT || ++unheeded > kMostAtOnce) {
+      unheeded = 0;
+      DoLater();
+    }
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::TIMEOUT && !queue_->Next(&tag, &ok))
+      return;
     turn.BeginWork();
     {
       const HeldAgenda drives_when_all_is_delivered;

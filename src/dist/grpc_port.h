@@ -14,8 +14,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "dist/grpc_credentials.h"
 #include "dist/reader_team.h"
@@ -109,6 +112,11 @@ class GrpcPort {
   // Cancels the calls that others made and that do not end soon, and waits for
   // them and for the threads. Before it, our own calls have ended.
   void Stop();
+  // Of the thread that polls, in one of its events: does `event` once whatever
+  // has come is dealt with, or that takes long. For reads: at each, gRPC (1.51)
+  // tells the peer that it may send more, by a write of its own, unless one
+  // went out since the message was read.
+  void Later(GrpcEvent* event);
 
   // Of our own calls too. After Open.
   grpc::CompletionQueue* queue() { return queue_.get(); }
@@ -121,6 +129,8 @@ class GrpcPort {
   class Waiting;
   void Accept(std::unique_ptr<GrpcCall> call);
   void Read(ReaderTeam::Turn& turn);
+  // The calling thread is the one that reads.
+  void DoLater();
 
   std::map<std::string, Handler> handlers_;  // Constant after Serve.
   grpc::AsyncGenericService service_;
@@ -129,6 +139,9 @@ class GrpcPort {
   std::unique_ptr<grpc::Server> server_;
   std::string address_, local_address_;
   bool serving_ = false;
+  std::mutex later_mu_;
+  std::vector<GrpcEvent*> later_;  // GUARDED_BY(later_mu_)
+  std::thread::id reader_;         // GUARDED_BY(later_mu_)
   ReaderTeam team_;
 };
 
