@@ -5,6 +5,10 @@ find_package(Protobuf REQUIRED)
 find_package(hwy REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc)
+# (Debian 12 has no CMake files for these.)
+find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
+find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
 
 # oneDNN by hand: Debian's dnnl-config.cmake also wants the OpenCL headers,
 # which only its GPU interface needs.
@@ -22,7 +26,9 @@ set(SLUICE_PUBLIC_LIBS
   absl::synchronization absl::time absl::int128 absl::numeric absl::bits
   absl::fixed_array absl::algorithm_container Threads::Threads)
 set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
-  nlohmann_json::nlohmann_json ZLIB::ZLIB $<BUILD_INTERFACE:sluice_dnnl>)
+  nlohmann_json::nlohmann_json ZLIB::ZLIB ICU::uc
+  ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
+  $<BUILD_INTERFACE:sluice_dnnl>)
 
 # base/parallel.cc runs OpenMP's team, the one that oneDNN's build uses.
 add_library(sluice_openmp INTERFACE)

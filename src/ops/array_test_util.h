@@ -4,6 +4,7 @@
 #define SLUICE_OPS_ARRAY_TEST_UTIL_H_
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -63,7 +64,7 @@ inline Result<std::vector<Tensor>> RunRecorded(
   return out;
 }
 
-// One case of tests/cases/array_ops.txt, which TensorFlow computed.
+// One case of tests/cases/*_ops.txt, which TensorFlow computed.
 struct RecordedCase {
   int line = 0;
   std::string op;
@@ -73,8 +74,7 @@ struct RecordedCase {
 };
 
 inline double ParseNumber(const std::string& s) {
-  if (s == "nan") return std::nan("");
-  return std::stod(s);
+  return std::strtod(s.c_str(), nullptr);
 }
 
 inline Tensor ParseTensor(std::istream& in) {
@@ -107,7 +107,9 @@ inline Tensor ParseTensor(std::istream& in) {
             complex128(ParseNumber(v), ParseNumber(imaginary));
     } else {
       array::ByNumber(dtype, [&]<typename T>(array::Tag<T>) {
-        if constexpr (std::is_integral_v<T>)
+        if constexpr (std::is_unsigned_v<T>)
+          t.data<T>()[i] = static_cast<T>(std::stoull(v));
+        else if constexpr (std::is_integral_v<T>)
           t.data<T>()[i] = static_cast<T>(std::stoll(v));
         else if constexpr (std::is_same_v<T, double>)
           t.data<T>()[i] = ParseNumber(v);
@@ -129,8 +131,16 @@ inline AttrValue ParseAttr(const std::string& text) {
       return AttrValue(static_cast<int64_t>(std::stoll(rest)));
     case 's':
       return AttrValue(rest);
+    case 'x':
+      return AttrValue(absl::HexStringToBytes(rest));
     case 't':
       return AttrValue(*ParseDType(rest));
+    case 'y': {
+      AttrValue::Types types;
+      for (absl::string_view t : absl::StrSplit(rest, ',', absl::SkipEmpty()))
+        types.push_back(*ParseDType(std::string(t)));
+      return AttrValue(types);
+    }
     default:
       break;
   }
@@ -140,9 +150,10 @@ inline AttrValue ParseAttr(const std::string& text) {
   return AttrValue(list);
 }
 
-inline std::vector<RecordedCase> ReadCases() {
+inline std::vector<RecordedCase> ReadCases(
+    const std::string& path = "tests/cases/array_ops.txt") {
   std::vector<RecordedCase> cases;
-  std::ifstream file("tests/cases/array_ops.txt");
+  std::ifstream file(path);
   std::string text;
   for (int line = 1; std::getline(file, text); ++line) {
     std::istringstream in(text);

@@ -3,93 +3,14 @@
 
   record_array_ops.py > array_ops.txt     (needs TensorFlow; seeded)
 
-A case is `case OP ATTR...`, a line `in DTYPE SHAPE VALUES...` for each input,
-and `out ...` for each output, or `error` where TensorFlow refuses. Lists of
-inputs are written one after the other. src/ops/array_recorded_test.cc reads it.
+src/ops/array_recorded_test.cc reads it; the format: op_cases.py.
 """
 
-import os
+import numpy as np
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
+from op_cases import case, tf
 
 R = np.random.RandomState(20161102)
-NAMES = {"float32": "float", "float64": "double", "float16": "half",
-         "object": "string"}
-
-
-def text(v):
-    if isinstance(v, (bytes, str)):
-        v = v.encode() if isinstance(v, str) else v
-        return "'" + v.hex()
-    if isinstance(v, (bool, np.bool_)):
-        return "1" if v else "0"
-    if isinstance(v, (complex, np.complexfloating)):
-        return repr(float(v.real)) + " " + repr(float(v.imag))
-    if isinstance(v, (float, np.floating)):
-        return repr(float(v))
-    return str(int(v))
-
-
-def tensor(word, t):
-    """One line of the record."""
-    a = t.numpy() if hasattr(t, "numpy") else np.asarray(t)
-    if isinstance(a, (bytes, str)):
-        a = np.asarray(a, dtype=object)
-    if t.dtype == tf.bfloat16:
-        name, a = "bfloat16", a.astype(np.float32)
-    else:
-        name = NAMES.get(a.dtype.name, a.dtype.name)
-    shape = "[" + ",".join(map(str, a.shape)) + "]"
-    return " ".join([word, name, shape] + [text(v) for v in a.ravel()])
-
-
-def attr(v):
-    if isinstance(v, bool):
-        return "b" + str(int(v))
-    if isinstance(v, int):
-        return "i" + str(v)
-    if isinstance(v, str):
-        return "s" + v
-    if isinstance(v, tf.DType):
-        return "t" + v.name
-    if isinstance(v, list):
-        return "l" + ",".join(map(str, v))
-    raise TypeError(v)
-
-
-def case(op, inputs, **attrs):
-    """`inputs`: pairs (argument, value); a value that is a list is a list."""
-    tensors, kwargs = [], {}
-    for name, value in inputs:
-        if isinstance(value, list):
-            value = [tf.constant(v) for v in value]
-            tensors += value
-        else:
-            value = tf.constant(value)
-            tensors.append(value)
-        kwargs[name] = value
-    # Before the op runs: some write into their input.
-    inputs_text = [tensor("in", t) for t in tensors]
-    try:
-        out = getattr(tf.raw_ops, op)(
-            **kwargs, **{k: v for k, v in attrs.items() if k != "N"})
-    except (tf.errors.NotFoundError, tf.errors.UnimplementedError):
-        return  # TensorFlow has no kernel for the type.
-    except tf.errors.OpError:
-        out = None
-    print("case", op, *[k + "=" + attr(v) for k, v in attrs.items()])
-    print(*inputs_text, sep="\n")
-    if out is None:
-        print("error")
-        return
-    if not isinstance(out, (list, tuple)):
-        out = [out]
-    for t in out:
-        print(tensor("out", t))
 
 
 def x(*shape, dtype=np.float32):

@@ -1,0 +1,73 @@
+// Compares ops on strings, encodings and sparse tensors with what TensorFlow
+// computed for the same inputs: tests/cases/*_ops.txt, made by the scripts
+// there.
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "ops/array_test_util.h"
+
+namespace sluice {
+namespace {
+
+template <typename T>
+bool NearlyEqual(const Tensor& want, const Tensor& got, double tolerance) {
+  for (int64_t i = 0; i < want.num_elements(); ++i) {
+    const auto w = static_cast<double>(want.data<T>()[i]);
+    const auto g = static_cast<double>(got.data<T>()[i]);
+    if (w == g || (std::isnan(w) && std::isnan(g))) continue;
+    if (!(std::abs(w - g) <= tolerance * std::abs(w))) return false;
+  }
+  return true;
+}
+
+// Equal, but for `tolerance` of what is added up in another order.
+bool EqualTensors(const Tensor& want, const Tensor& got, double tolerance) {
+  if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
+    return false;
+  switch (want.dtype()) {
+    case DType::kFloat:
+      return NearlyEqual<float>(want, got, tolerance);
+    case DType::kDouble:
+      return NearlyEqual<double>(want, got, tolerance);
+    case DType::kHalf:
+      return NearlyEqual<half>(want, got, 8e3 * tolerance);
+    case DType::kBfloat16:
+      return NearlyEqual<bfloat16>(want, got, 6e4 * tolerance);
+    default:
+      return want.Identical(got);
+  }
+}
+
+// Runs all cases of a record. `min`: how many there are at least.
+void CompareWithRecord(const std::string& path, size_t min, double tolerance) {
+  const std::vector<RecordedCase> cases = ReadCases(path);
+  ASSERT_GT(cases.size(), min);
+  for (const RecordedCase& c : cases) {
+    const std::string where = absl::StrCat(path, ":", c.line, ": ", c.op);
+    const Result<std::vector<Tensor>> got =
+        RunRecorded(c.op, c.inputs, c.attrs);
+    if (c.error) {
+      EXPECT_FALSE(got.ok())
+          << where << ": TensorFlow refuses this; got " << (*got)[0].ToString();
+      EXPECT_NE(got.status().code(), StatusCode::kInternal)
+          << where << ": " << got.status();
+      continue;
+    }
+    if (!got.ok()) {
+      ADD_FAILURE() << where << ": " << got.status();
+      continue;
+    }
+    ASSERT_EQ(got->size(), c.outputs.size()) << where;
+    for (size_t i = 0; i < got->size(); ++i)
+      EXPECT_TRUE(EqualTensors(c.outputs[i], (*got)[i], tolerance))
+          << where << ": output " << i << ": expected "
+          << c.outputs[i].ToString(40) << ", got " << (*got)[i].ToString(40);
+  }
+}
+
+TEST(RecordedOps, StringsAndEncodingsAreTensorFlows) {
+  CompareWithRecord("tests/cases/string_ops.txt", 600, 0);
+}
+
+}  // namespace
+}  // namespace sluice

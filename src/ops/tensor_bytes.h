@@ -1,0 +1,18 @@
+// A tensor as the bytes of a TensorProto in the form that TensorFlow's ops
+// write: the elements as they lie in memory, however many are equal. (Graphs
+// use the shorter forms of graph/tensor_proto.h, which reads them all.)
+#ifndef SLUICE_OPS_TENSOR_BYTES_H_
+#define SLUICE_OPS_TENSOR_BYTES_H_
+
+#include <string>
+
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+// Unimplemented for resources and variants.
+Result<std::string> TensorContentProto(const Tensor& t);
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_TENSOR_BYTES_H_
