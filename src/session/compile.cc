@@ -84,9 +84,12 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
 
 Status StatefulKernels::Get(const Node& node, const Maker& make,
                             std::shared_ptr<Kernel>* out) {
+  // `out` is set last: a kernel that could not be made must not be kept.
   if (!node.op().stateful) {
-    *out = std::make_shared<Kernel>();
-    return make(node, out->get());
+    auto kernel = std::make_shared<Kernel>();
+    SLUICE_RETURN_IF_ERROR(make(node, kernel.get()));
+    *out = std::move(kernel);
+    return OkStatus();
   }
   std::lock_guard<std::mutex> lock(mu_);
   Kept& kept = kernels_[node.name()];

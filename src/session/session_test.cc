@@ -199,6 +199,8 @@ TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
   EXPECT_THAT(Error(Output(y.node, 1)), HasSubstr("expected one of 1 outputs"));
   EXPECT_FALSE(session_.Run({}, Output(y.node, -1)).ok());
   EXPECT_THAT(Error(Output(noop, 0)), HasSubstr("target"));
+  EXPECT_THAT(graph_.FindOutput("NoOp").status().ToString(),
+              HasSubstr("expected a node with outputs, got 'NoOp'"));
   EXPECT_FALSE(session_.Run({}, Output()).ok());
   EXPECT_FALSE(session_.RunTargets({nullptr}).ok());
 }
@@ -283,6 +285,18 @@ TEST_F(SessionTest, DividingAnIntegerByZeroIsAnErrorThatNamesTheNode) {
           .status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(s.ToString(), AllOf(HasSubstr("'ratio'"), HasSubstr("zero")));
+}
+
+TEST_F(SessionTest, AnOpWithoutAKernelForItsTypeIsAnErrorThatNamesTheNode) {
+  // Declared for integers, as in TensorFlow, and computed for none.
+  Output x = Placeholder("x", DType::kInt32);
+  Output y = Build("Reciprocal", {x}, {}, "inverse");
+  for (Output fetch : {y, Add(y, x)}) {
+    const Status s = session_.Run({{x, I(2)}}, fetch).status();
+    EXPECT_EQ(s.code(), StatusCode::kUnimplemented) << s;
+    EXPECT_THAT(s.ToString(),
+                AllOf(HasSubstr("'inverse'"), HasSubstr("int32")));
+  }
 }
 
 TEST_F(SessionTest,
