@@ -112,6 +112,40 @@ TEST(Binary, GradientsSumOverBroadcastDimensions) {
       ExpectGradients(op, {x, y}, {}, unknown);
 }
 
+// d y / d x of a holomorphic y is the conjugate of its derivative, of which the
+// fused ops take their part and the gradients that build them the rest.
+TEST(Complex, GradientsAreConjugatesOfDerivatives) {
+  using C = complex128;
+  const std::vector<C> x = {{0.3, 0.4}, {-0.7, 1.1}, {1.2, -0.5}};
+  const struct {
+    const char* op;
+    C (*derivative)(C);
+  } cases[] = {
+      {"Tanh", [](C z) { return 1.0 - std::tanh(z) * std::tanh(z); }},
+      {"Sigmoid",
+       [](C z) { return std::exp(-z) / std::pow(1.0 + std::exp(-z), 2); }},
+      {"Sqrt", [](C z) { return 0.5 / std::sqrt(z); }},
+      {"Rsqrt", [](C z) { return -0.5 / (z * std::sqrt(z)); }},
+      {"Reciprocal", [](C z) { return -1.0 / (z * z); }},
+      {"Exp", [](C z) { return std::exp(z); }},
+  };
+  for (const auto& c : cases) {
+    Graph g;
+    WithGraph use(g);
+    const Output in = Constant(Tensor::Vector<C>(x));
+    GradientOptions ones;
+    ones.grad_ys = {Constant(Tensor::Vector<C>({1, 1, 1}))};
+    const Output slope = Grad(Build(c.op, {in}), in, ones);
+    Session session(g);
+    const Result<Tensor> got = session.Run(slope);
+    ASSERT_TRUE(got.ok()) << c.op << ": " << got.status();
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_LT(std::abs(got->data<C>()[i] - std::conj(c.derivative(x[i]))),
+                1e-12)
+          << c.op << " at " << x[i] << ": " << got->data<C>()[i];
+  }
+}
+
 TEST(Reduce, TakesAnyAxes) {
   const Tensor x = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   ExpectOp<float>("Sum", {x, Ints({-1})}, {}, Shape({2}), {6, 15});

@@ -81,7 +81,8 @@ struct ReciprocalGrad {
   }
 };
 
-// The complex forms conjugate y first.
+// Of complex numbers these conjugate y first; TanhGrad and SigmoidGrad leave
+// that to the gradients that build them.
 template <class Op>
 struct Conjugated {
   template <class T>
@@ -90,9 +91,9 @@ struct Conjugated {
   }
 };
 
-template <class Op>
+template <class Op, class ComplexOp = Conjugated<Op>>
 BinaryFn Pick(DType t) {
-  return IsComplex(t) ? PickComplex<Conjugated<Op>>(t) : PickFloats<Op>(t);
+  return IsComplex(t) ? PickComplex<ComplexOp>(t) : PickFloats<Op>(t);
 }
 
 }  // namespace
@@ -110,9 +111,9 @@ BinaryFn GradFn(BinaryOp op, DType t) {
     case BinaryOp::kSoftsignGrad:
       return PickFloats<SoftsignGrad>(t);
     case BinaryOp::kTanhGrad:
-      return Pick<TanhGrad>(t);
+      return Pick<TanhGrad, TanhGrad>(t);
     case BinaryOp::kSigmoidGrad:
-      return Pick<SigmoidGrad>(t);
+      return Pick<SigmoidGrad, SigmoidGrad>(t);
     case BinaryOp::kSqrtGrad:
       return Pick<SqrtGrad>(t);
     case BinaryOp::kRsqrtGrad:

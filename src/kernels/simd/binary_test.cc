@@ -310,8 +310,13 @@ TEST(BinaryTest, ComplexArithmetic) {
       BinaryOp::kSquaredDifference,
       [](T a, T b) { return std::conj(a - b) * (a - b); }, 4);
   Check<T>(
-      BinaryOp::kTanhGrad,
-      [](T y, T dy) { return dy * (T(1) - std::conj(y) * std::conj(y)); }, 16);
+      BinaryOp::kTanhGrad, [](T y, T dy) { return dy * (T(1) - y * y); }, 16);
+  Check<T>(
+      BinaryOp::kSigmoidGrad, [](T y, T dy) { return dy * y * (T(1) - y); },
+      16);
+  Check<T>(
+      BinaryOp::kReciprocalGrad,
+      [](T y, T dy) { return -dy * std::conj(y) * std::conj(y); }, 16);
   Check<complex128>(
       BinaryOp::kXlog1py,
       [](complex128 a, complex128 b) {
@@ -535,6 +540,12 @@ TEST(ClipTest, BoundsAreScalarsOrArraysAndNanStays) {
   }
   EXPECT_FALSE(Clip(DType::kComplex64, x.data(), x.data(), true, x.data(), true,
                     out.data(), 1));
+  // Where the bounds contradict each other the lower one holds.
+  const int64_t low = 3, high = 2, in[] = {0, 5};
+  int64_t clipped[2];
+  ASSERT_TRUE(Clip(DType::kInt64, in, &low, true, &high, true, clipped, 2));
+  EXPECT_EQ(clipped[0], 3);
+  EXPECT_EQ(clipped[1], 3);
 }
 
 }  // namespace

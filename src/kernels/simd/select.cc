@@ -157,9 +157,9 @@ bool Clip(DType t, const void* x, const void* lo, bool lo_is_scalar,
     for (int64_t i = begin; i < end; i += kClipBlock) {
       const int64_t m = std::min(kClipBlock, end - i);
       char* to = At(out, i * size);
-      least.fn(lo_mode, At(x, i * size), At(lo, lo_is_scalar ? 0 : i * size),
-               to, m);
-      most.fn(hi_mode, to, At(hi, hi_is_scalar ? 0 : i * size), to, m);
+      most.fn(hi_mode, At(x, i * size), At(hi, hi_is_scalar ? 0 : i * size), to,
+              m);
+      least.fn(lo_mode, to, At(lo, lo_is_scalar ? 0 : i * size), to, m);
     }
   });
   return true;

@@ -27,7 +27,7 @@ bool Select(size_t element_size, SelectSteps steps, const bool* cond,
 bool BroadcastSelect(size_t element_size, const Broadcast<3>& plan,
                      const bool* cond, const void* a, const void* b, void* out);
 
-// out = min(max(x, lo), hi), NaN in x kept; lo and hi are arrays or, where the
+// out = max(min(x, hi), lo), NaN in x kept; lo and hi are arrays or, where the
 // flag is set, one element. Ints and floats; false if `t` is another.
 bool Clip(DType t, const void* x, const void* lo, bool lo_is_scalar,
           const void* hi, bool hi_is_scalar, void* out, int64_t n);
