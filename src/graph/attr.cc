@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "graph/attr_kind.h"
 
 namespace sluice {
 namespace {
@@ -110,6 +111,21 @@ bool AttrValue::operator==(const AttrValue& o) const {
 }
 
 std::string AttrValue::ToString() const { return std::visit(Printer(), v_); }
+
+// By AttrKind.
+constexpr std::string_view kKindNames[] = {
+    "", "int", "float", "bool", "string", "type", "shape", "tensor", "func"};
+
+std::string AttrKindText(AttrKind kind, bool is_list) {
+  const std::string name(kKindNames[static_cast<size_t>(kind)]);
+  return is_list ? "list(" + name + ")" : name;
+}
+
+AttrKind AttrKindOf(std::string_view name) {
+  for (size_t i = 1; i < std::size(kKindNames); ++i)
+    if (name == kKindNames[i]) return static_cast<AttrKind>(i);
+  return AttrKind::kNone;
+}
 
 AttrValue EmptyListOf(AttrKind kind) {
   switch (kind) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/attr_kind.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
 #include "graph/shape_context.h"
@@ -44,8 +45,9 @@ AttrValue Coerce(const AttrDef& def, AttrValue v) {
 
 Status CheckAttr(const AttrDef& def, const AttrValue& v) {
   if (v.kind() != def.kind || v.is_list() != def.is_list)
-    return InvalidArgument("attribute '", def.name,
-                           "': expected another kind, got ", v.ToString());
+    return InvalidArgument("attribute '", def.name, "': expected ",
+                           AttrKindText(def.kind, def.is_list), ", got ",
+                           v.ToString());
   auto check_type = [&](DType t) {
     if (!def.allowed_types.empty() &&
         std::find(def.allowed_types.begin(), def.allowed_types.end(),
@@ -639,6 +641,9 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
     base = name.substr(0, colon);
   }
   SLUICE_ASSIGN_OR_RETURN(Node * n, LookupNode(base));
+  if (n->num_outputs() == 0)
+    return NotFound("expected a node with outputs, got '", std::string(name),
+                    "', which can only be a target; ", n->Describe());
   if (index < 0 || index >= n->num_outputs())
     return NotFound("expected an output 0 to ", n->num_outputs() - 1, " of ",
                     n->Describe(), ", got '", std::string(name), "'");

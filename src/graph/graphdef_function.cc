@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "graph/attr_kind.h"
 #include "graph/graphdef_internal.h"
 
 namespace sluice {
@@ -48,16 +49,10 @@ Result<AttrDef> AttrDefFromProto(const proto::OpDef::AttrDef& p) {
     def.is_list = true;
     kind = kind.substr(5, kind.size() - 6);
   }
-  static const auto* const kKinds = new std::map<std::string, AttrKind>{
-      {"int", AttrKind::kInt},       {"float", AttrKind::kFloat},
-      {"bool", AttrKind::kBool},     {"string", AttrKind::kString},
-      {"type", AttrKind::kType},     {"shape", AttrKind::kShape},
-      {"tensor", AttrKind::kTensor}, {"func", AttrKind::kFunction}};
-  const auto it = kKinds->find(kind);
-  if (it == kKinds->end())
+  def.kind = AttrKindOf(kind);
+  if (def.kind == AttrKind::kNone)
     return InvalidArgument("attribute '", def.name, "': expected a kind, got '",
                            p.type(), "'");
-  def.kind = it->second;
   TensorProtoLimits limits;
   if (p.has_default_value()) {
     SLUICE_ASSIGN_OR_RETURN(def.default_value,

@@ -288,7 +288,7 @@ TEST(ImportGraphDef, NodeErrorsNameTheNode) {
   ExpectImportError(Value("a") +
                         "node { name: 's' op: 'TestAdd' input: 'a' input: 'a' "
                         "attr { key: 'T' value { i: 1 } } }",
-                    bad, "'T': expected another kind, got 1");
+                    bad, "'T': expected type, got 1");
   ExpectImportError(Value("a") +
                         "node { name: 's' op: 'TestAdd' input: 'a' input: 'a' "
                         "attr { key: 'T' value { } } }",

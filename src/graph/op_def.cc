@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph/attr_kind.h"
 
 namespace sluice {
 namespace {
@@ -18,13 +19,6 @@ namespace {
 using absl::ConsumePrefix;
 using absl::string_view;
 using absl::StripAsciiWhitespace;
-
-const std::map<string_view, AttrKind> kKinds = {
-    {"int", AttrKind::kInt},       {"float", AttrKind::kFloat},
-    {"bool", AttrKind::kBool},     {"string", AttrKind::kString},
-    {"type", AttrKind::kType},     {"shape", AttrKind::kShape},
-    {"tensor", AttrKind::kTensor}, {"func", AttrKind::kFunction},
-};
 
 const std::vector<DType>& NumberTypes() {
   static const auto* v = new std::vector<DType>{
@@ -218,9 +212,8 @@ Result<AttrDef> ParseAttr(string_view spec) {
            absl::ascii_isalpha(static_cast<unsigned char>(rest[end])))
       ++end;
     const string_view word = rest.substr(0, end);
-    if (auto it = kKinds.find(word); it != kKinds.end()) {
-      a.kind = it->second;
-    } else {
+    a.kind = AttrKindOf(std::string_view(word.data(), word.size()));
+    if (a.kind == AttrKind::kNone) {
       a.kind = AttrKind::kType;
       a.allowed_types = TypeSet(word);
       if (a.allowed_types.empty()) return BadSpec(spec, "unknown kind");
@@ -294,15 +287,8 @@ std::string OpDef::Signature() const {
   std::vector<std::string> in, out, at;
   for (const ArgDef& a : inputs) in.push_back(ArgText(a));
   for (const ArgDef& a : outputs) out.push_back(ArgText(a));
-  static const std::map<AttrKind, const char*> names = {
-      {AttrKind::kInt, "int"},       {AttrKind::kFloat, "float"},
-      {AttrKind::kBool, "bool"},     {AttrKind::kString, "string"},
-      {AttrKind::kType, "type"},     {AttrKind::kShape, "shape"},
-      {AttrKind::kTensor, "tensor"}, {AttrKind::kFunction, "func"}};
   for (const AttrDef& a : attrs) {
-    std::string text = names.at(a.kind);
-    if (a.is_list) text = "list(" + text + ")";
-    text = a.name + ": " + text;
+    std::string text = a.name + ": " + AttrKindText(a.kind, a.is_list);
     if (a.default_value) text += " = " + a.default_value->ToString();
     at.push_back(text);
   }
