@@ -4,7 +4,9 @@
 In each Markdown file, outside fenced blocks: links point to files that exist;
 so do paths in backquotes that begin with a folder of ours and name a file
 (`src/base/a.h`, `src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
-word for word, and one under `<!-- within PATH -->` stands in it, indented or not.
+word for word, and one under `<!-- within PATH -->` stands in it, indented or not;
+a row of a table that begins with a path and a number, the file's lines, is right
+to within a fifth.
 Prints a line per breach and exits 1 if there is any.
 
   tools/check_docs.py [ROOT]
@@ -17,6 +19,7 @@ import sys
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PATH = re.compile(r"`((?:src|include|tools|scripts|tests|bench|examples|docs|"
                   r"cmake)/[\w./*-]+)`")
+LINES = re.compile(r"^\| `([\w./-]+)` \| ([\d,]+) \|")
 QUOTED = re.compile(r"<!-- (from|within) (\S+) -->\s*\n```\w*\n(.*?)```",
                     re.DOTALL)
 
@@ -37,6 +40,13 @@ def check_page(root, page):
             names_file = "." in path.rsplit("/", 1)[-1]
             if names_file and not any(root.glob(path)):
                 yield number, f"path: expected it to exist, got {path}"
+        counted = LINES.match(line)
+        if counted and (root / counted[1]).is_file():
+            there = (root / counted[1]).read_bytes().count(b"\n")
+            told = int(counted[2].replace(",", ""))
+            if abs(told - there) > there / 5:
+                yield number, (f"lines: expected about {there} for "
+                               f"{counted[1]}, got {told}")
     for found in QUOTED.finditer(text):
         number = text.count("\n", 0, found.start()) + 1
         how, path, quoted = found.groups()

@@ -32,6 +32,12 @@ class Pages(unittest.TestCase):
         self.assertEqual(len(self.breaches(
             "[a](examples/b.cc) `examples/c.cc` `src/*.cc`\n")), 3)
 
+    def test_lines_of_files_are_about_right(self):
+        (self.root / "examples/b.cc").write_text("//\n" * 100)
+        row = "| `examples/b.cc` | %s | what it is |\n"
+        self.assertEqual(self.breaches(row % "110" + row % "85"), [])
+        self.assertEqual(len(self.breaches(row % "130" + row % "1,100")), 2)
+
     def test_quotations_are_word_for_word(self):
         quoted = "<!-- from examples/a.cc -->\n```cpp\n%s\n```\n"
         self.assertEqual(self.breaches(quoted % "int main() {}"), [])
