@@ -8,9 +8,8 @@
 //   Merge(d1, d2)    fires on the first live input; dead if all are dead.
 //   Enter(d, frame)  makes d available in iteration 0 of the child frame, or in
 //                    every iteration if it is a loop constant.
-//   Exit(d)          makes d available in the parent; a dead d is held back,
-//   and
-//                    reaches the parent only if no live one came (below).
+//   Exit(d)          makes d available in the parent; a dead d is held back
+//                    and reaches it only if no live one came (below).
 //   NextIteration(d) makes d available in the next iteration; a dead d stops.
 //   Call(d..., f)    with all inputs live: a frame of f's body, where they are
 //                    the arguments. Done when that frame is: live if all
