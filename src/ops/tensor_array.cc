@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/parallel.h"
 #include "ops/array_util.h"
 #include "ops/math_elementwise.h"
 #include "ops/tensor_list.h"
@@ -12,52 +11,18 @@
 namespace sluice {
 namespace {
 
-using array::At;
-using array::CopyRun;
-using array::DimsOf;
-
-constexpr int64_t kCopyGrain =
-    32768;                         // Elements copied that are worth a thread.
-constexpr size_t kSmallRow = 256;  // Bytes that are sooner copied than shared.
-// Elements of so many bytes are joined one after the other.
-constexpr size_t kJoinBytes = 1024;
+// Bytes of elements that are sooner copied than found again: from 10,000
+// iterations on a tensor that was saved is in no cache, nor is its header.
+constexpr size_t kSmallRow = 512;
+static_assert(kSmallRow <= ElementChunks::kMaxBytes);
+constexpr size_t kLine = 64;       // Of the processor's caches.
+constexpr size_t kFetched = 1024;  // Bytes that are fetched ahead at most.
 // Of arrays no longer than this nobody asks whether there is memory for them.
 constexpr int64_t kSmallSize = int64_t{1} << 22;
 
-bool AddExactly(int64_t a, int64_t b, int64_t* sum) {
-  return !__builtin_add_overflow(a, b, sum);
-}
-
-// shape without its first dimension.
-Shape RowShape(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
-
-Result<Shape> Prepend(std::span<const int64_t> first, const Shape& rest) {
-  Dims dims(first.begin(), first.end());
-  dims.insert(dims.end(), rest.dims().begin(), rest.dims().end());
-  return array::MakeShape(dims);
-}
-
-// Copies the elements of parts[i] to `out`, from element starts[i] on.
-void JoinParts(DType type, std::span<const Tensor> parts,
-               std::span<const int64_t> starts, void* out, int64_t total) {
-  const auto n = static_cast<int64_t>(parts.size());
-  const int64_t mean = std::max<int64_t>(1, total / std::max<int64_t>(1, n));
-  ParallelFor(n, std::max<int64_t>(1, kCopyGrain / mean),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                  const Tensor& part = parts[static_cast<size_t>(i)];
-                  CopyRun(type, part.raw(),
-                          At(type, out, starts[static_cast<size_t>(i)]),
-                          part.num_elements());
-                }
-              });
-}
-
-// True for 0, 1, 2, ...
-bool AreFirst(std::span<const int32_t> indices) {
-  for (size_t i = 0; i < indices.size(); ++i)
-    if (indices[i] != static_cast<int32_t>(i)) return false;
-  return true;
+void Fetch(const char* data, size_t bytes) {
+  for (size_t b = 0; b < std::min(bytes, kFetched); b += kLine)
+    __builtin_prefetch(data + b);
 }
 
 }  // namespace
@@ -75,8 +40,6 @@ TensorArrayState::TensorArrayState(
     exact_ = exact.ok();
     if (exact_) exact_shape_ = *std::move(exact);
   }
-  packed_ = exact_ && exact_shape_.rank() == 0 && IsPlain(dtype()) &&
-            DTypeSize(dtype()) <= sizeof(uint64_t);
   Resize(static_cast<size_t>(size));
 }
 
@@ -97,14 +60,15 @@ Status TensorArrayState::CheckSize(int64_t size) {
 
 // ---- Errors -----------------------------------------------------------------
 
-template <typename... Args>
-Status TensorArrayState::Error(const Args&... args) const {
-  return InvalidArgument("TensorArray '", name(), "': ", args...);
-}
-
 Status TensorArrayState::WrongType(DType t) const {
   return Error("expected elements of type ", DTypeName(dtype()), ", got ",
                DTypeName(t));
+}
+
+Status TensorArrayState::NoMemory() const {
+  return ResourceExhausted(
+      "TensorArray '", name(), "': expected memory for one more element of ",
+      DTypeName(dtype()), common_shape_.ToString(), ", got none");
 }
 
 Status TensorArrayState::Closed() const {
@@ -116,13 +80,28 @@ Status TensorArrayState::Closed() const {
 // ---- Shapes -----------------------------------------------------------------
 
 void TensorArrayState::Resize(size_t size) {
-  if (packed_) {
-    words_.resize(size);
-  } else {
-    values_.resize(size);
-  }
+  if (layout_ == Layout::kTensors) values_.resize(size);
   states_.resize(size);
   if (!shapes_.empty()) shapes_.resize(size);
+}
+
+// The first element says how all are kept: those of one small size are packed.
+Status TensorArrayState::Lay(const Shape& first) {
+  const size_t bytes =
+      static_cast<size_t>(first.num_elements()) * DTypeSize(dtype());
+  if (bytes > 0 && bytes <= kSmallRow && shapes_.empty() &&
+      (!has_common_shape_ || common_shape_ == first)) {
+    layout_ = Layout::kPacked;
+    has_common_shape_ = true;
+    common_shape_ = first;
+    scalar_bytes_ = first.rank() == 0 && bytes <= sizeof(uint64_t) ? bytes : 0;
+    packed_.Begin(bytes);
+    return OkStatus();
+  }
+  SLUICE_RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(length())));
+  layout_ = Layout::kTensors;
+  values_.resize(length());
+  return OkStatus();
 }
 
 void TensorArrayState::SetShape(size_t i, const Shape& shape) {
@@ -177,7 +156,8 @@ Status TensorArrayState::Narrow(const PartialShape& shape) {
 // ---- Single elements --------------------------------------------------------
 
 Status TensorArrayState::GrowTo(int64_t size) {
-  SLUICE_RETURN_IF_ERROR(CheckSize(size));
+  if (size > static_cast<int64_t>(states_.capacity()) || size > INT32_MAX)
+    SLUICE_RETURN_IF_ERROR(CheckSize(size));
   Resize(static_cast<size_t>(size));
   return OkStatus();
 }
@@ -193,16 +173,10 @@ Status TensorArrayState::Put(int64_t index, Tensor&& value) {
   if (value.dtype() != dtype()) [[unlikely]]
     return WrongType(value.dtype());
   SLUICE_RETURN_IF_ERROR(FitElementShape(index, value.shape()));
-  if (packed_ && value.rank() != 0) [[unlikely]]
-    Unpack();
   const auto i = static_cast<size_t>(index);
   const uint8_t state = states_[i];
-  if (state == 0) [[likely]] {
-    SetShape(i, value.shape());
-    SetElement(i, std::move(value));
-    states_[i] = kWritten;
-    return OkStatus();
-  }
+  if (state == 0) [[likely]]
+    return SetElement(i, std::move(value));
   if (state & kRead)
     return Error("write to index ", index,
                  ": expected an element that was not read yet, got one that "
@@ -218,23 +192,22 @@ Status TensorArrayState::Sum(size_t i, Tensor&& value) {
   if (!(value.shape() == ShapeOf(i)))
     return Error("gradient of index ", i, ": expected shape ",
                  ShapeOf(i).ToString(), ", got ", value.shape().ToString());
-  if (states_[i] & kShapeOnly) {
-    SetElement(i, std::move(value));
-    states_[i] = kWritten;
-    return OkStatus();
-  }
+  if (states_[i] & kShapeOnly) return SetElement(i, std::move(value));
   summed_ = true;
-  TakeRow(i);
   const DType t = dtype();
+  const bool packed = layout_ == Layout::kPacked;
   if (t == DType::kVariant) return AddToTensor(value, &values_[i]);
   if (!add_) add_ = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
   if (!add_)
     return Error("index ", i, ": expected a type that has sums, got ",
                  DTypeName(t));
-  if (packed_) {
-    add_(&words_[i], std::as_const(value).raw(), &words_[i], 1);
+  if (packed) {
+    if (states_[i] & kInRows) SLUICE_RETURN_IF_ERROR(PackRow(i));
+    char* const have = packed_.At(i);
+    add_(have, std::as_const(value).raw(), have, common_shape_.num_elements());
     return OkStatus();
   }
+  TakeRow(i);
   Tensor& have = values_[i];
   const int64_t n = have.num_elements();
   if (n == 0) return OkStatus();
@@ -260,10 +233,7 @@ Status TensorArrayState::MakeZeros(size_t i) {
                  element_shape_.ToString(), ")");
   const Shape& shape = states_[i] & kShapeOnly ? ShapeOf(i) : exact_shape_;
   SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(dtype(), shape));
-  SetShape(i, shape);
-  SetElement(i, std::move(zeros));
-  states_[i] = kWritten;
-  return OkStatus();
+  return SetElement(i, std::move(zeros));
 }
 
 Status TensorArrayState::Take(int64_t index, Tensor* value) {
@@ -287,101 +257,140 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
   }
   if ((states_[i] & (kWritten | kShapeOnly)) != kWritten) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
+  if (layout_ == Layout::kPacked) {
+    *value = Element(i);
+    FetchNext(i);
+    MarkRead(i);
+    return OkStatus();
+  }
   TakeRow(i);
-  if (!packed_) FetchNext(i);
+  FetchNext(i);
   if (clear_after_read_) {
-    *value = packed_ ? Element(i) : std::move(values_[i]);
+    *value = std::move(values_[i]);
     states_[i] |= kRead | kCleared;
   } else {
-    *value = Element(i);
+    *value = values_[i];
     states_[i] |= kRead;
   }
   return OkStatus();
 }
 
 // Loops read one element after the other, upwards or downwards; of a long one
-// none is in a cache. The next one's buffer (the block's header is in front of
-// the data) comes while this one is computed with.
+// none is in a cache. The next one comes while this one is computed with. (Of
+// elements of a cache line or less the processor sees as much itself.)
 inline void TensorArrayState::FetchNext(size_t i) {
   const size_t next = 2 * i - last_read_;
   last_read_ = i;
-  if (next >= values_.size() || !values_[next].has_buffer()) return;
-  const char* const data =
-      static_cast<const char*>(std::as_const(values_[next]).raw());
-  __builtin_prefetch(data);
-  __builtin_prefetch(data - 64);
+  if (next >= length()) return;
+  if (layout_ == Layout::kPacked) {
+    if (packed_.bytes() > kLine &&
+        (states_[next] & (kWritten | kCleared | kShapeOnly)) == kWritten)
+      Fetch(PackedAt(next), packed_.bytes());
+  } else if (values_[next].has_buffer()) {
+    const Tensor& t = values_[next];
+    const char* const data = static_cast<const char*>(t.raw());
+    __builtin_prefetch(data - kLine);  // The block's header.
+    Fetch(data, t.bytes());
+  }
 }
 
-// What is small is copied, so that whoever takes it may compute in place.
+// A row that is too large to be packed becomes an element when it is wanted.
 void TensorArrayState::TakeRow(size_t i) {
   if (rows_left_ == 0 || values_[i].valid()) return;
+  if (row_group_ == nullptr && rows_left_ == length() && rows_.unique())
+    row_group_ = std::make_shared<RowGroup>(std::move(rows_));
   if (row_group_ != nullptr) {
     values_[i] = row_group_->Row(i, common_shape_);
     --rows_left_;
     return;
   }
-  const size_t bytes = rows_.bytes() / static_cast<size_t>(rows_.dim(0));
-  if (bytes > kSmallRow && rows_left_ == length() && rows_.unique()) {
-    row_group_ = std::make_shared<RowGroup>(std::move(rows_));
-    return TakeRow(i);
-  }
-  if (bytes <= kSmallRow) {
-    const auto* from = static_cast<const char*>(std::as_const(rows_).raw());
-    Tensor copy(dtype(), common_shape_);
-    std::memcpy(copy.raw(), from + i * bytes, bytes);
-    values_[i] = std::move(copy);
-  } else {
-    const auto row = static_cast<int64_t>(i);
-    values_[i] = *rows_.Rows(row, row + 1).Reshaped(common_shape_);
-  }
+  const auto row = static_cast<int64_t>(i);
+  values_[i] = *rows_.Rows(row, row + 1).Reshaped(common_shape_);
   if (--rows_left_ == 0) rows_ = Tensor();
 }
 
+// A row that is added to becomes an element of its own.
+Status TensorArrayState::PackRow(size_t i) {
+  char* const to = packed_.Make(i, length());
+  if (to == nullptr) return NoMemory();
+  std::memcpy(to, PackedAt(i), packed_.bytes());
+  states_[i] &= static_cast<uint8_t>(~kInRows);
+  if (--rows_left_ == 0) rows_ = Tensor();
+  return OkStatus();
+}
+
+// A copy: whoever takes it may compute in place.
 Tensor TensorArrayState::Element(size_t i) const {
-  if (!packed_) return values_[i];
-  Tensor t(dtype(), Shape());
-  std::memcpy(t.raw(), &words_[i], DTypeSize(dtype()));
+  Tensor t(dtype(), common_shape_);
+  std::memcpy(t.raw(), PackedAt(i), packed_.bytes());
   return t;
 }
 
-void TensorArrayState::SetElement(size_t i, Tensor&& value) {
-  if (packed_) {
-    std::memcpy(&words_[i], std::as_const(value).raw(), DTypeSize(dtype()));
-  } else {
-    values_[i] = std::move(value);
+// Written now, for the first time.
+Status TensorArrayState::SetElement(size_t i, Tensor&& value) {
+  if (layout_ == Layout::kNone) [[unlikely]]
+    SLUICE_RETURN_IF_ERROR(Lay(value.shape()));
+  if (layout_ == Layout::kPacked) {
+    if (value.shape() == common_shape_) [[likely]] {
+      char* const to = packed_.Make(i, length());
+      if (to == nullptr) [[unlikely]]
+        return NoMemory();
+      std::memcpy(to, std::as_const(value).raw(), packed_.bytes());
+      states_[i] = kWritten;
+      return OkStatus();
+    }
+    SLUICE_RETURN_IF_ERROR(Unpack());
   }
+  SetShape(i, value.shape());
+  values_[i] = std::move(value);
+  states_[i] = kWritten;
+  return OkStatus();
+}
+
+// An element comes that has another shape than those before.
+Status TensorArrayState::Unpack() {
+  SLUICE_RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(length())));
+  values_.resize(length());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if ((states_[i] & (kWritten | kCleared | kShapeOnly)) == kWritten)
+      values_[i] = Element(i);
+    states_[i] &= static_cast<uint8_t>(~kInRows);
+  }
+  layout_ = Layout::kTensors;
+  scalar_bytes_ = 0;
+  packed_.Clear();
+  rows_ = Tensor();
+  rows_left_ = 0;
+  return OkStatus();
 }
 
 // The first element that comes is a scalar: the others are taken for such too.
-bool TensorArrayState::Pack() {
-  if (has_common_shape_ || is_gradient_ || !IsPlain(dtype()) ||
-      DTypeSize(dtype()) > sizeof(uint64_t) ||
-      !element_shape_.CompatibleWith(Shape()))
-    return false;
-  packed_ = true;
-  words_.resize(values_.size());
-  values_.clear();
-  return true;
-}
-
-void TensorArrayState::Unpack() {
-  std::vector<Tensor> values(words_.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    if ((states_[i] & (kWritten | kCleared)) == kWritten)
-      values[i] = Element(i);
-  values_ = std::move(values);
-  words_.clear();
-  packed_ = false;
+bool TensorArrayState::LayScalars() {
+  return layout_ == Layout::kNone && IsPlain(dtype()) &&
+         DTypeSize(dtype()) <= sizeof(uint64_t) &&
+         element_shape_.CompatibleWith(Shape()) &&
+         (!has_common_shape_ || common_shape_.rank() == 0) &&
+         Lay(Shape()).ok() && scalar_bytes_ != 0;
 }
 
 bool TensorArrayState::WriteScalar(int64_t index, DType dtype, uint64_t bits) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto i = static_cast<size_t>(index);
-  if (closed_ || !(packed_ || Pack()) || dtype != this->dtype()) return false;
+  if (closed_ || dtype != this->dtype() || !(scalar_bytes_ || LayScalars()))
+    return false;
   if (i == length() && dynamic_size_ && index < kSmallSize) Resize(i + 1);
-  if (i >= length() || states_[i] != 0) return false;
-  SetShape(i, Shape());
-  words_[i] = bits;
+  if (i >= length() ||
+      (states_[i] != 0 && states_[i] != (kWritten | kShapeOnly)))
+    return false;
+  char* const to = packed_.Make(i, length());
+  if (to == nullptr) return false;
+  if (scalar_bytes_ == 4) {
+    std::memcpy(to, &bits, 4);
+  } else if (scalar_bytes_ == 8) {
+    std::memcpy(to, &bits, 8);
+  } else {
+    std::memcpy(to, &bits, scalar_bytes_);
+  }
   states_[i] = kWritten;
   return true;
 }
@@ -389,11 +398,20 @@ bool TensorArrayState::WriteScalar(int64_t index, DType dtype, uint64_t bits) {
 bool TensorArrayState::ReadScalar(int64_t index, DType dtype, uint64_t* bits) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto i = static_cast<size_t>(index);
-  if (closed_ || !packed_ || dtype != this->dtype() || i >= length() ||
+  if (closed_ || !scalar_bytes_ || dtype != this->dtype() || i >= length() ||
       (states_[i] & (kWritten | kCleared | kShapeOnly)) != kWritten)
     return false;
-  *bits = words_[i];
-  states_[i] |= clear_after_read_ ? kRead | kCleared : kRead;
+  const char* const from = PackedAt(i);
+  uint64_t word = 0;
+  if (scalar_bytes_ == 4) {
+    std::memcpy(&word, from, 4);
+  } else if (scalar_bytes_ == 8) {
+    std::memcpy(&word, from, 8);
+  } else {
+    std::memcpy(&word, from, scalar_bytes_);
+  }
+  *bits = word;
+  MarkRead(i);
   return true;
 }
 
@@ -409,292 +427,6 @@ Status TensorArrayState::Read(int64_t index, Tensor* value) {
   return Take(index, value);
 }
 
-// ---- Many elements ----------------------------------------------------------
-
-Status TensorArrayState::Gather(std::span<const int32_t> indices,
-                                const PartialShape& element_shape,
-                                Allocator* allocator, Tensor* out) {
-  const int64_t n[] = {static_cast<int64_t>(indices.size())};
-  std::vector<Tensor> parts;
-  bool keep;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    SLUICE_RETURN_IF_ERROR(CheckOpen());
-    SLUICE_RETURN_IF_ERROR(Narrow(element_shape));
-    if (n[0] == 0) {
-      if (!exact_)
-        return Unimplemented("TensorArray '", name(),
-                             "': stacking no elements: expected a fully known "
-                             "element shape, got ",
-                             element_shape_.ToString());
-      SLUICE_ASSIGN_OR_RETURN(const Shape shape, Prepend(n, exact_shape_));
-      SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
-      return OkStatus();
-    }
-    keep = is_gradient_ && !packed_ && AreFirst(indices);
-    if (keep && stacked_.valid() && stacked_.dim(0) >= n[0]) {
-      *out = stacked_.Rows(0, n[0]);
-      return OkStatus();
-    }
-    SLUICE_RETURN_IF_ERROR(StackTaken(indices, allocator, &parts, out));
-    if (parts.empty()) {
-      if (keep) stacked_ = *out;
-      return OkStatus();
-    }
-    // (Until they are joined, for others who want them.)
-    if (keep) std::copy(parts.begin(), parts.end(), values_.begin());
-  }
-  std::vector<int64_t> starts(parts.size());
-  for (size_t i = 0; i < starts.size(); ++i)
-    starts[i] = static_cast<int64_t>(i) * parts[0].num_elements();
-  JoinParts(dtype(), parts, starts, out->raw(), out->num_elements());
-  if (keep) {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (closed_) return OkStatus();
-    stacked_ = *out;
-    std::fill_n(values_.begin(), parts.size(), Tensor());
-  }
-  return OkStatus();
-}
-
-// Takes elements, and stacks them if that is quickly done; else `parts` are
-// these, and `out` the room for them.
-Status TensorArrayState::StackTaken(std::span<const int32_t> indices,
-                                    Allocator* allocator,
-                                    std::vector<Tensor>* parts, Tensor* out) {
-  const int64_t n[] = {static_cast<int64_t>(indices.size())};
-  Tensor first;
-  SLUICE_RETURN_IF_ERROR(Take(indices[0], &first));
-  const Shape element = first.shape();
-  SLUICE_ASSIGN_OR_RETURN(const Shape shape, Prepend(n, element));
-  if (n[0] == 1) {
-    SLUICE_ASSIGN_OR_RETURN(*out, first.Reshaped(shape));
-    return OkStatus();
-  }
-  const bool whole = row_group_ != nullptr && row_group_->BeginsWith(first);
-  const bool small = IsPlain(dtype()) ? first.bytes() <= kJoinBytes
-                                      : first.num_elements() <= 1;
-  if (!whole && small) {
-    SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
-    return JoinTaken(indices, element, first, out);
-  }
-  parts->reserve(indices.size());
-  parts->push_back(std::move(first));
-  for (size_t i = 1; i < indices.size(); ++i) {
-    Tensor& part = parts->emplace_back();
-    SLUICE_RETURN_IF_ERROR(Take(indices[i], &part));
-    if (!(part.shape() == element))
-      return Error("stacking: expected elements of one shape, got ",
-                   element.ToString(), " at index ", indices[0], " and ",
-                   part.shape().ToString(), " at index ", indices[i]);
-  }
-  if (whole) {
-    Tensor joined = row_group_->Joined(*parts);
-    if (joined.valid()) {
-      parts->clear();
-      SLUICE_ASSIGN_OR_RETURN(*out, joined.Reshaped(shape));
-      return OkStatus();
-    }
-  }
-  SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
-  return OkStatus();
-}
-
-// Small elements each go straight to their place.
-Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
-                                   const Shape& element, const Tensor& first,
-                                   Tensor* out) {
-  const DType t = dtype();
-  const int64_t block = element.num_elements();
-  const size_t bytes = IsPlain(t) ? first.bytes() : 0;
-  char* to = static_cast<char*>(out->raw());
-  const auto copy = [&](const Tensor& from, int64_t i) {
-    if (bytes == 4) {
-      std::memcpy(to + i * 4, from.raw(), 4);
-    } else if (bytes == 8) {
-      std::memcpy(to + i * 8, from.raw(), 8);
-    } else if (block > 0) {
-      CopyRun(t, from.raw(), At(t, to, i * block), block);
-    }
-  };
-  copy(first, 0);
-  Tensor part;
-  for (size_t i = 1; i < indices.size(); ++i) {
-    SLUICE_RETURN_IF_ERROR(Take(indices[i], &part));
-    if (!(part.shape() == element))
-      return Error("stacking: expected elements of one shape, got ",
-                   element.ToString(), " at index ", indices[0], " and ",
-                   part.shape().ToString(), " at index ", indices[i]);
-    copy(part, static_cast<int64_t>(i));
-  }
-  return OkStatus();
-}
-
-// Rows for all elements of an array to which nothing was written before.
-bool TensorArrayState::ScatterAll(std::span<const int32_t> indices,
-                                  Tensor* value, const Shape& element) {
-  if (packed_ || !IsPlain(dtype()) || indices.size() != length() ||
-      value->num_elements() == 0 || !shapes_.empty() ||
-      (has_common_shape_ && !(common_shape_ == element)))
-    return false;
-  for (size_t i = 0; i < length(); ++i)
-    if (indices[i] != static_cast<int32_t>(i) ||
-        (states_[i] != 0 && states_[i] != (kWritten | kShapeOnly)))
-      return false;
-  has_common_shape_ = true;
-  common_shape_ = element;
-  std::fill(states_.begin(), states_.end(), kWritten);
-  rows_ = std::move(*value);
-  rows_left_ = length();
-  row_group_.reset();
-  return true;
-}
-
-Status TensorArrayState::Scatter(std::span<const int32_t> indices,
-                                 Tensor value) {
-  const auto n = static_cast<int64_t>(indices.size());
-  if (value.rank() < 1)
-    return Error("scatter: expected a value of rank at least 1, got shape ",
-                 value.shape().ToString());
-  if (value.dim(0) != n)
-    return Error("scatter: expected one index per row, got ", n,
-                 " indices and ", value.dim(0), " rows");
-  if (value.dtype() != dtype()) return WrongType(value.dtype());
-  const Shape element = RowShape(value.shape());
-  const DType t = dtype();
-  const auto bytes = static_cast<size_t>(element.num_elements()) * DTypeSize(t);
-  const char* from = static_cast<const char*>(std::as_const(value).raw());
-  std::lock_guard<std::mutex> lock(mu_);
-  SLUICE_RETURN_IF_ERROR(CheckOpen());
-  SLUICE_RETURN_IF_ERROR(Narrow(element));
-  int64_t most = -1;
-  for (const int32_t i : indices) most = std::max<int64_t>(most, i);
-  if (most >= static_cast<int64_t>(length())) {
-    if (!dynamic_size_)
-      return Error("scatter to index ", most, ": expected one in [0, ",
-                   length(), "), since the array does not grow");
-    SLUICE_RETURN_IF_ERROR(GrowTo(most + 1));
-  }
-  if (element.rank() == 0 && !packed_) Pack();
-  if (n > 0 && FitElementShape(0, element).ok() &&
-      ScatterAll(indices, &value, element))
-    return OkStatus();
-  for (int64_t i = 0; i < n; ++i) {
-    Tensor row;
-    if (IsPlain(t) && bytes > 0 && bytes <= 8) {
-      row = Tensor(t, element);
-      std::memcpy(row.raw(), from + static_cast<size_t>(i) * bytes, bytes);
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(row, value.Rows(i, i + 1).Reshaped(element));
-    }
-    SLUICE_RETURN_IF_ERROR(
-        Put(indices[static_cast<size_t>(i)], std::move(row)));
-  }
-  return OkStatus();
-}
-
-Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
-                                Allocator* allocator, Tensor* out,
-                                Tensor* lengths) {
-  std::vector<Tensor> parts;
-  Dims tail;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    SLUICE_RETURN_IF_ERROR(CheckOpen());
-    if (length() == 0) {
-      PartialShape rest = element_shape_except0;
-      if (!rest.fully_known() && element_shape_.rank() >= 1) {
-        SLUICE_ASSIGN_OR_RETURN(
-            rest, rest.MergeWith(array::SubShape(element_shape_, 1,
-                                                 element_shape_.rank())));
-      }
-      if (!rest.fully_known())
-        return Unimplemented("TensorArray '", name(),
-                             "': joining no elements: expected a fully known "
-                             "element_shape_except0, got ",
-                             element_shape_except0.ToString());
-      tail = rest.dims();
-    }
-    parts.resize(length());
-    for (size_t i = 0; i < parts.size(); ++i)
-      SLUICE_RETURN_IF_ERROR(Take(static_cast<int64_t>(i), &parts[i]));
-  }
-  SLUICE_ASSIGN_OR_RETURN(
-      *lengths,
-      Tensor::Make(DType::kInt64, Shape({static_cast<int64_t>(parts.size())}),
-                   allocator));
-  int64_t rows = 0, elements = 0;
-  std::vector<int64_t> starts(parts.size());
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Shape& s = parts[i].shape();
-    if (s.rank() < 1)
-      return Error(
-          "joining: expected elements of rank at least 1, got a "
-          "scalar at index ",
-          i, "; hint: stack scalars");
-    const Shape rest = RowShape(s);
-    if (i == 0) tail = DimsOf(rest);
-    if (!element_shape_except0.CompatibleWith(rest))
-      return Error("joining: expected elements of shape ",
-                   element_shape_except0.ToString(),
-                   " but for the first dimension, got ", s.ToString(),
-                   " at index ", i);
-    if (!std::equal(tail.begin(), tail.end(), rest.dims().begin(),
-                    rest.dims().end()))
-      return Error(
-          "joining: expected one shape but for the first dimension, "
-          "got ",
-          parts[0].shape().ToString(), " at index 0 and ", s.ToString(),
-          " at index ", i);
-    starts[i] = elements;
-    lengths->data<int64_t>()[i] = s.dim(0);
-    if (!AddExactly(rows, s.dim(0), &rows) ||
-        !AddExactly(elements, s.num_elements(), &elements))
-      return Error("joining: expected a size that fits in 63 bits");
-  }
-  tail.insert(tail.begin(), rows);
-  SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(tail));
-  if (parts.size() == 1) {
-    *out = std::move(parts[0]);
-    return OkStatus();
-  }
-  SLUICE_ASSIGN_OR_RETURN(*out, Tensor::Make(dtype(), shape, allocator));
-  if (elements > 0) JoinParts(dtype(), parts, starts, out->raw(), elements);
-  return OkStatus();
-}
-
-Status TensorArrayState::Split(const Tensor& value,
-                               std::span<const int64_t> lengths) {
-  if (value.rank() < 1)
-    return Error("split: expected a value of rank at least 1, got shape ",
-                 value.shape().ToString());
-  if (value.dtype() != dtype()) return WrongType(value.dtype());
-  int64_t total = 0;
-  for (const int64_t l : lengths)
-    if (l < 0 || !AddExactly(total, l, &total))
-      return Error("split: expected lengths >= 0, got ", l);
-  if (total != value.dim(0))
-    return Error("split: expected lengths whose sum is the number of rows, ",
-                 value.dim(0), ", got ", total);
-  const auto n = static_cast<int64_t>(lengths.size());
-  std::lock_guard<std::mutex> lock(mu_);
-  SLUICE_RETURN_IF_ERROR(CheckOpen());
-  const auto size = static_cast<int64_t>(length());
-  if (n > size && dynamic_size_) {
-    SLUICE_RETURN_IF_ERROR(GrowTo(n));
-  } else if (n != size) {
-    return Error("split: expected one length per element, got ", n,
-                 " lengths for an array of ", size);
-  }
-  int64_t row = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t end = row + lengths[static_cast<size_t>(i)];
-    SLUICE_RETURN_IF_ERROR(Put(i, value.Rows(row, end)));
-    row = end;
-  }
-  return OkStatus();
-}
-
 Status TensorArrayState::Size(int32_t* size) {
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_RETURN_IF_ERROR(CheckOpen());
@@ -705,16 +437,25 @@ Status TensorArrayState::Size(int32_t* size) {
 Status TensorArrayState::Close() {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
+  layout_ = Layout::kNone;
+  scalar_bytes_ = 0;
+  packed_.Clear();
   values_.clear();
   rows_ = Tensor();
   rows_left_ = 0;
   row_group_.reset();
   stacked_ = Tensor();
-  words_.clear();
   states_.clear();
   shapes_.clear();
   gradients_.clear();
   return OkStatus();
+}
+
+Result<Shape> TensorArrayState::PrependDims(std::span<const int64_t> first,
+                                            const Shape& rest) {
+  Dims dims(first.begin(), first.end());
+  dims.insert(dims.end(), rest.dims().begin(), rest.dims().end());
+  return array::MakeShape(dims);
 }
 
 // ---- Gradient arrays --------------------------------------------------------
@@ -755,7 +496,7 @@ Status TensorArrayState::CopyShapes(const TensorArrayState& forward,
                                     const Shape* prepend) {
   const auto with = [prepend](const Shape& s) -> Result<Shape> {
     if (prepend == nullptr) return s;
-    return Prepend(prepend->dims(), s);
+    return PrependDims(prepend->dims(), s);
   };
   has_common_shape_ = forward.has_common_shape_;
   SLUICE_ASSIGN_OR_RETURN(common_shape_, with(forward.common_shape_));

@@ -12,6 +12,7 @@
 
 #include "exec/resources.h"
 #include "kernels/simd/binary.h"
+#include "ops/element_chunks.h"
 #include "ops/row_group.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -34,8 +35,9 @@ struct TensorArrayDecl {
 // are the tokens of its handle (and, for a gradient array, the array that it is
 // the gradient of): no table names it, so that it dies with the last token of
 // its step, however the step ends. Any thread may call any method; each takes
-// the array's one lock once. Tensors move in and, where they are cleared by the
-// read, out; nothing is copied but what is joined.
+// the array's one lock once. Elements of one small shape are copied in and out,
+// and lie one behind the other; larger tensors move in and, where they are
+// cleared by the read, out, and nothing of them is copied but what is joined.
 //
 // A gradient array sums what is written to one index, has zeros where nothing
 // was, and has the size that its forward array had when it was made; from then
@@ -90,6 +92,12 @@ class TensorArrayState final : public Resource {
     kRead = 2,
     kCleared = 4,
     kShapeOnly = 8,  // Written, and stands for zeros of its shape.
+    kInRows = 16,    // Packed, and still part of rows_.
+  };
+  enum class Layout : uint8_t {
+    kNone,     // No element came yet.
+    kPacked,   // All have common_shape_, and lie in packed_ or rows_.
+    kTensors,  // They are values_, or will be, from rows_.
   };
 
   // Below, REQUIRES: mu_ held.
@@ -99,33 +107,44 @@ class TensorArrayState final : public Resource {
   Status Take(int64_t index, Tensor* value);
   void FetchNext(size_t i);
   Status MakeZeros(size_t i);
+  Status Lay(const Shape& first);
+  bool LayScalars();
   Status FitElementShape(int64_t index, const Shape& shape);
   Status Narrow(const PartialShape& shape);
   size_t length() const { return states_.size(); }
+  // REQUIRES, four of them: packed, element i is written and not cleared.
+  const char* PackedAt(size_t i) const;
   Tensor Element(size_t i) const;
-  void SetElement(size_t i, Tensor&& value);
+  void MarkRead(size_t i);
+  Status PackRow(size_t i);
+  Status SetElement(size_t i, Tensor&& value);
   bool ScatterAll(std::span<const int32_t> indices, Tensor* value,
                   const Shape& element);
   void TakeRow(size_t i);
-  bool Pack();
-  void Unpack();
+  Status Unpack();
   Status GrowTo(int64_t size);
   void Resize(size_t size);
   void SetShape(size_t i, const Shape& shape);
   const Shape& ShapeOf(size_t i) const {
     return shapes_.empty() ? common_shape_ : shapes_[i];
   }
+  static Result<Shape> PrependDims(std::span<const int64_t> first,
+                                   const Shape& rest);
   Status CopyShapes(const TensorArrayState& forward, const Shape* prepend);
   Status StackTaken(std::span<const int32_t> indices, Allocator* allocator,
                     std::vector<Tensor>* parts, Tensor* out);
+  Status CopyTaken(std::span<const int32_t> indices, char* to);
   Status JoinTaken(std::span<const int32_t> indices, const Shape& element,
                    const Tensor& first, Tensor* out);
 
   // Errors, away from the paths that run often.
   Status WrongType(DType t) const;
   Status Closed() const;
+  Status NoMemory() const;
   template <typename... Args>
-  Status Error(const Args&... args) const;
+  Status Error(const Args&... args) const {
+    return InvalidArgument("TensorArray '", name(), "': ", args...);
+  }
 
   const std::shared_ptr<const TensorArrayDecl> options_;
   const bool is_gradient_;
@@ -138,12 +157,14 @@ class TensorArrayState final : public Resource {
   PartialShape element_shape_;  // What is asked of the elements' shapes.
   bool exact_ = false;          // It is fully known:
   Shape exact_shape_;
-  // The elements: scalars, where the shape says so or the first one is one, are
-  // kept as words.
-  bool packed_ = false;
-  std::vector<Tensor> values_;  // Unless packed_.
-  // Rows that make up all elements, written at once: row i, until it becomes
-  // values_[i] when it is first wanted. None when the last one has.
+  // The elements.
+  Layout layout_ = Layout::kNone;
+  uint8_t scalar_bytes_ = 0;  // Of packed scalars of at most eight bytes.
+  ElementChunks packed_;
+  std::vector<Tensor> values_;
+  // Rows that make up all elements, written at once. Row i is element i until
+  // it is read, or added to; or until it becomes values_[i] when it is first
+  // wanted. None when the last one has.
   Tensor rows_;
   size_t rows_left_ = 0;
   // What gives them if nobody else had the tensor; of a gradient array, what
@@ -152,7 +173,6 @@ class TensorArrayState final : public Resource {
   // Of a gradient array, its first elements, if they were stacked: several may
   // want them, and the array is gone with the last who does.
   Tensor stacked_;
-  std::vector<uint64_t> words_;  // If packed_.
   std::vector<uint8_t> states_;  // Of State; as long as the array.
   // Shapes of what was written, also after it was read: one for all as long as
   // they are the same, else shapes_ as long as the array.
@@ -163,6 +183,25 @@ class TensorArrayState final : public Resource {
   size_t last_read_ = 0;
   simd::BinaryKernel add_;  // Looked up when first needed.
 };
+
+inline const char* TensorArrayState::PackedAt(size_t i) const {
+  if (states_[i] & kInRows)
+    return static_cast<const char*>(rows_.raw()) + i * packed_.bytes();
+  return packed_.At(i);
+}
+
+inline void TensorArrayState::MarkRead(size_t i) {
+  if (!clear_after_read_) {
+    states_[i] |= kRead;
+    return;
+  }
+  if (states_[i] & kInRows) [[unlikely]] {
+    if (--rows_left_ == 0) rows_ = Tensor();
+  } else {
+    packed_.Drop(i);
+  }
+  states_[i] |= kRead | kCleared;
+}
 
 }  // namespace sluice
 
