@@ -17,6 +17,12 @@ Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
   return s.ok() ? o : BuildError(s, loc);
 }
 
+Status WithLine(const Status& error, SourceLoc loc) {
+  if (!loc.known()) return error;
+  return Status(error.code(),
+                absl::StrCat(error.message(), "; at ", loc.ToString()));
+}
+
 int64_t KnownDim(const Output& x, int i) {
   return x.shape().rank() > i ? x.shape().dim(i) : -1;
 }

@@ -14,6 +14,10 @@ DType NaturalType(const Operand& x);
 // ops infer; null, with the error recorded, if they contradict each other.
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc);
 
+// An error with the line of the call that it is an error of, as BuildError
+// records it.
+Status WithLine(const Status& error, SourceLoc loc);
+
 // Dimension `i` of x before a step, or -1.
 int64_t KnownDim(const Output& x, int i);
 // The same as an int32 scalar: a constant where it is known, else computed.

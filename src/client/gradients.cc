@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/backprop.h"
+#include "client/build_util.h"
 #include "client/function_gradients.h"
 #include "graph/shape_context.h"
 
@@ -88,21 +89,25 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
 
 Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
                                         const std::vector<GradTarget>& xs,
-                                        const GradientOptions& options) {
+                                        const GradientOptions& options,
+                                        SourceLoc loc) {
   Graph* graph = ys.empty() || !ys[0] ? &CurrentGraph() : ys[0].graph();
   std::optional<WithGraph> there;
   if (graph != &CurrentGraph()) there.emplace(*graph);
   std::lock_guard<std::recursive_mutex> lock(graph->mutex());
   std::vector<Output> x_outputs;
   for (const GradTarget& x : xs) x_outputs.push_back(x.output);
-  SLUICE_RETURN_IF_ERROR(LowerForGradients(ys, x_outputs));
-  return Backprop(ys, xs, options).Run();
+  const Status lowered = LowerForGradients(ys, x_outputs);
+  if (!lowered.ok()) return WithLine(lowered, loc);
+  Result<std::vector<Gradient>> grads = Backprop(ys, xs, options).Run();
+  if (!grads.ok()) return WithLine(grads.status(), loc);
+  return grads;
 }
 
 std::vector<Output> Grad(const std::vector<Output>& ys,
                          const std::vector<GradTarget>& xs,
                          const GradientOptions& options, SourceLoc loc) {
-  const Result<std::vector<Gradient>> grads = Gradients(ys, xs, options);
+  const Result<std::vector<Gradient>> grads = Gradients(ys, xs, options, {});
   std::vector<Output> result(xs.size());
   if (!grads.ok()) {
     BuildError(grads.status(), loc);

@@ -43,10 +43,12 @@ struct GradientOptions {
 // One gradient per x: none, dense, or sparse where an op gave slices and
 // nothing on the way to x needed them dense. Fails if a node on the way has no
 // gradient; nodes added by then stay, unused. xs and ys may depend on each
-// other; gradients have gradients in turn.
+// other; gradients have gradients in turn. Errors name the line of the call;
+// the nodes have the lines of those that they are the gradients of.
 Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
                                         const std::vector<GradTarget>& xs,
-                                        const GradientOptions& options = {});
+                                        const GradientOptions& options = {},
+                                        SourceLoc loc = CallerLoc());
 
 // The same in the manner of builders: dense, null where there is none; errors
 // are recorded in the graph.

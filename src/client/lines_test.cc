@@ -160,5 +160,29 @@ TEST_F(LinesTest, AnErrorOfAStepNamesTheCall) {
               HasSubstr(Here(call, __FILE__)));
 }
 
+// Those that give a status rather than record an error in the graph.
+TEST_F(LinesTest, AnErrorOfGradientsNamesTheCall) {
+  const auto names = [](const Status& s, int line) {
+    EXPECT_FALSE(s.ok());
+    EXPECT_THAT(std::string(s.message()), HasSubstr(Here(line, __FILE__)));
+  };
+  names(Gradients({Output()}, {x_}).status(), __LINE__);
+  names(Gradients({x_}, {x_}, {.grad_ys = {rows_, rows_}}).status(), __LINE__);
+  GradientDescentOptimizer optimizer(0.1);
+  names(optimizer.ComputeGradients(x_).status(), __LINE__);
+  names(optimizer.ApplyGradients({}).status(), __LINE__);
+  EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+}
+
+TEST_F(LinesTest, TheHalvesOfMinimize) {
+  const Var w(RandomUniform({3, 4}), "w");
+  GradientDescentOptimizer optimizer(0.1);
+  const Result<std::vector<GradAndVar>> grads = optimizer.ComputeGradients(
+      ops::Sum(ops::MatMul(rows_, w), {0, 1}), {.gate = GradientGate::kGraph});
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  ASSERT_TRUE(optimizer.ApplyGradients(*grads).ok());
+  ExpectAllMine();
+}
+
 }  // namespace
 }  // namespace sluice

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/build_util.h"
 #include "client/op_builder.h"
+#include "graph/control_flow.h"
 
 namespace sluice {
 namespace {
@@ -149,6 +151,14 @@ class ValueUsers {
   Map users_of_;
 };
 
+// `update` runs after `user`. An update within a loop that the user is not in
+// comes after what the loop captures.
+Status WaitFor(Node* user, Node* update) {
+  SLUICE_ASSIGN_OR_RETURN(Node* const there,
+                          CaptureControl(ContextOf(update), user));
+  return update->graph()->AddControlEdge(there, update);
+}
+
 Status BuilderError() {
   const Status& s = CurrentGraph().status();
   return s.ok() ? Internal("optimizer: a builder failed") : s;
@@ -165,20 +175,26 @@ std::optional<WithGraph> InGraphOf(const Output& o) {
 Node* Optimizer::Minimize(Output loss, const MinimizeOptions& options,
                           SourceLoc loc) {
   const std::optional<WithGraph> there = InGraphOf(loss);
-  const Result<std::vector<GradAndVar>> grads = ComputeGradients(loss, options);
+  const Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
   if (!grads.ok()) {
     BuildError(grads.status(), loc);
     return nullptr;
   }
-  const AtLine at(loc);
-  const Result<Node*> train = ApplyGradients(*grads, options);
+  const Result<Node*> train = Apply(*grads, options, loc);
   if (train.ok()) return *train;
   BuildError(train.status(), loc);
   return nullptr;
 }
 
 Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
-    Output loss, const MinimizeOptions& options) {
+    Output loss, const MinimizeOptions& options, SourceLoc loc) {
+  Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
+  if (!grads.ok()) return WithLine(grads.status(), loc);
+  return grads;
+}
+
+Result<std::vector<GradAndVar>> Optimizer::Compute(
+    Output loss, const MinimizeOptions& options, SourceLoc loc) {
   if (!loss)
     return CurrentGraph().status().ok()
                ? InvalidArgument("optimizer ", name_,
@@ -200,17 +216,28 @@ Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
   how.gate_ops = options.gate == GradientGate::kOp;
   const std::vector<GradTarget> xs(vars.begin(), vars.end());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> grads,
-                          Gradients({loss}, xs, how));
+                          Gradients({loss}, xs, how, {}));
   loss_ = loss;
   std::vector<GradAndVar> result;
   for (size_t i = 0; i < vars.size(); ++i)
     result.push_back({grads[i], vars[i]});
-  if (options.gate == GradientGate::kGraph) GateAll(&result);
+  if (options.gate == GradientGate::kGraph) {
+    const AtLine at(loc);
+    GateAll(&result);
+  }
   return result;
 }
 
 Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
-                                        const MinimizeOptions& options) {
+                                        const MinimizeOptions& options,
+                                        SourceLoc loc) {
+  const Result<Node*> train = Apply(grads, options, loc);
+  if (!train.ok()) return WithLine(train.status(), loc);
+  return train;
+}
+
+Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
+                               const MinimizeOptions& options, SourceLoc loc) {
   std::vector<GradAndVar> some;
   std::string names;
   for (const GradAndVar& g : grads) {
@@ -226,6 +253,7 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
                            "for ",
                            names.empty() ? "no variable" : names);
   const std::optional<WithGraph> there = InGraphOf(some[0].var.handle());
+  const AtLine at(loc);
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   {
@@ -262,12 +290,12 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
     for (const GradAndVar& gv : some) {
       const NameScope update("update_" + gv.var.name());
       const ColocateWith same_device(gv.var.handle().node);
-      updates.push_back(Apply(gv.gradient, gv.var));
+      updates.push_back(Update(gv.gradient, gv.var));
       if (updates.back() == nullptr) return BuilderError();
       for (Node* user : users.Of(gv.var))
-        SLUICE_RETURN_IF_ERROR(g.AddControlEdge(user, updates.back()));
+        SLUICE_RETURN_IF_ERROR(WaitFor(user, updates.back()));
       for (Node* read : of_loss.ReadsBeside(users, gv.var))
-        SLUICE_RETURN_IF_ERROR(g.AddControlEdge(read, updates.back()));
+        SLUICE_RETURN_IF_ERROR(WaitFor(read, updates.back()));
     }
   }
   Node* train = nullptr;
@@ -281,7 +309,7 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
   return train;
 }
 
-Node* Optimizer::Apply(const Gradient& grad, const Var& var) {
+Node* Optimizer::Update(const Gradient& grad, const Var& var) {
   if (!grad.is_sparse()) return ApplyDense(grad.dense, var);
   const Gradient g =
       AcceptsRepeatedIndices() ? grad : WithDistinctIndices(grad);

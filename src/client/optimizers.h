@@ -54,10 +54,12 @@ class Optimizer {
 
   // The two halves of Minimize, to look at gradients or change them between.
   Result<std::vector<GradAndVar>> ComputeGradients(
-      Output loss, const MinimizeOptions& options = {});
+      Output loss, const MinimizeOptions& options = {},
+      SourceLoc loc = CallerLoc());
   // InvalidArgument if no variable has a gradient.
   Result<Node*> ApplyGradients(const std::vector<GradAndVar>& grads,
-                               const MinimizeOptions& options = {});
+                               const MinimizeOptions& options = {},
+                               SourceLoc loc = CallerLoc());
 
   // The slot of a variable, null if there is none (yet).
   Var GetSlot(const Var& var, const std::string& slot) const;
@@ -81,7 +83,13 @@ class Optimizer {
   static Output As(const Output& value, DType dtype);
 
  private:
-  Node* Apply(const Gradient& grad, const Var& var);
+  // The two halves, whose errors name no line.
+  Result<std::vector<GradAndVar>> Compute(Output loss,
+                                          const MinimizeOptions& options,
+                                          SourceLoc loc);
+  Result<Node*> Apply(const std::vector<GradAndVar>& grads,
+                      const MinimizeOptions& options, SourceLoc loc);
+  Node* Update(const Gradient& grad, const Var& var);
 
   const std::string name_;
   Output loss_;  // Of the last ComputeGradients.

@@ -214,5 +214,39 @@ TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
   EXPECT_FLOAT_EQ(Values<float>(x)[0], Values<float>(y)[0]);
 }
 
+// What was read before the loop is what every iteration computes with, and
+// comes before its updates.
+TEST_F(OptimizerTest, UpdatesInALoopMayBeOfWhatWasReadBeforeIt) {
+  for (const bool reference : {false, true}) {
+    SCOPED_TRACE(reference);
+    const Var w(Constant(1.0f), "w", {.reference = reference});
+    const Var b(Constant(0.0f), "b", {.reference = reference});
+    // Three times: w -= 0.1 * 2 * w0; four times within each: b -= 0.1.
+    const Output n = While(
+        Output(Constant(0)), [](Output i) { return i < 3; },
+        [&](Output i) {
+          Output value = w;
+          Node* outer = GradientDescentOptimizer(0.1).Minimize(
+              value * value, {.variables = {w}});
+          const Output inner = While(
+              Output(Constant(0)), [](Output j) { return j < 4; },
+              [&](Output j) {
+                Node* step = GradientDescentOptimizer(0.1).Minimize(
+                    b + w.Read(), {.variables = {b}});
+                const ControlDependencies updated({step});
+                return j + 1;
+              });
+          const ControlDependencies updated({outer, inner.node});
+          return i + 1;
+        },
+        {.parallel_iterations = 1});
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    Initialize();
+    EXPECT_EQ(Eval(n).scalar<int32_t>(), 3);
+    EXPECT_NEAR(Eval(w.Read()).scalar<float>(), 0.4f, 1e-5f);
+    EXPECT_NEAR(Eval(b.Read()).scalar<float>(), -1.2f, 1e-5f);
+  }
+}
+
 }  // namespace
 }  // namespace sluice
