@@ -28,9 +28,10 @@ void Fetch(const char* data, size_t bytes) {
 }  // namespace
 
 TensorArrayState::TensorArrayState(
-    std::shared_ptr<const TensorArrayDecl> options, int64_t size,
+    std::shared_ptr<const TensorArrayDecl> options, int64_t size, Memory memory,
     bool is_gradient)
     : options_(std::move(options)),
+      memory_(memory),
       is_gradient_(is_gradient),
       dynamic_size_(options_->dynamic_size),
       clear_after_read_(options_->clear_after_read),
@@ -89,7 +90,8 @@ void TensorArrayState::Resize(size_t size) {
 Status TensorArrayState::Lay(const Shape& first) {
   const size_t bytes =
       static_cast<size_t>(first.num_elements()) * DTypeSize(dtype());
-  if (bytes > 0 && bytes <= kSmallRow && shapes_.empty() &&
+  const size_t most = memory_ == Memory::kHost ? kSmallRow : sizeof(uint64_t);
+  if (bytes > 0 && bytes <= most && shapes_.empty() &&
       (!has_common_shape_ || common_shape_ == first)) {
     layout_ = Layout::kPacked;
     has_common_shape_ = true;
@@ -480,7 +482,7 @@ Status TensorArrayState::Gradient(const std::string& source,
   if (prepend != nullptr)
     options->element_shape = array::JoinShapes(*prepend, element_shape_);
   auto gradient = std::make_shared<TensorArrayState>(
-      options, static_cast<int64_t>(length()), true);
+      options, static_cast<int64_t>(length()), memory_, true);
   {
     std::lock_guard<std::mutex> theirs(gradient->mu_);
     SLUICE_RETURN_IF_ERROR(gradient->CopyShapes(*this, prepend));

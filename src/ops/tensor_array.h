@@ -44,9 +44,14 @@ struct TensorArrayDecl {
 // on that one does not grow.
 class TensorArrayState final : public Resource {
  public:
+  // Where the elements are, whose tensors others made.
+  enum class Memory : uint8_t {
+    kHost,
+    kDevice,  // A device counts them, and moves them: only words are copied.
+  };
   // REQUIRES: CheckSize(size).
   TensorArrayState(std::shared_ptr<const TensorArrayDecl> options, int64_t size,
-                   bool is_gradient = false);
+                   Memory memory = Memory::kHost, bool is_gradient = false);
   // InvalidArgument or ResourceExhausted if no array can be as long.
   static Status CheckSize(int64_t size);
 
@@ -147,6 +152,7 @@ class TensorArrayState final : public Resource {
   }
 
   const std::shared_ptr<const TensorArrayDecl> options_;
+  const Memory memory_;
   const bool is_gradient_;
   // GUARDED_BY(mu_), all of them.
   std::mutex mu_;

@@ -85,9 +85,13 @@ class MakeArrayKernel {
                              size.ToString());
     const int64_t n = size.scalar<int32_t>();
     SLUICE_RETURN_IF_ERROR(TensorArrayState::CheckSize(n));
-    ctx.set_output(0, Tensor::Scalar<ResourceHandle>(
-                          {"", options_->name,
-                           std::make_shared<TensorArrayState>(options_, n)}));
+    const auto memory = ctx.step().allocator == Allocator::Cpu()
+                            ? TensorArrayState::Memory::kHost
+                            : TensorArrayState::Memory::kDevice;
+    ctx.set_output(
+        0, Tensor::Scalar<ResourceHandle>(
+               {"", options_->name,
+                std::make_shared<TensorArrayState>(options_, n, memory)}));
     ctx.output(1).SetScalar(0.0f);
     return OkStatus();
   }

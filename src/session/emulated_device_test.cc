@@ -245,6 +245,21 @@ TEST_F(EmulatedDeviceTest, ALoopThatSavesTooMuchRunsIfItMaySwap) {
   EXPECT_LE(compute.back().end_ns - compute.front().start_ns, busy * 11 / 10);
 }
 
+// (On the host, such rows would be copied into memory that no device counts.)
+TEST_F(EmulatedDeviceTest, WhatALoopSavesIsCountedIfItIsSmallToo) {
+  options_.memory_bytes = 200'000;
+  const Output x = Placeholder<float>({8, 8}, "x");
+  const Output w = Placeholder<float>({8, 8}, "w");
+  const Feeds feeds = {{x, Ones(8)}, {w, Ones(8)}};
+  const auto much = Run(feeds, {GradientOfLoop(x, w, 2000, false)});
+  EXPECT_EQ(much.status().code(), StatusCode::kResourceExhausted)
+      << much.status();
+  cut_.reset();
+  const auto little = Run(feeds, {GradientOfLoop(x, w, 200, false)});
+  EXPECT_TRUE(little.ok()) << little.status();
+  EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
+}
+
 // 8 devices in a row, each of which keeps a state from iteration to iteration;
 // what the last one gives is added up on the CPU.
 int64_t PipelineNs(int parallel_iterations) {
