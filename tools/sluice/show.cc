@@ -308,11 +308,17 @@ std::string Html(const std::string& svg, const std::string& title) {
       "p{position:fixed;left:8px;bottom:0;color:#6b7280;font-size:12px}"
       "</style></head><body>\n",
       svg.substr(begin == std::string::npos ? 0 : begin),
-      R"(<p>Wheel: zoom. Drag: move. Hover: a node's whole line.</p>
+      R"(<p>Wheel: zoom. Drag: move. Double click: all of it. Hover: a node's
+whole line.</p>
 <script>
 const s = document.querySelector("svg");
-let x = 10, y = 10, k = 1, from = null;
+const {width: w, height: h} = s.getBoundingClientRect();
+let x, y, k, from = null;
 const show = () => s.style.transform = `translate(${x}px,${y}px) scale(${k})`;
+const all = () => {
+  x = y = 10;
+  k = Math.min(1, (innerWidth - 20) / w, (innerHeight - 40) / h); show();
+};
 addEventListener("wheel", e => {
   const f = Math.exp(-e.deltaY / 500);
   x = e.clientX - (e.clientX - x) * f; y = e.clientY - (e.clientY - y) * f;
@@ -323,7 +329,8 @@ addEventListener("mousemove", e => {
   if (from) { x = e.clientX - from[0]; y = e.clientY - from[1]; show(); }
 });
 addEventListener("mouseup", () => from = null);
-show();
+addEventListener("dblclick", all);
+all();
 </script></body></html>
 )");
 }
