@@ -28,6 +28,12 @@ bool IsEndFromOutside(const Status& s) {
          s.code() == StatusCode::kCancelled;
 }
 
+// The node that a message names: of a fetch, which is no node of the user's,
+// the one that is fetched.
+const Node& NodeToBlame(const PlanNode& n) {
+  return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
+}
+
 // What this thread does beside driving one execution.
 thread_local bool short_kernels_only = false;
 thread_local std::vector<Execution*>* agenda = nullptr;  // To drive in turn.
@@ -327,12 +333,13 @@ SLUICE_HOT bool Execution::Process(Ready r) {
     Send(r, dead, read);
   } else if (n.role == OpRole::kRetval) {
     dead_results_[n.aux] = dead;
-    if (!dead) results_[n.aux] = read != nullptr ? *read : tokens_.Input(r, 0);
+    if (!dead) results_[n.aux] = tokens_.Input(r, 0, read);
     tokens_.Complete(r);
   } else if (Status s = tokens_.Move(r, read); !s.ok()) {
     return Fail(&r, s);
   }
-  if (read != nullptr) locals_[0] = Tensor();
+  if (read != nullptr)
+    for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
   return true;
 }
 
@@ -547,7 +554,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     std::string where;
     const bool located = IsLocated(s);
     if (r != nullptr && !located)
-      where = absl::StrCat("; ", r->node->node->Describe());
+      where = absl::StrCat("; ", NodeToBlame(*r->node).Describe());
     const bool in_region = r != nullptr && located && IsEndFromOutside(s);
     if (r != nullptr && (!located || in_region)) {
       const std::string frame = Tokens::Where(*r->iteration);

@@ -58,8 +58,7 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
   }
   if (!dead) {
     TokenMessage m{to.edge, false, false, tag, Tensor()};
-    if (n.num_inputs > 0)
-      m.value = read != nullptr ? *read : tokens_.Input(r, 0);
+    if (n.num_inputs > 0) m.value = tokens_.Input(r, 0, read);
     if (options_.trace != nullptr) [[unlikely]]
       AddTransfer(TraceEvent::kSend, r, to.edge, m.value);
     // The slot goes first, so that the receiver may own the buffer.

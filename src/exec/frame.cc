@@ -121,16 +121,18 @@ inline void Tokens::ReleaseInputs(Ready r) {
       ReleaseSlot(r.iteration, ref->index);
 }
 
-// The token of an input goes to another slot: moved by its last reader. `read`
-// stands for it where it was read from a variable.
-inline void Tokens::Forward(Ready r, uint32_t input, const Tensor* read,
+// The token of an input goes to another slot: moved by its last reader, or
+// copied from `reads` where it was read from a variable.
+inline void Tokens::Forward(Ready r, uint32_t input, const Tensor* reads,
                             Tensor* to) {
-  if (read != nullptr) [[unlikely]] {
-    *to = *read;
-    ReleaseInputs(r);
+  const InputRef ref = plan_.inputs[r.node->first_input + input];
+  if (ref.table == InputRef::kLocal) [[unlikely]] {
+    *to = reads[ref.index];
+    const InputRef variable = plan_.reads[r.node->first_read + ref.index];
+    if (variable.table == InputRef::kIteration)
+      ReleaseSlot(r.iteration, variable.index);
     return;
   }
-  const InputRef ref = plan_.inputs[r.node->first_input + input];
   Tensor& from = r.iteration->tables[ref.table][ref.index];
   if (ref.table == InputRef::kIteration && from.has_buffer() &&
       --r.iteration->uses[ref.index] == 0) {
@@ -175,20 +177,20 @@ void Tokens::CompleteDead(Ready r) {
   Finish(r.iteration);
 }
 
-Status Tokens::Move(Ready r, const Tensor* read) {
+Status Tokens::Move(Ready r, const Tensor* reads) {
   const PlanNode& n = *r.node;
   Iteration* it = r.iteration;
   const bool dead = IsDead(r);
   switch (n.role) {
     case OpRole::kSwitch: {
       if (dead) break;
-      const Tensor& p = Input(r, 1);
+      const Tensor& p = Input(r, 1, reads);
       if (p.dtype() != DType::kBool || p.num_elements() != 1)
         return InvalidArgument("predicate: expected a bool scalar, got ",
                                p.ToString());
       const int port = p.scalar<bool>() ? 1 : 0;
       const uint32_t slot = n.first_output + static_cast<uint32_t>(port);
-      Forward(r, 0, read, &it->slots[slot]);
+      Forward(r, 0, reads, &it->slots[slot]);
       Publish(it, slot);
       Deliver(n, it, false, port);
       Finish(it);
@@ -204,30 +206,30 @@ Status Tokens::Move(Ready r, const Tensor* read) {
       return OkStatus();
     }
     case OpRole::kEnter:
-      EnterFrame(r, dead, read);
+      EnterFrame(r, dead, reads);
       Finish(it);
       return OkStatus();
     case OpRole::kExit:
-      SLUICE_RETURN_IF_ERROR(LeaveFrame(r, dead));
+      SLUICE_RETURN_IF_ERROR(LeaveFrame(r, dead, reads));
       Finish(it);
       return OkStatus();
     case OpRole::kCall:
       if (dead) break;
-      SLUICE_RETURN_IF_ERROR(Call(r));
+      SLUICE_RETURN_IF_ERROR(Call(r, reads));
       Finish(it);
       return OkStatus();
     case OpRole::kReturn:
-      Return(r, dead, read);
+      Return(r, dead, reads);
       Finish(it);
       return OkStatus();
     case OpRole::kNextIteration:
-      NextIteration(r, dead);
+      NextIteration(r, dead, reads);
       Finish(it);
       return OkStatus();
     case OpRole::kLoopCond:
     case OpRole::kIdentity:
       if (dead) break;
-      Forward(r, 0, read, &Slot(n, it));
+      Forward(r, 0, reads, &Slot(n, it));
       Sent(n, it);
       Finish(it);
       return OkStatus();
@@ -298,11 +300,11 @@ Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
   return child;
 }
 
-void Tokens::EnterFrame(Ready r, bool dead, const Tensor* read) {
+void Tokens::EnterFrame(Ready r, bool dead, const Tensor* reads) {
   const PlanNode& n = *r.node;
   Frame* f = ChildOf(r.iteration, n.aux);
   if ((n.flags & PlanNode::kConstantEnter) != 0) {
-    if (!dead) Forward(r, 0, read, &f->constants[n.first_output]);
+    if (!dead) Forward(r, 0, reads, &f->constants[n.first_output]);
     // To the iterations that exist, and to what the later ones begin with.
     for (Iteration* it = f->oldest; it != nullptr; it = it->next)
       Deliver(n, it, dead, -1);
@@ -315,14 +317,14 @@ void Tokens::EnterFrame(Ready r, bool dead, const Tensor* read) {
     // Iteration 0 is there still: it waits for every Enter.
     Deliver(n, f->oldest, true, -1);
   } else {
-    Forward(r, 0, read, &Slot(n, f->oldest));
+    Forward(r, 0, reads, &Slot(n, f->oldest));
     Sent(n, f->oldest);
   }
   if (dead) ReleaseInputs(r);
   if (--f->enters_left == 0) Retire(f);
 }
 
-Status Tokens::LeaveFrame(Ready r, bool dead) {
+Status Tokens::LeaveFrame(Ready r, bool dead, const Tensor* reads) {
   if (dead) {
     ReleaseInputs(r);
     return OkStatus();
@@ -334,12 +336,12 @@ Status Tokens::LeaveFrame(Ready r, bool dead) {
         "second in iteration ",
         r.iteration->index);
   f->exited[r.node->aux] = 1;
-  Forward(r, 0, nullptr, &Slot(*r.node, f->parent));
+  Forward(r, 0, reads, &Slot(*r.node, f->parent));
   Sent(*r.node, f->parent);
   return OkStatus();
 }
 
-Status Tokens::Call(Ready r) {
+Status Tokens::Call(Ready r, const Tensor* reads) {
   const PlanNode& n = *r.node;
   const uint32_t depth = r.iteration->frame->depth + 1;
   if (depth > max_call_depth_) {
@@ -358,7 +360,7 @@ Status Tokens::Call(Ready r) {
   for (uint32_t i = 0; i < n.num_inputs; ++i) {
     const PlanNode* arg = i < f->plan->args.size() ? f->plan->args[i] : nullptr;
     Tensor unused;
-    Forward(r, i, nullptr, arg == nullptr ? &unused : &Slot(*arg, f->oldest));
+    Forward(r, i, reads, arg == nullptr ? &unused : &Slot(*arg, f->oldest));
     if (arg != nullptr) Sent(*arg, f->oldest);
   }
   f->enters_left = 0;
@@ -366,17 +368,17 @@ Status Tokens::Call(Ready r) {
   return OkStatus();
 }
 
-void Tokens::Return(Ready r, bool dead, const Tensor* read) {
+void Tokens::Return(Ready r, bool dead, const Tensor* reads) {
   if (dead) {
     ReleaseInputs(r);
     return;
   }
   Frame* f = r.iteration->frame;
-  Forward(r, 0, read, &f->parent->slots[f->call->first_output + r.node->aux]);
+  Forward(r, 0, reads, &f->parent->slots[f->call->first_output + r.node->aux]);
   --f->returns_left;
 }
 
-void Tokens::NextIteration(Ready r, bool dead) {
+void Tokens::NextIteration(Ready r, bool dead, const Tensor* reads) {
   if (dead) {
     ReleaseInputs(r);
     return;
@@ -385,12 +387,12 @@ void Tokens::NextIteration(Ready r, bool dead) {
   if (r.iteration->next == nullptr) {
     if (f->alive >= f->plan->parallel_iterations) {
       f->waiting.push_back({r.node, Tensor()});
-      Forward(r, 0, nullptr, &f->waiting.back().token);
+      Forward(r, 0, reads, &f->waiting.back().token);
       return;
     }
     NewIteration(f);
   }
-  Forward(r, 0, nullptr, &Slot(*r.node, r.iteration->next));
+  Forward(r, 0, reads, &Slot(*r.node, r.iteration->next));
   Sent(*r.node, r.iteration->next);
 }
 

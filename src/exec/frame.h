@@ -154,9 +154,13 @@ class Tokens {
   static TokenTag TagOf(Ready r) {
     return {r.iteration->frame->tag, r.iteration->index};
   }
-  const Tensor& Input(Ready r, uint32_t i) const {
+  // `reads`: as in Move.
+  const Tensor& Input(Ready r, uint32_t i,
+                      const Tensor* reads = nullptr) const {
     const InputRef ref = plan_.inputs[r.node->first_input + i];
-    return r.iteration->tables[ref.table][ref.index];
+    return ref.table == InputRef::kLocal
+               ? reads[ref.index]
+               : r.iteration->tables[ref.table][ref.index];
   }
   // Where a compute node (any whose consumers are in its own iteration) puts
   // its outputs.
@@ -168,9 +172,9 @@ class Tokens {
   // A dead node is passed over: its outputs are dead.
   void CompleteDead(Ready r);
   // Carries out a node that only moves tokens (every role but kCompute and
-  // kRetval), dead or alive. `read`: the value, where input 0 is read from a
-  // variable; else null.
-  Status Move(Ready r, const Tensor* read);
+  // kRetval), dead or alive. `reads`: the values of inputs that are read from
+  // variables, where there are any and the node is alive.
+  Status Move(Ready r, const Tensor* reads);
   // Drops everything, in whatever state the step is; then Start may be called.
   // Cheap if the step ran to its end. `complete`: no kernel failed or was
   // forgotten, so there is nothing in the slots but tokens.
@@ -207,18 +211,18 @@ class Tokens {
   Tensor& Slot(const PlanNode& n, Iteration* it) {
     return it->slots[n.first_output];
   }
-  void Forward(Ready r, uint32_t input, const Tensor* read, Tensor* to);
+  void Forward(Ready r, uint32_t input, const Tensor* reads, Tensor* to);
   void ReleaseInputs(Ready r);
   void ReleaseSlot(Iteration* it, uint32_t slot);
   void Finish(Iteration* it);
 
   Frame* NewFrame(const PlanFrame& plan, Iteration* parent, uint32_t index);
   Frame* ChildOf(Iteration* parent, uint32_t index);
-  void EnterFrame(Ready r, bool dead, const Tensor* read);
-  Status LeaveFrame(Ready r, bool dead);
-  Status Call(Ready r);
-  void Return(Ready r, bool dead, const Tensor* read);
-  void NextIteration(Ready r, bool dead);
+  void EnterFrame(Ready r, bool dead, const Tensor* reads);
+  Status LeaveFrame(Ready r, bool dead, const Tensor* reads);
+  Status Call(Ready r, const Tensor* reads);
+  void Return(Ready r, bool dead, const Tensor* reads);
+  void NextIteration(Ready r, bool dead, const Tensor* reads);
   Iteration* NewIteration(Frame* f);
   void Retire(Frame* f);
   Iteration* EndFrame(Frame* f);

@@ -354,6 +354,35 @@ TEST_F(SessionTest, AKernelThatFailsLeavesNoMemoryBehind) {
 TEST_F(SessionTest, AnUninitialisedVariableIsNamed) {
   Output v = Variable("weights", DType::kFloat, PartialShape({2}));
   EXPECT_THAT(Error(Op("Identity", {v})), HasSubstr("weights"));
+  EXPECT_THAT(Error(v), HasSubstr("node 'weights' (VariableV2)"));
+}
+
+TEST_F(SessionTest,
+       AReferenceIsReadWhereItLeavesALoopOrGoesToTheNextIteration) {
+  Output v = Variable("weights", DType::kFloat, PartialShape({1000}));
+  Output two =
+      Op("Fill", {Constant(Tensor::Vector<int32_t>({1000})), Constant(F(2))});
+  ASSERT_TRUE(session_.Run({}, Op("Assign", {v, two})).ok());
+  const auto enter = [&](const std::string& name) {
+    return Op("RefEnter", {v}, {{"frame_name", name}, {"is_constant", true}});
+  };
+  EXPECT_EQ(Eval(Op("Exit", {enter("nothing")})).data<float>()[999], 2);
+  Output yes = Variable("yes", DType::kBool, PartialShape({}));
+  ASSERT_TRUE(session_.Run({}, Op("Assign", {yes, Constant(B(true))})).ok());
+  Node* branch = BuildNode("Switch", {v, yes});
+  EXPECT_EQ(Eval(Op("Neg", {Output(branch, 1)})).data<float>()[999], -2);
+  const Output ref = enter("loop");
+  Output i = OpenMerge(Enter(Constant(I(0)), "loop"));
+  Output x = OpenMerge(Enter(Placeholder("x"), "loop"));
+  Output go = Op("LoopCond", {Op("Less", {i, Constant(I(3))})});
+  Node* turn = BuildNode("Switch", {i, go});
+  Node* out = BuildNode("Switch", {x, go});
+  Close(i, Add(Output(turn, 1), Constant(I(1))));
+  Close(x, Output(BuildNode("RefSwitch", {ref, go}), 1));
+  const Tensor last =
+      Eval(Op("Exit", {Output(out, 0)}), {{*graph_.FindOutput("x"), F(1)}});
+  EXPECT_EQ(last.num_elements(), 1000);
+  EXPECT_EQ(last.data<float>()[999], 2);
 }
 
 TEST_F(SessionTest, WhatABuilderCouldNotBuildIsReportedByTheNextStep) {
