@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -397,7 +398,7 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
                   "Run ready nodes in a random order drawn from this (not 0)");
   sub->add_option("--timeout-ms", o->timeout_ms,
                   "Limit of a step that has none of its own")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, INT_MAX));
   sub->add_flag("--quiet", o->quiet, "Leave out what the graphs print");
   sub->callback([o, run] { *run = [o] { return Replay(*o); }; });
 }

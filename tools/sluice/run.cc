@@ -1,5 +1,6 @@
 // sluice run: one step of a graph in a file.
 #include <CLI/CLI.hpp>
+#include <climits>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -137,7 +138,7 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--trace", o->trace,
                   "Write a timeline of the step (chrome://tracing, Perfetto)");
   sub->add_option("--timeout-ms", o->timeout_ms, "Give up after this long")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, INT_MAX));
   sub->add_option("--seed", o->seed, "Run ready nodes in a random order");
   sub->callback([o, run] {
     *run = [o] {
