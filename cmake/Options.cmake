@@ -73,6 +73,12 @@ if(SLUICE_SANITIZE)
       -fno-sanitize=null,vptr,object-size)
   endif()
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  # What hides ThreadSanitizer from the headers of a file.
+  set(SLUICE_UNSEEN_TSAN -U__SANITIZE_THREAD__)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(SLUICE_UNSEEN_TSAN -Wno-builtin-macro-redefined
+      "-D__has_feature(feature)=0")
+  endif()
   # Two of Highway's targets instead of five: the one that every machine has
   # and the one that most have.
   target_compile_definitions(sluice_flags INTERFACE

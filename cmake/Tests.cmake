@@ -35,12 +35,8 @@ function(sluice_test name)
     sluice_unity(${name})
   endif()
   # What is tested is optimised; the tests themselves had better compile fast.
-  # Strict aliasing stays, since headers of ours are compiled into them too.
-  if(SLUICE_SANITIZE)
+  if(SLUICE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O0)
-  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${name} PRIVATE
-      -O1 -fstrict-aliasing -fschedule-insns2)
   endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
@@ -73,7 +69,7 @@ foreach(folder ${tested_layers})
       set_property(TEST dist_test APPEND PROPERTY ENVIRONMENT
         "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=0")
       if(SLUICE_SANITIZE MATCHES "thread")  # (See src/CMakeLists.txt.)
-        target_compile_options(dist_test PRIVATE -U__SANITIZE_THREAD__)
+        target_compile_options(dist_test PRIVATE ${SLUICE_UNSEEN_TSAN})
       endif()
     endif()
   endif()
@@ -120,6 +116,13 @@ if(tool_tests AND TARGET sluice_tool)
   sluice_test(tool_test ${tool_tests})
   target_link_libraries(tool_test PRIVATE sluice_tool)
 endif()
+
+# The longest first: after a clean build ctest has no times to go by.
+foreach(long client_test dist_test dist_test_2)
+  if(TEST ${long})
+    set_tests_properties(${long} PROPERTIES COST 100)
+  endif()
+endforeach()
 
 # Recorded cases, each with what TensorFlow answered.
 if(TARGET sluice)
