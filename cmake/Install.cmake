@@ -25,7 +25,7 @@ install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl
         PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE PATTERN "dist" EXCLUDE
         REGEX "session/(compile|backend|step)\\.h$" EXCLUDE
         PATTERN "*_internal.h" EXCLUDE PATTERN "*_test*" EXCLUDE)
-install(FILES src/dist/local_cluster.h
+install(FILES src/dist/local_cluster.h src/dist/task_server.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl/dist)
 # What gradients of one's own are built with.
 install(FILES src/ops/grad_util.h

@@ -5,5 +5,6 @@
 
 #include "client/device_placement.h"  // ReplicaDeviceSetter
 #include "dist/local_cluster.h"       // LocalCluster
+#include "dist/task_server.h"         // TaskServer
 
 #endif  // SLUICE_CLUSTER_H_

@@ -50,6 +50,70 @@ TEST_F(ClusterTest, AStepOverThreeTasksGivesWhatItGivesOnOne) {
   }
 }
 
+TEST_F(ClusterTest, WhereNodesWentAndWhyIsTold) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  std::string log;
+  SessionOptions options;
+  options.placement_log = [&log](const std::string& table) { log += table; };
+  Session session(cluster_.target("worker", 0), graph_, options);
+  ASSERT_TRUE(session.Run({{x, F(1)}}, y).ok());
+  EXPECT_THAT(log, HasSubstr(y.node->name()));
+  EXPECT_THAT(log, HasSubstr("/job:ps/replica:0/task:0/device:CPU:0"));
+  EXPECT_THAT(log, HasSubstr("/job:worker/replica:0/task:1/device:CPU:0"));
+}
+
+TEST(PreparedSteps, AreBoundedAndThoseDroppedAreCompiledAgain) {
+  Graph graph;
+  WithGraph use(graph);
+  TestCluster cluster(
+      {{"ps", 1}, {"worker", 1}},
+      [](TransportOptions o) {
+        return std::make_unique<LocalTransport>(std::move(o));
+      },
+      [](ServerOptions* o) { o->prepared_steps = 3; });
+  Var v;
+  std::vector<Output> sums;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(1.0f), "v");
+    for (int i = 0; i < 8; ++i)
+      sums.push_back(v.value() + static_cast<float>(i));
+  }
+  Session session(cluster.target("worker", 0), graph);
+  ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
+  auto first = session.MakeCallable({}, {sums[0]});
+  ASSERT_TRUE(first.ok()) << first.status();
+  // Each of them displaces another; what runs is the right one all the same.
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const auto out = session.Run(sums[i]);
+      ASSERT_TRUE(out.ok()) << out.status();
+      EXPECT_EQ(out->scalar<float>(), 1.0f + static_cast<float>(i));
+    }
+    const auto out = first->Run();
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), 1);
+  }
+  // Also when threads take each other's away.
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int n = 0; n < 20; ++n) {
+        const auto out = session.Run(sums[2 * t + static_cast<size_t>(n) % 2]);
+        if (out.ok()) {
+          EXPECT_GE(out->scalar<float>(), 1);
+        } else {
+          EXPECT_THAT(std::string(out.status().message()),
+                      HasSubstr("step: expected one that"));
+        }
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(cluster.server("ps", 0).worker().num_steps(), 3u);
+  EXPECT_LE(cluster.server("worker", 0).worker().num_steps(), 3u);
+}
+
 TEST_F(ClusterTest, TheGraphMayGrowBetweenSteps) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);

@@ -32,10 +32,6 @@ class Watch final : public ClusterWatch {
       target_ = other;
       master_ = *std::move(master);
     }
-    if (s.code() == StatusCode::kDeadlineExceeded)
-      return Unavailable(target_,
-                         ": expected an answer, got none (is a task of "
-                         "the cluster there?)");
     SLUICE_RETURN_IF_ERROR(s);
     std::vector<TaskSeen> seen;
     known_.clear();

@@ -65,10 +65,13 @@ grpc::ChannelArguments ControlChannelArguments(
 std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
     std::shared_ptr<grpc::Channel> channel,
     std::chrono::milliseconds connect_timeout);
-// `connect` makes a channel to an address that CreateSession said.
+// `connect` makes a channel to an address that CreateSession said, whose peer
+// may be silent for so long (0: as long as usual).
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(
     std::shared_ptr<grpc::Channel> channel,
-    std::function<std::shared_ptr<grpc::Channel>(const std::string&)> connect,
+    std::function<std::shared_ptr<grpc::Channel>(const std::string&,
+                                                 std::chrono::milliseconds)>
+        connect,
     std::string target, std::chrono::milliseconds connect_timeout);
 
 }  // namespace sluice

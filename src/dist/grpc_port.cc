@@ -1,5 +1,6 @@
 #include "dist/grpc_port.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
@@ -84,7 +85,8 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
     builder.AddListeningPort(local_address_, creds, &local_port);
   }
   const int ms = static_cast<int>(options.peer_timeout.count());
-  builder.SetMaxReceiveMessageSize(-1);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(
+      std::clamp<int64_t>(options.max_message_bytes, 0, INT32_MAX)));
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ms / 2);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms - ms / 2);

@@ -89,6 +89,7 @@ struct GrpcPortOptions {
   TlsFiles tls;
   bool plain_beyond_loopback = false;
   std::chrono::milliseconds peer_timeout{5000};
+  int64_t max_message_bytes = INT32_MAX;  // Of those that come.
 };
 
 // One thread polls and does what comes: gRPC hands events from one poller to

@@ -90,8 +90,11 @@ Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
       auto channel,
       Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
   // (The files were good a moment ago.)
-  auto connect = [tls, channel](const std::string& address) {
-    const auto better = Connect(address, tls, ServerOptions().peer_timeout);
+  auto connect = [tls, channel](const std::string& address,
+                                std::chrono::milliseconds peer_timeout) {
+    const auto better = Connect(
+        address, tls,
+        peer_timeout.count() > 0 ? peer_timeout : ServerOptions().peer_timeout);
     return better.ok() ? *better : channel;
   };
   return MakeGrpcMasterStub(channel, connect, target, usual.connect_timeout);
@@ -107,6 +110,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   listen.tls = tls;
   listen.plain_beyond_loopback = options.plain_beyond_loopback;
   listen.peer_timeout = options.peer_timeout;
+  listen.max_message_bytes = options.max_message_bytes;
   auto port = std::make_unique<GrpcPort>();
   SLUICE_RETURN_IF_ERROR(
       Annotate(port->Open(listen), absl::StrCat("task ", self.name())));

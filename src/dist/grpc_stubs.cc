@@ -30,6 +30,8 @@ template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                       Response*);
 
+constexpr Milliseconds kAskWhy{500};
+
 // One call; errors name `whom`. With `patience` it waits so long for a task
 // that is not up yet, without it for as long as the call takes.
 template <typename Stub, typename Request, typename Response>
@@ -41,7 +43,18 @@ Status CallTask(Stub& stub, Method<Stub, Request, Response> method,
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + patience);
   }
-  return Outcome((stub.*method)(&context, q, r), whom, *r);
+  const grpc::Status s = (stub.*method)(&context, q, r);
+  if (patience.count() == 0 || s.error_code() != grpc::DEADLINE_EXCEEDED)
+    return Outcome(s, whom, *r);
+  // Who does not wait is told what is in the way: nobody listens, or speaks
+  // TLS, or takes our certificate.
+  grpc::ClientContext again;
+  again.set_deadline(std::chrono::system_clock::now() + kAskWhy);
+  const grpc::Status why = (stub.*method)(&again, q, r);
+  if (why.ok()) return Outcome(why, whom, *r);
+  const bool late = why.error_code() == grpc::DEADLINE_EXCEEDED;
+  return Unavailable(whom, ": expected an answer within ", patience.count(),
+                     " ms, got ", late ? "none" : why.error_message());
 }
 
 class GrpcWorker final : public WorkerStub {
@@ -264,8 +277,8 @@ class StepStream {
   std::thread caretaker_;
 };
 
-using ChannelMaker =
-    std::function<std::shared_ptr<grpc::Channel>(const std::string&)>;
+using ChannelMaker = std::function<std::shared_ptr<grpc::Channel>(
+    const std::string&, Milliseconds peer_timeout)>;
 
 class GrpcMaster final : public MasterStub {
  public:
@@ -280,11 +293,13 @@ class GrpcMaster final : public MasterStub {
   Status CreateSession(const proto::CreateSessionRequest& q,
                        proto::CreateSessionResponse* r) override {
     SLUICE_RETURN_IF_ERROR(Call(&Stub::CreateSession, q, r, true));
-    if (!r->address().empty()) channel_ = connect_(r->address());
+    who_ = absl::StrCat("task ", r->task(), " at ", target_);
+    if (!r->address().empty())
+      channel_ = connect_(r->address(), TimeoutFromProto(r->peer_timeout_ms()));
     return OkStatus();
   }
   Status Attend(const proto::AttendRequest& q) override {
-    steps_ = std::make_unique<StepStream>(channel_, q.session(), target_);
+    steps_ = std::make_unique<StepStream>(channel_, q.session(), who_);
     return OkStatus();
   }
   Status ExtendGraph(const proto::ExtendGraphRequest& q) override {
@@ -335,6 +350,7 @@ class GrpcMaster final : public MasterStub {
   const ChannelMaker connect_;
   const std::unique_ptr<Stub> stub_;
   const std::string target_;
+  std::string who_;  // With the task's name, once that is known.
   const Milliseconds patience_;
   std::unique_ptr<StepStream> steps_;
 };

@@ -34,12 +34,14 @@ Status Master::CreateSession(const proto::CreateSessionRequest& request,
   const uint64_t id = (uint64_t{random()} << 32 | random()) | 1;
   auto session = std::make_shared<MasterSession>(&context_, id, request);
   if (const Status s = session->Open(); !s.ok()) {
-    session->Close();
+    session->Close([this](PeerId peer) { return steps_.IsLost(peer); });
     return s;
   }
   std::lock_guard<std::mutex> lock(mu_);
   sessions_[id] = std::move(session);
   response->set_session(id);
+  response->set_task(context_.worker->task());
+  response->set_peer_timeout_ms(context_.patience.count());
   return OkStatus();
 }
 
@@ -62,12 +64,10 @@ Status Master::ExtendGraph(const proto::ExtendGraphRequest& request) {
 Status Master::PrepareStep(const proto::PrepareStepRequest& request,
                            proto::PrepareStepResponse* response) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
-  SLUICE_ASSIGN_OR_RETURN(const uint64_t step, session->Prepare(request));
-  response->set_step(step);
-  return OkStatus();
+  return session->Prepare(request, response);
 }
 
-// An error of this is one that nobody has been told.
+// An error of this is one that nobody has been told. NotFound: the step.
 Status Master::Start(const proto::RunStepRequest& request, bool here,
                      std::function<void(proto::RunStepResponse)> done) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
@@ -109,10 +109,12 @@ Status Master::RunStep(const proto::RunStepRequest& request,
   if (request.traced()) ReadClocks(request);
   // (Shared with whoever is last, for it tells us before it is through.)
   const auto promise = std::make_shared<std::promise<proto::RunStepResponse>>();
-  SLUICE_RETURN_IF_ERROR(
+  const Status s =
       Start(request, /*here=*/false, [promise](proto::RunStepResponse r) {
         promise->set_value(std::move(r));
-      }));
+      });
+  response->set_unknown_step(s.code() == StatusCode::kNotFound);
+  SLUICE_RETURN_IF_ERROR(s);
   *response = promise->get_future().get();
   SLUICE_RETURN_IF_ERROR(StatusFromProto(response->status()));
   if (!request.traced()) return OkStatus();
@@ -139,6 +141,7 @@ void Master::StartStep(const proto::RunStepRequest& request,
   const Status s = Start(request, /*here=*/true, done);
   if (s.ok()) return;
   proto::RunStepResponse response;
+  response.set_unknown_step(s.code() == StatusCode::kNotFound);
   StatusToProto(s, response.mutable_status());
   done(std::move(response));
 }
@@ -205,7 +208,7 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
   steps_.Cancel(
       session->id(), 0,
       Cancelled("step: expected an open session, got one that was closed"));
-  session->Close();
+  session->Close([this](PeerId peer) { return steps_.IsLost(peer); });
   return OkStatus();
 }
 

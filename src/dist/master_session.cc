@@ -111,7 +111,8 @@ int MasterSession::TaskOf(const std::string& device) const {
 
 Result<Partitions> MasterSession::Split(const Graph& graph,
                                         const StepSignature& signature,
-                                        std::vector<std::string>* targets) {
+                                        std::vector<std::string>* targets,
+                                        std::vector<Placement>* log) {
   SLUICE_ASSIGN_OR_RETURN(
       OptimizedStep step,
       OptimizeStep(graph, signature, options_.constant_folding(),
@@ -123,6 +124,7 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
                           DeviceName::Parse(context_->worker->task()));
   placement.soft_placement = options_.soft_placement();
   placement.state = &state_devices_;
+  placement.log = log;
   SLUICE_RETURN_IF_ERROR(Place(step.graph.get(), placement));
   std::set<std::string> own_memory;
   for (const Task& t : tasks_)
@@ -187,17 +189,21 @@ Status MasterSession::Register(const Partitions& parts,
     return tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
   });
   if (registered.ok()) return OkStatus();
-  proto::DeregisterStepRequest undo;
-  undo.set_session(id_);
-  undo.set_step(step->step);
   (void)ForAllTasks(involved.size(), [&](size_t i) {
-    return tasks_[involved[i]].stub->DeregisterStep(undo);
+    return Deregister(step->step, involved[i]);
   });
   return registered;
 }
 
-Result<uint64_t> MasterSession::Prepare(
-    const proto::PrepareStepRequest& request) {
+Status MasterSession::Deregister(uint64_t step, size_t task) {
+  proto::DeregisterStepRequest request;
+  request.set_session(id_);
+  request.set_step(step);
+  return tasks_[task].stub->DeregisterStep(request);
+}
+
+Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
+                              proto::PrepareStepResponse* response) {
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.prepare_step").error);
   std::lock_guard<std::mutex> lock(mu_);
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<const Graph> graph,
@@ -221,21 +227,45 @@ Result<uint64_t> MasterSession::Prepare(
   step->num_feeds = s.feeds.size();
   step->num_fetches = s.fetches.size();
   std::vector<std::string> targets;
-  SLUICE_ASSIGN_OR_RETURN(const Partitions parts, Split(*graph, s, &targets));
+  std::vector<Placement> log;
+  SLUICE_ASSIGN_OR_RETURN(
+      const Partitions parts,
+      Split(*graph, s, &targets, request.placements() ? &log : nullptr));
   SLUICE_RETURN_IF_ERROR(
       Register(parts, targets, request.traced(), step.get()));
-  std::lock_guard<std::mutex> steps_lock(steps_mu_);
-  steps_[step->step] = step;
-  return step->step;
+  if (request.placements()) response->set_placements(FormatPlacements(log));
+  response->set_step(step->step);
+  std::shared_ptr<const PreparedStep> dropped;
+  {
+    std::lock_guard<std::mutex> steps_lock(steps_mu_);
+    if (steps_.size() >= context_->prepared_steps) {
+      const auto oldest = std::min_element(
+          steps_.begin(), steps_.end(), [](const auto& a, const auto& b) {
+            return a.second.used < b.second.used;
+          });
+      dropped = oldest->second.step;
+      steps_.erase(oldest);
+    }
+    steps_[step->step] = {step, ++uses_};
+  }
+  if (dropped == nullptr) return OkStatus();
+  // (A worker that cannot be told has other troubles.)
+  (void)ForAllTasks(dropped->parts.size(), [&](size_t i) {
+    for (size_t t = 0; t < tasks_.size(); ++t)
+      if (tasks_[t].where.name() == dropped->parts[i].task)
+        return Deregister(dropped->step, t);
+    return OkStatus();
+  });
+  return OkStatus();
 }
 
 Result<std::shared_ptr<const PreparedStep>> MasterSession::Find(uint64_t step) {
   std::lock_guard<std::mutex> lock(steps_mu_);
   auto it = steps_.find(step);
   if (it == steps_.end())
-    return InvalidArgument("step: expected one that was prepared, got number ",
-                           step);
-  return it->second;
+    return NotFound("step: expected one that was prepared, got number ", step);
+  it->second.used = ++uses_;
+  return it->second.step;
 }
 
 void MasterSession::ListDevices(proto::ListDevicesResponse* response) {
@@ -294,10 +324,14 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
   });
 }
 
-void MasterSession::Close() {
+void MasterSession::Close(const std::function<bool(PeerId)>& is_lost) {
   proto::DeleteWorkerSessionRequest request;
   request.set_session(id_);
   (void)ForAllTasks(tasks_.size(), [&](size_t i) {
+    // (It may be stopped, not dead, and would be waited for. It drops what
+    // masters that it lost have left, too.)
+    if (tasks_[i].peer != kThisTask && is_lost(tasks_[i].peer))
+      return OkStatus();
     return tasks_[i].stub->DeleteSession(request);
   });
 }

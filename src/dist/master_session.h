@@ -32,6 +32,8 @@ struct MasterContext {
   Transport* transport = nullptr;
   WorkerConnector connect;
   std::chrono::milliseconds patience{5000};
+  // That a session keeps; then the one that was used longest ago goes.
+  size_t prepared_steps = 1024;
 };
 
 // Calls fn(i) for i < n, each on a thread of its own: waiting for tasks that do
@@ -49,7 +51,9 @@ class MasterSession {
   Status Open();
   Status Extend(std::string_view graph_def);
   // Compiles, and registers each task's partitions there.
-  Result<uint64_t> Prepare(const proto::PrepareStepRequest& request);
+  Status Prepare(const proto::PrepareStepRequest& request,
+                 proto::PrepareStepResponse* response);
+  // NotFound if it was not prepared, or too many have been since.
   Result<std::shared_ptr<const PreparedStep>> Find(uint64_t step);
   void ListDevices(proto::ListDevicesResponse* response);
   // Exchanges readings with the clocks of the step's tasks. Before and after a
@@ -61,8 +65,8 @@ class MasterSession {
   // kThisTask for this one, and for those that the session is not over.
   PeerId PeerOf(const std::string& task) const;
   Status Reset(const proto::ResetRequest& request);
-  // Tells the workers. Steps have ended.
-  void Close();
+  // Tells the workers, but for those that are lost. Steps have ended.
+  void Close(const std::function<bool(PeerId)>& is_lost);
 
   uint64_t id() const { return id_; }
 
@@ -73,11 +77,15 @@ class MasterSession {
     PeerId peer = kThisTask;
     proto::GetStatusResponse status;
   };
+  // `log` may be null.
   Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
-                           std::vector<std::string>* targets);
+                           std::vector<std::string>* targets,
+                           std::vector<Placement>* log);
   Status Register(const Partitions& parts,
                   const std::vector<std::string>& targets, bool traced,
                   PreparedStep* step);
+  // The worker forgets what it was told of a step; what runs of it goes on.
+  Status Deregister(uint64_t step, size_t task);
   int TaskOf(const std::string& device) const;
 
   const MasterContext* const context_;
@@ -94,8 +102,12 @@ class MasterSession {
   std::mutex clocks_mu_;
   std::vector<ClockReadings> clocks_;  // GUARDED_BY(clocks_mu_); by task.
   std::mutex steps_mu_;
-  std::map<uint64_t, std::shared_ptr<const PreparedStep>>
-      steps_;  // GUARDED_BY(steps_mu_)
+  struct Kept {
+    std::shared_ptr<const PreparedStep> step;
+    uint64_t used = 0;  // When, as uses_ counts.
+  };
+  std::map<uint64_t, Kept> steps_;  // GUARDED_BY(steps_mu_)
+  uint64_t uses_ = 0;               // GUARDED_BY(steps_mu_)
 };
 
 }  // namespace sluice

@@ -340,6 +340,11 @@ void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
   for (const auto& r : found) PartDone(r, r->PartOf(peer), why, nullptr);
 }
 
+bool MasterSteps::IsLost(PeerId peer) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return lost_.contains(peer);
+}
+
 void MasterSteps::OnTransportDown() {
   std::vector<std::shared_ptr<Running>> found;
   {

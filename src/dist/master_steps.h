@@ -75,6 +75,7 @@ class MasterSteps {
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch);
   void OnDone(PeerId from, const proto::StepDone& done);
   void OnPeerLost(PeerId peer, const Status& why);
+  bool IsLost(PeerId peer);
   // Nothing will come from it any more.
   void OnTransportDown();
 

@@ -6,7 +6,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "dist/process_test_util.h"
@@ -60,6 +63,8 @@ const bool is_child = [] {
   flags.peer_timeout_ms = timeout == nullptr ? 1000 : std::atoi(timeout);
   if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
     flags.transport = transport;
+  if (const char* devices = std::getenv("SLUICE_TEST_DEVICES"))
+    flags.devices = devices;
   std::string error;
   const int code = sluice_worker_main(&flags, &error);
   if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
@@ -105,6 +110,99 @@ class ProcessTest : public ::testing::Test {
   WithGraph use_;
   ProcessCluster cluster_;
 };
+
+TEST_F(ProcessTest, AcceleratorsOfTwoProcessesShareALoop) {
+  for (const std::string role : {"ps", "worker"})
+    cluster_.Spawn(
+        role, "", {"SLUICE_TEST_DEVICES=cpu=1,emu=2(memory=64M,kernel_us=20)"});
+  const auto layer = [](Output x, const char* device) {
+    DeviceScope on(device);
+    return ops::Tanh(ops::MatMul(x, x)) * 0.5f;
+  };
+  Tensor start(DType::kFloat, Shape({2, 2}));
+  const float values[] = {0.5f, 1, -1, 0.25f};
+  std::copy_n(values, 4, start.data<float>());
+  const auto build = [&](const std::vector<const char*>& devices) {
+    Output x = Constant(start);
+    auto [n, out] = While(
+        std::tuple(Output(Constant(int32_t{0})), x),
+        [](Output i, Output) { return i < 20; },
+        [&](Output i, Output v) {
+          for (const char* d : devices) v = layer(v, d);
+          return std::tuple(Output(i + 1), v);
+        });
+    return out;
+  };
+  Output on_four =
+      build({"/job:ps/task:0/device:EMU:0", "/job:worker/task:0/device:EMU:1",
+             "/job:ps/task:0/device:EMU:1", "/job:worker/task:0/device:CPU:0"});
+  Graph plain;
+  Tensor want;
+  {
+    WithGraph use(plain);
+    Output here = build({"", "", "", ""});
+    Session session(plain);
+    want = *session.Run(here);
+  }
+  Session session(target(), graph_);
+  const auto devices = session.ListDevices();
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_EQ(devices->size(), 6u);
+  for (int i = 0; i < 3; ++i) {
+    const auto got = session.Run(on_four);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->ToString(), want.ToString());
+  }
+  // The bound of its memory is real there too.
+  Output large;
+  {
+    DeviceScope on("/job:ps/task:0/device:EMU:0");
+    large = ops::Fill(Constant(Tensor::Vector<int32_t>({32 << 20})),
+                      Constant(1.0f)) +
+            1.0f;
+  }
+  const Status s = session.Run(large).status();
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("EMU:0"));
+}
+
+TEST_F(ProcessTest, AProgramMayBeATaskAndRefuseLargeMessages) {
+  const std::string file =
+      ::testing::TempDir() + "task_server" + std::to_string(getpid()) + ".json";
+  ClusterSpec alone;
+  ASSERT_TRUE(
+      alone.Add("worker", 0, cluster_.spec().Find("worker", 0)->address).ok());
+  std::ofstream(file) << alone.ToJson();
+  TaskServerOptions options;
+  options.cluster = file;
+  options.job = "worker";
+  options.max_message_mb = 1;
+  auto task = TaskServer::Start(options);
+  unlink(file.c_str());
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ((*task)->task(), "/job:worker/replica:0/task:0");
+  Output x = Placeholder<float>({-1});
+  Output sum = ops::Sum(x, Constant(Tensor::Vector<int32_t>({0})));
+  {
+    Session session((*task)->target(), graph_);
+    Tensor small(DType::kFloat, Shape({1000}));
+    std::fill_n(small.data<float>(), 1000, 2.0f);
+    const auto out = session.Run({{x, small}}, sum);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(out->scalar<float>(), 2000);
+    Tensor large(DType::kFloat, Shape({1 << 20}));
+    // (Equal values would be sent as one.)
+    std::iota(large.data<float>(), large.data<float>() + (1 << 20), 0.0f);
+    const Status s = session.Run({{x, large}}, sum).status();
+    EXPECT_THAT(std::string(s.message()), HasSubstr("larger than max"));
+  }
+  Session again((*task)->target(), graph_);
+  EXPECT_TRUE(again.Run({{x, Tensor(DType::kFloat, Shape({0}))}}, sum).ok());
+  options.cluster = "no such file";
+  EXPECT_EQ(TaskServer::Start(options).status().code(), StatusCode::kNotFound)
+      << TaskServer::Start(options).status();
+  (*task)->Stop();
+}
 
 TEST_F(ProcessTest, AStepOverTwoProcesses) {
   Spawn("ps");

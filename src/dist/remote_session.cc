@@ -16,8 +16,11 @@ constexpr size_t kMaxGraphBytes = size_t{2} << 30;
 
 class RemoteSession final : public SessionBackend {
  public:
-  RemoteSession(std::unique_ptr<MasterStub> master, uint64_t session)
-      : master_(std::move(master)), session_(session) {}
+  RemoteSession(std::unique_ptr<MasterStub> master, uint64_t session,
+                std::function<void(const std::string&)> placement_log)
+      : master_(std::move(master)),
+        session_(session),
+        placement_log_(std::move(placement_log)) {}
 
   ~RemoteSession() override {
     (void)Close();
@@ -47,9 +50,14 @@ class RemoteSession final : public SessionBackend {
     for (const Output& o : s.fetches) request.add_fetch(o.name());
     for (const Node* n : s.targets) request.add_target(n->name());
     request.set_traced(traced);
+    request.set_placements(placement_log_ != nullptr);
     proto::PrepareStepResponse response;
     SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
-    return response.step();
+    if (placement_log_) placement_log_(response.placements());
+    request.set_placements(false);
+    std::lock_guard<std::mutex> lock(mu_);
+    prepared_.push_back({std::move(request), response.step()});
+    return prepared_.size() - 1;
   }
 
   Result<std::vector<Tensor>> Run(uint64_t step, std::span<const Tensor> feeds,
@@ -102,6 +110,31 @@ class RemoteSession final : public SessionBackend {
   }
 
  private:
+  static constexpr int kPrepareAgain = 10;
+  struct Prepared {
+    proto::PrepareStepRequest request;
+    uint64_t number;  // The master's.
+  };
+
+  uint64_t Number(uint64_t step) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return prepared_[step].number;
+  }
+  // The master has dropped what it knew by `number`.
+  Status PrepareAgain(uint64_t step, uint64_t number) {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    proto::PrepareStepRequest request;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (prepared_[step].number != number) return OkStatus();  // Done.
+      request = prepared_[step].request;
+    }
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    std::lock_guard<std::mutex> lock(mu_);
+    prepared_[step].number = response.step();
+    return OkStatus();
+  }
   Result<std::vector<Tensor>> RunOpen(uint64_t step,
                                       std::span<const Tensor> feeds,
                                       const RunOptions& options,
@@ -109,7 +142,6 @@ class RemoteSession final : public SessionBackend {
     const int64_t start = NowNs();
     proto::RunStepRequest request;
     request.set_session(session_);
-    request.set_step(step);
     request.set_timeout_ms(options.timeout_ms);
     request.set_request(next_request_.fetch_add(1, std::memory_order_relaxed));
     request.set_traced(options.trace);
@@ -117,7 +149,16 @@ class RemoteSession final : public SessionBackend {
       SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
     }
     proto::RunStepResponse response;
-    SLUICE_RETURN_IF_ERROR(master_->RunStep(request, &response));
+    request.set_step(Number(step));
+    Status ran = master_->RunStep(request, &response);
+    // (A master keeps so many; other threads may use more at once.)
+    for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
+      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
+      request.set_step(Number(step));
+      response.Clear();
+      ran = master_->RunStep(request, &response);
+    }
+    SLUICE_RETURN_IF_ERROR(ran);
     std::vector<Tensor> out;
     for (const std::string& bytes : response.fetch()) {
       SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
@@ -144,8 +185,10 @@ class RemoteSession final : public SessionBackend {
   GraphSender sender_;  // GUARDED_BY(graph_mu_)
   std::mutex mu_;
   std::condition_variable idle_;
-  int running_ = 0;      // GUARDED_BY(mu_)
-  bool closed_ = false;  // GUARDED_BY(mu_)
+  int running_ = 0;                 // GUARDED_BY(mu_)
+  bool closed_ = false;             // GUARDED_BY(mu_)
+  std::vector<Prepared> prepared_;  // GUARDED_BY(mu_)
+  const std::function<void(const std::string&)> placement_log_;
 };
 
 const SessionBackendRegistration in_process(
@@ -175,8 +218,8 @@ Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
   proto::AttendRequest attend;
   attend.set_session(response.session());
   SLUICE_RETURN_IF_ERROR(master->Attend(attend));
-  return std::unique_ptr<SessionBackend>(
-      std::make_unique<RemoteSession>(std::move(master), response.session()));
+  return std::unique_ptr<SessionBackend>(std::make_unique<RemoteSession>(
+      std::move(master), response.session(), options.placement_log));
 }
 
 }  // namespace sluice

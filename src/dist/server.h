@@ -56,6 +56,13 @@ struct ServerOptions {
   // How long a session's beginning waits for all tasks to be up.
   std::chrono::milliseconds connect_timeout{20000};
   StepLimits limits;
+  // Of one message: a client's graph, the feeds of a step, a frame of tokens
+  // (but for large tensors, which go in pieces). Larger ones are refused.
+  int64_t max_message_bytes = INT32_MAX;
+  // Kinds of steps (feeds, fetches, targets) that are kept compiled for each
+  // session; the one that was run longest ago makes place, and is compiled
+  // again when it is run again.
+  size_t prepared_steps = 1024;
 };
 
 // Where masters and clients of other processes reach a server. Owned by it.

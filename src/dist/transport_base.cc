@@ -11,6 +11,10 @@
 namespace sluice {
 namespace {
 
+// In the time after which a silent peer is lost: how often peers are looked at,
+// and how often each is told that we live.
+constexpr int kLooks = 10, kBeats = 5;
+
 uint64_t RandomIncarnation() {
   std::random_device device;
   uint64_t v = 0;
@@ -167,7 +171,7 @@ Status TransportBase::Start(TransportHandler* handler) {
   last_tick_ns_ = NowNs();
   if (Watches())
     monitor_->Every(
-        std::max(options_.peer_timeout / 5, std::chrono::milliseconds(1)),
+        std::max(options_.peer_timeout / kLooks, std::chrono::milliseconds(1)),
         [this] { Monitor(); });
   return OkStatus();
 }
@@ -175,21 +179,24 @@ Status TransportBase::Start(TransportHandler* handler) {
 void TransportBase::Monitor() {
   const int64_t timeout =
       std::chrono::nanoseconds(options_.peer_timeout).count();
+  // (The look after that would be too late.)
+  const int64_t limit = timeout - timeout / kLooks;
   // After a pause of our own the silence of others says nothing.
   const int64_t now = NowNs();
   const bool deaf = now - last_tick_ns_ > timeout / 2 || Deaf();
   last_tick_ns_ = now;
+  const bool beat = ++looks_ % (kLooks / kBeats) == 0;
   for (const std::shared_ptr<Link>& link : LiveLinks()) {
     if (!link->has_heartbeat()) continue;
     if (deaf) link->Heard();
-    link->SendHeartbeat();
+    if (beat) link->SendHeartbeat();
     const int64_t silent =
         NowNs() - link->last_heard_ns.load(std::memory_order_relaxed);
-    if (silent > timeout)
+    if (silent > limit)
       Lose(link.get(),
            Unavailable(link->Describe(), ": expected a sign of life every ",
-                       options_.peer_timeout.count(), " ms, got none for ",
-                       silent / 1000000, " ms"));
+                       limit / 1000000, " ms, got none for ", silent / 1000000,
+                       " ms"));
   }
 }
 

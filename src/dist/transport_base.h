@@ -137,7 +137,9 @@ class TransportBase : public Transport {
   const std::shared_ptr<TransportCounters> counters_ =
       std::make_shared<TransportCounters>();
   TransportHandler* handler_ = nullptr;  // Constant after Start.
-  int64_t last_tick_ns_ = 0;             // The monitor's.
+  // The monitor's.
+  int64_t last_tick_ns_ = 0;
+  uint64_t looks_ = 0;
   // Told what must not wait for an execution: silence and losses.
   const std::shared_ptr<Runner> monitor_ = std::make_shared<Runner>();
   // Delivers what peers in this process have queued.

@@ -268,6 +268,16 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
   steps_.OnPeerLost(peer, why);
 }
 
+size_t Worker::num_steps() {
+  std::lock_guard<std::mutex> lock(mu_);
+  size_t n = 0;
+  for (const auto& [id, session] : sessions_) {
+    std::lock_guard<std::mutex> session_lock(session->mu);
+    n += session->steps.size();
+  }
+  return n;
+}
+
 size_t Worker::num_sessions() {
   std::lock_guard<std::mutex> lock(mu_);
   return sessions_.size();

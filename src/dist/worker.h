@@ -56,6 +56,7 @@ class Worker {
   const std::string& task() const { return options_.task; }
   uint64_t incarnation() const { return transport_->incarnation(); }
   size_t num_sessions();
+  size_t num_steps();  // That are registered, of all sessions.
 
  private:
   struct Session;

@@ -2,23 +2,11 @@
 #ifndef SLUICE_DIST_WORKER_MAIN_H_
 #define SLUICE_DIST_WORKER_MAIN_H_
 
-#include <cstdint>
-#include <string>
+#include "dist/task_server.h"
 
 namespace sluice {
 
-struct WorkerFlags {
-  std::string cluster;  // A file, or another source (dist/cluster_resolver.h).
-  std::string job;      // "": the environment says.
-  int task = 0;
-  std::string bind;     // With etcd port 0 is any that is free.
-  std::string address;  // Where others reach it, if not there; with etcd.
-  std::string devices = "cpu=1";
-  std::string transport = "grpc";
-  int64_t peer_timeout_ms = 5000;
-  std::string tls_authority, tls_certificate, tls_key;
-  bool plain_beyond_loopback = false;
-};
+using WorkerFlags = TaskServerOptions;
 
 }  // namespace sluice
 

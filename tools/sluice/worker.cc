@@ -58,6 +58,10 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "A task not heard of for so long is lost")
       ->check(CLI::Range(100, 600000))
       ->capture_default_str();
+  sub->add_option("--max-message-mb", f->max_message_mb,
+                  "Of one message that comes: a graph, a step's feeds")
+      ->check(CLI::Range(1, 2048))
+      ->capture_default_str();
   sub->callback([f, run] { *run = [f] { return RunWorker(*f); }; });
 }
 

@@ -1,0 +1,184 @@
+#include "dist/task_server.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "dist/cluster_resolver.h"
+#include "dist/server.h"
+#include "exec/emulated_device.h"
+
+namespace sluice {
+namespace {
+
+// "cpu=2,emu=8(memory=1G,kernel_us=20)": how many of which type, and what the
+// emulated ones are like.
+Status ParseDevices(absl::string_view text, ServerOptions* options) {
+  while (!text.empty()) {
+    size_t end = std::min(text.find(','), text.size());
+    absl::string_view details;
+    if (const size_t open = text.find('('); open < end) {
+      const size_t close = text.find(')', open);
+      if (close == absl::string_view::npos)
+        return InvalidArgument("--devices: expected ')', got '", text, "'");
+      details = text.substr(open + 1, close - open - 1);
+      end = open;
+    }
+    const absl::string_view part = text.substr(0, end);
+    const std::pair<std::string, std::string> kv = absl::StrSplit(part, '=');
+    int count = 0;
+    if ((kv.first != "cpu" && kv.first != "emu") ||
+        (kv.first == "cpu" && !details.empty()) ||
+        !absl::SimpleAtoi(kv.second, &count) || count < 1 || count > 1024)
+      return InvalidArgument("--devices: expected cpu=N or emu=N(how), got '",
+                             part, "'");
+    if (!details.empty()) end += details.size() + 2;
+    text.remove_prefix(end);
+    if (!text.empty() && text[0] != ',')
+      return InvalidArgument("--devices: expected ',', got '", text, "'");
+    if (!text.empty()) text.remove_prefix(1);
+    if (kv.first == "cpu") {
+      options->cpu_devices = count;
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        const EmulatedDeviceOptions emulated,
+        ParseEmulatedDevice({details.data(), details.size()}));
+    options->more_devices = [count, emulated](
+                                DeviceName name,
+                                std::vector<std::unique_ptr<Device>>* devices) {
+      name.type = "EMU";
+      for (name.number = 0; name.number < count; ++name.number)
+        devices->push_back(std::make_unique<EmulatedDevice>(name, emulated));
+      return OkStatus();
+    };
+  }
+  return OkStatus();
+}
+
+// A port that nobody listens at, at least a moment ago.
+int PortToTry() {
+  const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  socklen_t size = sizeof(a);
+  int port = 0;
+  if (s >= 0 && bind(s, reinterpret_cast<sockaddr*>(&a), size) == 0 &&
+      getsockname(s, reinterpret_cast<sockaddr*>(&a), &size) == 0)
+    port = ntohs(a.sin_port);
+  if (s >= 0) close(s);
+  return port;
+}
+
+// With etcd: the port in `address`, if it says 0, is one that is free.
+Status WithPort(std::string* address) {
+  const size_t colon = address->rfind(':');
+  if (colon == std::string::npos || address->substr(colon) != ":0")
+    return OkStatus();
+  const int port = PortToTry();
+  if (port == 0) return Unavailable("port: expected a free one, got none");
+  *address = absl::StrCat(address->substr(0, colon), ":", port);
+  return OkStatus();
+}
+
+// What the flags say, and the resolver that tells who else there is.
+Status Prepare(const TaskServerOptions& flags,
+               std::unique_ptr<ClusterResolver>* resolver,
+               ServerOptions* options) {
+  ResolverOptions ask;
+  ask.job = flags.job;
+  ask.task = flags.task;
+  ask.patience = options->connect_timeout;
+  options->bind = flags.bind;
+  SLUICE_ASSIGN_OR_RETURN(const ClusterSource source,
+                          ClusterSource::Parse(flags.cluster));
+  if (source.scheme == "etcd") {
+    if (flags.job.empty())
+      return InvalidArgument(
+          "--job: expected one, as etcd gives none, got none");
+    if (flags.bind.empty())
+      return InvalidArgument(
+          "--bind: expected host:port (0: a free one) to be told to the "
+          "others, "
+          "got none");
+    SLUICE_RETURN_IF_ERROR(WithPort(&options->bind));
+    ask.address = flags.address.empty() ? options->bind : flags.address;
+  }
+  SLUICE_ASSIGN_OR_RETURN((*resolver), MakeClusterResolver(flags.cluster, ask));
+  SLUICE_ASSIGN_OR_RETURN(const ClusterTask self, (*resolver)->Self());
+  options->job = self.job;
+  options->task = self.task;
+  if ((*resolver)->changes()) {
+    options->cluster = ClusterSpec();
+    SLUICE_RETURN_IF_ERROR(
+        options->cluster.Add(self.job, self.task, self.address));
+    options->members = [resolver = resolver->get()](bool complete) {
+      return complete ? resolver->Cluster() : resolver->Present();
+    };
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(options->cluster, (*resolver)->Cluster());
+  }
+  if (options->bind.empty()) options->bind = (*resolver)->Bind();
+  options->transport = flags.transport;
+  options->peer_timeout = std::chrono::milliseconds(flags.peer_timeout_ms);
+  options->tls = {flags.tls_authority, flags.tls_certificate, flags.tls_key,
+                  ""};
+  options->plain_beyond_loopback = flags.plain_beyond_loopback;
+  options->max_message_bytes = flags.max_message_mb << 20;
+  return ParseDevices(flags.devices, options);
+}
+
+}  // namespace
+
+struct TaskServer::State {
+  std::unique_ptr<ClusterResolver> resolver;  // Outlives the server.
+  std::unique_ptr<Server> server;
+};
+
+TaskServer::TaskServer(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
+
+TaskServer::~TaskServer() { Stop(); }
+
+Result<std::unique_ptr<TaskServer>> TaskServer::Start(
+    const TaskServerOptions& options,
+    std::function<void(const Status&)> evicted) {
+  std::unique_ptr<TaskServer> task(new TaskServer(std::make_unique<State>()));
+  State* const state = task->state_.get();
+  const bool any_port = options.bind.ends_with(":0");
+  // (A port that was free may be taken when it is wanted.)
+  for (int attempt = 0; state->server == nullptr; ++attempt) {
+    ServerOptions o;
+    SLUICE_RETURN_IF_ERROR(Prepare(options, &state->resolver, &o));
+    auto server = Server::Start(o);
+    if (server.ok())
+      state->server = *std::move(server);
+    else if (server.status().code() != StatusCode::kUnavailable || !any_port ||
+             attempt == 9)
+      return server.status();
+  }
+  state->resolver->OnLost([state](const std::string& lost, const Status& why) {
+    state->server->master().LoseTask(lost, why);
+  });
+  SLUICE_RETURN_IF_ERROR(
+      state->resolver->Join(state->server->worker().incarnation(),
+                            [evicted = std::move(evicted)](const Status& why) {
+                              if (evicted) evicted(why);
+                            }));
+  return task;
+}
+
+std::string TaskServer::task() const { return state_->server->worker().task(); }
+std::string TaskServer::target() const { return state_->server->target(); }
+
+void TaskServer::Stop() {
+  if (state_->resolver != nullptr) state_->resolver->Leave();
+  if (state_->server != nullptr) state_->server->Stop();
+}
+
+}  // namespace sluice
