@@ -264,8 +264,12 @@ SLUICE_OP(DecodeCompressed)
 
 // ---- Tensors ----------------------------------------------------------------
 
+// (TensorFlow writes strings here as a graph has them.)
 Status RunSerializeTensor(KernelContext& ctx) {
-  SLUICE_ASSIGN_OR_RETURN(std::string bytes, TensorContentProto(ctx.input(0)));
+  const Tensor& in = ctx.input(0);
+  SLUICE_ASSIGN_OR_RETURN(std::string bytes, in.dtype() == DType::kString
+                                                 ? SerializeTensorProto(in)
+                                                 : TensorContentProto(in));
   ctx.set_output(0, Tensor::Scalar<std::string>(std::move(bytes)));
   return OkStatus();
 }

@@ -69,5 +69,9 @@ TEST(RecordedOps, StringsAndEncodingsAreTensorFlows) {
   CompareWithRecord("tests/cases/string_ops.txt", 600, 0);
 }
 
+TEST(RecordedOps, SparseTensorsAreTensorFlows) {
+  CompareWithRecord("tests/cases/sparse_ops.txt", 500, 2e-7);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -25,7 +25,8 @@ void PutBytes(int number, absl::string_view bytes, std::string* out) {
 }  // namespace
 
 Result<std::string> TensorContentProto(const Tensor& t) {
-  if (DTypeSize(t.dtype()) == 0) return SerializeTensorProto(t);
+  const bool strings = t.dtype() == DType::kString;
+  if (!strings && DTypeSize(t.dtype()) == 0) return SerializeTensorProto(t);
   std::string shape, out;
   for (int64_t d : t.shape().dims()) {
     std::string dim;
@@ -34,8 +35,16 @@ Result<std::string> TensorContentProto(const Tensor& t) {
   }
   PutNumber(1, static_cast<uint64_t>(t.dtype()), &out);
   PutBytes(2, shape, &out);
-  const absl::string_view bytes(static_cast<const char*>(t.raw()), t.bytes());
-  if (!bytes.empty()) PutBytes(4, bytes, &out);
+  if (strings) {
+    // All lengths, then all bytes.
+    std::string content;
+    for (const std::string& v : t.flat<std::string>())
+      PutVarint(v.size(), &content);
+    for (const std::string& v : t.flat<std::string>()) content += v;
+    if (!content.empty()) PutBytes(4, content, &out);
+  } else if (t.bytes() > 0) {
+    PutBytes(4, {static_cast<const char*>(t.raw()), t.bytes()}, &out);
+  }
   return out;
 }
 

@@ -1,0 +1,104 @@
+// Sparse tensors where no single op tells: maps between two ops, variants.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exec/kernel.h"
+#include "graph/builder.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Entries (0,1) = 1, (2,0) = 2 and (2,2) = 3 of a matrix of 3 x 3.
+std::vector<Tensor> ThreeEntries() {
+  return {Tensor::Of<int64_t>(Shape({3, 2}), {0, 1, 2, 0, 2, 2}),
+          Tensor::Vector<float>({1, 2, 3}), Tensor::Vector<int64_t>({3, 3})};
+}
+
+Result<std::vector<Tensor>> RunOp(const std::string& op,
+                                  const std::vector<Tensor>& inputs,
+                                  const AttrMap& attrs,
+                                  ResourceManager* resources = nullptr) {
+  Graph g;
+  WithGraph use(g);
+  std::vector<Output> outputs;
+  for (const Tensor& t : inputs)
+    outputs.push_back(Build("Placeholder", {}, {{"dtype", t.dtype()}}));
+  Node* n = BuildNode(op, outputs, attrs);
+  if (n == nullptr) return g.status();
+  return RunKernel(*n, inputs, resources);
+}
+
+TEST(SparseTensorsMap, GivesRowsBackOnceAndInAnyOrder) {
+  ResourceManager resources;
+  const AttrMap name = {{"shared_name", "m"}};
+  const auto handles =
+      RunOp("AddManySparseToTensorsMap", ThreeEntries(), name, &resources);
+  ASSERT_TRUE(handles.ok()) << handles.status();
+  ASSERT_THAT((*handles)[0].ToVector<int64_t>(), ElementsAre(0, 1, 2));
+  AttrMap take = name;
+  take["dtype"] = DType::kFloat;
+  const auto got = RunOp("TakeManySparseFromTensorsMap",
+                         {Tensor::Vector<int64_t>({2, 0})}, take, &resources);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].ToVector<int64_t>(), ElementsAre(0, 0, 0, 2, 1, 1));
+  EXPECT_THAT((*got)[1].ToVector<float>(), ElementsAre(2, 3, 1));
+  EXPECT_THAT((*got)[2].ToVector<int64_t>(), ElementsAre(2, 3));
+  const auto again = RunOp("TakeManySparseFromTensorsMap",
+                           {Tensor::Vector<int64_t>({1, 0})}, take, &resources);
+  EXPECT_EQ(again.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("got 0"));
+  // The failed one took none.
+  EXPECT_TRUE(RunOp("TakeManySparseFromTensorsMap",
+                    {Tensor::Vector<int64_t>({1})}, take, &resources)
+                  .ok());
+}
+
+TEST(SparseTensorsMap, OneTensorComesBackInABatchOfOne) {
+  ResourceManager resources;
+  const AttrMap name = {{"shared_name", "m"}};
+  const auto handle =
+      RunOp("AddSparseToTensorsMap", ThreeEntries(), name, &resources);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  AttrMap take = name;
+  take["dtype"] = DType::kInt32;
+  EXPECT_FALSE(RunOp("TakeManySparseFromTensorsMap",
+                     {Tensor::Vector<int64_t>({7})}, take, &resources)
+                   .ok());
+  take["dtype"] = DType::kFloat;
+  const auto got = RunOp("TakeManySparseFromTensorsMap",
+                         {Tensor::Vector<int64_t>({0})}, take, &resources);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[2].ToVector<int64_t>(), ElementsAre(1, 3, 3));
+}
+
+TEST(SerializeSparse, VariantsHoldWhatStringsDo) {
+  const auto held = RunOp("SerializeManySparse", ThreeEntries(),
+                          {{"out_type", DType::kVariant}});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ((*held)[0].shape().ToString(), "[3,3]");
+  const auto back =
+      RunOp("DeserializeSparse", *held, {{"dtype", DType::kFloat}});
+  ASSERT_TRUE(back.ok()) << back.status();
+  const std::vector<Tensor> want = ThreeEntries();
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE((*back)[i].Identical(want[i])) << (*back)[i].ToString();
+  Tensor none(DType::kVariant, Shape({3}));
+  EXPECT_EQ(RunOp("DeserializeSparse", {none}, {{"dtype", DType::kFloat}})
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(SerializeSparse, RowsOutOfOrderAreRefused) {
+  std::vector<Tensor> in = ThreeEntries();
+  in[0] = Tensor::Of<int64_t>(Shape({3, 2}), {2, 1, 0, 0, 2, 2});
+  EXPECT_THAT(
+      std::string(RunOp("SerializeManySparse", in, {}).status().message()),
+      HasSubstr("order of rows"));
+}
+
+}  // namespace
+}  // namespace sluice
