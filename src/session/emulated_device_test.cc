@@ -257,7 +257,8 @@ TEST_F(EmulatedDeviceTest, WhatALoopSavesIsCountedIfItIsSmallToo) {
   cut_.reset();
   const auto little = Run(feeds, {GradientOfLoop(x, w, 200, false)});
   EXPECT_TRUE(little.ok()) << little.status();
-  EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
+  // (A constant stays there.)
+  EXPECT_LE(cut_->emulated(1)->allocator()->stats().live_bytes, 256);
 }
 
 // 8 devices in a row, each of which keeps a state from iteration to iteration;
