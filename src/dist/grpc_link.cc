@@ -160,6 +160,7 @@ void GrpcStream::OnRead(bool ok) {
   if (ok) {
     Status s;
     std::shared_ptr<GrpcLink> l;
+    bool read_on = false;
     {
       std::lock_guard<std::mutex> lock(read_mu_);
       s = Receive(incoming_);
@@ -169,10 +170,12 @@ void GrpcStream::OnRead(bool ok) {
         std::lock_guard<std::mutex> write_lock(mu_);
         if (!closed_) {
           Hold();
-          transport_->port_->Later(&read_on_event_);
+          read_on = true;
         }
       }
     }
+    // (Without a lock: it may be done at once.)
+    if (read_on) transport_->port_->Later(&read_on_event_);
     if (!s.ok()) {
       Fail(s);
     } else if (l != nullptr) {

@@ -213,6 +213,22 @@ TEST_P(TransportTest, AHandlerThatTakesLongStopsNoHeartbeat) {
   EXPECT_EQ(b.handler.losses(), 0u);
 }
 
+// (Another thread reads on when one message has taken it 5 ms.)
+TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(1));
+  const char* kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  ASSERT_TRUE(EnableFailpoints(absl::StrCat(kind, ".read=delay(30)@0*4")).ok());
+  for (size_t i = 2; i < 20; ++i) {
+    ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+    ASSERT_TRUE(b.handler.AwaitControls(i)) << "message " << i;
+  }
+  DisableFailpoints();
+  EXPECT_EQ(a.handler.losses(), 0u);
+}
+
 TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {
   Task a(GetParam(), "/job:w/task:0");
   auto b = std::make_unique<Task>(GetParam(), "/job:w/task:1");
