@@ -83,13 +83,23 @@ Result<SparseParts> RowParts(const Entries& e, int64_t begin, int64_t end) {
   return p;
 }
 
-// Calls put(row, parts) for each row of a batch, whose entries must be in the
-// order of rows.
-template <typename F>
-Status ForEachRow(const Entries& e, F&& put) {
+// Every row of a batch costs three tensors, also where it has no entry: a shape
+// must not claim rows without end.
+Status CheckRows(const Entries& e) {
+  constexpr int64_t kMost = int64_t{1} << 24;
   if (e.rank < 2)
     return InvalidArgument("sparse_shape: expected rank 2 or more, got ",
                            e.rank);
+  if (e.shape[0] > kMost)
+    return InvalidArgument("sparse_shape: expected at most ", kMost,
+                           " rows, got ", e.shape[0]);
+  return OkStatus();
+}
+
+// Calls put(row, parts) for each row of a batch, whose entries must be in the
+// order of rows. REQUIRES: CheckRows.
+template <typename F>
+Status ForEachRow(const Entries& e, F&& put) {
   SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
   int64_t at = 0;
   for (int64_t row = 0; row < e.shape[0]; ++row) {
@@ -155,9 +165,7 @@ class SerializeSparseKernel {
       return PutParts({ctx.input(0), ctx.input(1), ctx.input(2)}, 0,
                       &ctx.output(0));
     }
-    if (e.rank < 2)
-      return InvalidArgument("sparse_shape: expected rank 2 or more, got ",
-                             e.rank);
+    SLUICE_RETURN_IF_ERROR(CheckRows(e));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             array::MakeShape({e.shape[0], 3}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, type_, shape));
@@ -339,9 +347,7 @@ class SparseTensorsMapKernel {
                             {ctx.input(0), ctx.input(1), ctx.input(2)})));
       return OkStatus();
     }
-    if (e.rank < 2)
-      return InvalidArgument("sparse_shape: expected rank 2 or more, got ",
-                             e.rank);
+    SLUICE_RETURN_IF_ERROR(CheckRows(e));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape({e.shape[0]}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, shape));
     std::vector<SparseParts> rows;

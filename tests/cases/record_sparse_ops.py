@@ -303,3 +303,35 @@ c = tf.raw_ops.SerializeSparse(**dict(sparse(SERIAL, [4], 3))).numpy()
 for rows in ([a, b], [a, c]):
     case("DeserializeManySparse", [("serialized_sparse", np.stack(rows))],
          dtype=tf.float32)
+
+
+# ---- Crosses
+def cross(sparse_columns, dense_columns, out, internal, **attrs):
+    kinds = {np.dtype(object): tf.string}
+    case("SparseCross", [("indices", [c[0] for c in sparse_columns]),
+                         ("values", [c[1] for c in sparse_columns]),
+                         ("shapes", [i64(c[2]) for c in sparse_columns]),
+                         ("dense_inputs", dense_columns)],
+         hashed_output=out == tf.int64, out_type=out, internal_type=internal,
+         N=len(sparse_columns), **{"num_buckets": 0, "hash_key": 956888297470,
+                                   **attrs},
+         sparse_types=[kinds.get(c[1].dtype, tf.int64) for c in sparse_columns],
+         dense_types=[kinds.get(c.dtype, tf.int64) for c in dense_columns])
+
+
+def column(shape, n, dtype):
+    index, values = entries(shape, n, dtype=dtype)
+    return index, values, shape
+
+
+for dtype, other in ((np.int64, object), (object, object), (np.int64, np.int64)):
+    for out, internal in ((tf.int64, tf.int64), (tf.string, tf.string),
+                          (tf.string, tf.int64)):
+        for buckets in (0, 100):
+            cross([column([3, 4], 6, dtype), column([3, 5], 8, other)],
+                  [x(3, 2, dtype=other)], out, internal, num_buckets=buckets)
+    cross([column([3, 4], 6, dtype)], [x(2, 2, dtype=other)], tf.int64, tf.int64)
+    cross([column([3, 4], 6, dtype)], [x(3, 0, dtype=other)], tf.int64, tf.int64)
+    cross([column([12], 6, dtype)], [x(3, 2, dtype=other)], tf.int64, tf.int64)
+    cross([column([3, 4], 12, dtype)], [x(3, 3, dtype=other)], tf.int64, tf.int64,
+          hash_key=-5)
