@@ -92,6 +92,17 @@ TEST(SerializeSparse, VariantsHoldWhatStringsDo) {
             StatusCode::kInvalidArgument);
 }
 
+TEST(SerializeSparse, AShapeCannotClaimRowsWithoutEnd) {
+  std::vector<Tensor> in = ThreeEntries();
+  in[2] = Tensor::Vector<int64_t>({int64_t{1} << 36, 3});
+  for (const char* op : {"SerializeManySparse", "AddManySparseToTensorsMap"}) {
+    ResourceManager resources;
+    EXPECT_EQ(RunOp(op, in, {}, &resources).status().code(),
+              StatusCode::kInvalidArgument)
+        << op;
+  }
+}
+
 TEST(SerializeSparse, RowsOutOfOrderAreRefused) {
   std::vector<Tensor> in = ThreeEntries();
   in[0] = Tensor::Of<int64_t>(Shape({3, 2}), {2, 1, 0, 0, 2, 2});
