@@ -662,7 +662,7 @@ TEST(TensorArrayStateTest, SumsLeaveWhatOthersHoldAlone) {
 
 TEST(TensorArrayStateTest, ReadsMoveOutOfAnArrayThatIsCleared) {
   const auto array = NewArray(1);
-  Tensor big(DType::kFloat, Shape({100}));
+  Tensor big(DType::kFloat, Shape({1000}));
   const void* data = std::as_const(big).raw();
   ASSERT_TRUE(array->Write(0, std::move(big)).ok());
   Tensor read;
