@@ -26,7 +26,8 @@ find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
-      CCACHE_NOHASHDIR=1 ${SLUICE_CCACHE})
+      CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${SLUICE_CCACHE})
 endif()
 
 # sluice_unity(<target>): several of its files are read as one where that was
@@ -34,7 +35,7 @@ endif()
 # namespaces must differ then, within a folder.)
 function(sluice_unity target)
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # sluice_flags: include roots, warnings, sanitizers; every target of ours has it.

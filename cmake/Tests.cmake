@@ -31,9 +31,7 @@ function(sluice_test name)
   target_link_libraries(${name} PRIVATE
     sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
     GTest::gmock GTest::gtest GTest::gtest_main)
-  if(NOT name STREQUAL "kernels_test")  # (As cmake/Layers.cmake.)
-    sluice_unity(${name})
-  endif()
+  sluice_unity(${name})
   # What is tested is optimised; the tests themselves had better compile fast.
   if(SLUICE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O0)

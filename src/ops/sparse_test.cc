@@ -17,10 +17,10 @@ std::vector<Tensor> ThreeEntries() {
           Tensor::Vector<float>({1, 2, 3}), Tensor::Vector<int64_t>({3, 3})};
 }
 
-Result<std::vector<Tensor>> RunOp(const std::string& op,
-                                  const std::vector<Tensor>& inputs,
-                                  const AttrMap& attrs,
-                                  ResourceManager* resources = nullptr) {
+Result<std::vector<Tensor>> RunSparse(const std::string& op,
+                                      const std::vector<Tensor>& inputs,
+                                      const AttrMap& attrs,
+                                      ResourceManager* resources = nullptr) {
   Graph g;
   WithGraph use(g);
   std::vector<Output> outputs;
@@ -35,24 +35,26 @@ TEST(SparseTensorsMap, GivesRowsBackOnceAndInAnyOrder) {
   ResourceManager resources;
   const AttrMap name = {{"shared_name", "m"}};
   const auto handles =
-      RunOp("AddManySparseToTensorsMap", ThreeEntries(), name, &resources);
+      RunSparse("AddManySparseToTensorsMap", ThreeEntries(), name, &resources);
   ASSERT_TRUE(handles.ok()) << handles.status();
   ASSERT_THAT((*handles)[0].ToVector<int64_t>(), ElementsAre(0, 1, 2));
   AttrMap take = name;
   take["dtype"] = DType::kFloat;
-  const auto got = RunOp("TakeManySparseFromTensorsMap",
-                         {Tensor::Vector<int64_t>({2, 0})}, take, &resources);
+  const auto got =
+      RunSparse("TakeManySparseFromTensorsMap",
+                {Tensor::Vector<int64_t>({2, 0})}, take, &resources);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT((*got)[0].ToVector<int64_t>(), ElementsAre(0, 0, 0, 2, 1, 1));
   EXPECT_THAT((*got)[1].ToVector<float>(), ElementsAre(2, 3, 1));
   EXPECT_THAT((*got)[2].ToVector<int64_t>(), ElementsAre(2, 3));
-  const auto again = RunOp("TakeManySparseFromTensorsMap",
-                           {Tensor::Vector<int64_t>({1, 0})}, take, &resources);
+  const auto again =
+      RunSparse("TakeManySparseFromTensorsMap",
+                {Tensor::Vector<int64_t>({1, 0})}, take, &resources);
   EXPECT_EQ(again.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("got 0"));
   // The failed one took none.
-  EXPECT_TRUE(RunOp("TakeManySparseFromTensorsMap",
-                    {Tensor::Vector<int64_t>({1})}, take, &resources)
+  EXPECT_TRUE(RunSparse("TakeManySparseFromTensorsMap",
+                        {Tensor::Vector<int64_t>({1})}, take, &resources)
                   .ok());
 }
 
@@ -60,33 +62,33 @@ TEST(SparseTensorsMap, OneTensorComesBackInABatchOfOne) {
   ResourceManager resources;
   const AttrMap name = {{"shared_name", "m"}};
   const auto handle =
-      RunOp("AddSparseToTensorsMap", ThreeEntries(), name, &resources);
+      RunSparse("AddSparseToTensorsMap", ThreeEntries(), name, &resources);
   ASSERT_TRUE(handle.ok()) << handle.status();
   AttrMap take = name;
   take["dtype"] = DType::kInt32;
-  EXPECT_FALSE(RunOp("TakeManySparseFromTensorsMap",
-                     {Tensor::Vector<int64_t>({7})}, take, &resources)
+  EXPECT_FALSE(RunSparse("TakeManySparseFromTensorsMap",
+                         {Tensor::Vector<int64_t>({7})}, take, &resources)
                    .ok());
   take["dtype"] = DType::kFloat;
-  const auto got = RunOp("TakeManySparseFromTensorsMap",
-                         {Tensor::Vector<int64_t>({0})}, take, &resources);
+  const auto got = RunSparse("TakeManySparseFromTensorsMap",
+                             {Tensor::Vector<int64_t>({0})}, take, &resources);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT((*got)[2].ToVector<int64_t>(), ElementsAre(1, 3, 3));
 }
 
 TEST(SerializeSparse, VariantsHoldWhatStringsDo) {
-  const auto held = RunOp("SerializeManySparse", ThreeEntries(),
-                          {{"out_type", DType::kVariant}});
+  const auto held = RunSparse("SerializeManySparse", ThreeEntries(),
+                              {{"out_type", DType::kVariant}});
   ASSERT_TRUE(held.ok()) << held.status();
   EXPECT_EQ((*held)[0].shape().ToString(), "[3,3]");
   const auto back =
-      RunOp("DeserializeSparse", *held, {{"dtype", DType::kFloat}});
+      RunSparse("DeserializeSparse", *held, {{"dtype", DType::kFloat}});
   ASSERT_TRUE(back.ok()) << back.status();
   const std::vector<Tensor> want = ThreeEntries();
   for (size_t i = 0; i < 3; ++i)
     EXPECT_TRUE((*back)[i].Identical(want[i])) << (*back)[i].ToString();
   Tensor none(DType::kVariant, Shape({3}));
-  EXPECT_EQ(RunOp("DeserializeSparse", {none}, {{"dtype", DType::kFloat}})
+  EXPECT_EQ(RunSparse("DeserializeSparse", {none}, {{"dtype", DType::kFloat}})
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);
@@ -97,7 +99,7 @@ TEST(SerializeSparse, AShapeCannotClaimRowsWithoutEnd) {
   in[2] = Tensor::Vector<int64_t>({int64_t{1} << 36, 3});
   for (const char* op : {"SerializeManySparse", "AddManySparseToTensorsMap"}) {
     ResourceManager resources;
-    EXPECT_EQ(RunOp(op, in, {}, &resources).status().code(),
+    EXPECT_EQ(RunSparse(op, in, {}, &resources).status().code(),
               StatusCode::kInvalidArgument)
         << op;
   }
@@ -107,7 +109,7 @@ TEST(SerializeSparse, RowsOutOfOrderAreRefused) {
   std::vector<Tensor> in = ThreeEntries();
   in[0] = Tensor::Of<int64_t>(Shape({3, 2}), {2, 1, 0, 0, 2, 2});
   EXPECT_THAT(
-      std::string(RunOp("SerializeManySparse", in, {}).status().message()),
+      std::string(RunSparse("SerializeManySparse", in, {}).status().message()),
       HasSubstr("order of rows"));
 }
 

@@ -118,8 +118,8 @@ void ExpectSame(const std::vector<T>& got, const std::vector<T>& want) {
 
 template <typename T>
 class ConvTest : public ::testing::Test {};
-using Types = ::testing::Types<float, double, half, bfloat16, int32_t>;
-TYPED_TEST_SUITE(ConvTest, Types);
+using ConvTypes = ::testing::Types<float, double, half, bfloat16, int32_t>;
+TYPED_TEST_SUITE(ConvTest, ConvTypes);
 
 TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
   using T = TypeParam;

@@ -30,13 +30,13 @@ struct WideOf<complex128> {
 };
 
 template <typename T>
-T Draw(std::mt19937& rng) {
+T DrawOne(std::mt19937& rng) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(rng() * 0x9e3779b97f4a7c15u >> 7);
   } else if constexpr (std::is_same_v<T, complex64> ||
                        std::is_same_v<T, complex128>) {
     using R = typename T::value_type;
-    return T(Draw<R>(rng), Draw<R>(rng));
+    return T(DrawOne<R>(rng), DrawOne<R>(rng));
   } else {
     return T(static_cast<float>(rng() % 2001) / 1000.0f - 1.0f);
   }
@@ -101,10 +101,11 @@ void ExpectClose(const std::vector<T>& got, const std::vector<T>& want,
 
 template <typename T>
 class MatMulTest : public ::testing::Test {};
-using Types = ::testing::Types<float, double, half, bfloat16, int8_t, int16_t,
-                               int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-                               uint64_t, complex64, complex128>;
-TYPED_TEST_SUITE(MatMulTest, Types);
+using MatMulTypes =
+    ::testing::Types<float, double, half, bfloat16, int8_t, int16_t, int32_t,
+                     int64_t, uint8_t, uint16_t, uint32_t, uint64_t, complex64,
+                     complex128>;
+TYPED_TEST_SUITE(MatMulTest, MatMulTypes);
 
 TYPED_TEST(MatMulTest, AgreesWithThePlainSum) {
   using T = TypeParam;
@@ -127,7 +128,7 @@ TYPED_TEST(MatMulTest, AgreesWithThePlainSum) {
         const GemmShape s{m, n, k, ta, tb, accumulate};
         std::vector<T> a(m * k), b(k * n), c(m * n);
         for (auto* v : {&a, &b, &c})
-          for (T& x : *v) x = Draw<T>(rng);
+          for (T& x : *v) x = DrawOne<T>(rng);
         std::vector<T> want = c;
         Reference(s, a.data(), b.data(), want.data());
         for (int threads : {1, 3}) {
@@ -181,8 +182,8 @@ TEST(MatMulFloatTest, FewRowsTimesALargeTransposedFactor) {
   std::mt19937 rng(5);
   const GemmShape s{16, 2000, 200, Trans::kNone, Trans::kTranspose, false};
   std::vector<float> a(s.m * s.k), b(s.k * s.n), c(s.m * s.n), want(s.m * s.n);
-  for (float& x : a) x = Draw<float>(rng);
-  for (float& x : b) x = Draw<float>(rng);
+  for (float& x : a) x = DrawOne<float>(rng);
+  for (float& x : b) x = DrawOne<float>(rng);
   Reference(s, a.data(), b.data(), want.data());
   ScopedIntraOpThreads scope(2);
   Gemm(s, a.data(), b.data(), c.data());
@@ -192,8 +193,8 @@ TEST(MatMulFloatTest, FewRowsTimesALargeTransposedFactor) {
 TEST(MatMulFloatTest, ManyThreadsMayMultiplyAtOnce) {
   std::mt19937 rng(6);
   std::vector<float> a(90 * 90), b(90 * 90), want(90 * 90);
-  for (float& x : a) x = Draw<float>(rng);
-  for (float& x : b) x = Draw<float>(rng);
+  for (float& x : a) x = DrawOne<float>(rng);
+  for (float& x : b) x = DrawOne<float>(rng);
   const GemmShape s{90, 90, 90};
   Reference(s, a.data(), b.data(), want.data());
   std::vector<std::vector<float>> got(4, std::vector<float>(90 * 90));
@@ -236,8 +237,8 @@ TEST(BatchMatMulTest, BroadcastsBatchDimensions) {
   const Dims da{3, 1, 4, 5}, db{2, 5, 6};
   const BatchMatMulShape s = *Shape(da, db);
   std::vector<float> a(3 * 4 * 5), b(2 * 5 * 6), c(3 * 2 * 4 * 6);
-  for (float& x : a) x = Draw<float>(rng);
-  for (float& x : b) x = Draw<float>(rng);
+  for (float& x : a) x = DrawOne<float>(rng);
+  for (float& x : b) x = DrawOne<float>(rng);
   for (int threads : {1, 2}) {
     ScopedIntraOpThreads scope(threads);
     BatchMatMul(s, a.data(), b.data(), c.data());
@@ -256,8 +257,8 @@ TEST(BatchMatMulTest, ManyProductsAreSharedAmongThreads) {
   std::mt19937 rng(8);
   const BatchMatMulShape s = *Shape({50, 20, 30}, {50, 30, 20});
   std::vector<double> a(50 * 600), b(50 * 600), c(50 * 400), want(50 * 400);
-  for (double& x : a) x = Draw<double>(rng);
-  for (double& x : b) x = Draw<double>(rng);
+  for (double& x : a) x = DrawOne<double>(rng);
+  for (double& x : b) x = DrawOne<double>(rng);
   for (int i = 0; i < 50; ++i)
     Reference(s.gemm(), a.data() + i * 600, b.data() + i * 600,
               want.data() + i * 400);

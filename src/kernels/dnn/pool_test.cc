@@ -54,7 +54,7 @@ void ForEachOutput(const Pool2dShape& s, Fn fn) {
 
 // Few distinct values, so that windows have ties.
 template <typename T>
-std::vector<T> Draw(std::mt19937& rng, int64_t n) {
+std::vector<T> DrawTied(std::mt19937& rng, int64_t n) {
   std::vector<T> v(static_cast<size_t>(n));
   for (T& x : v) x = T(static_cast<float>(rng() % 9) - 4.0f);
   return v;
@@ -72,8 +72,8 @@ void ExpectNear(const std::vector<T>& got, const std::vector<double>& want,
 
 template <typename T>
 class PoolTest : public ::testing::Test {};
-using Types = ::testing::Types<float, double, half, bfloat16>;
-TYPED_TEST_SUITE(PoolTest, Types);
+using PoolTypes = ::testing::Types<float, double, half, bfloat16>;
+TYPED_TEST_SUITE(PoolTest, PoolTypes);
 
 TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
   using T = TypeParam;
@@ -89,8 +89,8 @@ TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
       SCOPED_TRACE("seed " + std::to_string(kSeed) + " shape " +
                    std::to_string(&s - kShapes));
       ASSERT_TRUE(Validate(s).ok()) << Validate(s);
-      const auto in = Draw<T>(rng, s.in_size());
-      const auto d_out = Draw<T>(rng, s.out_size());
+      const auto in = DrawTied<T>(rng, s.in_size());
+      const auto d_out = DrawTied<T>(rng, s.out_size());
       std::vector<double> max(d_out.size()), avg(d_out.size()),
           max_grad(in.size()), avg_grad(in.size()), grad_grad(d_out.size());
       std::vector<int64_t> where(d_out.size());

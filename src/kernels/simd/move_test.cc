@@ -48,8 +48,9 @@ Unaligned<T> Numbered(int64_t n) {
 
 template <class T>
 class MoveTest : public testing::Test {};
-using BySize = testing::Types<uint8_t, uint16_t, uint32_t, double, complex128>;
-TYPED_TEST_SUITE(MoveTest, BySize);
+using MovedTypes =
+    testing::Types<uint8_t, uint16_t, uint32_t, double, complex128>;
+TYPED_TEST_SUITE(MoveTest, MovedTypes);
 
 template <class T>
 void CheckTranspose(const Shape& shape, const std::vector<int>& perm) {
@@ -213,7 +214,7 @@ TEST(MoveTest, OddElementSizesAndRanksAreRefused) {
 
 // One element of any type from a double, the way the kernels store it.
 template <class T>
-T Make(double x) {
+T Number(double x) {
   if constexpr (kIs16BitFloat<T>)
     return T(static_cast<float>(x));
   else
@@ -227,7 +228,7 @@ void CheckCast() {
   for (int64_t n : {0, 1, 17, 300}) {
     Unaligned<From> in(n);
     Unaligned<To> out(n);
-    for (int64_t i = 0; i < n; ++i) in[i] = Make<From>((i % 50) * 2.5);
+    for (int64_t i = 0; i < n; ++i) in[i] = Number<From>((i % 50) * 2.5);
     cast(in.data(), out.data(), n);
     for (int64_t i = 0; i < n; ++i) {
       const double x = AsDouble(in[i]);
@@ -235,7 +236,7 @@ void CheckCast() {
       if constexpr (std::is_same_v<To, bool>)
         want = x != 0;
       else
-        want = Make<To>(x);
+        want = Number<To>(x);
       ASSERT_EQ(out[i], want) << DTypeName(DTypeOf<From>()) << " to "
                               << DTypeName(DTypeOf<To>()) << " of " << x;
     }

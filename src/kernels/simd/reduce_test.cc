@@ -148,10 +148,10 @@ void CheckShape(ReduceOp op, const std::vector<int64_t>& shape, int mask,
 
 template <class T>
 class ReduceTest : public testing::Test {};
-using Types = testing::Types<float, double, half, bfloat16, int8_t, int16_t,
-                             int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-                             uint64_t, complex64, complex128>;
-TYPED_TEST_SUITE(ReduceTest, Types);
+using ReduceTypes = testing::Types<float, double, half, bfloat16, int8_t,
+                                   int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                                   uint32_t, uint64_t, complex64, complex128>;
+TYPED_TEST_SUITE(ReduceTest, ReduceTypes);
 
 TYPED_TEST(ReduceTest, RowsAndColumnsOfManySizes) {
   using T = TypeParam;

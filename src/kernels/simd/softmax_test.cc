@@ -20,7 +20,7 @@ double Tolerance() {
 }
 
 template <class T>
-T Make(double x) {
+T Label(double x) {
   if constexpr (kIs16BitFloat<T>)
     return T(static_cast<float>(x));
   else
@@ -61,7 +61,7 @@ TYPED_TEST(SoftmaxTest, RowsOfManyWidths) {
     Unaligned<int32_t> classes(rows);
     for (int64_t r = 0; r < rows; ++r) {
       classes[r] = static_cast<int32_t>(rng() % static_cast<uint64_t>(n));
-      labels[r * n + classes[r]] = Make<T>(1);
+      labels[r * n + classes[r]] = Label<T>(1);
     }
     ASSERT_TRUE(Softmax(DTypeOf<T>(), rows, n, x.data(), soft.data()));
     ASSERT_TRUE(LogSoftmax(DTypeOf<T>(), rows, n, x.data(), log.data()));
@@ -157,7 +157,7 @@ TYPED_TEST(UpdateTest, FollowTheirFormulas) {
     const auto w0 = RandomArray<T>(n, rng, false);
     auto a0 = RandomArray<T>(n, rng, false);
     for (int64_t i = 0; i < n; ++i)
-      a0[i] = Make<T>(std::fabs(AsDouble(a0[i])) + 0.5);
+      a0[i] = Label<T>(std::fabs(AsDouble(a0[i])) + 0.5);
     for (int rule = 0; rule < 6; ++rule) {
       Unaligned<T> w(n), a(n), v(n);
       for (int64_t i = 0; i < n; ++i) {
