@@ -91,11 +91,13 @@ struct Session::State {
   Status connected;  // Whether there is a backend, if there should be one.
   std::atomic<int64_t> next_step_id{1};
 
+  // Held for a look, never while a step is compiled: that is done under the
+  // graph's mutex, and steps that were compiled before go on meanwhile.
   std::mutex mu;
   std::unordered_map<std::string, std::shared_ptr<Compiled>>
       plans;  // GUARDED_BY(mu)
   StatefulKernels kernels;
-  StateDevices state_devices;  // GUARDED_BY(mu)
+  StateDevices state_devices;  // GUARDED_BY(graph.mutex())
   std::mutex running_mu;
   std::condition_variable idle_cv;
   std::set<Step*> running;  // GUARDED_BY(running_mu)
@@ -134,14 +136,22 @@ struct Session::State {
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status Check(const StepSignature& s) const;
   Status CheckEdge(const Output& o, const char* list, size_t i) const;
+  std::shared_ptr<Compiled> FindPlan(const std::string& key) {
+    std::lock_guard<std::mutex> lock(mu);
+    const auto it = plans.find(key);
+    return it == plans.end() ? nullptr : it->second;
+  }
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
   Status Begin(Step* e, const RunOptions& run, TraceCollector* trace);
   void End(Step* e);
-  Status GraphStatus() {  // Others may be building.
+  // What the graph's builders recorded. While another thread builds or compiles
+  // nothing is told: the next step does, and this one need not wait.
+  Status GraphStatus() {
     SLUICE_RETURN_IF_ERROR(connected);
-    std::lock_guard<std::recursive_mutex> lock(graph.mutex());
-    return graph.status();
+    std::unique_lock<std::recursive_mutex> lock(graph.mutex(),
+                                                std::try_to_lock);
+    return lock.owns_lock() ? graph.status() : OkStatus();
   }
   // A partial run counts as running only while a stage of it runs.
   Status Resume(Step* e) {
@@ -309,15 +319,14 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
     add(-1);
   }
   for (const Node* n : s.targets) add_node(n);
-  if (known) {
-    std::lock_guard<std::mutex> lock(mu);
-    if (auto it = plans.find(key); it != plans.end()) return it->second;
-  }
+  if (known)
+    if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  SLUICE_RETURN_IF_ERROR(graph.status());
   SLUICE_RETURN_IF_ERROR(Check(s));
-  std::lock_guard<std::mutex> lock(mu);
-  if (auto it = plans.find(key); it != plans.end()) return it->second;
+  if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));
+  std::lock_guard<std::mutex> lock(mu);
   plans.emplace(std::move(key), c);
   return c;
 }

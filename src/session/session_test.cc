@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -540,6 +542,31 @@ TEST_F(SessionTest,
     EXPECT_EQ(torn, 0);
     EXPECT_EQ(Eval(read).ToVector<int32_t>()[kSize - 1], kThreads * kSteps);
   }
+}
+
+TEST_F(SessionTest, AStepThatIsKnownDoesNotWaitForAnotherBeingCompiled) {
+  const Output x = Placeholder("x");
+  const Output y = Op("Neg", {x}), z = Add(x, x);
+  const Feeds feeds = {{x, Tensor::Scalar<float>(3)}};
+  Session* session = nullptr;
+  std::future<Result<Tensor>> beside;
+  bool ended_first = false;
+  SessionOptions o;
+  o.placement_log = [&](const std::string&) {  // In the middle of compiling.
+    if (session == nullptr) return;
+    beside =
+        std::async(std::launch::async, [&] { return session->Run(feeds, y); });
+    ended_first =
+        beside.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  };
+  Session s(graph_, o);
+  ASSERT_TRUE(s.Run(feeds, y).ok());
+  session = &s;
+  ASSERT_TRUE(s.Run(feeds, z).ok());
+  EXPECT_TRUE(ended_first);
+  const Result<Tensor> out = beside.get();
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->scalar<float>(), -3);
 }
 
 TEST_F(SessionTest, ACallableServesSeveralThreads) {
