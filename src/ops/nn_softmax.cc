@@ -1,4 +1,5 @@
 // Softmax, LogSoftmax and the cross-entropies on top of them.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -107,19 +108,26 @@ Result<int64_t> RowStride(KernelContext& ctx, const Tensor& t,
   return rows == shape.dim(0) ? columns : 0;
 }
 
+// One row or one value beside a matrix, as broadcasting sees it.
+Tensor AsMatrix(const Tensor& t) {
+  return t.rank() >= 2 ? t : t.Reshaped(Shape({1, t.num_elements()})).value();
+}
+
 // The loss and its gradient for one-hot or soft labels, which broadcast.
 Status RunCrossEntropy(KernelContext& ctx) {
-  const Tensor& features = ctx.input(0);
-  const Tensor& labels = ctx.input(1);
+  const Tensor features = AsMatrix(ctx.input(0));
+  const Tensor labels = AsMatrix(ctx.input(1));
   const auto fits = [&](int d) {
     return features.dim(d) == labels.dim(d) || features.dim(d) == 1 ||
            labels.dim(d) == 1;
   };
-  if (features.rank() != 2 || labels.rank() != 2 || !fits(0) || !fits(1))
+  if (std::max(ctx.input(0).rank(), ctx.input(1).rank()) != 2 || !fits(0) ||
+      !fits(1))
     return InvalidArgument(
-        "features and labels: expected shapes [batch, classes] that "
-        "broadcast, got ",
-        features.shape().ToString(), " and ", labels.shape().ToString());
+        "features and labels: expected shapes that broadcast to [batch, "
+        "classes], got ",
+        ctx.input(0).shape().ToString(), " and ",
+        ctx.input(1).shape().ToString());
   const auto wide = [&](int d) {
     return features.dim(d) == 1 ? labels.dim(d) : features.dim(d);
   };
@@ -202,9 +210,9 @@ Status SparseCrossEntropyGrad(GradContext& c) {
 }
 
 Status CrossEntropyShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape f, c.WithRank(0, 2));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape l, c.WithRank(1, 2));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape both, BroadcastShapes(f, l));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape both,
+                          BroadcastShapes(c.input(0), c.input(1)));
+  SLUICE_ASSIGN_OR_RETURN(both, both.MergeWith(PartialShape::OfRank(2)));
   c.set_output(0, PartialShape({both.dim(0)}));
   c.set_output(1, both);
   return OkStatus();

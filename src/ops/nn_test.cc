@@ -112,6 +112,22 @@ TEST(CrossEntropy, MatchesRecordedValues) {
   EXPECT_NEAR((*both)[1].data<float>()[3], -0.99332356f, 1e-6);
 }
 
+TEST(CrossEntropy, OneRowOfLabelsStandsForAll) {
+  const Tensor logits = Tensor::Of<float>({2, 3}, {1, 2, 3, 0, -1, 5});
+  for (const Shape& shape : {Shape({3}), Shape({1, 3})}) {
+    const Tensor labels =
+        Tensor::Vector<float>({.2f, .3f, .5f}).Reshaped(shape).value();
+    const auto both =
+        RunOpAll("SoftmaxCrossEntropyWithLogits", {logits, labels});
+    ASSERT_TRUE(both.ok()) << both.status();
+    EXPECT_NEAR((*both)[0].data<float>()[0], 1.1076059f, 1e-6);
+    EXPECT_NEAR((*both)[0].data<float>()[1], 2.8091743f, 1e-6);
+  }
+  ExpectInvalid("SoftmaxCrossEntropyWithLogits",
+                {Tensor::Vector<float>({1, 2}), Tensor::Vector<float>({0, 1})},
+                {}, "broadcast to [batch, classes], got [2]");
+}
+
 TEST(CrossEntropy, NamesALabelOutOfRange) {
   const Tensor logits = Tensor::Of<float>({2, 3}, {1, 2, 3, 0, -1, 5});
   ExpectInvalid("SparseSoftmaxCrossEntropyWithLogits",
