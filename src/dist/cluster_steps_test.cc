@@ -138,6 +138,55 @@ TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
   }
 }
 
+// (A call's arguments and results are none of the step's.)
+TEST_F(ClusterTest, AFunctionMayCallItselfOverTasks) {
+  const Function tree = DefineFunction(
+      "tree", {DType::kInt32, DType::kFloat, DType::kFloat, DType::kInt32},
+      {DType::kInt32, DType::kFloat, DType::kFloat, DType::kInt32},
+      [](const Function& self, const std::vector<Output>& a) {
+        const Output n = a[0];
+        return Cond(
+            n < 1, [&] { return a; },
+            [&]() -> std::vector<Output> {
+              Output half, more, sum;
+              {
+                DeviceScope on("/job:ps/task:0");
+                half = a[1] * 0.5f;
+              }
+              {
+                DeviceScope on("/job:worker/task:0");
+                more = a[2] + 1.0f;
+              }
+              const auto left = self({n - 1, half, a[2], a[3]});
+              const auto right = self({n - 2, a[1], more, a[3]});
+              {
+                DeviceScope on("/job:worker/task:1");
+                sum = left[1] + right[1];
+              }
+              return {left[0], sum, left[2] + right[2], right[3]};
+            });
+      });
+  Output n = Placeholder<int32_t>({}), x = Placeholder<float>({});
+  const Output y = tree({n, x, x, n})[1];
+  const Output dy = Grad(y, x);
+  const Feeds feeds = {{n, Tensor::Scalar<int32_t>(6)}, {x, F(0.75f)}};
+  SessionOptions options;
+  for (const char* task :
+       {"/job:worker/task:0", "/job:worker/task:1", "/job:ps/task:0"})
+    options.devices.push_back(std::make_shared<CpuDevice>(
+        *DeviceName::Parse(std::string(task) + "/replica:0/device:CPU:0")));
+  Session here(graph_, options);
+  const auto want = here.Run(feeds, {y, dy});
+  ASSERT_TRUE(want.ok()) << want.status();
+  Session session(cluster_.target("worker", 0), graph_);
+  for (int i = 0; i < 3; ++i) {
+    const auto got = session.Run(feeds, {y, dy});
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ((*got)[k].ToString(), (*want)[k].ToString());
+  }
+}
+
 TEST_F(ClusterTest, VariablesStayWhenSessionsEndAndAreSeenByOthers) {
   Var v;
   {
@@ -353,8 +402,6 @@ TEST_F(ClusterTest, WhatASessionElsewhereCannotDoIsSaid) {
   Output x = Placeholder<float>({});
   Output y = x + 1.0f;
   Session session(cluster_.target("worker", 0), graph_);
-  const Status s = session.StartPartialRun({x}, {y}).status();
-  EXPECT_EQ(s.code(), StatusCode::kUnimplemented) << s;
   Session nowhere("inproc://nobody", graph_);
   EXPECT_EQ(nowhere.Run({{x, F(1)}}, y).status().code(),
             StatusCode::kUnavailable);

@@ -101,6 +101,7 @@ class TestCluster {
       for (const auto& [name, s] : servers_)
         left += s->worker().num_sessions() + s->worker().steps().num_running() +
                 s->master().num_sessions() + s->master().steps().num_running() +
+                s->master().steps().num_staged() +
                 s->worker().steps().early_bytes();
       if (left == 0) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -126,7 +126,10 @@ class ControlServices::StepsCall
                                   std::string(s.message())));
       return;
     }
-    if (request.has_attend()) session_ = request.attend().session();
+    if (request.has_attend()) {
+      session_ = request.attend().session();
+      owner_->Attended(session_);
+    }
     owner_->port_->Later(
         GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
           std::lock_guard<std::mutex> lock(self->mu_);
@@ -196,15 +199,19 @@ void ControlServices::Add(const std::string& name, Fn fn) {
 }
 
 ControlServices::ControlServices(Master* master, Worker* worker,
-                                 std::string steps_address)
+                                 std::string steps_address,
+                                 std::chrono::milliseconds patience)
     : master_(master),
       worker_(worker),
-      steps_address_(std::move(steps_address)) {
+      steps_address_(std::move(steps_address)),
+      patience_(patience) {
   using namespace proto;  // NOLINT: all of it is this table.
   Add<CreateSessionRequest, CreateSessionResponse>(
       "MasterService/CreateSession", [this](const auto& q, auto* r) {
         r->set_address(steps_address_);
-        return master_->CreateSession(q, r);
+        SLUICE_RETURN_IF_ERROR(master_->CreateSession(q, r));
+        Await(r->session());
+        return OkStatus();
       });
   Add<ExtendGraphRequest, ExtendGraphResponse>(
       "MasterService/ExtendGraph",
@@ -212,6 +219,16 @@ ControlServices::ControlServices(Master* master, Worker* worker,
   Add<PrepareStepRequest, PrepareStepResponse>(
       "MasterService/PrepareStep",
       [master](const auto& q, auto* r) { return master->PrepareStep(q, r); });
+  Add<BeginPartialRunRequest, BeginPartialRunResponse>(
+      "MasterService/BeginPartialRun", [master](const auto& q, auto* r) {
+        return master->BeginPartialRun(q, r);
+      });
+  Add<PartialRunRequest, PartialRunResponse>(
+      "MasterService/PartialRun",
+      [master](const auto& q, auto* r) { return master->PartialRun(q, r); });
+  Add<EndPartialRunRequest, EndPartialRunResponse>(
+      "MasterService/EndPartialRun",
+      [master](const auto& q, auto*) { return master->EndPartialRun(q); });
   Add<CancelStepRequest, CancelStepResponse>(
       "MasterService/CancelStep",
       [master](const auto& q, auto*) { return master->CancelStep(q); });
@@ -225,8 +242,10 @@ ControlServices::ControlServices(Master* master, Worker* worker,
       "MasterService/Reset",
       [master](const auto& q, auto*) { return master->Reset(q); });
   Add<CloseSessionRequest, CloseSessionResponse>(
-      "MasterService/CloseSession",
-      [master](const auto& q, auto*) { return master->CloseSession(q); });
+      "MasterService/CloseSession", [this](const auto& q, auto*) {
+        Attended(q.session());
+        return master_->CloseSession(q);
+      });
   Add<GetStatusRequest, GetStatusResponse>("WorkerService/GetStatus",
                                            [worker](const auto& q, auto* r) {
                                              worker->GetStatus(q, r);
@@ -251,6 +270,43 @@ ControlServices::ControlServices(Master* master, Worker* worker,
 
 ControlServices::~ControlServices() = default;
 
+// ---- Sessions without a client ----------------------------------------------
+
+// (It may have died, or not have waited for the answer.)
+void ControlServices::Await(uint64_t session) {
+  std::lock_guard<std::mutex> lock(mu_);
+  unattended_[session] = std::chrono::steady_clock::now() + patience_;
+  if (!std::exchange(watching_, true))
+    threads_.Schedule([this] { WatchUnattended(); });
+}
+
+void ControlServices::Attended(uint64_t session) {
+  std::lock_guard<std::mutex> lock(mu_);
+  unattended_.erase(session);
+  if (unattended_.empty()) unattended_changed_.notify_all();
+}
+
+void ControlServices::WatchUnattended() {
+  std::unique_lock<std::mutex> lock(mu_);
+  while (!stopped_ && !unattended_.empty()) {
+    auto first = unattended_.begin();
+    for (auto it = first; it != unattended_.end(); ++it)
+      if (it->second < first->second) first = it;
+    if (std::chrono::steady_clock::now() < first->second) {
+      const auto until = first->second;
+      unattended_changed_.wait_until(lock, until);
+      continue;
+    }
+    proto::CloseSessionRequest close;
+    close.set_session(first->first);
+    unattended_.erase(first);
+    lock.unlock();
+    (void)master_->CloseSession(close);
+    lock.lock();
+  }
+  watching_ = false;
+}
+
 void ControlServices::Register(GrpcPort* port) {
   port_ = port;
   for (const auto& [name, method] : methods_)
@@ -268,6 +324,7 @@ void ControlServices::Stop() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     stopped_ = true;
+    unattended_changed_.notify_all();
     for (StepsCall* c : calls_)
       if (auto alive = c->weak_from_this().lock()) calls.push_back(alive);
   }

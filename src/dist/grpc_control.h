@@ -7,7 +7,9 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -27,8 +29,11 @@ class Worker;
 // port's. Thread-safe.
 class ControlServices {
  public:
-  // Both outlive the port's Stop. `steps_address`: CreateSessionResponse's.
-  ControlServices(Master* master, Worker* worker, std::string steps_address);
+  // Both outlive the port's Stop. `steps_address`: CreateSessionResponse's. A
+  // client that has a session made and does not attend to it for `patience` is
+  // taken for dead.
+  ControlServices(Master* master, Worker* worker, std::string steps_address,
+                  std::chrono::milliseconds patience);
   ~ControlServices();
 
   // Before the port serves.
@@ -42,15 +47,25 @@ class ControlServices {
   using Method = std::function<Status(grpc::ByteBuffer*, grpc::ByteBuffer*)>;
   template <typename Request, typename Response, typename Fn>
   void Add(const std::string& name, Fn fn);
+  void Await(uint64_t session);
+  void Attended(uint64_t session);
+  // Closes the sessions that nobody attends to, until there are none.
+  void WatchUnattended();
 
   Master* const master_;
   Worker* const worker_;
   const std::string steps_address_;
+  const std::chrono::milliseconds patience_;
   std::map<std::string, Method> methods_;  // Constant after construction.
   GrpcPort* port_ = nullptr;               // Constant after Register.
   std::mutex mu_;
   std::set<StepsCall*> calls_;  // GUARDED_BY(mu_)
   bool stopped_ = false;        // GUARDED_BY(mu_)
+  // Sessions without a client yet, and until when.
+  std::map<uint64_t, std::chrono::steady_clock::time_point>
+      unattended_;         // GUARDED_BY(mu_)
+  bool watching_ = false;  // GUARDED_BY(mu_)
+  std::condition_variable unattended_changed_;
   TaskThreads threads_;
 };
 

@@ -15,6 +15,8 @@ namespace sluice {
 namespace {
 
 constexpr char kScheme[] = "grpc://";
+// A client that has just been told its session's number may be slow.
+constexpr int kAttendPatience = 4;  // Times the peer timeout.
 
 TlsFiles FilesOf(const ServerTls& tls) {
   TlsFiles files;
@@ -28,13 +30,16 @@ TlsFiles FilesOf(const ServerTls& tls) {
 // One port for clients, masters and the data plane.
 class GrpcListener final : public ServerListener {
  public:
-  GrpcListener(std::unique_ptr<GrpcPort> port, std::string address)
-      : port_(std::move(port)), address_(std::move(address)) {}
+  GrpcListener(std::unique_ptr<GrpcPort> port, std::string address,
+               std::chrono::milliseconds patience)
+      : port_(std::move(port)),
+        address_(std::move(address)),
+        patience_(patience) {}
   ~GrpcListener() override { Stop(); }
 
   Status Start(Master* master, Worker* worker) override {
     services_ = std::make_unique<ControlServices>(
-        master, worker, PublicAddress(address_, *port_));
+        master, worker, PublicAddress(address_, *port_), patience_);
     services_->Register(port_.get());
     port_->Serve();
     return OkStatus();
@@ -49,6 +54,7 @@ class GrpcListener final : public ServerListener {
  private:
   const std::unique_ptr<GrpcPort> port_;
   const std::string address_;
+  const std::chrono::milliseconds patience_;
   std::unique_ptr<ControlServices> services_;
 };
 
@@ -140,8 +146,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
     return InvalidArgument("transport: expected 'grpc' or 'ucx', got '",
                            options.transport, "'");
   }
-  parts.listener =
-      std::make_unique<GrpcListener>(std::move(port), self.address);
+  parts.listener = std::make_unique<GrpcListener>(
+      std::move(port), self.address, kAttendPatience * options.peer_timeout);
   parts.connect =
       [tls, patience = options.connect_timeout, timeout = options.peer_timeout](
           const ClusterTask& other) -> Result<std::unique_ptr<WorkerStub>> {

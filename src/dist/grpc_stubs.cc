@@ -1,6 +1,7 @@
 // The callers' side.
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -30,44 +31,115 @@ template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                       Response*);
 
-constexpr Milliseconds kAskWhy{500};
+// A task that is asked again and again until it is up. Thread-safe.
+class TaskAtChannel {
+ public:
+  TaskAtChannel(std::shared_ptr<grpc::Channel> channel, Milliseconds patience)
+      : channel_(std::move(channel)),
+        asks_(proto::WorkerService::NewStub(channel_)),
+        patience_(patience) {}
 
-// One call; errors name `whom`. With `patience` it waits so long for a task
-// that is not up yet, without it for as long as the call takes.
+  Milliseconds patience() const { return patience_; }
+
+  // Until the task answers: who calls then calls once, for a call whose answer
+  // does not come may have been carried out. Else what is in the way: nobody
+  // listens, or does and ends each connection, as for want of TLS or of a
+  // certificate that it takes; that is told without waiting for another end.
+  Status Await(const std::string& whom, Milliseconds at_most) {
+    proto::GetStatusResponse answer;
+    return Ask({}, &answer, whom, std::min(at_most, patience_));
+  }
+  Status Ask(const proto::GetStatusRequest& q, proto::GetStatusResponse* r,
+             const std::string& whom, Milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    auto somebody_since = end;
+    for (;;) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() +
+                           (end - std::chrono::steady_clock::now()));
+      const grpc::Status s = asks_->GetStatus(&context, q, r);
+      if (s.ok()) return StatusFromProto(r->status());
+      const auto now = std::chrono::steady_clock::now();
+      if (s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || now >= end)
+        return Unavailable(whom, ": expected an answer within ",
+                           patience.count(), " ms, got ",
+                           s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
+                               ? "none"
+                               : s.error_message());
+      if (s.error_code() != grpc::StatusCode::UNAVAILABLE)
+        return Status(static_cast<StatusCode>(s.error_code()),
+                      absl::StrCat(whom, ": ", s.error_message()));
+      const End how = EndOf(s.error_message());
+      if (how == End::kNobody) {
+        somebody_since = end;
+      } else {
+        somebody_since = std::min(somebody_since, now);
+        if (how == End::kHandshake || now - somebody_since > kRefusals)
+          return Unavailable(
+              whom, ": expected a task, got one that ends the connection: ",
+              s.error_message(),
+              " (the handshake failed: does one side speak TLS and the other "
+              "not, or has one of them no certificate that the other takes?)");
+      }
+      channel_->WaitForStateChange(
+          channel_->GetState(true),
+          std::chrono::system_clock::now() + kAskInterval);
+    }
+  }
+
+ private:
+  static constexpr Milliseconds kAskInterval{100};
+  // A task that has just died or begins hangs up for less long.
+  static constexpr Milliseconds kRefusals{2000};
+  enum class End { kNobody, kHangsUp, kHandshake };
+  static End EndOf(const std::string& why) {
+    const auto says = [&why](const char* what) {
+      return why.find(what) != std::string::npos;
+    };
+    if (says("andshake failed") || says("SSL_ERROR") || says("Peer name") ||
+        says("CERTIFICATE"))
+      return End::kHandshake;
+    if (says("closed") || says("reset by peer") || says("Broken pipe") ||
+        says("SETTINGS"))
+      return End::kHangsUp;
+    return End::kNobody;
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<proto::WorkerService::Stub> asks_;
+  const Milliseconds patience_;
+};
+
+// One call; errors name `whom`. With `patience` it waits for the task to be up,
+// and then so long for the answer.
 template <typename Stub, typename Request, typename Response>
-Status CallTask(Stub& stub, Method<Stub, Request, Response> method,
-                const Request& q, Response* r, const std::string& whom,
-                Milliseconds patience) {
+Status CallTask(TaskAtChannel& task, Stub& stub,
+                Method<Stub, Request, Response> method, const Request& q,
+                Response* r, const std::string& whom, Milliseconds patience) {
   grpc::ClientContext context;
   if (patience.count() > 0) {
-    context.set_wait_for_ready(true);
+    SLUICE_RETURN_IF_ERROR(task.Await(whom, patience));
     context.set_deadline(std::chrono::system_clock::now() + patience);
   }
   const grpc::Status s = (stub.*method)(&context, q, r);
-  if (patience.count() == 0 || s.error_code() != grpc::DEADLINE_EXCEEDED)
-    return Outcome(s, whom, *r);
-  // Who does not wait is told what is in the way: nobody listens, or speaks
-  // TLS, or takes our certificate.
-  grpc::ClientContext again;
-  again.set_deadline(std::chrono::system_clock::now() + kAskWhy);
-  const grpc::Status why = (stub.*method)(&again, q, r);
-  if (why.ok()) return Outcome(why, whom, *r);
-  const bool late = why.error_code() == grpc::DEADLINE_EXCEEDED;
-  return Unavailable(whom, ": expected an answer within ", patience.count(),
-                     " ms, got ", late ? "none" : why.error_message());
+  if (patience.count() > 0 && s.error_code() == grpc::DEADLINE_EXCEEDED)
+    return Unavailable(whom, ": expected an answer within ", patience.count(),
+                       " ms, got none, though the task is up");
+  return Outcome(s, whom, *r);
 }
 
 class GrpcWorker final : public WorkerStub {
  public:
   GrpcWorker(const std::shared_ptr<grpc::Channel>& channel,
              Milliseconds patience)
-      : stub_(proto::WorkerService::NewStub(channel)), patience_(patience) {}
+      : task_(channel, patience),
+        stub_(proto::WorkerService::NewStub(channel)) {}
 
   Status GetStatus(const proto::GetStatusRequest& q,
                    proto::GetStatusResponse* r) override {
-    return CallTask(
-        *stub_, &Stub::GetStatus, q, r, "task",
-        q.patience_ms() > 0 ? Milliseconds(q.patience_ms()) : patience_);
+    return task_.Ask(
+        q, r, "task",
+        q.patience_ms() > 0 ? Milliseconds(q.patience_ms()) : task_.patience());
   }
   Status CreateSession(const proto::CreateWorkerSessionRequest& q) override {
     proto::CreateWorkerSessionResponse r;
@@ -95,11 +167,11 @@ class GrpcWorker final : public WorkerStub {
   template <typename Request, typename Response>
   Status Call(Method<Stub, Request, Response> method, const Request& q,
               Response* r, bool wait) {
-    return CallTask(*stub_, method, q, r, "task",
-                    wait ? patience_ : Milliseconds(0));
+    return CallTask(task_, *stub_, method, q, r, "task",
+                    wait ? task_.patience() : Milliseconds(0));
   }
+  TaskAtChannel task_;
   const std::unique_ptr<Stub> stub_;
-  const Milliseconds patience_;
 };
 
 // The steps of a session (StepsRequest). Who waits for an answer polls for it,
@@ -182,14 +254,14 @@ class StepStream {
     polling_ = false;
     if (got) Handle(tag, ok);
   }
-  // The same, without waiting: false if there was none.
-  bool Look(std::unique_lock<std::mutex>& lock) {
+  // The same, waiting for so long: false if there was none.
+  bool Look(std::unique_lock<std::mutex>& lock, Milliseconds patience) {
     polling_ = true;
     lock.unlock();
     void* tag = nullptr;
     bool ok = false;
-    const auto got =
-        queue_.AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+    const auto got = queue_.AsyncNext(
+        &tag, &ok, std::chrono::system_clock::now() + patience);
     lock.lock();
     polling_ = false;
     if (got == grpc::CompletionQueue::GOT_EVENT) Handle(tag, ok);
@@ -198,9 +270,16 @@ class StepStream {
   }
   void TakeCare() {
     std::unique_lock<std::mutex> lock(mu_);
+    // The master waits to be told that we are there.
+    while (!stop_ && !attends_ && !finishing_) {
+      if (polling_)
+        changed_.wait_for(lock, kFirstLook);
+      else
+        Look(lock, kFirstLook);
+    }
     while (!stop_) {
       changed_.wait_for(lock, kLookInterval, [this] { return stop_; });
-      while (!stop_ && !polling_ && Look(lock)) {
+      while (!stop_ && !polling_ && Look(lock, Milliseconds(0))) {
       }
     }
   }
@@ -227,6 +306,7 @@ class StepStream {
   }
   void OnWritten(bool) {
     writing_ = false;
+    attends_ = true;
     Flush();
   }
   void OnFinished(bool) {
@@ -252,7 +332,7 @@ class StepStream {
     io_->Finish(&status_, Tag(&finished_));
   }
 
-  static constexpr std::chrono::milliseconds kLookInterval{200};
+  static constexpr Milliseconds kLookInterval{200}, kFirstLook{10};
 
   const std::unique_ptr<proto::MasterService::Stub> stub_;
   const std::string target_;
@@ -272,7 +352,8 @@ class StepStream {
   grpc::Status status_;
   Status broken_;  // Not OK: it has ended.
   uint64_t next_call_ = 1;
-  int under_way_ = 0;  // Operations.
+  int under_way_ = 0;     // Operations.
+  bool attends_ = false;  // The attendance has been written.
   bool polling_ = false, writing_ = false, finishing_ = false, stop_ = false;
   std::thread caretaker_;
 };
@@ -284,11 +365,11 @@ class GrpcMaster final : public MasterStub {
  public:
   GrpcMaster(std::shared_ptr<grpc::Channel> channel, ChannelMaker connect,
              std::string target, Milliseconds patience)
-      : channel_(std::move(channel)),
+      : channel_(channel),
         connect_(std::move(connect)),
-        stub_(proto::MasterService::NewStub(channel_)),
-        target_(std::move(target)),
-        patience_(patience) {}
+        task_(channel, patience),
+        stub_(proto::MasterService::NewStub(channel)),
+        target_(std::move(target)) {}
 
   Status CreateSession(const proto::CreateSessionRequest& q,
                        proto::CreateSessionResponse* r) override {
@@ -314,6 +395,18 @@ class GrpcMaster final : public MasterStub {
                  proto::RunStepResponse* r) override {
     return steps_->Run(q, r);
   }
+  Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
+                         proto::BeginPartialRunResponse* r) override {
+    return Call(&Stub::BeginPartialRun, q, r, false);
+  }
+  Status PartialRun(const proto::PartialRunRequest& q,
+                    proto::PartialRunResponse* r) override {
+    return Call(&Stub::PartialRun, q, r, false);
+  }
+  Status EndPartialRun(const proto::EndPartialRunRequest& q) override {
+    proto::EndPartialRunResponse r;
+    return Call(&Stub::EndPartialRun, q, &r, false);
+  }
   Status CancelStep(const proto::CancelStepRequest& q) override {
     proto::CancelStepResponse r;
     return Call(&Stub::CancelStep, q, &r, false);
@@ -325,7 +418,7 @@ class GrpcMaster final : public MasterStub {
   Status ListTasks(const proto::ListTasksRequest& q,
                    proto::ListTasksResponse* r) override {
     // (As long as the master waits for tasks, and a little more.)
-    return CallTask(*stub_, &Stub::ListTasks, q, r, target_,
+    return CallTask(task_, *stub_, &Stub::ListTasks, q, r, target_,
                     Milliseconds(2 * q.patience_ms() + 1000));
   }
   Status Reset(const proto::ResetRequest& q) override {
@@ -343,15 +436,15 @@ class GrpcMaster final : public MasterStub {
   Status Call(Method<Stub, Request, Response> method, const Request& q,
               Response* r, bool wait) {
     // (The master in turn waits for the tasks of the cluster.)
-    return CallTask(*stub_, method, q, r, target_,
-                    wait ? 2 * patience_ : Milliseconds(0));
+    return CallTask(task_, *stub_, method, q, r, target_,
+                    wait ? 2 * task_.patience() : Milliseconds(0));
   }
   std::shared_ptr<grpc::Channel> channel_;  // Of the steps.
   const ChannelMaker connect_;
+  TaskAtChannel task_;
   const std::unique_ptr<Stub> stub_;
   const std::string target_;
   std::string who_;  // With the task's name, once that is known.
-  const Milliseconds patience_;
   std::unique_ptr<StepStream> steps_;
 };
 

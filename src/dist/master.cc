@@ -72,6 +72,9 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
                      std::function<void(proto::RunStepResponse)> done) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
   SLUICE_ASSIGN_OR_RETURN(auto step, session->Find(request.step()));
+  if (step->staged)
+    return InvalidArgument(
+        "step: expected one that is run as a whole, got one for partial runs");
   if (static_cast<size_t>(request.feed_size()) != step->num_feeds)
     return InvalidArgument("feeds: expected ", step->num_feeds, ", got ",
                            request.feed_size());
@@ -144,6 +147,58 @@ void Master::StartStep(const proto::RunStepRequest& request,
   response.set_unknown_step(s.code() == StatusCode::kNotFound);
   StatusToProto(s, response.mutable_status());
   done(std::move(response));
+}
+
+Status Master::BeginPartialRun(const proto::BeginPartialRunRequest& request,
+                               proto::BeginPartialRunResponse* response) {
+  SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
+  auto step = session->Find(request.step());
+  response->set_unknown_step(step.status().code() == StatusCode::kNotFound);
+  SLUICE_RETURN_IF_ERROR(step.status());
+  if (!(*step)->staged)
+    return InvalidArgument(
+        "partial run: expected a step that was prepared for it, got another");
+  SLUICE_ASSIGN_OR_RETURN(const uint64_t run,
+                          steps_.BeginStages(*std::move(step)));
+  response->set_run(run);
+  // (The session may have been closed since it was found.)
+  if (const Status open = Find(request.session()).status(); !open.ok()) {
+    steps_.EndStages(request.session(), run);
+    return open;
+  }
+  return OkStatus();
+}
+
+Status Master::PartialRun(const proto::PartialRunRequest& request,
+                          proto::PartialRunResponse* response) {
+  SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.partial_run").error);
+  SLUICE_RETURN_IF_ERROR(Find(request.session()).status());
+  std::vector<uint32_t> args;
+  std::vector<Tensor> values;
+  for (const auto& feed : request.feed()) {
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(feed.tensor()));
+    args.push_back(feed.number());
+    values.push_back(std::move(t));
+  }
+  const std::vector<uint32_t> fetches(request.fetch().begin(),
+                                      request.fetch().end());
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::vector<std::optional<Tensor>> out,
+      steps_.RunStage(request.session(), request.run(), args, values, fetches));
+  for (const std::optional<Tensor>& t : out) {
+    auto* fetch = response->add_fetch();
+    fetch->set_dead(!t);
+    if (t) {
+      SLUICE_ASSIGN_OR_RETURN(*fetch->mutable_tensor(),
+                              SerializeTensorProto(*t));
+    }
+  }
+  return OkStatus();
+}
+
+Status Master::EndPartialRun(const proto::EndPartialRunRequest& request) {
+  steps_.EndStages(request.session(), request.run());
+  return OkStatus();
 }
 
 Status Master::CancelStep(const proto::CancelStepRequest& request) {

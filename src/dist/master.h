@@ -31,6 +31,12 @@ class Master {
   // called once, maybe before this returns.
   void StartStep(const proto::RunStepRequest& request,
                  std::function<void(proto::RunStepResponse)> done);
+  // A step in stages. PartialRun waits for what it fetches.
+  Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
+                         proto::BeginPartialRunResponse* response);
+  Status PartialRun(const proto::PartialRunRequest& request,
+                    proto::PartialRunResponse* response);
+  Status EndPartialRun(const proto::EndPartialRunRequest& request);
   Status CancelStep(const proto::CancelStepRequest& request);
   Status ListDevices(const proto::ListDevicesRequest& request,
                      proto::ListDevicesResponse* response);

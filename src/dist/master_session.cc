@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "exec/device.h"
 #include "graph/graphdef.h"
+#include "passes/partition_structure.h"
 #include "session/compile.h"
 
 namespace sluice {
@@ -139,7 +140,8 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
 
 Status MasterSession::Register(const Partitions& parts,
                                const std::vector<std::string>& targets,
-                               bool traced, PreparedStep* step) {
+                               bool traced, const OpenEnds* ends,
+                               PreparedStep* step) {
   std::vector<proto::RegisterStepRequest> requests(tasks_.size());
   std::vector<uint32_t> task_of;
   std::map<size_t, PreparedStep::Part> by_task;
@@ -160,7 +162,14 @@ Status MasterSession::Register(const Partitions& parts,
     PreparedStep::Part& mine = by_task[t];
     mine.task = tasks_[t].where.name();
     mine.peer = tasks_[t].peer;
+    if (ends != nullptr) {
+      for (size_t f = 0; f < ends->fetches.size(); ++f)
+        if (ends->fetches[f] == i)
+          mine.fetches.push_back(static_cast<uint32_t>(f));
+      continue;
+    }
     for (const auto& n : g.nodes()) {
+      if (!FunctionOf(*n).empty()) continue;  // A call's, not the step's.
       if (n->op().role == OpRole::kArg)
         mine.args.push_back(static_cast<uint32_t>(n->IntAttr("index")));
       if (n->op().role == OpRole::kRetval) {
@@ -173,6 +182,16 @@ Status MasterSession::Register(const Partitions& parts,
                     mine.args.end());
   }
   std::vector<size_t> involved;
+  if (ends != nullptr)
+    for (const OpenEnds::Entry& e : ends->feeds) {
+      if (e.partition == OpenEnds::kNowhere) {
+        step->entries.emplace_back();
+        continue;
+      }
+      const auto part =
+          std::distance(by_task.begin(), by_task.find(task_of[e.partition]));
+      step->entries.push_back({static_cast<int>(part), e.partition, e.edge});
+    }
   for (const auto& [t, part] : by_task) {
     involved.push_back(t);
     step->parts.push_back(part);
@@ -180,7 +199,8 @@ Status MasterSession::Register(const Partitions& parts,
     r.set_session(id_);
     r.set_step(step->step);
     r.mutable_task()->Assign(task_of.begin(), task_of.end());
-    r.set_regions(options_.regions() && !traced &&
+    r.set_staged(step->staged);
+    r.set_regions(options_.regions() && !traced && !step->staged &&
                   options_.scheduler_seed() == 0);
     r.set_max_call_depth(options_.max_call_depth());
     r.set_scheduler_seed(options_.scheduler_seed());
@@ -226,13 +246,19 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
   step->step = next_step_++;
   step->num_feeds = s.feeds.size();
   step->num_fetches = s.fetches.size();
+  step->staged = request.staged();
   std::vector<std::string> targets;
   std::vector<Placement> log;
   SLUICE_ASSIGN_OR_RETURN(
-      const Partitions parts,
+      Partitions parts,
       Split(*graph, s, &targets, request.placements() ? &log : nullptr));
-  SLUICE_RETURN_IF_ERROR(
-      Register(parts, targets, request.traced(), step.get()));
+  OpenEnds ends;
+  if (step->staged) {
+    SLUICE_ASSIGN_OR_RETURN(
+        ends, OpenTheEnds(&parts, step->num_feeds, step->num_fetches));
+  }
+  SLUICE_RETURN_IF_ERROR(Register(parts, targets, request.traced(),
+                                  step->staged ? &ends : nullptr, step.get()));
   if (request.placements()) response->set_placements(FormatPlacements(log));
   response->set_step(step->step);
   std::shared_ptr<const PreparedStep> dropped;

@@ -17,6 +17,7 @@
 #include "dist/stubs.h"
 #include "passes/partition.h"
 #include "passes/place.h"
+#include "passes/stage.h"
 
 namespace sluice {
 
@@ -81,9 +82,10 @@ class MasterSession {
   Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
                            std::vector<std::string>* targets,
                            std::vector<Placement>* log);
+  // `ends`: of a step that is fed in stages, else null.
   Status Register(const Partitions& parts,
                   const std::vector<std::string>& targets, bool traced,
-                  PreparedStep* step);
+                  const OpenEnds* ends, PreparedStep* step);
   // The worker forgets what it was told of a step; what runs of it goes on.
   Status Deregister(uint64_t step, size_t task);
   int TaskOf(const std::string& device) const;

@@ -25,6 +25,10 @@ class MasterSteps::Running {
         done_(step->parts.size(), 0),
         left_(step->parts.size()) {
     result_.fetches.resize(step->num_fetches);
+    if (!step->staged) return;
+    fed_.resize(step->num_feeds);
+    taken_fetches_.resize(step->num_fetches);
+    come_.resize(step->num_fetches);
   }
 
   // The part is over.
@@ -65,6 +69,12 @@ class MasterSteps::Running {
     if (std::find(mine.begin(), mine.end(), index) == mine.end()) return;
     std::lock_guard<std::mutex> lock(mu_);
     result_.fetches[index] = std::move(value);
+    if (!step->staged) return;
+    come_[index] = 1;
+    changed_.notify_all();
+  }
+  void Fetched(size_t part, std::span<TokenMessage> batch) {
+    for (TokenMessage& m : batch) Fetched(part, m.edge, std::move(m.value));
   }
   // Until all parts are done or there is an error, or else `until`: false.
   bool Wait(std::chrono::steady_clock::time_point until) {
@@ -92,6 +102,49 @@ class MasterSteps::Running {
     std::lock_guard<std::mutex> lock(mu_);
     return std::move(result_);
   }
+  // Nothing will come any more.
+  void Conclude(const Status& s) {
+    std::lock_guard<std::mutex> lock(mu_);
+    outcome_ = s;
+    changed_.notify_all();
+  }
+  // Of a step in stages. Notes that these are fed and fetched now.
+  Status Claim(std::span<const uint32_t> args,
+               std::span<const uint32_t> fetches) {
+    std::lock_guard<std::mutex> lock(mu_);
+    std::vector<uint8_t> fed = fed_, taken = taken_fetches_;
+    for (const auto& [what, numbers, marks] :
+         {std::tuple("feed", args, &fed), std::tuple("fetch", fetches, &taken)})
+      for (const uint32_t i : numbers)
+        if (i >= marks->size() || std::exchange((*marks)[i], 1) != 0)
+          return InvalidArgument("partial run: expected each ", what,
+                                 " once, one of ", marks->size(),
+                                 ", got number ", i);
+    fed_ = std::move(fed);
+    taken_fetches_ = std::move(taken);
+    return OkStatus();
+  }
+  // Until these are there; once all is fed, until the step has ended.
+  Result<std::vector<std::optional<Tensor>>> TakeFetches(
+      std::span<const uint32_t> fetches) {
+    std::unique_lock<std::mutex> lock(mu_);
+    const bool last = std::count(fed_.begin(), fed_.end(), 0) == 0;
+    changed_.wait(lock, [&] {
+      return outcome_ ||
+             (!last && std::all_of(fetches.begin(), fetches.end(),
+                                   [&](uint32_t f) { return come_[f] != 0; }));
+    });
+    if (outcome_) SLUICE_RETURN_IF_ERROR(*outcome_);
+    std::vector<std::optional<Tensor>> out;
+    for (const uint32_t f : fetches) {
+      if (come_[f] == 0)
+        return DataLoss("fetch ", f, ": expected it, got the step's end");
+      Tensor& t = result_.fetches[f];
+      out.push_back(t.valid() ? std::optional(std::move(t)) : std::nullopt);
+      t = Tensor();
+    }
+    return out;
+  }
   size_t PartOf(PeerId peer) const {
     size_t i = 0;
     while (i < step->parts.size() && step->parts[i].peer != peer) ++i;
@@ -113,6 +166,10 @@ class MasterSteps::Running {
   size_t left_;                // GUARDED_BY(mu_)
   bool taken_ = false;         // GUARDED_BY(mu_)
   StepResult result_;          // GUARDED_BY(mu_)
+  // Of a step in stages, all GUARDED_BY(mu_): what was given and asked for, by
+  // number; what has come; how it ended.
+  std::vector<uint8_t> fed_, taken_fetches_, come_;
+  std::optional<Status> outcome_;
 };
 
 MasterSteps::MasterSteps(Worker* worker, Transport* transport,
@@ -146,6 +203,9 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
       request.deadline = std::chrono::steady_clock::now() + timeout;
     request.traced = r->request.traced;
     request.here = r->request.here;
+    request.fetched = [r, part](std::span<TokenMessage> batch) {
+      r->Fetched(part, batch);
+    };
     request.done = [this, r, part](StepOutcome o) {
       for (size_t i = 0; i < o.fetches.size(); ++i)
         r->Fetched(part, o.fetches[i], std::move(o.values[i]));
@@ -197,6 +257,28 @@ void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
   }
 }
 
+Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (const PreparedStep::Part& p : r->step->parts)
+    if (auto it = lost_.find(p.peer); it != lost_.end())
+      return Annotate(it->second,
+                      "session: expected the tasks that it began with; "
+                      "make a new one");
+  if (down_) return Unavailable("task ", worker_->task(), " shuts down");
+  running_.emplace(r->run, r);
+  if (r->step->staged) staged_.emplace(r->run, r);
+  ++unconcluded_;
+  return OkStatus();
+}
+
+void MasterSteps::Begin(const std::shared_ptr<Running>& r) {
+  const std::vector<PreparedStep::Part>& parts = r->step->parts;
+  // This task's own part last: this thread may be busy with it at once.
+  for (const bool local : {false, true})
+    for (size_t i = 0; i < parts.size(); ++i)
+      if ((parts[i].peer == kThisTask) == local) Send(r, i);
+}
+
 void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
                         RunRequest request, Done done) {
   Status refused = SLUICE_FAILPOINT("master.run_step").error;
@@ -204,30 +286,14 @@ void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
       step->session, next_run_.fetch_add(1, std::memory_order_relaxed));
   const auto r = std::make_shared<Running>(std::move(step), run,
                                            std::move(request), std::move(done));
-  const std::vector<PreparedStep::Part>& parts = r->step->parts;
-  if (refused.ok()) {
-    std::lock_guard<std::mutex> lock(mu_);
-    for (const PreparedStep::Part& p : parts)
-      if (auto it = lost_.find(p.peer); refused.ok() && it != lost_.end())
-        refused = Annotate(it->second,
-                           "session: expected the tasks that it began with; "
-                           "make a new one");
-    if (down_) refused = Unavailable("task ", worker_->task(), " shuts down");
-    if (refused.ok()) {
-      running_.emplace(r->run, r);
-      ++unconcluded_;
-    }
-  }
+  if (refused.ok()) refused = Add(r);
   if (!refused.ok()) return r->done(refused);
   const bool waits = r->request.timeout.count() > 0;
   if (waits) r->TakeOver();
-  // This task's own part last: this thread may be busy with it at once.
-  for (const bool local : {false, true})
-    for (size_t i = 0; i < parts.size(); ++i)
-      if ((parts[i].peer == kThisTask) == local) Send(r, i);
+  Begin(r);
   if (waits)
     threads_.Schedule([this, r] { WaitFor(r); });
-  else if (parts.empty())
+  else if (r->step->parts.empty())
     GoOn(r);
 }
 
@@ -277,13 +343,16 @@ void MasterSteps::Conclude(const std::shared_ptr<Running>& r) {
     running_.erase(r->run);
   }
   Status s = r->status();
-  StepResult result = r->Take();
+  StepResult result;
+  if (!r->step->staged) result = r->Take();
   for (const PreparedStep::Part& p : r->step->parts)
     for (const uint32_t f : p.fetches)
-      if (s.ok() && !result.fetches[f].valid())
+      if (s.ok() && !r->step->staged && !result.fetches[f].valid())
         s = DataLoss("fetch ", f, ": expected it from task ", p.task,
                      ", got none");
-  if (s.ok())
+  if (r->step->staged)
+    r->Conclude(s);
+  else if (s.ok())
     r->done(std::move(result));
   else
     r->done(s);
@@ -297,6 +366,80 @@ std::shared_ptr<MasterSteps::Running> MasterSteps::Find(uint64_t run) {
   return it == running_.end() ? nullptr : it->second;
 }
 
+// ---- Steps in stages --------------------------------------------------------
+
+Result<uint64_t> MasterSteps::BeginStages(
+    std::shared_ptr<const PreparedStep> step) {
+  const uint64_t run = RunNumber(
+      step->session, next_run_.fetch_add(1, std::memory_order_relaxed));
+  const auto r = std::make_shared<Running>(std::move(step), run, RunRequest(),
+                                           [](const Result<StepResult>&) {});
+  SLUICE_RETURN_IF_ERROR(Add(r));
+  Begin(r);
+  if (r->step->parts.empty()) GoOn(r);
+  return run;
+}
+
+std::shared_ptr<MasterSteps::Running> MasterSteps::FindStaged(uint64_t session,
+                                                              uint64_t run) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto it = staged_.find(run);
+  return it == staged_.end() || it->second->step->session != session
+             ? nullptr
+             : it->second;
+}
+
+Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
+    uint64_t session, uint64_t run, std::span<const uint32_t> args,
+    std::span<const Tensor> values, std::span<const uint32_t> fetches) {
+  const std::shared_ptr<Running> r = FindStaged(session, run);
+  if (r == nullptr)
+    return FailedPrecondition(
+        "partial run: expected one that was begun and has not been ended, got "
+        "number ",
+        run);
+  SLUICE_RETURN_IF_ERROR(r->Claim(args, fetches));
+  std::map<std::pair<int, uint32_t>, std::vector<TokenMessage>> batches;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const PreparedStep::Entry& e = r->step->entries[args[i]];
+    if (e.part < 0) continue;
+    TokenMessage& m = batches[{e.part, e.partition}].emplace_back();
+    m.edge = e.edge;
+    m.value = values[i];
+  }
+  for (auto& [to, batch] : batches) {
+    const auto part = static_cast<size_t>(to.first);
+    const PeerId peer = r->step->parts[part].peer;
+    if (peer == kThisTask)
+      worker_->steps().Deliver(run, to.second, batch);
+    else if (const Status sent =
+                 transport_->SendTokens(peer, run, to.second, batch);
+             !sent.ok())
+      PartDone(r, part, sent, nullptr);
+  }
+  return r->TakeFetches(fetches);
+}
+
+void MasterSteps::EndStages(uint64_t session, uint64_t run) {
+  const std::shared_ptr<Running> r = FindStaged(session, run);
+  if (r == nullptr) return;
+  bool runs;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    staged_.erase(run);
+    runs = running_.contains(run);
+  }
+  if (runs)
+    Fail(r, Cancelled("partial run: ended by the client before its last feed"));
+}
+
+size_t MasterSteps::num_staged() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return staged_.size();
+}
+
+// ---- What ends steps --------------------------------------------------------
+
 void MasterSteps::Cancel(uint64_t session, uint64_t request,
                          const Status& why) {
   std::vector<std::shared_ptr<Running>> found;
@@ -306,6 +449,10 @@ void MasterSteps::Cancel(uint64_t session, uint64_t request,
       if (r->step->session == session &&
           (request == 0 || r->request.request == request))
         found.push_back(r);
+    if (request == 0)
+      absl::erase_if(staged_, [session](const auto& e) {
+        return e.second->step->session == session;
+      });
   }
   for (const auto& r : found) Fail(r, why);
 }
@@ -316,7 +463,7 @@ void MasterSteps::OnFetches(PeerId from, uint64_t run,
   if (r == nullptr) return;
   const size_t part = r->PartOf(from);
   if (part == r->step->parts.size()) return;
-  for (TokenMessage& m : batch) r->Fetched(part, m.edge, std::move(m.value));
+  r->Fetched(part, batch);
 }
 
 void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {

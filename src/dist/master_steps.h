@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,14 @@ struct PreparedStep {
   size_t num_feeds = 0;
   size_t num_fetches = 0;
   std::vector<Part> parts;
+  // Fed in stages: its parts are begun without feeds, and each feed is a token
+  // for one of them.
+  struct Entry {
+    int part = -1;  // None needs it.
+    uint32_t partition = 0, edge = 0;
+  };
+  bool staged = false;
+  std::vector<Entry> entries;  // By feed.
 };
 
 struct StepResult {
@@ -68,6 +77,18 @@ class MasterSteps {
   // others are waited for at most as long as the master's patience.
   void Start(std::shared_ptr<const PreparedStep> step, RunRequest request,
              Done done);
+  // A step that is fed in stages: its number, for what follows. It lives until
+  // EndStages, or a Cancel of its session.
+  Result<uint64_t> BeginStages(std::shared_ptr<const PreparedStep> step);
+  // Feeds, and waits for what is fetched (none: it is dead), for an error, and
+  // with the last feed for the step's end. An error of what was asked leaves
+  // the step as it was.
+  Result<std::vector<std::optional<Tensor>>> RunStage(
+      uint64_t session, uint64_t run, std::span<const uint32_t> args,
+      std::span<const Tensor> values, std::span<const uint32_t> fetches);
+  // Forgets the step, and cancels it if it has not ended.
+  void EndStages(uint64_t session, uint64_t run);
+
   // request 0: all of the session.
   void Cancel(uint64_t session, uint64_t request, const Status& why);
 
@@ -80,10 +101,16 @@ class MasterSteps {
   void OnTransportDown();
 
   size_t num_running();
+  size_t num_staged();  // Steps in stages that were not ended.
 
  private:
   class Running;
+  // Makes the step known, or says why not.
+  Status Add(const std::shared_ptr<Running>& r);
+  // Sends its parts what they begin with.
+  void Begin(const std::shared_ptr<Running>& r);
   std::shared_ptr<Running> Find(uint64_t run);
+  std::shared_ptr<Running> FindStaged(uint64_t session, uint64_t run);
   void Send(const std::shared_ptr<Running>& r, size_t part);
   // A part of it is over, or something has failed. Goes on with the step if
   // nobody waits for it.
@@ -104,7 +131,9 @@ class MasterSteps {
 
   std::mutex mu_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>
-      running_;                               // GUARDED_BY(mu_)
+      running_;  // GUARDED_BY(mu_)
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>
+      staged_;                                // GUARDED_BY(mu_)
   absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
   bool down_ = false;                         // GUARDED_BY(mu_)
   std::condition_variable concluded_;

@@ -45,6 +45,18 @@ const bool is_child = [] {
   const char* role = std::getenv("SLUICE_TEST_CHILD");
   if (role == nullptr) return false;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::string(role) == "staged") {
+    Graph graph;
+    WithGraph use(graph);
+    Output x = Placeholder<float>({}), y;
+    {
+      DeviceScope on("/job:ps/task:0");
+      y = x + 1.0f;
+    }
+    Session session(std::getenv("SLUICE_TEST_TARGET"), graph);
+    const auto run = session.StartPartialRun({x}, {y});
+    for (;;) pause();
+  }
   if (std::string(role) == "client") {
     Graph graph;
     WithGraph use(graph);
@@ -305,15 +317,18 @@ TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
   auto worker = StartHere("worker");
   ASSERT_NE(ps, nullptr);
   ASSERT_NE(worker, nullptr);
-  Spawn("client");
-  ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
-  Signal("client", SIGKILL);
-  EXPECT_TRUE(Soon([&] {
-    return ps->worker().steps().num_running() == 0 &&
-           ps->worker().num_sessions() == 0 &&
-           worker->master().num_sessions() == 0 &&
-           worker->master().steps().num_running() == 0;
-  }));
+  for (const char* role : {"client", "staged"}) {
+    Spawn(role);
+    ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal(role, SIGKILL);
+    EXPECT_TRUE(Soon([&] {
+      return ps->worker().steps().num_running() == 0 &&
+             ps->worker().num_sessions() == 0 &&
+             worker->master().num_sessions() == 0 &&
+             worker->master().steps().num_running() == 0 &&
+             worker->master().steps().num_staged() == 0;
+    }));
+  }
 }
 
 TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {

@@ -29,7 +29,7 @@ class RemoteSession final : public SessionBackend {
   }
 
   Result<uint64_t> Prepare(const Graph& graph, const StepSignature& s,
-                           bool traced) override {
+                           StepKind kind) override {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
     SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
     if (changes.size() >= kMaxGraphBytes)
@@ -49,7 +49,8 @@ class RemoteSession final : public SessionBackend {
     for (const Output& o : s.feeds) request.add_feed(o.name());
     for (const Output& o : s.fetches) request.add_fetch(o.name());
     for (const Node* n : s.targets) request.add_target(n->name());
-    request.set_traced(traced);
+    request.set_traced(kind == StepKind::kTraced);
+    request.set_staged(kind == StepKind::kStaged);
     request.set_placements(placement_log_ != nullptr);
     proto::PrepareStepResponse response;
     SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
@@ -63,22 +64,32 @@ class RemoteSession final : public SessionBackend {
   Result<std::vector<Tensor>> Run(uint64_t step, std::span<const Tensor> feeds,
                                   const RunOptions& options,
                                   RunMetadata* metadata) override {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (closed_)
-        return FailedPrecondition(
-            "session: expected an open one, got a closed one");
-      ++running_;
-    }
-    Result<std::vector<Tensor>> out = RunOpen(step, feeds, options, metadata);
-    std::lock_guard<std::mutex> lock(mu_);
-    // Whatever the master says of a session that was closed meanwhile.
-    if (closed_ && !out.ok() &&
-        out.status().code() == StatusCode::kFailedPrecondition)
-      out =
-          Cancelled("step: expected an open session, got one that was closed");
-    if (--running_ == 0) idle_.notify_all();
+    std::vector<Tensor> out;
+    SLUICE_RETURN_IF_ERROR(Within([&] {
+      SLUICE_ASSIGN_OR_RETURN(out, RunOpen(step, feeds, options, metadata));
+      return OkStatus();
+    }));
     return out;
+  }
+
+  Result<std::unique_ptr<BackendPartialRun>> StartPartialRun(
+      uint64_t step) override {
+    proto::BeginPartialRunRequest request;
+    request.set_session(session_);
+    request.set_step(Number(step));
+    proto::BeginPartialRunResponse response;
+    Status begun =
+        Within([&] { return master_->BeginPartialRun(request, &response); });
+    for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
+      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
+      request.set_step(Number(step));
+      response.Clear();
+      begun =
+          Within([&] { return master_->BeginPartialRun(request, &response); });
+    }
+    SLUICE_RETURN_IF_ERROR(begun);
+    return std::unique_ptr<BackendPartialRun>(
+        std::make_unique<PartialRun>(this, response.run()));
   }
 
   Result<std::vector<std::string>> ListDevices() override {
@@ -111,6 +122,71 @@ class RemoteSession final : public SessionBackend {
 
  private:
   static constexpr int kPrepareAgain = 10;
+
+  // One that the master knows by a number.
+  class PartialRun final : public BackendPartialRun {
+   public:
+    PartialRun(RemoteSession* session, uint64_t run)
+        : session_(session), run_(run) {}
+    ~PartialRun() override {
+      proto::EndPartialRunRequest request;
+      request.set_session(session_->session_);
+      request.set_run(run_);
+      // (If the session is closed, so is the run.)
+      (void)session_->Within(
+          [&] { return session_->master_->EndPartialRun(request); });
+    }
+    Result<std::vector<std::optional<Tensor>>> Run(
+        std::span<const uint32_t> args, std::span<const Tensor> values,
+        std::span<const uint32_t> fetches) override {
+      proto::PartialRunRequest request;
+      request.set_session(session_->session_);
+      request.set_run(run_);
+      for (size_t i = 0; i < args.size(); ++i) {
+        auto* feed = request.add_feed();
+        feed->set_number(args[i]);
+        SLUICE_ASSIGN_OR_RETURN(*feed->mutable_tensor(),
+                                SerializeTensorProto(values[i]));
+      }
+      request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
+      proto::PartialRunResponse response;
+      SLUICE_RETURN_IF_ERROR(session_->Within(
+          [&] { return session_->master_->PartialRun(request, &response); }));
+      if (static_cast<size_t>(response.fetch_size()) != fetches.size())
+        return DataLoss("partial run: expected ", fetches.size(),
+                        " fetches, got ", response.fetch_size());
+      std::vector<std::optional<Tensor>> out;
+      for (const auto& fetch : response.fetch()) {
+        out.emplace_back();
+        if (fetch.dead()) continue;
+        SLUICE_ASSIGN_OR_RETURN(out.back(), ParseTensorProto(fetch.tensor()));
+      }
+      return out;
+    }
+
+   private:
+    RemoteSession* const session_;
+    const uint64_t run_;
+  };
+
+  // Calls fn, unless the session is closed; it lives until then.
+  template <typename Fn>
+  Status Within(Fn fn) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_)
+        return FailedPrecondition(
+            "session: expected an open one, got a closed one");
+      ++running_;
+    }
+    Status s = fn();
+    std::lock_guard<std::mutex> lock(mu_);
+    // Whatever the master says of a session that was closed meanwhile.
+    if (closed_ && s.code() == StatusCode::kFailedPrecondition)
+      s = Cancelled("step: expected an open session, got one that was closed");
+    if (--running_ == 0) idle_.notify_all();
+    return s;
+  }
   struct Prepared {
     proto::PrepareStepRequest request;
     uint64_t number;  // The master's.

@@ -71,6 +71,17 @@ class InProcessMaster final : public MasterStub {
                  proto::RunStepResponse* r) override {
     return On([&](Master& m) { return m.RunStep(q, r); });
   }
+  Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
+                         proto::BeginPartialRunResponse* r) override {
+    return On([&](Master& m) { return m.BeginPartialRun(q, r); });
+  }
+  Status PartialRun(const proto::PartialRunRequest& q,
+                    proto::PartialRunResponse* r) override {
+    return On([&](Master& m) { return m.PartialRun(q, r); });
+  }
+  Status EndPartialRun(const proto::EndPartialRunRequest& q) override {
+    return On([&](Master& m) { return m.EndPartialRun(q); });
+  }
   Status CancelStep(const proto::CancelStepRequest& q) override {
     return On([&](Master& m) { return m.CancelStep(q); });
   }

@@ -41,6 +41,11 @@ class MasterStub {
                              proto::PrepareStepResponse* response) = 0;
   virtual Status RunStep(const proto::RunStepRequest& request,
                          proto::RunStepResponse* response) = 0;
+  virtual Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
+                                 proto::BeginPartialRunResponse* response) = 0;
+  virtual Status PartialRun(const proto::PartialRunRequest& request,
+                            proto::PartialRunResponse* response) = 0;
+  virtual Status EndPartialRun(const proto::EndPartialRunRequest& request) = 0;
   virtual Status CancelStep(const proto::CancelStepRequest& request) = 0;
   virtual Status ListDevices(const proto::ListDevicesRequest& request,
                              proto::ListDevicesResponse* response) = 0;

@@ -14,6 +14,7 @@ namespace {
 // What one peer may make us keep.
 constexpr size_t kMostSessions = 4096;
 constexpr size_t kMostSteps = 65536;
+constexpr size_t kNotToBegin = 256;
 
 }  // namespace
 
@@ -112,6 +113,10 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
   if (sessions_.size() >= kMostSessions)
     return ResourceExhausted("sessions: expected at most ", kMostSessions,
                              " in task ", options_.task, ", got more");
+  if (std::find(not_to_begin_.begin(), not_to_begin_.end(), session->id) !=
+      not_to_begin_.end())
+    return Aborted("session: expected a master that waits for it, got one in ",
+                   "task ", options_.task, " that was given up meanwhile");
   if (!sessions_.emplace(session->id, session).second)
     return AlreadyExists("session: expected a number of its own, got ",
                          session->id, " again");
@@ -123,7 +128,11 @@ Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     auto it = sessions_.find(request.session());
-    if (it == sessions_.end()) return OkStatus();  // As it was asked.
+    if (it == sessions_.end()) {  // As it was asked.
+      not_to_begin_.push_back(request.session());
+      if (not_to_begin_.size() > kNotToBegin) not_to_begin_.pop_front();
+      return OkStatus();
+    }
     session = std::move(it->second);
     sessions_.erase(it);
   }
@@ -197,6 +206,7 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
   step->pool = pool_.get();
   step->max_call_depth = request.max_call_depth();
   step->scheduler_seed = request.scheduler_seed();
+  step->staged = request.staged();
   step->fetches.assign(request.fetch().begin(), request.fetch().end());
   step->partitions.resize(static_cast<size_t>(request.task_size()));
   for (const uint32_t task : request.task()) {

@@ -3,6 +3,7 @@
 #ifndef SLUICE_DIST_WORKER_H_
 #define SLUICE_DIST_WORKER_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,6 +76,9 @@ class Worker {
 
   std::mutex mu_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;  // GUARDED_BY(mu_)
+  // The latest that were deleted though they were not there: a master that did
+  // not wait for their beginning may be ahead of it.
+  std::deque<uint64_t> not_to_begin_;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

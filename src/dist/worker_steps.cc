@@ -75,7 +75,13 @@ class WorkerSteps::Step final : public TokenSink {
   void Deliver(uint32_t partition, std::span<TokenMessage> batch) override {
     const RegisteredStep& s = *request.step;
     Status sent;
-    if (partition >= s.peers.size())
+    if (partition == s.peers.size() && s.staged) {
+      if (request.master != kThisTask)
+        sent = transport_->SendTokens(request.master, request.run,
+                                      kFetchPartition, batch);
+      else if (request.fetched)
+        request.fetched(batch);
+    } else if (partition >= s.peers.size())
       sent = Internal("token: expected one of ", s.peers.size(),
                       " partitions, got ", partition);
     else

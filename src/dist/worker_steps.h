@@ -40,6 +40,8 @@ struct RegisteredStep {
   std::vector<BuiltPlan> built;           // Kept alive.
   std::vector<PeerId> peers;              // By partition; here: unused.
   std::vector<uint32_t> fetches;          // Whose _Retval is here.
+  // What goes to the partition after the last is fetched: the master's.
+  bool staged = false;
   std::shared_ptr<ResourceManager> resources;
   ThreadPool* pool = nullptr;
   int64_t max_call_depth = 0;
@@ -80,6 +82,9 @@ struct StepRequest {
   // not come back soon.
   bool here = false;
   PeerId master = kThisTask;  // Cancelled when this peer is lost.
+  // Of a step of this task's master that is staged: takes what is fetched, on
+  // whichever thread has it.
+  std::function<void(std::span<TokenMessage>)> fetched;
   // Called once, on some thread, after the step's state is gone.
   std::function<void(StepOutcome)> done;
 };

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,27 @@
 
 namespace sluice {
 
+// What a step is prepared for.
+enum class StepKind : uint8_t {
+  kWhole,   // Is given its feeds and gives its fetches at once.
+  kTraced,  // The same, and shows every node.
+  kStaged,  // Is fed in stages.
+};
+
+// One step in stages, run elsewhere. Not thread-safe. Ends the step as it dies;
+// outlived by its backend.
+class BackendPartialRun {
+ public:
+  virtual ~BackendPartialRun() = default;
+  // Feeds `values` to the arguments `args` (not fed before), and gives the
+  // fetches of these numbers (not given before) when they are there: none of
+  // one that lies in a branch that was not taken. With the last feed it waits
+  // for the step's end, too.
+  virtual Result<std::vector<std::optional<Tensor>>> Run(
+      std::span<const uint32_t> args, std::span<const Tensor> values,
+      std::span<const uint32_t> fetches) = 0;
+};
+
 // A session in other processes. Owned by a Session, which checks what it is
 // given before the backend sees it. Thread-safe.
 class SessionBackend {
@@ -24,12 +46,15 @@ class SessionBackend {
   // since the last call; it does not change during this one.
   virtual Result<uint64_t> Prepare(const Graph& graph,
                                    const StepSignature& signature,
-                                   bool traced) = 0;
+                                   StepKind kind) = 0;
   // As Session::Run; feeds in the order of the signature.
   virtual Result<std::vector<Tensor>> Run(uint64_t step,
                                           std::span<const Tensor> feeds,
                                           const RunOptions& options,
                                           RunMetadata* metadata) = 0;
+  // Begins a step that was prepared for it.
+  virtual Result<std::unique_ptr<BackendPartialRun>> StartPartialRun(
+      uint64_t step) = 0;
   // Full names of all devices that steps may use.
   virtual Result<std::vector<std::string>> ListDevices() = 0;
   // Forgets what these containers hold; all of them if there are none.

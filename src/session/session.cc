@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "exec/device.h"
 #include "passes/passes.h"
+#include "passes/stage.h"
 #include "session/backend.h"
 #include "session/compile.h"
 #include "session/step.h"
@@ -44,6 +46,8 @@ struct Session::Compiled {
   std::vector<uint32_t> args;  // 0, 1, 2, ...
   std::vector<DType> feed_types;
   std::vector<PartialShape> feed_shapes;
+  // By fetch; of a step that runs elsewhere and is fed in stages.
+  std::vector<std::vector<size_t>> feeds_needed;
 
   std::mutex mu;
   std::vector<std::unique_ptr<Step>> idle;  // GUARDED_BY(mu)
@@ -215,7 +219,12 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
   if (backend != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(
         c->remote,
-        backend->Prepare(graph, c->signature, purpose == Purpose::kTraced));
+        backend->Prepare(graph, c->signature,
+                         purpose == Purpose::kTraced   ? StepKind::kTraced
+                         : purpose == Purpose::kStaged ? StepKind::kStaged
+                                                       : StepKind::kWhole));
+    if (purpose == Purpose::kStaged)
+      c->feeds_needed = FeedsNeeded(graph, c->signature);
     return c;
   }
   SLUICE_ASSIGN_OR_RETURN(
@@ -545,20 +554,36 @@ Result<std::vector<Tensor>> Session::Callable::Run(
 
 struct Session::PartialRun::Stage {
   std::shared_ptr<Compiled> compiled;
-  std::unique_ptr<Step> execution;
+  std::unique_ptr<Step> execution;            // Or, if the step runs elsewhere,
+  std::unique_ptr<BackendPartialRun> remote;  // this.
   RunOptions options;
   std::vector<uint8_t> fed, fetched;
   Status failed;
+
+  // Why a fetch cannot be given, if the feeds `among` that have not been given
+  // are why; OK otherwise.
+  Status Missing(uint32_t fetch, const std::vector<size_t>& among) const {
+    const StepSignature& sig = compiled->signature;
+    std::string names;
+    for (const size_t f : among)
+      if (fed[f] == 0)
+        absl::StrAppend(&names, names.empty() ? "'" : ", '",
+                        sig.feeds[f].name(), "'");
+    if (names.empty()) return OkStatus();
+    return InvalidArgument("partial run: expected '", sig.fetches[fetch].name(),
+                           "' to depend on what has been fed, got feeds "
+                           "missing among ",
+                           names);
+  }
+  Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
+                                           const std::vector<Tensor>& values,
+                                           const std::vector<uint32_t>& wanted);
 };
 
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
   SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
-  if (state_->backend != nullptr)
-    return Unimplemented(
-        "partial run: expected a session of this process, got one whose steps "
-        "run elsewhere; run the stages as steps of their own");
   SLUICE_ASSIGN_OR_RETURN(
       std::shared_ptr<Compiled> c,
       state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
@@ -566,10 +591,15 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
   run->state_ = state_;
   run->stage_ = std::make_unique<PartialRun::Stage>();
   PartialRun::Stage& stage = *run->stage_;
-  stage.execution = c->Acquire();
   stage.compiled = c;
   stage.fed.resize(feeds.size());
   stage.fetched.resize(fetches.size());
+  if (state_->backend != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(stage.remote,
+                            state_->backend->StartPartialRun(c->remote));
+    return run;
+  }
+  stage.execution = c->Acquire();
   Status s = state_->Begin(stage.execution.get(), stage.options, nullptr);
   if (!s.ok()) {
     stage.execution.reset();
@@ -622,6 +652,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
           o.name(), "'");
     wanted.push_back(static_cast<uint32_t>(i));
   }
+  if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted);
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
   s.failed = s.execution->Run(args, values);
@@ -631,22 +662,44 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   for (uint32_t i : wanted) {
     const Tensor* value = s.execution->result(i);
     if (value == nullptr) {
-      std::vector<std::string> missing;
-      for (size_t f = 0; f < s.fed.size(); ++f)
-        if (s.fed[f] == 0) missing.push_back("'" + sig.feeds[f].name() + "'");
-      if (missing.empty()) return s.execution->MissingResult(i);
-      std::string names;
-      for (const std::string& m : missing)
-        absl::StrAppend(&names, names.empty() ? "" : ", ", m);
-      return InvalidArgument(
-          "partial run: expected '", sig.fetches[i].name(),
-          "' to depend on what has been fed, got feeds missing "
-          "among ",
-          names);
+      std::vector<size_t> all(s.fed.size());
+      std::iota(all.begin(), all.end(), size_t{0});
+      SLUICE_RETURN_IF_ERROR(s.Missing(i, all));
+      return s.execution->MissingResult(i);
     }
     out.push_back(*value);
   }
   for (uint32_t i : wanted) s.fetched[i] = 1;
+  return out;
+}
+
+// Whoever runs the step waits for what is fetched: it is asked for nothing that
+// may never come.
+Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
+    const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
+    const std::vector<uint32_t>& wanted) {
+  const std::vector<uint8_t> fed_before = fed;
+  for (const uint32_t a : args) fed[a] = 1;
+  for (const uint32_t i : wanted)
+    if (Status missing = Missing(i, compiled->feeds_needed[i]); !missing.ok()) {
+      fed = fed_before;
+      return missing;
+    }
+  Result<std::vector<std::optional<Tensor>>> got =
+      remote->Run(args, values, wanted);
+  failed = got.status();
+  SLUICE_RETURN_IF_ERROR(failed);
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Output& fetch = compiled->signature.fetches[wanted[i]];
+    if (!(*got)[i])
+      return InvalidArgument("fetch: expected a value, got none from '",
+                             fetch.name(),
+                             "', which lies in a branch that was not taken; ",
+                             fetch.node->Describe());
+    out.push_back(*std::move((*got)[i]));
+  }
+  for (const uint32_t i : wanted) fetched[i] = 1;
   return out;
 }
 

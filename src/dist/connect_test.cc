@@ -1,0 +1,205 @@
+// How sessions begin over gRPC when something is in the way: what is told, how
+// soon, and that nothing is done twice or left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "base/failpoint.h"
+#include "dist/grpc_control.h"
+#include "dist/grpc_credentials.h"
+#include "dist/process_test_util.h"
+#include "dist/server.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+std::string Pem(const std::string& file) { return "tests/tls/" + file; }
+
+ServerTls TaskTls() {
+  return {Pem("ca.pem"), Pem("task.pem"), Pem("task.key"), ""};
+}
+
+// Clusters of one task, "worker", or of it and a "ps".
+class ConnectTest : public ::testing::Test {
+ protected:
+  ConnectTest() {
+    for (const int port : FreePorts(2))
+      EXPECT_TRUE(cluster_
+                      .Add(cluster_.tasks().empty() ? "ps" : "worker", 0,
+                           "127.0.0.1:" + std::to_string(port))
+                      .ok());
+  }
+  ~ConnectTest() override {
+    DisableFailpoints();
+    for (const char* name : kVariables) unsetenv(name);
+  }
+
+  std::unique_ptr<Server> Start(const std::string& job,
+                                const ServerTls& tls = {}) {
+    ServerOptions options;
+    options.cluster = cluster_;
+    options.job = job;
+    options.tls = tls;
+    options.peer_timeout = milliseconds(500);
+    options.connect_timeout = milliseconds(10'000);
+    Result<std::unique_ptr<Server>> s = Server::Start(options);
+    EXPECT_TRUE(s.ok()) << s.status();
+    return s.ok() ? *std::move(s) : nullptr;
+  }
+  // As a user says what clients show.
+  static void UseTls(const ServerTls& tls) {
+    const std::string* values[] = {&tls.authority, &tls.certificate, &tls.key,
+                                   &tls.server_name};
+    for (size_t i = 0; i < 4; ++i) setenv(kVariables[i], values[i]->c_str(), 1);
+  }
+  std::string target() const {
+    return "grpc://" + cluster_.Find("worker", 0)->address;
+  }
+  Status Connect() const {
+    Graph graph;
+    const WithGraph use(graph);
+    Session session(target(), graph);
+    return session.Run(Constant(1.0f)).status();
+  }
+  static bool Soon(const std::function<bool()>& what) {
+    for (int i = 0; i < 3000 && !what(); ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+    return what();
+  }
+  std::unique_ptr<MasterStub> Stub(milliseconds patience) const {
+    auto channel = grpc::CreateCustomChannel(
+        cluster_.Find("worker", 0)->address, *MakeChannelCredentials({}),
+        ControlChannelArguments({}, milliseconds(5000)));
+    return MakeGrpcMasterStub(
+        channel,
+        [channel](const std::string&, milliseconds) { return channel; },
+        target(), patience);
+  }
+
+  static constexpr const char* kVariables[] = {
+      "SLUICE_TLS_AUTHORITY", "SLUICE_TLS_CERTIFICATE", "SLUICE_TLS_KEY",
+      "SLUICE_TLS_SERVER_NAME"};
+  ClusterSpec cluster_;
+};
+
+TEST_F(ConnectTest, AHandshakeThatFailsIsToldAtOnce) {
+  cluster_ = *ClusterSpec::Parse("{\"worker\": [\"" +
+                                 cluster_.Find("worker", 0)->address + "\"]}");
+  ServerTls wrong_name = TaskTls(), stranger = TaskTls(), authority = TaskTls();
+  wrong_name.server_name = "nobody.test";
+  stranger.certificate = Pem("stranger.pem");
+  stranger.key = Pem("stranger.key");
+  authority.authority = Pem("stranger.pem");
+  const auto expect_refused = [&](const char* what) {
+    SCOPED_TRACE(what);
+    const auto begin = std::chrono::steady_clock::now();
+    const Status s = Connect();
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
+    EXPECT_THAT(std::string(s.message()), HasSubstr(target()));
+    // (Busy machines are slow; it would be 20 s otherwise.)
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(15'000));
+  };
+  {
+    auto task = Start("worker", TaskTls());
+    ASSERT_NE(task, nullptr);
+    expect_refused("plain text");
+    UseTls(stranger);
+    expect_refused("a certificate that the task does not know");
+    UseTls(authority);
+    expect_refused("an authority that has not signed the task's");
+    UseTls(wrong_name);
+    expect_refused("another name");
+    UseTls(TaskTls());
+    EXPECT_TRUE(Connect().ok()) << Connect();
+  }
+  auto plain = Start("worker");
+  ASSERT_NE(plain, nullptr);
+  expect_refused("TLS to plain text");
+}
+
+TEST_F(ConnectTest, AMasterThatCannotShakeHandsWithAWorkerNamesIt) {
+  auto ps = Start("ps", TaskTls());
+  auto worker = Start("worker");
+  ASSERT_TRUE(ps != nullptr && worker != nullptr);
+  const Status s = Connect();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
+}
+
+TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
+  auto ps = Start("ps");
+  std::unique_ptr<Server> worker;
+  std::thread late([&] {
+    std::this_thread::sleep_for(milliseconds(300));
+    worker = Start("worker");
+  });
+  EXPECT_TRUE(Connect().ok());
+  late.join();
+}
+
+// One that takes longer than the client waits is not begun again, and what was
+// begun goes when the client does.
+TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
+  auto ps = Start("ps");
+  auto worker = Start("worker");
+  ASSERT_TRUE(ps != nullptr && worker != nullptr);
+  ASSERT_TRUE(EnableFailpoints("master.create_session=delay(900)").ok());
+  proto::CreateSessionResponse response;
+  {
+    auto stub = Stub(milliseconds(200));
+    const Status s = stub->CreateSession({}, &response);
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("the task is up"));
+  }
+  EXPECT_TRUE(Soon([&] { return worker->master().num_sessions() > 0; }));
+  EXPECT_EQ(FailpointHits("master.create_session"), 1);
+  EXPECT_TRUE(Soon([&] {
+    return worker->master().num_sessions() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+}
+
+// The master gives the session up while the worker still begins it.
+TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
+  auto ps = Start("ps");
+  ASSERT_NE(ps, nullptr);
+  Worker& worker = ps->worker();
+  proto::CreateWorkerSessionRequest create;
+  create.set_session(7);
+  create.set_incarnation(worker.incarnation());
+  create.mutable_master()->set_task(worker.task());
+  proto::DeleteWorkerSessionRequest gone;
+  gone.set_session(7);
+  ASSERT_TRUE(worker.DeleteSession(gone).ok());
+  EXPECT_EQ(worker.CreateSession(create).code(), StatusCode::kAborted);
+  create.set_session(8);
+  EXPECT_TRUE(worker.CreateSession(create).ok());
+  EXPECT_EQ(worker.num_sessions(), 1u);
+}
+
+TEST_F(ConnectTest, AClientThatVanishesBeforeItAttendsLeavesNothing) {
+  auto ps = Start("ps");
+  auto worker = Start("worker");
+  ASSERT_TRUE(ps != nullptr && worker != nullptr);
+  proto::CreateSessionResponse response;
+  {
+    auto stub = Stub(milliseconds(10'000));
+    ASSERT_TRUE(stub->CreateSession({}, &response).ok());
+  }
+  EXPECT_EQ(worker->master().num_sessions(), 1u);
+  EXPECT_TRUE(Soon([&] {
+    return worker->master().num_sessions() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+}
+
+}  // namespace
+}  // namespace sluice
