@@ -143,14 +143,23 @@ class ControlServices::StepsCall
       *response.mutable_result() = std::move(r);
       self->Send(BytesOf(response));
     };
+    auto log = [self = shared_from_this(),
+                call = request.call()](const std::string& text) {
+      proto::StepsResponse response;
+      response.set_call(call);
+      response.set_log(text);
+      self->Send(BytesOf(response));
+    };
     if (!request.run().traced())
-      return owner_->master_->StartStep(request.run(), std::move(answer));
+      return owner_->master_->StartStep(request.run(), std::move(answer),
+                                        std::move(log));
     // (It asks the tasks for their clocks.)
     owner_->threads_.Schedule([master = owner_->master_, run = request.run(),
-                               answer = std::move(answer)] {
+                               answer = std::move(answer),
+                               log = std::move(log)] {
       proto::RunStepResponse r;
       // (First the step: it gives the answer another status to point to.)
-      const Status s = master->RunStep(run, &r);
+      const Status s = master->RunStep(run, &r, log);
       StatusToProto(s, r.mutable_status());
       answer(std::move(r));
     });

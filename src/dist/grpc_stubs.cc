@@ -210,7 +210,8 @@ class StepStream {
     }
   }
 
-  Status Run(const proto::RunStepRequest& q, proto::RunStepResponse* r) {
+  Status Run(const proto::RunStepRequest& q, proto::RunStepResponse* r,
+             const StepLog& log) {
     proto::StepsRequest request;
     *request.mutable_run() = q;
     std::unique_lock<std::mutex> lock(mu_);
@@ -221,8 +222,17 @@ class StepStream {
     Flush();
     Answer answer;
     answers_[id] = &answer;
-    while (!answer.come && broken_.ok()) {
-      if (polling_)
+    for (;;) {
+      if (!answer.log.empty()) {
+        const std::vector<std::string> texts = std::exchange(answer.log, {});
+        changed_.notify_all();  // (Nobody polls meanwhile, if others wait.)
+        lock.unlock();
+        for (const std::string& text : texts)
+          if (log) log(text);
+        lock.lock();
+      } else if (answer.come || !broken_.ok()) {
+        break;
+      } else if (polling_)
         changed_.wait(lock);
       else
         Poll(lock);
@@ -239,6 +249,7 @@ class StepStream {
   struct Answer {
     bool come = false;
     proto::RunStepResponse response;
+    std::vector<std::string> log;  // That has not been handed on.
   };
   using Event = void (StepStream::*)(bool);
   static void* Tag(Event* event) { return event; }
@@ -298,8 +309,12 @@ class StepStream {
   void OnRead(bool ok) {
     if (!ok) return Finish();
     if (auto it = answers_.find(in_.call()); it != answers_.end()) {
-      it->second->come = true;
-      it->second->response.Swap(in_.mutable_result());
+      if (!in_.log().empty())
+        it->second->log.push_back(std::move(*in_.mutable_log()));
+      if (in_.has_result()) {
+        it->second->come = true;
+        it->second->response.Swap(in_.mutable_result());
+      }
       if (answers_.size() > 1) changed_.notify_all();
     }
     StartRead();
@@ -391,9 +406,9 @@ class GrpcMaster final : public MasterStub {
                      proto::PrepareStepResponse* r) override {
     return Call(&Stub::PrepareStep, q, r, false);
   }
-  Status RunStep(const proto::RunStepRequest& q,
-                 proto::RunStepResponse* r) override {
-    return steps_->Run(q, r);
+  Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
+                 const StepLog& log) override {
+    return steps_->Run(q, r, log);
   }
   Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
                          proto::BeginPartialRunResponse* r) override {

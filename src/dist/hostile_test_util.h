@@ -390,7 +390,7 @@ inline void Victim::ActOnMaster(Draws* draws) {
       if (draws->Below(4) == 0) Change(&run, draws);
       run.set_timeout_ms(3);
       proto::RunStepResponse response;
-      (void)master.RunStep(run, &response);
+      (void)master.RunStep(run, &response, nullptr);
     }
   }
 }

@@ -69,6 +69,7 @@ Status Master::PrepareStep(const proto::PrepareStepRequest& request,
 
 // An error of this is one that nobody has been told. NotFound: the step.
 Status Master::Start(const proto::RunStepRequest& request, bool here,
+                     StepLog log,
                      std::function<void(proto::RunStepResponse)> done) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
   SLUICE_ASSIGN_OR_RETURN(auto step, session->Find(request.step()));
@@ -87,6 +88,7 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
   run.traced = request.traced();
   run.request = request.request();
   run.here = here;
+  if (request.log()) run.log = std::move(log);
   steps_.Start(std::move(step), std::move(run),
                [done = std::move(done)](Result<StepResult> result) {
                  proto::RunStepResponse response;
@@ -107,13 +109,33 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
 }
 
 Status Master::RunStep(const proto::RunStepRequest& request,
-                       proto::RunStepResponse* response) {
+                       proto::RunStepResponse* response, const StepLog& log) {
+  // (Something may be printed after the step has failed.)
+  struct Gate {
+    std::mutex mu;
+    const StepLog* log = nullptr;  // GUARDED_BY(mu): null once nobody takes it.
+  };
+  const auto gate = std::make_shared<Gate>();
+  gate->log = log ? &log : nullptr;
+  const auto print = [gate](const std::string& text) {
+    std::lock_guard<std::mutex> lock(gate->mu);
+    if (gate->log != nullptr) (*gate->log)(text);
+  };
+  const Status s = RunStepLogged(request, response, print);
+  std::lock_guard<std::mutex> lock(gate->mu);
+  gate->log = nullptr;
+  return s;
+}
+
+Status Master::RunStepLogged(const proto::RunStepRequest& request,
+                             proto::RunStepResponse* response,
+                             const StepLog& log) {
   const int64_t begin = NowNs();
   if (request.traced()) ReadClocks(request);
   // (Shared with whoever is last, for it tells us before it is through.)
   const auto promise = std::make_shared<std::promise<proto::RunStepResponse>>();
   const Status s =
-      Start(request, /*here=*/false, [promise](proto::RunStepResponse r) {
+      Start(request, /*here=*/false, log, [promise](proto::RunStepResponse r) {
         promise->set_value(std::move(r));
       });
   response->set_unknown_step(s.code() == StatusCode::kNotFound);
@@ -140,8 +162,9 @@ void Master::ReadClocks(const proto::RunStepRequest& request) {
 }
 
 void Master::StartStep(const proto::RunStepRequest& request,
-                       std::function<void(proto::RunStepResponse)> done) {
-  const Status s = Start(request, /*here=*/true, done);
+                       std::function<void(proto::RunStepResponse)> done,
+                       StepLog log) {
+  const Status s = Start(request, /*here=*/true, std::move(log), done);
   if (s.ok()) return;
   proto::RunStepResponse response;
   response.set_unknown_step(s.code() == StatusCode::kNotFound);

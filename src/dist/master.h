@@ -25,12 +25,13 @@ class Master {
   Status ExtendGraph(const proto::ExtendGraphRequest& request);
   Status PrepareStep(const proto::PrepareStepRequest& request,
                      proto::PrepareStepResponse* response);
+  // If the request asks for it, `log` is called until this returns.
   Status RunStep(const proto::RunStepRequest& request,
-                 proto::RunStepResponse* response);
+                 proto::RunStepResponse* response, const StepLog& log);
   // The same without waiting, on a thread that may be kept for long. `done` is
-  // called once, maybe before this returns.
+  // called once, maybe before this returns, `log` maybe for a moment after it.
   void StartStep(const proto::RunStepRequest& request,
-                 std::function<void(proto::RunStepResponse)> done);
+                 std::function<void(proto::RunStepResponse)> done, StepLog log);
   // A step in stages. PartialRun waits for what it fetches.
   Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
                          proto::BeginPartialRunResponse* response);
@@ -54,6 +55,9 @@ class Master {
   void OnDone(PeerId from, const proto::StepDone& done) {
     steps_.OnDone(from, done);
   }
+  void OnLog(PeerId from, const proto::StepLog& log) {
+    steps_.OnLog(from, log);
+  }
   void OnPeerLost(PeerId peer, const Status& why) {
     steps_.OnPeerLost(peer, why);
   }
@@ -69,7 +73,10 @@ class Master {
  private:
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
   void ReadClocks(const proto::RunStepRequest& request);
-  Status Start(const proto::RunStepRequest& request, bool here,
+  // `log` may be called when this has returned.
+  Status RunStepLogged(const proto::RunStepRequest& request,
+                       proto::RunStepResponse* response, const StepLog& log);
+  Status Start(const proto::RunStepRequest& request, bool here, StepLog log,
                std::function<void(proto::RunStepResponse)> done);
 
   const MasterContext context_;

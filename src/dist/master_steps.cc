@@ -203,6 +203,7 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
       request.deadline = std::chrono::steady_clock::now() + timeout;
     request.traced = r->request.traced;
     request.here = r->request.here;
+    request.log = r->request.log;
     request.fetched = [r, part](std::span<TokenMessage> batch) {
       r->Fetched(part, batch);
     };
@@ -230,6 +231,7 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
     start.set_feeds(static_cast<uint32_t>(p.args.size()));
     start.set_timeout_ms(timeout.count());
     start.set_traced(r->request.traced);
+    start.set_log(r->request.log != nullptr);
     sent = transport_->SendControl(p.peer,
                                    static_cast<uint8_t>(StepMessage::kStart),
                                    start.SerializeAsString());
@@ -474,6 +476,14 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
   const FailpointHit hit = SLUICE_FAILPOINT("master.done");
   PartDone(r, part, hit.error.ok() ? StatusFromProto(done.status()) : hit.error,
            &done.stats());
+}
+
+void MasterSteps::OnLog(PeerId from, const proto::StepLog& log) {
+  const std::shared_ptr<Running> r = Find(log.run());
+  if (r == nullptr || !r->request.log ||
+      r->PartOf(from) == r->step->parts.size())
+    return;
+  r->request.log(log.text());
 }
 
 void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {

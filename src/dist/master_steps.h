@@ -56,6 +56,9 @@ struct RunRequest {
   std::chrono::milliseconds timeout{0};  // 0: none.
   bool traced = false;
   uint64_t request = 0;  // For Cancel.
+  // Takes what is printed, maybe for a moment after the step is done; null: it
+  // goes to the standard error of each task.
+  StepLog log;
   // Start may run this task's part of the step: its caller need not come back
   // soon.
   bool here = false;
@@ -95,6 +98,7 @@ class MasterSteps {
   // From the transport.
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch);
   void OnDone(PeerId from, const proto::StepDone& done);
+  void OnLog(PeerId from, const proto::StepLog& log);
   void OnPeerLost(PeerId peer, const Status& why);
   bool IsLost(PeerId peer);
   // Nothing will come from it any more.

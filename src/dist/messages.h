@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/status.h"
@@ -15,7 +16,12 @@
 namespace sluice {
 
 // Kinds of control messages (Transport::SendControl).
-enum class StepMessage : uint8_t { kStart = 1, kDone = 2, kCancel = 3 };
+enum class StepMessage : uint8_t {
+  kStart = 1,
+  kDone = 2,
+  kCancel = 3,
+  kLog = 4
+};
 
 // "Partitions" that are the ends of a step: the feeds that a master sends, the
 // fetches that a worker sends back.
@@ -46,6 +52,9 @@ inline uint64_t SessionPart(uint64_t session_or_run) {
 inline uint64_t RunNumber(uint64_t session, uint64_t count) {
   return SessionPart(session) << 32 | (count & 0xffffffff);
 }
+
+// Takes what a step prints. May be called by several threads at once.
+using StepLog = std::function<void(const std::string& text)>;
 
 // How long a step may take; 0: as long as it wants. (Whatever a message says, a
 // time so far from now can be told.)

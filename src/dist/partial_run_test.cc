@@ -356,7 +356,7 @@ TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
   run_whole.set_session(session.session());
   run_whole.set_step(staged.step());
   *run_whole.add_feed() = *SerializeTensorProto(Value(1));
-  EXPECT_EQ(master.RunStep(run_whole, &ran).code(),
+  EXPECT_EQ(master.RunStep(run_whole, &ran, nullptr).code(),
             StatusCode::kInvalidArgument);
 
   begin.set_step(staged.step());

@@ -221,18 +221,19 @@ class RemoteSession final : public SessionBackend {
     request.set_timeout_ms(options.timeout_ms);
     request.set_request(next_request_.fetch_add(1, std::memory_order_relaxed));
     request.set_traced(options.trace);
+    request.set_log(options.log != nullptr);
     for (const Tensor& t : feeds) {
       SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
     }
     proto::RunStepResponse response;
     request.set_step(Number(step));
-    Status ran = master_->RunStep(request, &response);
+    Status ran = master_->RunStep(request, &response, options.log);
     // (A master keeps so many; other threads may use more at once.)
     for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
       SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
       request.set_step(Number(step));
       response.Clear();
-      ran = master_->RunStep(request, &response);
+      ran = master_->RunStep(request, &response, options.log);
     }
     SLUICE_RETURN_IF_ERROR(ran);
     std::vector<Tensor> out;

@@ -43,6 +43,10 @@ Status WithServer(const std::string& name, Fn fn) {
   return s;
 }
 
+// What one step may print in one task for its client: it is kept until it can
+// be sent.
+constexpr int64_t kMaxLogBytes = 8 << 20;
+
 class InProcessMaster final : public MasterStub {
  public:
   explicit InProcessMaster(std::string name) : name_(std::move(name)) {}
@@ -67,9 +71,9 @@ class InProcessMaster final : public MasterStub {
                      proto::PrepareStepResponse* r) override {
     return On([&](Master& m) { return m.PrepareStep(q, r); });
   }
-  Status RunStep(const proto::RunStepRequest& q,
-                 proto::RunStepResponse* r) override {
-    return On([&](Master& m) { return m.RunStep(q, r); });
+  Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
+                 const StepLog& log) override {
+    return On([&](Master& m) { return m.RunStep(q, r, log); });
   }
   Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
                          proto::BeginPartialRunResponse* r) override {
@@ -252,6 +256,11 @@ void Server::OnControl(PeerId from, uint8_t kind, std::string_view bytes) {
       if (done.ParseFromArray(bytes.data(), size)) master_->OnDone(from, done);
       return;
     }
+    case StepMessage::kLog: {
+      proto::StepLog log;
+      if (log.ParseFromArray(bytes.data(), size)) master_->OnLog(from, log);
+      return;
+    }
     case StepMessage::kCancel: {
       proto::StepCancel cancel;
       if (cancel.ParseFromArray(bytes.data(), size))
@@ -271,6 +280,12 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   if (start.timeout_ms() > 0)
     request.deadline =
         std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());
+  if (start.log())
+    request.log = [this, from, run,
+                   left = std::make_shared<std::atomic<int64_t>>(kMaxLogBytes)](
+                      const std::string& text) {
+      SendLog(from, run, text, left.get());
+    };
   request.done = [this, from, run](StepOutcome o) {
     SendDone(from, run, std::move(o));
   };
@@ -293,6 +308,20 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
     return;
   }
   worker_->steps().Start(std::move(request));
+}
+
+void Server::SendLog(PeerId to, uint64_t run, const std::string& text,
+                     std::atomic<int64_t>* left) {
+  if (stopping_.load()) return;
+  const auto size = static_cast<int64_t>(text.size());
+  const int64_t had = left->fetch_sub(size);
+  if (had < 0) return;
+  proto::StepLog log;
+  log.set_run(run);
+  log.set_text(had >= size ? text
+                           : "(what the step prints further is left out)\n");
+  (void)transport_->SendControl(to, static_cast<uint8_t>(StepMessage::kLog),
+                                log.SerializeAsString());
 }
 
 void Server::SendDone(PeerId to, uint64_t run, StepOutcome outcome) {

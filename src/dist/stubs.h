@@ -39,8 +39,10 @@ class MasterStub {
   virtual Status ExtendGraph(const proto::ExtendGraphRequest& request) = 0;
   virtual Status PrepareStep(const proto::PrepareStepRequest& request,
                              proto::PrepareStepResponse* response) = 0;
+  // `log` is called until this returns, if the request asks for it.
   virtual Status RunStep(const proto::RunStepRequest& request,
-                         proto::RunStepResponse* response) = 0;
+                         proto::RunStepResponse* response,
+                         const StepLog& log) = 0;
   virtual Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
                                  proto::BeginPartialRunResponse* response) = 0;
   virtual Status PartialRun(const proto::PartialRunRequest& request,

@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 
 enum class Kind { kGrpc, kUcx };
 
-std::unique_ptr<Transport> MakeTransport(Kind kind, const std::string& task,
+std::unique_ptr<Transport> TransportOfKind(Kind kind, const std::string& task,
                                          milliseconds timeout) {
   if (kind == Kind::kUcx) {
     UcxTransportOptions options;
@@ -49,7 +49,7 @@ std::unique_ptr<Transport> MakeTransport(Kind kind, const std::string& task,
 struct Task {
   Task(Kind kind, const std::string& name,
        milliseconds timeout = milliseconds(20000))
-      : name(name), transport(MakeTransport(kind, name, timeout)) {
+      : name(name), transport(TransportOfKind(kind, name, timeout)) {
     const Status s = transport->Start(&handler);
     EXPECT_TRUE(s.ok()) << s;
   }

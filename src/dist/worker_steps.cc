@@ -155,6 +155,7 @@ void WorkerSteps::Start(StepRequest request) {
   // (Kernels see it as a name of what lives in the step; any bits do.)
   o.step.step_id = static_cast<int64_t>(run & INT64_MAX);
   o.step.resources = r.step->resources.get();
+  o.step.log = r.log ? &r.log : nullptr;
   o.pool = r.step->pool;
   o.intra_op_threads =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

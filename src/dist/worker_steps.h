@@ -82,6 +82,8 @@ struct StepRequest {
   // not come back soon.
   bool here = false;
   PeerId master = kThisTask;  // Cancelled when this peer is lost.
+  // Takes what is printed; null: it goes to standard error.
+  StepLog log;
   // Of a step of this task's master that is staged: takes what is fetched, on
   // whichever thread has it.
   std::function<void(std::span<TokenMessage>)> fetched;
