@@ -8,6 +8,7 @@
 #ifndef SLUICE_BENCH_BENCH_H_
 #define SLUICE_BENCH_BENCH_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace sluice::bench {
 
 struct Bench {
   std::string name;  // Printed as "sluice.<name>".
-  Result<double> (*fn)();
+  std::function<Result<double>()> fn;
 };
 
 // In the order of registration; filled by static initialisers.

@@ -20,7 +20,7 @@ if(SLUICE_SANITIZE MATCHES "thread")
     UCX_MEM_EVENTS=n UCX_HANDLE_ERRORS=none)
 elseif(SLUICE_SANITIZE)
   list(APPEND test_environment
-    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1"
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1:max_allocation_size_mb=1024"
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 

@@ -103,9 +103,20 @@ struct ApproximateEqual {
     return OkStatus();
   }
 
+  // (Of the most negative integer and a positive one it has no sign bit left.)
+  static uint64_t Distance(T a, T b) {
+    return a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+                 : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+  }
+  // The tolerance as an integer: towards zero, and none where it is no number.
+  static uint64_t WholeTolerance(float tolerance) {
+    if (!(tolerance >= 1)) return 0;
+    return tolerance < 1.8e19f ? static_cast<uint64_t>(tolerance) : UINT64_MAX;
+  }
+
   static bool Near(T a, T b, float tolerance) {
     if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(a > b ? a - b : b - a) < static_cast<T>(tolerance);
+      return Distance(a, b) < WholeTolerance(tolerance);
     else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
       return static_cast<float>(T(std::abs(float{a} - float{b}))) <
              static_cast<float>(T(tolerance));

@@ -2,6 +2,7 @@
 // neighbouring channels, and the old BatchNormWithGlobalNormalization.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct LrnAttrs {
     return radius >= depth - c ? depth : c + radius + 1;
   }
 
+  Status Check(const Tensor& x) const;
+
   int64_t radius;
   float bias, alpha, beta;
 };
@@ -54,6 +57,13 @@ Status RequireRank4(const Tensor& x) {
   if (x.rank() == 4) return OkStatus();
   return InvalidArgument("input: expected rank 4, got shape ",
                          x.shape().ToString());
+}
+
+Status LrnAttrs::Check(const Tensor& x) const {
+  if (radius < 0 || radius > std::numeric_limits<int32_t>::max())
+    return InvalidArgument("depth_radius: expected a value in [0, 2^31), got ",
+                           radius);
+  return RequireRank4(x);
 }
 
 // Pixels per thread at least.
@@ -66,7 +76,7 @@ struct Lrn : LrnAttrs {
   using LrnAttrs::LrnAttrs;
   Status Run(KernelContext& ctx) const {
     const Tensor& x = ctx.input(0);
-    SLUICE_RETURN_IF_ERROR(RequireRank4(x));
+    SLUICE_RETURN_IF_ERROR(Check(x));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
     if (x.num_elements() == 0) return OkStatus();
     const int64_t depth = x.dim(3);
@@ -95,7 +105,7 @@ struct LrnGrad : LrnAttrs {
     const Tensor& dy = ctx.input(0);
     const Tensor& x = ctx.input(1);
     const Tensor& y = ctx.input(2);
-    SLUICE_RETURN_IF_ERROR(RequireRank4(x));
+    SLUICE_RETURN_IF_ERROR(Check(x));
     if (!(dy.shape() == x.shape()) || !(y.shape() == x.shape()))
       return InvalidArgument(
           "input_grads and output_image: expected the shape of input_image ",

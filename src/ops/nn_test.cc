@@ -197,5 +197,11 @@ TEST(Lrn, MatchesRecordedValues) {
       {0.39079496f, 0.4204482f, 0.38403648f, 0.5679494f}, 1e-6);
 }
 
+TEST(Lrn, RefusesARadiusThatIsNone) {
+  const Tensor x = *Tensor::Zeros(DType::kFloat, Shape({1, 1, 1, 4}));
+  for (const int64_t radius : {int64_t{-1}, INT64_MIN, int64_t{1} << 31})
+    ExpectInvalid("LRN", {x}, {{"depth_radius", radius}}, "in [0, 2^31)");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -259,6 +259,17 @@ class SparseMatMulKernel {
 
  private:
   // Sums of 16-bit floats are kept in float.
+  // sum += a * b; integers wrap around.
+  template <typename C>
+  static void AddProduct(C a, C b, C* sum) {
+    if constexpr (std::is_integral_v<C>)
+      *sum =
+          static_cast<C>(static_cast<uint64_t>(*sum) +
+                         static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else
+      *sum += a * b;
+  }
+
   template <typename T>
   Status Multiply(const Entries& e, const Tensor& b, int64_t columns,
                   Tensor* out) const {
@@ -280,11 +291,11 @@ class SparseMatMulKernel {
       if (adjoint_b_) {
         const T* from = b.data<T>() + k;
         for (int64_t j = 0; j < columns; ++j, from += b.dim(1))
-          to[j] += a * static_cast<C>(ConjugateOf(*from));
+          AddProduct(a, static_cast<C>(ConjugateOf(*from)), &to[j]);
       } else {
         const T* from = b.data<T>() + k * columns;
         for (int64_t j = 0; j < columns; ++j)
-          to[j] += a * static_cast<C>(from[j]);
+          AddProduct(a, static_cast<C>(from[j]), &to[j]);
       }
     }
     if constexpr (!std::is_same_v<T, C>)

@@ -389,6 +389,9 @@ class StringNGramsKernel {
     const Tensor& data = ctx.input(0);
     const Tensor& splits = ctx.input(1);
     const int64_t n = data.num_elements(), rows = splits.num_elements() - 1;
+    if (data.rank() != 1)
+      return InvalidArgument("data: expected a vector, got shape ",
+                             data.shape().ToString());
     SLUICE_RETURN_IF_ERROR(CheckSplits(splits, n));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, splits.dtype(), splits.shape()));
     if (rows < 0) {
@@ -463,6 +466,9 @@ class StringNGramsKernel {
       t->data<int64_t>()[i] = v;
   }
   static Status CheckSplits(const Tensor& splits, int64_t n) {
+    if (splits.rank() != 1)
+      return InvalidArgument("data_splits: expected a vector, got shape ",
+                             splits.shape().ToString());
     for (int64_t i = 0; i < splits.num_elements(); ++i) {
       const int64_t least = i > 0 ? IntAt(splits, i - 1) : 0;
       const int64_t most = i > 0 ? n : 0, got = IntAt(splits, i);

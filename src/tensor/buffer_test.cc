@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/tensor.h"
+
 namespace sluice {
 namespace {
 
@@ -86,6 +88,12 @@ TEST(AllocatorTest, TooMuchIsAnError) {
   b->Unref();
   EXPECT_EQ(Allocator::Cpu()->Allocate(size_t{1} << 60).status().code(),
             StatusCode::kResourceExhausted);
+}
+
+TEST(TensorTest, MoreObjectsThanMemoryHoldsAreAnError) {
+  for (const DType t : {DType::kString, DType::kVariant, DType::kResource})
+    EXPECT_EQ(Tensor::Make(t, Shape({int64_t{1} << 36})).status().code(),
+              StatusCode::kResourceExhausted);
 }
 
 }  // namespace

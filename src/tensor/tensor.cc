@@ -2,16 +2,35 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 
 namespace sluice {
 namespace {
 
+// Elements that are C++ objects (strings, resources, variants).
 template <typename T>
-Buffer* NewObjects(int64_t n) {
-  return new ObjectBuffer<T>(static_cast<size_t>(n));
-}
+class Objects final : public Buffer {
+ public:
+  static Status New(int64_t n, Buffer** buffer) {
+    std::unique_ptr<T[]> objects(new (std::nothrow) T[static_cast<size_t>(n)]);
+    if (objects == nullptr)
+      return ResourceExhausted("allocation: expected memory for ", n,
+                               " objects of ", sizeof(T),
+                               " bytes, got none from the system");
+    *buffer = new Objects(static_cast<size_t>(n), std::move(objects));
+    return OkStatus();
+  }
+
+ private:
+  Objects(size_t n, std::unique_ptr<T[]> objects)
+      : Buffer(objects.get(), n * sizeof(T)), objects_(std::move(objects)) {}
+  ~Objects() override = default;
+  std::unique_ptr<T[]> objects_;
+};
 
 // The memory of a tensor; null for one that has none.
 Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
@@ -32,11 +51,11 @@ Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
     return ResourceExhausted("allocation: expected at most 2^36 objects, got ",
                              DTypeName(dtype), shape.ToString());
   } else if (dtype == DType::kString) {
-    *buffer = NewObjects<std::string>(n);
+    return Objects<std::string>::New(n, buffer);
   } else if (dtype == DType::kResource) {
-    *buffer = NewObjects<ResourceHandle>(n);
+    return Objects<ResourceHandle>::New(n, buffer);
   } else if (dtype == DType::kVariant) {
-    *buffer = NewObjects<Variant>(n);
+    return Objects<Variant>::New(n, buffer);
   } else {
     return InvalidArgument("tensor: expected an element type, got ",
                            DTypeName(dtype));

@@ -1,0 +1,18 @@
+// What this machine can do at most, measured: the shares that `sluice bench
+// --filter ops` gives are of these.
+#ifndef SLUICE_BENCH_PEAKS_H_
+#define SLUICE_BENCH_PEAKS_H_
+
+namespace sluice::bench {
+
+// Fused multiply-adds of floats on all cores, two operations each, with nothing
+// read from memory. Measured at the first call.
+double PeakFlopsPerSecond();
+
+// Bytes read and written by copies between blocks that are in no cache, by all
+// cores. Measured at the first call.
+double CopyBytesPerSecond();
+
+}  // namespace sluice::bench
+
+#endif  // SLUICE_BENCH_PEAKS_H_

@@ -1,0 +1,47 @@
+// Wrong ranks, zero and huge sizes, negative and overflowing attributes,
+// indices out of range, types that do not belong together: every op that has
+// samples answers them with an error, or with what its declaration promises.
+// op_fuzz.cc draws the same from bytes.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "ops/hostile_inputs_test_util.h"
+
+namespace sluice {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kTries = 2;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr int kTries = 2;
+#else
+constexpr int kTries = 60;
+#endif
+#else
+constexpr int kTries = 60;
+#endif
+
+TEST(HostileInputs, AreErrorsOrKeepWhatTheDeclarationPromises) {
+  const char* given = std::getenv("SLUICE_SEED");
+  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20261122;
+  const char* only = std::getenv("SLUICE_OP");
+  RecordProperty("seed", std::to_string(seed));
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    if (only != nullptr && op->name != only) continue;
+    const std::vector<op_instances::Instance> all = hostile::Victims(*op);
+    if (all.empty()) continue;
+    if (given != nullptr) std::fprintf(stderr, "%s\n", op->name.c_str());
+    std::mt19937_64 random(seed);
+    const hostile::Draw draw = [&](uint64_t n) { return random() % n; };
+    for (int i = 0; i < kTries; ++i) {
+      const std::string what = hostile::DrawAndTry(all, draw);
+      EXPECT_EQ(what, "") << "try " << i << " of seed " << seed;
+      if (!what.empty()) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
