@@ -9,6 +9,8 @@ find_package(ICU REQUIRED COMPONENTS uc)
 # (Debian 12 has no CMake files for these.)
 find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
 find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
+# Headers only, read by src/kernels/linalg.
+find_path(SLUICE_EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
 
 # oneDNN by hand: Debian's dnnl-config.cmake also wants the OpenCL headers,
 # which only its GPU interface needs.

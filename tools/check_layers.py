@@ -46,6 +46,8 @@ THIRD_PARTY = {
     "re2/": ["src/ops/string_regex.cc"],
     "unicode/": ["src/ops/string_text.cc"],
     "farmhash.h": ["src/ops/fingerprint.cc"],
+    "Eigen/": ["src/kernels/linalg/"],
+    "unsupported/Eigen": ["src/kernels/linalg/"],
     "CLI/": ["tools/", "bench/"],
     "grpc": ["src/dist/"],
     "ucp/": ["src/dist/ucx_"],
