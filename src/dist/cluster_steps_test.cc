@@ -277,6 +277,34 @@ TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
   EXPECT_EQ(cluster_.server("ps", 0).worker().steps().num_running(), 0u);
 }
 
+TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
+  Var v;
+  Output list, length;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(1.0f), "v");
+    list = ops::EmptyTensorList(Constant(Tensor::Vector<int32_t>({})),
+                                Constant(int32_t{3}), DType::kFloat);
+  }
+  {
+    DeviceScope on("/job:worker/task:1");
+    length = ops::TensorListLength(list);
+  }
+  Session session(cluster_.target("worker", 0), graph_);
+  for (const auto& [fetch, node] :
+       {std::pair(length, list), {list, list}, {v.handle(), v.handle()}}) {
+    const Status s = session.Run(fetch).status();
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("value for another task: expected plain"));
+    EXPECT_THAT(std::string(s.message()), HasSubstr(node.node->Describe()));
+  }
+  auto run = session.StartPartialRun({}, {list});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(std::string((*run)->Run({}, {list}).status().message()),
+              HasSubstr(list.node->Describe()));
+}
+
 // Loops over two tasks until it is cancelled.
 Output Endless() {
   return While(

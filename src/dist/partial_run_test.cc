@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
+#include <random>
 #include <thread>
 
 #include "dist/cluster_test_util.h"
 #include "dist/local_cluster.h"
 #include "dist/random_cluster_test_util.h"
+#include "exec/emulated_device.h"
 #include "graph/graphdef.h"
 #include "graph/tensor_proto.h"
 
@@ -398,6 +401,123 @@ TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
     EXPECT_TRUE(master.CloseSession(close).ok());
   }
   EXPECT_TRUE(cluster.Quiet());
+}
+
+TEST(PartialRuns, WhatADeviceWithItsOwnMemoryTakesAndGivesIsCopied) {
+  Graph graph;
+  WithGraph use(graph);
+  TestCluster cluster(
+      {{"ps", 1}, {"worker", 1}},
+      [](TransportOptions o) {
+        return std::make_unique<LocalTransport>(std::move(o));
+      },
+      [](ServerOptions* o) {
+        o->more_devices = [](const DeviceName& task,
+                             std::vector<std::unique_ptr<Device>>* devices) {
+          DeviceName name = task;
+          name.type = "EMU";
+          name.number = 0;
+          devices->push_back(
+              std::make_unique<EmulatedDevice>(name, EmulatedDeviceOptions()));
+          return OkStatus();
+        };
+      });
+  Output x = Placeholder<float>({2}), y = Placeholder<float>({2}), a, b;
+  {
+    DeviceScope on("/job:ps/task:0/device:EMU:0");
+    a = ops::Tanh(x);
+  }
+  {
+    DeviceScope on("/job:worker/task:0/device:EMU:0");
+    b = a * y;
+  }
+  Session session(cluster.target("worker", 0), graph);
+  const Tensor ones = Tensor::Vector<float>({1, 1});
+  for (int i = 0; i < 5; ++i) {
+    auto run = session.StartPartialRun({x, y}, {a, b});
+    ASSERT_TRUE(run.ok()) << run.status();
+    auto first = (*run)->Run({{x, ones}}, {a});
+    ASSERT_TRUE(first.ok()) << first.status();
+    auto second = (*run)->Run({{y, ones}}, {b});
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ((*first)[0].ToString(), (*second)[0].ToString());
+    EXPECT_FLOAT_EQ((*first)[0].data<float>()[0], std::tanh(1.0f));
+  }
+}
+
+// Clients that say anything, in any order, from several threads.
+TEST(PartialRuns, WhateverIsAskedForTheMasterGoesOn) {
+  Graph graph;
+  WithGraph use(graph);
+  TestCluster cluster({{"ps", 1}, {"worker", 1}});
+  Output x = Placeholder<float>({}, "x"), y = Placeholder<float>({}, "y"), z;
+  {
+    DeviceScope on("/job:ps/task:0");
+    z = x + y;
+  }
+  const std::string def = *ExportGraphDef(graph);
+  Master& master = cluster.server("worker", 0).master();
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    proto::CreateSessionResponse session;
+    ASSERT_TRUE(master.CreateSession({}, &session).ok());
+    proto::ExtendGraphRequest extend;
+    extend.set_session(session.session());
+    extend.set_graph_def(def);
+    ASSERT_TRUE(master.ExtendGraph(extend).ok());
+    proto::PrepareStepRequest prepare;
+    prepare.set_session(session.session());
+    for (const char* feed : {"x:0", "y:0"}) prepare.add_feed(feed);
+    for (const std::string& fetch : {z.name(), x.name()})
+      prepare.add_fetch(fetch);
+    prepare.set_staged(true);
+    proto::PrepareStepResponse prepared;
+    ASSERT_TRUE(master.PrepareStep(prepare, &prepared).ok());
+    proto::BeginPartialRunRequest begin;
+    begin.set_session(session.session());
+    begin.set_step(prepared.step());
+    std::vector<uint64_t> runs;
+    for (int i = 0; i < 3; ++i) {
+      proto::BeginPartialRunResponse begun;
+      ASSERT_TRUE(master.BeginPartialRun(begin, &begun).ok());
+      runs.push_back(begun.run());
+    }
+    std::vector<std::thread> clients;
+    for (uint64_t c = 0; c < 3; ++c)
+      clients.emplace_back([&, c] {
+        std::mt19937_64 random(seed * 3 + c);
+        for (int i = 0; i < 6; ++i) {
+          const uint64_t run =
+              random() % 8 == 0 ? random() : runs[random() % runs.size()];
+          if (random() % 8 == 0) {
+            proto::EndPartialRunRequest end;
+            end.set_session(session.session());
+            end.set_run(run);
+            EXPECT_TRUE(master.EndPartialRun(end).ok());
+            continue;
+          }
+          proto::PartialRunRequest stage;
+          stage.set_session(session.session());
+          stage.set_run(run);
+          for (uint64_t n = random() % 3; n > 0; --n) {
+            auto* feed = stage.add_feed();
+            feed->set_number(static_cast<uint32_t>(random() % 3));
+            feed->set_tensor(*SerializeTensorProto(
+                random() % 6 == 0 ? Tensor::Scalar<int32_t>(1) : Value(1)));
+          }
+          for (uint64_t n = random() % 3; n > 0; --n)
+            stage.add_fetch(static_cast<uint32_t>(random() % 3));
+          proto::PartialRunResponse response;
+          (void)master.PartialRun(stage, &response);
+        }
+      });
+    std::this_thread::sleep_for(std::chrono::milliseconds(seed % 5));
+    proto::CloseSessionRequest close;  // Some wait for what nobody will feed.
+    close.set_session(session.session());
+    EXPECT_TRUE(master.CloseSession(close).ok());
+    for (std::thread& t : clients) t.join();
+    ASSERT_TRUE(cluster.Quiet());
+  }
 }
 
 TEST(PartialRuns, OverGrpc) {

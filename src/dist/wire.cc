@@ -257,7 +257,7 @@ Status CheckSendable(const Tensor& t) {
   if (!t.valid() || IsPlain(t.dtype()) || t.dtype() == DType::kString)
     return OkStatus();
   return InvalidArgument(
-      "value to another task: expected plain elements or strings, got ",
+      "value for another task: expected plain elements or strings, got ",
       DTypeName(t.dtype()),
       "; it means something only in the process that made it");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/failpoint.h"
+#include "dist/wire.h"
 #include "exec/executor.h"
 
 namespace sluice {
@@ -74,7 +75,8 @@ class WorkerSteps::Step final : public TokenSink {
 
   void Deliver(uint32_t partition, std::span<TokenMessage> batch) override {
     const RegisteredStep& s = *request.step;
-    Status sent;
+    Status sent = CheckValues(partition, batch);
+    if (!sent.ok()) return group->Cancel(sent);
     if (partition == s.peers.size() && s.staged) {
       if (request.master != kThisTask)
         sent = transport_->SendTokens(request.master, request.run,
@@ -88,6 +90,17 @@ class WorkerSteps::Step final : public TokenSink {
       sent = transport_->SendTokens(s.peers[partition], request.run, partition,
                                     batch);
     if (!sent.ok()) group->Cancel(sent);
+  }
+
+  // Of a fetch that is here.
+  Status CheckFetch(uint32_t fetch, const Tensor& value) const {
+    Status s = CheckSendable(value);
+    if (s.ok()) return s;
+    for (const PartitionPlan& p : request.step->partitions)
+      if (p.plan != nullptr && fetch < p.plan->retvals.size() &&
+          p.plan->retvals[fetch] != nullptr)
+        return WithNode(s, *p.plan->retvals[fetch]);
+    return s;
   }
 
   // Here. (What a peer says is checked: nothing is passed on to a third.)
@@ -114,6 +127,29 @@ class WorkerSteps::Step final : public TokenSink {
   std::vector<std::pair<uint32_t, TokenMessage>> early;
 
  private:
+  static Status WithNode(const Status& s, const PlanNode& end) {
+    return InvalidArgument(s.message(), "; ",
+                           end.node->input(0).node->Describe());
+  }
+  // Whatever may leave the task may; else which node's value may not.
+  Status CheckValues(uint32_t partition,
+                     std::span<const TokenMessage> batch) const {
+    for (const TokenMessage& m : batch) {
+      const Status s = CheckSendable(m.value);
+      if (s.ok()) continue;
+      for (const PartitionPlan& p : request.step->partitions) {
+        if (p.plan == nullptr) continue;
+        for (const PlanNode& n : p.plan->nodes)
+          if (n.role == OpRole::kSend &&
+              p.plan->sends[n.aux].destination == partition &&
+              p.plan->sends[n.aux].edge == m.edge)
+            return WithNode(s, n);
+      }
+      return s;
+    }
+    return OkStatus();
+  }
+
   Transport* const transport_;
 };
 
@@ -255,6 +291,7 @@ void WorkerSteps::Conclude(const std::shared_ptr<Step>& step) {
       outcome.status = group.MissingResult(fetch);
       break;
     }
+    outcome.status = step->CheckFetch(fetch, *t);
     outcome.fetches.push_back(fetch);
     outcome.values.push_back(std::move(*t));
   }
