@@ -92,6 +92,15 @@ class FlatMemory : public ::testing::Test {
       const auto count = session_->Run({{n_, Tensor::Scalar(20)}}, loop_);
       ASSERT_TRUE(count.ok()) << count.status();
     }
+    if (i % 20 == 9) {  // Every other one is left unfinished.
+      const auto run = session_->StartPartialRun({x_, n_}, {y_, loop_});
+      ASSERT_TRUE(run.ok()) << run.status();
+      const auto first = (*run)->Run(feeds, {y_});
+      ASSERT_TRUE(first.ok()) << first.status();
+      if (i % 40 == 9) {
+        EXPECT_TRUE((*run)->Run({{n_, Tensor::Scalar(2)}}, {loop_}).ok());
+      }
+    }
     if (i % 200 == 57) {
       RunOptions soon;
       soon.timeout_ms = 2;

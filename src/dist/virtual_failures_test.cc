@@ -39,13 +39,11 @@ bool Soon(const std::function<bool()>& what) {
 }
 
 constexpr const char* kFailpoints[] = {
-    "transport.connect",     "rendezvous.send",
-    "rendezvous.recv",       "worker.register_step",
-    "worker.start_step",     "worker.deliver",
-    "worker.end_step",       "worker.create_session",
-    "master.create_session", "master.extend_graph",
-    "master.prepare_step",   "master.run_step",
-    "master.start_part",     "master.done"};
+    "transport.connect",    "rendezvous.send",       "rendezvous.recv",
+    "worker.register_step", "worker.start_step",     "worker.deliver",
+    "worker.end_step",      "worker.create_session", "master.create_session",
+    "master.extend_graph",  "master.prepare_step",   "master.run_step",
+    "master.start_part",    "master.done",           "master.partial_run"};
 
 enum class Mishap {
   kNone,
@@ -132,7 +130,9 @@ class BadDay {
     for (int step = 0; step < 5; ++step) {
       if (step == 2) Happen();
       const auto got =
-          session.Run(program_.feeds, program_.fetches, {}, Bound());
+          (seed_ + static_cast<uint64_t>(step)) % 3 == 0
+              ? RunInStages(&session)
+              : session.Run(program_.feeds, program_.fetches, {}, Bound());
       if (got.ok()) {
         ExpectIdentical(got, program_.want);
         continue;
@@ -148,6 +148,15 @@ class BadDay {
     }
     network_->Resume(tasks_[static_cast<size_t>(victim_)]);
     HealAll();
+  }
+  Result<std::vector<Tensor>> RunInStages(Session* session) {
+    const Feeds& feeds = program_.feeds;
+    SLUICE_ASSIGN_OR_RETURN(
+        const auto run,
+        session->StartPartialRun({feeds[0].first, feeds[1].first},
+                                 program_.fetches));
+    SLUICE_RETURN_IF_ERROR(run->Run({feeds[0]}, {}).status());
+    return run->Run({feeds[1]}, program_.fetches);
   }
   void HealAll() {
     for (const std::string& other : tasks_)
@@ -190,6 +199,7 @@ class BadDay {
       SCOPED_TRACE(absl::StrCat("task ", task));
       Server& s = cluster_->server("w", task);
       EXPECT_EQ(s.master().steps().num_running(), 0u);
+      EXPECT_EQ(s.master().steps().num_staged(), 0u);
       EXPECT_EQ(s.master().num_sessions(), 0u);
       // (Nobody tells a dead task that its session is over.)
       if (mishap_ == Mishap::kKill && task == victim_) continue;
