@@ -10,6 +10,7 @@ runs, each of so many calls that they take 5 ms. The last line is the geometric 
 of best peer / Sluice.
 """
 import argparse
+import inspect
 import json
 import math
 import os
@@ -19,6 +20,7 @@ import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("GLOG_minloglevel", "3")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -96,19 +98,15 @@ def tensorflow(op, attrs, inputs):
     for x, kind in inputs:
         t = tf.constant(x)
         values.append(tf.cast(t, tf.bfloat16) if kind == "h" else t)
-    named = {}
-    for arg in signature.input_arg:
-        if arg.number_attr:
-            take = len(values) - (len(signature.input_arg) - 1)
-            named[arg.name], values = values[:take], values[take:]
-        else:
-            named[arg.name], values = values[0], values[1:]
+    raw = getattr(tf.raw_ops, op)
+    named = {}  # By the names of the Python function, some of which are its own.
+    for arg, name in zip(signature.input_arg, inspect.signature(raw).parameters):
+        take = len(values) - (len(signature.input_arg) - 1) if arg.number_attr else 0
+        named[name] = values[:take] if take else values[0]
+        values = values[max(take, 1):]
     for key in ("dtype", "DstT"):
         if key in attrs:
             attrs = {**attrs, key: getattr(tf, attrs[key].replace("float", "float32"))}
-    raw = getattr(tf.raw_ops, op)
-    if op == "UnsortedSegmentSum":
-        named["segment_ids"] = tf.constant(named["segment_ids"])
     return lambda: raw(**named, **attrs)
 
 
