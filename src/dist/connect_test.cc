@@ -134,6 +134,14 @@ TEST_F(ConnectTest, AMasterThatCannotShakeHandsWithAWorkerNamesIt) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
 }
 
+TEST_F(ConnectTest, ThatNobodyListensIsTold) {
+  proto::CreateSessionResponse response;
+  const Status s = Stub(milliseconds(500))->CreateSession({}, &response);
+  EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("got none: "));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("refused"));
+}
+
 TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
   auto ps = Start("ps");
   std::unique_ptr<Server> worker;

@@ -53,6 +53,7 @@ class TaskAtChannel {
              const std::string& whom, Milliseconds patience) {
     const auto end = std::chrono::steady_clock::now() + patience;
     auto somebody_since = end;
+    std::string last;  // What was in the way.
     for (;;) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
@@ -60,12 +61,12 @@ class TaskAtChannel {
       const grpc::Status s = asks_->GetStatus(&context, q, r);
       if (s.ok()) return StatusFromProto(r->status());
       const auto now = std::chrono::steady_clock::now();
+      if (s.error_code() == grpc::StatusCode::UNAVAILABLE)
+        last = s.error_message();
       if (s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || now >= end)
         return Unavailable(whom, ": expected an answer within ",
-                           patience.count(), " ms, got ",
-                           s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
-                               ? "none"
-                               : s.error_message());
+                           patience.count(), " ms, got none",
+                           last.empty() ? "" : ": ", last);
       if (s.error_code() != grpc::StatusCode::UNAVAILABLE)
         return Status(static_cast<StatusCode>(s.error_code()),
                       absl::StrCat(whom, ": ", s.error_message()));
