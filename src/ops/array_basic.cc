@@ -1,11 +1,18 @@
 // Values that are given, and values that are passed on.
+#include <cstring>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "exec/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "io/file.h"
 #include "ops/array_util.h"
 #include "ops/grad_util.h"
 
@@ -100,49 +107,109 @@ class EnsureShapeKernel {
   const PartialShape shape_;
 };
 
-// True if some element is an infinity (of either sign) or a NaN.
-template <typename T>
-void FindBad(const Tensor& t, bool* inf, bool* nan) {
-  for (const T v : t.flat<T>()) {
-    const double d = static_cast<double>(v);
-    if (d - d == 0) continue;  // Finite.
-    (d != d ? *nan : *inf) = true;
+// The first bytes of a file as a tensor. Reads it in the first step that runs
+// it; steps take turns.
+class FileConstKernel {
+ public:
+  static Result<std::shared_ptr<FileConstKernel>> Make(const Node& n) {
+    auto k = std::make_shared<FileConstKernel>();
+    k->dtype_ = n.TypeAttr("dtype");
+    k->path_ = n.AttrOr<std::string>("memory_region_name", "");
+    if (DTypeSize(k->dtype_) == 0)
+      return InvalidArgument("dtype: expected plain numbers, got ",
+                             DTypeName(k->dtype_));
+    SLUICE_ASSIGN_OR_RETURN(
+        k->shape_, n.AttrOr<PartialShape>("shape", PartialShape()).ToShape());
+    return k;
   }
+  Status Run(KernelContext& ctx) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!value_.valid()) {
+      SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path_));
+      const int64_t n = shape_.num_elements();
+      const auto size = static_cast<int64_t>(DTypeSize(dtype_));
+      if (n > static_cast<int64_t>(bytes.size()) / size)
+        return InvalidArgument("memory_region_name: expected a file of ", n,
+                               " elements of ", size, " bytes, got ",
+                               bytes.size(), " bytes");
+      SLUICE_ASSIGN_OR_RETURN(value_, ctx.AllocateTemp(dtype_, shape_));
+      std::memcpy(value_.raw(), bytes.data(), static_cast<size_t>(n * size));
+    }
+    ctx.set_output(0, value_);
+    return OkStatus();
+  }
+
+ private:
+  DType dtype_ = DType::kInvalid;
+  Shape shape_;
+  std::string path_;
+  std::mutex mutex_;
+  Tensor value_;  // Guarded by mutex_.
+};
+
+Status FileConstShape(ShapeContext& c) {
+  c.set_output(0, c.node().AttrOr<PartialShape>("shape", PartialShape()));
+  return OkStatus();
 }
+
+// What a tensor holds that is no finite number.
+struct NonFinite {
+  bool minus = false, plus = false, nan = false;
+
+  template <typename T>
+  void Find(const Tensor& t) {
+    for (const T v : t.flat<T>()) {
+      const double d = static_cast<double>(v);
+      if (d - d == 0) continue;  // Finite.
+      (d != d ? nan : d < 0 ? minus : plus) = true;
+    }
+  }
+  // In words; empty if nothing was found. `signs`: infinities by their sign.
+  std::string Names(bool signs) const {
+    std::vector<std::string> names;
+    if (signs) {
+      if (minus) names.push_back("-Inf");
+      if (plus) names.push_back("+Inf");
+    } else if (minus || plus) {
+      names.push_back("Inf");
+    }
+    if (nan) names.push_back("NaN");
+    if (names.size() < 3) return absl::StrJoin(names, " and ");
+    return "-Inf, +Inf, and NaN";
+  }
+};
 
 class CheckNumericsKernel {
  public:
   explicit CheckNumericsKernel(const Node& n)
-      : message_(n.AttrOr<std::string>("message", "")) {}
+      : message_(n.AttrOr<std::string>("message", "")),
+        signs_(n.op_name() == "CheckNumericsV2") {}
   Status Run(KernelContext& ctx) {
     const Tensor& in = ctx.input(0);
-    bool inf = false, nan = false;
+    NonFinite found;
     switch (in.dtype()) {
       case DType::kFloat:
-        FindBad<float>(in, &inf, &nan);
+        found.Find<float>(in);
         break;
       case DType::kDouble:
-        FindBad<double>(in, &inf, &nan);
+        found.Find<double>(in);
         break;
       case DType::kHalf:
-        FindBad<half>(in, &inf, &nan);
+        found.Find<half>(in);
         break;
       default:
-        FindBad<bfloat16>(in, &inf, &nan);
+        found.Find<bfloat16>(in);
         break;
     }
-    if (inf || nan)
-      return InvalidArgument(message_, " : Tensor had ",
-                             inf && nan ? "Inf and NaN"
-                             : inf      ? "Inf"
-                                        : "NaN",
-                             " values");
+    if (const std::string names = found.Names(signs_); !names.empty())
+      return InvalidArgument(message_, " : Tensor had ", names, " values");
     ctx.set_output(0, ctx.TakeInput(0));
     return OkStatus();
   }
 
  private:
   const std::string message_;
+  const bool signs_;
 };
 
 // ---- Gradients --------------------------------------------------------------
@@ -170,7 +237,7 @@ Status EnsureShapeGrad(GradContext& g) {
 }
 
 Status CheckNumericsGrad(GradContext& g) {
-  g.grads[0] = Build("CheckNumerics", {g.dy[0]},
+  g.grads[0] = Build(g.op->op_name(), {g.dy[0]},
                      {{"message",
                        "Not a number (NaN) or infinity (Inf) values detected "
                        "in gradient. Gradient of " +
@@ -188,6 +255,17 @@ SLUICE_OP(Const)
     .Sample({}, {{"value", Tensor::Vector<float>({1, 2, 3})},
                  {"dtype", DType::kFloat}})
     .Doc("A value that is part of the graph.")
+    .Family("array");
+
+SLUICE_OP(ImmutableConst)
+    .Output("tensor: dtype")
+    .Attr("dtype: type")
+    .Attr("shape: shape")
+    .Attr("memory_region_name: string")
+    .Shape(FileConstShape)
+    .Kernel(CpuState<FileConstKernel>())
+    .NoGradient("it has no inputs")
+    .Doc("The first bytes of a file as a tensor.")
     .Family("array");
 
 SLUICE_OP(Placeholder)
@@ -334,6 +412,19 @@ SLUICE_OP(CheckNumerics)
     .Grad(CheckNumericsGrad)
     .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
     .Doc("The input; a step fails if it holds an infinity or a NaN.")
+    .Family("control_flow");
+
+SLUICE_OP(CheckNumericsV2)
+    .Input("tensor: T")
+    .Output("output: T")
+    .Attr("T: {bfloat16, half, float, double}")
+    .Attr("message: string")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(CpuState<CheckNumericsKernel>(true))
+    .Grad(CheckNumericsGrad)
+    .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
+    .Doc("CheckNumerics, of which the message tells infinities by their sign.")
     .Family("control_flow");
 
 }  // namespace

@@ -129,6 +129,14 @@ inline AttrValue ParseAttr(const std::string& text) {
       return AttrValue(rest == "1");
     case 'i':
       return AttrValue(static_cast<int64_t>(std::stoll(rest)));
+    case 'f':
+      return AttrValue(static_cast<float>(ParseNumber(rest)));
+    case 'F': {
+      AttrValue::Floats list;
+      for (absl::string_view v : absl::StrSplit(rest, ',', absl::SkipEmpty()))
+        list.push_back(static_cast<float>(ParseNumber(std::string(v))));
+      return AttrValue(list);
+    }
     case 's':
       return AttrValue(rest);
     case 'x':

@@ -59,7 +59,7 @@ const std::vector<Missing>& MissingKernels() {
         "MatrixSolveLs", "MatrixTriangularSolve", "SelfAdjointEigV2", "Svd"},
        {"half"},
        "TensorFlow declares it and has no kernel for it on CPUs"},
-      {{"MatrixTriangularSolve"},
+      {{"MatrixTriangularSolve", "ParameterizedTruncatedNormal"},
        {"bfloat16"},
        "TensorFlow declares it and has no kernel for it on CPUs"},
       {{"BatchNormWithGlobalNormalization"},

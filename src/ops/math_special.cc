@@ -104,6 +104,14 @@ Dual LowerGamma(double a, double x) {
 
 double Igamma(double a, double x) { return LowerGamma(a, x).v; }
 double IgammaGradA(double a, double x) { return LowerGamma(a, x).d; }
+// How a gamma number moves with its alpha where P(a, x) stays.
+double GammaSampleGrad(double a, double x) {
+  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return kNan;
+  if (a == 0 || x == 0) return 0;
+  const double density = GammaDensity(a, x).v;
+  if (density == 0) return 0;  // No number falls there.
+  return -LowerGamma(a, x).d * x / density;
+}
 double Igammac(double a, double x) {
   if (x > 1 && x > a && std::isfinite(x) && a > 0) return UpperFraction(a, x).v;
   return 1 - Igamma(a, x);
@@ -378,11 +386,11 @@ constexpr char kDoubleTypes[] = "T: {float, double}";
 
 OpDefBuilder Binary(const char* name, const char* a, const char* x,
                     const char* types, KernelMaker kernel, double low,
-                    double high, const char* doc) {
+                    double high, const char* doc, const char* z = "z: T") {
   OpDefBuilder b(name);
   b.Input(a)
       .Input(x)
-      .Output("z: T")
+      .Output(z)
       .Attr(types)
       .Family("math")
       .Shape(BroadcastBinaryShape)
@@ -409,6 +417,14 @@ const OpRegistrar kBinary[] = {
            AllFloats<IgammaGradA>(), 0.5, 4,
            "The derivative of Igamma with respect to a.")
         .NoGradient("TensorFlow defines none"),
+    std::move(
+        Binary(
+            "RandomGammaGrad", "alpha: T", "sample: T", kDoubleTypes,
+            CpuStateFor<Two<GammaSampleGrad>::template Of, float, double>("T"),
+            0.5, 4, "The derivative of a gamma number with respect to alpha.",
+            "output: T")
+            .Family("random")
+            .NoGradient("TensorFlow defines none")),
     Binary("Zeta", "x: T", "q: T", kDoubleTypes, AllFloats<Zeta>(), 1.5, 4,
            "Hurwitz's zeta function: the sum of (q + n)^-x over n >= 0.")
         .Grad(ZetaGradient),

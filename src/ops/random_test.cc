@@ -6,6 +6,8 @@
 
 #include "exec/kernel.h"
 #include "graph/builder.h"
+#include "io/file.h"
+#include "session/session.h"
 
 namespace sluice {
 namespace {
@@ -213,6 +215,94 @@ TEST(Random, BadShapesAndBoundsAreErrors) {
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST(Random, LearnedCandidatesAreAsLikelyAsTheyWereTrue) {
+  Graph g;
+  WithGraph use(g);
+  const Tensor classes = Tensor::Of<int64_t>(Shape({3, 1}), {2, 2, 0});
+  Node* n = BuildNode("LearnedUnigramCandidateSampler", {Constant(classes)},
+                      Seeds({{"num_true", 1},
+                             {"num_sampled", 4},
+                             {"unique", false},
+                             {"range_max", 5}}));
+  ASSERT_NE(n, nullptr) << g.status();
+  Session session(g);
+  for (const auto& [two, zero] : {std::pair{4 * 1 / 5.f, 4 * 1 / 5.f},
+                                  std::pair{4 * 3 / 8.f, 4 * 2 / 8.f},
+                                  std::pair{4 * 5 / 11.f, 4 * 3 / 11.f}}) {
+    const Result<Tensor> count = session.Run({}, Output(n, 1));
+    ASSERT_TRUE(count.ok()) << count.status();
+    EXPECT_FLOAT_EQ(count->data<float>()[0], two);
+    EXPECT_FLOAT_EQ(count->data<float>()[1], two);
+    EXPECT_FLOAT_EQ(count->data<float>()[2], zero);
+  }
+}
+
+TEST(Random, CropsAreTensorFlowsAndStepsGiveOthers) {
+  Graph g;
+  WithGraph use(g);
+  Tensor image(DType::kFloat, Shape({10, 12, 1}));
+  for (int i = 0; i < 120; ++i) image.data<float>()[i] = static_cast<float>(i);
+  Node* n = BuildNode("RandomCrop", {Constant(image), Constant(Longs({1, 1}))},
+                      Seeds());
+  ASSERT_NE(n, nullptr) << g.status();
+  Session session(g);
+  for (float want : {53, 35, 30, 15}) {
+    const Result<Tensor> crop = session.Run({}, Output(n, 0));
+    ASSERT_TRUE(crop.ok()) << crop.status();
+    EXPECT_EQ(crop->shape(), Shape({1, 1, 1}));
+    EXPECT_EQ(crop->data<float>()[0], want);
+  }
+  EXPECT_EQ(
+      RunRandom("RandomCrop", {image, Longs({11, 1})}, Seeds()).status().code(),
+      StatusCode::kFailedPrecondition);
+  for (const Tensor& size : {Longs({-1, 1}), Longs({1})})
+    EXPECT_EQ(RunRandom("RandomCrop", {image, size}, Seeds()).status().code(),
+              StatusCode::kInvalidArgument);
+}
+
+TEST(Random, CandidatesTakeTheWeightsOfAFile) {
+  const std::string path = testing::TempDir() + "random_test_vocabulary";
+  ASSERT_TRUE(WriteFile(path, "a,1\nb,x,3\n\nc,0\n").ok());
+  const Tensor classes = Tensor::Of<int64_t>(Shape({1, 2}), {1, 2});
+  AttrMap attrs = Seeds({{"num_true", 2},
+                         {"num_sampled", 2},
+                         {"unique", true},
+                         {"range_max", 3},
+                         {"vocab_file", path}});
+  const auto got = RunRandom("FixedUnigramCandidateSampler", {classes}, attrs);
+  EXPECT_THAT(Values<int64_t>(got), testing::UnorderedElementsAre(0, 1));
+  EXPECT_EQ(Values<float>(got, 1)[1], 0);  // Never drawn.
+  attrs["num_sampled"] = 3;                // Two can be.
+  EXPECT_EQ(RunRandom("FixedUnigramCandidateSampler", {classes}, attrs)
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+  ASSERT_TRUE(WriteFile(path, "a,1\nb,x\nc,0\n").ok());
+  EXPECT_THAT(
+      std::string(RunRandom("FixedUnigramCandidateSampler", {classes}, attrs)
+                      .status()
+                      .message()),
+      HasSubstr("got 'b,x'"));
+}
+
+// (Of the family array, which has no other op that reads a file.)
+TEST(Random, ImmutableConstIsTheFirstBytesOfAFile) {
+  const std::string path = testing::TempDir() + "random_test_bytes";
+  ASSERT_TRUE(WriteFile(path, std::string("\1\0\0\0\2\0\0\0rest", 12)).ok());
+  AttrMap attrs = {{"dtype", DType::kInt32},
+                   {"shape", PartialShape({2, 1})},
+                   {"memory_region_name", path}};
+  const auto got = RunRandom("ImmutableConst", {}, attrs);
+  EXPECT_THAT(Values<int32_t>(got), ElementsAre(1, 2));
+  EXPECT_EQ((*got)[0].shape(), Shape({2, 1}));
+  attrs["shape"] = PartialShape({int64_t{1} << 30, 1 << 20});
+  EXPECT_THAT(
+      std::string(RunRandom("ImmutableConst", {}, attrs).status().message()),
+      HasSubstr("got 12 bytes"));
+  attrs["dtype"] = DType::kString;
+  EXPECT_FALSE(RunRandom("ImmutableConst", {}, attrs).ok());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Compares ops on strings, encodings and sparse tensors with what TensorFlow
-// computed for the same inputs: tests/cases/*_ops.txt, made by the scripts
-// there.
+// Compares ops on strings, encodings, sparse tensors and others with what
+// TensorFlow computed for the same inputs: tests/cases/*_ops.txt, made by the
+// scripts there.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -71,6 +71,10 @@ TEST(RecordedOps, StringsAndEncodingsAreTensorFlows) {
 
 TEST(RecordedOps, SparseTensorsAreTensorFlows) {
   CompareWithRecord("tests/cases/sparse_ops.txt", 500, 2e-7);
+}
+
+TEST(RecordedOps, DistancesAndSamplesAreTensorFlows) {
+  CompareWithRecord("tests/cases/misc_ops.txt", 150, 2e-6);
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ def attr(v):
         return "b" + str(int(v))
     if isinstance(v, int):
         return "i" + str(v)
+    if isinstance(v, float):
+        return "f" + repr(v)
     if isinstance(v, str):
         return "s" + v if v.isprintable() and " " not in v else (
             "x" + v.encode().hex())
@@ -56,6 +58,8 @@ def attr(v):
         return "t" + v.name
     if isinstance(v, list) and v and isinstance(v[0], tf.DType):
         return "y" + ",".join(d.name for d in v)
+    if isinstance(v, list) and v and isinstance(v[0], float):
+        return "F" + ",".join(map(repr, v))
     if isinstance(v, list):
         return "l" + ",".join(map(str, v))
     raise TypeError(v)
