@@ -143,6 +143,25 @@ Status ReshapeShape(ShapeContext& c) {
   return OkStatus();
 }
 
+// The range of a quantised tensor goes with it.
+Status QuantizedReshapeKernel(KernelContext& ctx) {
+  for (int i = 1; i < 3; ++i) {
+    if (ctx.input(i + 1).num_elements() != 1)
+      return InvalidArgument("range: expected one number, got shape ",
+                             ctx.input(i + 1).shape().ToString());
+    ctx.set_output(i, ctx.input(i + 1));
+  }
+  return ReshapeKernel(ctx);
+}
+
+Status QuantizedReshapeShape(ShapeContext& c) {
+  for (int i = 1; i < 3; ++i) {
+    SLUICE_RETURN_IF_ERROR(c.RequireScalar(i + 1));
+    c.set_output(i, PartialShape::Scalar());
+  }
+  return ReshapeShape(c);
+}
+
 Status ReshapeBackGrad(GradContext& g) {
   g.grads[0] = grad::ReshapeLike(g.dy[0], g.input(0));
   return OkStatus();
@@ -325,6 +344,27 @@ SLUICE_OP(Rank)
     .Sample({{.shape = {2, 3}}})
     .Doc("The number of dimensions of the input.")
     .Family("array");
+
+SLUICE_OP(QuantizedReshape)
+    .Input("tensor: T")
+    .Input("shape: Tshape")
+    .Input("input_min: float")
+    .Input("input_max: float")
+    .Output("output: T")
+    .Output("output_min: float")
+    .Output("output_max: float")
+    .Attr("T: type")
+    .Attr("Tshape: {int32, int64} = DT_INT32")
+    .Family("quantized")
+    .Shape(QuantizedReshapeShape)
+    .Kernel(Cpu(QuantizedReshapeKernel))
+    .NoGradient("quantised numbers move in steps")
+    .Sample({{.shape = {2, 3}, .dtype = DType::kQuint8},
+             {.shape = {2}, .values = {3, -1}},
+             {.values = {-1}},
+             {.values = {1}}},
+            {{"T", DType::kQuint8}})
+    .Doc("A quantised tensor in another shape.");
 
 SLUICE_OP(Reshape)
     .Input("tensor: T")

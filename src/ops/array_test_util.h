@@ -88,6 +88,18 @@ inline Tensor ParseTensor(std::istream& in) {
            absl::SkipEmpty()))
     dims.push_back(std::stoll(std::string(d)));
   Tensor t(dtype, *array::MakeShape(dims));
+  if (IsQuantized(dtype)) {
+    array::ByElement(dtype, [&]<typename T>(array::Tag<T>) {
+      if constexpr (std::is_integral_v<T>) {
+        for (int64_t i = 0; i < t.num_elements(); ++i) {
+          int64_t v = 0;
+          in >> v;
+          static_cast<T*>(t.raw())[i] = static_cast<T>(v);
+        }
+      }
+    });
+    return t;
+  }
   for (int64_t i = 0; i < t.num_elements(); ++i) {
     std::string v;
     in >> v;

@@ -1,4 +1,4 @@
-// Two-dimensional convolutions, plain and depthwise, and their gradients.
+// Convolutions of images and volumes, plain and depthwise, and their gradients.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ enum class Pass { kForward, kBackwardInput, kBackwardFilter };
 // The geometry from the shapes of the image and the filter; -1 where unknown.
 struct Extents {
   int64_t batch, in_channels, filter_in, out_channels;
-  int64_t in[2], window[2];
+  int64_t window[3];  // The spatial dimensions of the filter.
 };
 
 Result<Extents> ReadExtents(const WindowAttrs& w, bool depthwise,
@@ -29,12 +29,9 @@ Result<Extents> ReadExtents(const WindowAttrs& w, bool depthwise,
   Extents e;
   e.batch = image.dim(0);
   e.in_channels = image.dim(w.channel());
-  e.in[0] = image.dim(w.height());
-  e.in[1] = image.dim(w.width());
-  e.window[0] = filter.dim(0);
-  e.window[1] = filter.dim(1);
-  e.filter_in = filter.dim(2);
-  e.out_channels = filter.dim(3);
+  for (int i = 0; i < w.spatial; ++i) e.window[i] = filter.dim(i);
+  e.filter_in = filter.dim(w.spatial);
+  e.out_channels = filter.dim(w.spatial + 1);
   if (depthwise) {
     // [H, W, C, M] is a grouped convolution with one channel a group.
     if (!MergeDim(e.in_channels, e.filter_in).ok())
@@ -59,56 +56,56 @@ bool IsDepthwise(const Node& n) { return n.op_name().starts_with("Depthwise"); }
 
 Status ConvShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape image, c.WithRank(0, 4));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape filter, c.WithRank(1, 4));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape image, c.WithRank(0, w.rank()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape filter, c.WithRank(1, w.rank()));
   SLUICE_ASSIGN_OR_RETURN(const Extents e,
                           ReadExtents(w, IsDepthwise(c.node()), image, filter));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t h,
-                          w.OutputSize(0, e.in[0], e.window[0]));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t wd,
-                          w.OutputSize(1, e.in[1], e.window[1]));
-  c.set_output(0, w.Image(e.batch, h, wd, e.out_channels));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape out,
+                          w.OutputShape(image, e.window, e.out_channels));
+  c.set_output(0, std::move(out));
   return OkStatus();
 }
 
 // The output has the shape that input i holds.
-Status ShapeFromInput(ShapeContext& c, int i) {
+Status ShapeFromInput(ShapeContext& c, int i, int rank) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.InputAsShape(i));
-  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(4)));
+  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(rank)));
   c.set_output(0, std::move(s));
   return OkStatus();
 }
 
 Status BackwardInputShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 4).status());
-  SLUICE_RETURN_IF_ERROR(c.WithRank(2, 4).status());
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, w.rank()).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(2, w.rank()).status());
   const PartialShape& sizes = c.input(0);
-  if (sizes.rank_known() && sizes.rank() == 1 && sizes.dim(0) == 2) {
-    c.set_output(0, PartialShape::OfRank(4));
+  if (sizes.rank_known() && sizes.rank() == 1 && sizes.dim(0) == w.spatial) {
+    c.set_output(0, PartialShape::OfRank(w.rank()));
     return OkStatus();
   }
-  return ShapeFromInput(c, 0);
+  return ShapeFromInput(c, 0, w.rank());
 }
 
 Status BackwardFilterShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.WithRank(0, 4).status());
-  SLUICE_RETURN_IF_ERROR(c.WithRank(2, 4).status());
-  return ShapeFromInput(c, 1);
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_RETURN_IF_ERROR(c.WithRank(0, w.rank()).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(2, w.rank()).status());
+  return ShapeFromInput(c, 1, w.rank());
 }
 
 // ---- The kernel -------------------------------------------------------------
 
 template <typename T>
-class Conv2d {
+class Convolution {
  public:
-  static Result<std::shared_ptr<Conv2d>> Make(const Node& n) {
-    auto k = std::make_shared<Conv2d>();
+  static Result<std::shared_ptr<Convolution>> Make(const Node& n) {
+    auto k = std::make_shared<Convolution>();
     SLUICE_ASSIGN_OR_RETURN(k->window_, WindowAttrs::Read(n));
     k->depthwise_ = IsDepthwise(n);
     const std::string& op = n.op_name();
-    k->pass_ = op.ends_with("BackpropInput")    ? Pass::kBackwardInput
-               : op.ends_with("BackpropFilter") ? Pass::kBackwardFilter
-                                                : Pass::kForward;
+    k->pass_ = op.find("BackpropInput") != op.npos    ? Pass::kBackwardInput
+               : op.find("BackpropFilter") != op.npos ? Pass::kBackwardFilter
+                                                      : Pass::kForward;
     return k;
   }
 
@@ -128,7 +125,7 @@ class Conv2d {
   Status Forward(KernelContext& ctx) {
     const Tensor& in = ctx.input(0);
     const Tensor& filter = ctx.input(1);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::ConvGeometry s,
                             Geometry(in.shape(), filter.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, OutputShape(s));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
@@ -143,7 +140,7 @@ class Conv2d {
     const Tensor& d_out = ctx.input(2);
     SLUICE_ASSIGN_OR_RETURN(const Shape in,
                             InputShape(ctx.input(0), filter, d_out));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::ConvGeometry s,
                             Geometry(in, filter.shape()));
     SLUICE_RETURN_IF_ERROR(CheckGradient(s, d_out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
@@ -158,7 +155,7 @@ class Conv2d {
     const Tensor& d_out = ctx.input(2);
     SLUICE_ASSIGN_OR_RETURN(const Shape filter,
                             ReadShape("filter_sizes", ctx.input(1)));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Conv2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::ConvGeometry s,
                             Geometry(in.shape(), filter));
     SLUICE_RETURN_IF_ERROR(CheckGradient(s, d_out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), filter));
@@ -168,31 +165,31 @@ class Conv2d {
                                 ctx.output(0).template data<T>());
   }
 
-  Result<dnn::Conv2dShape> Geometry(const Shape& image,
-                                    const Shape& filter) const {
-    if (image.rank() != 4 || filter.rank() != 4)
+  Result<dnn::ConvGeometry> Geometry(const Shape& image,
+                                     const Shape& filter) const {
+    const int rank = window_.rank();
+    if (image.rank() != rank || filter.rank() != rank)
       return InvalidArgument(
-          "convolution: expected an image and a filter of rank 4, got ",
-          image.ToString(), " and ", filter.ToString());
+          "convolution: expected an image and a filter of "
+          "rank ",
+          rank, ", got ", image.ToString(), " and ", filter.ToString());
     SLUICE_ASSIGN_OR_RETURN(const Extents e,
                             ReadExtents(window_, depthwise_, image, filter));
-    dnn::Conv2dShape s;
+    dnn::ConvGeometry s;
     s.layout = window_.layout;
     s.batch = e.batch;
     s.in_channels = e.in_channels;
     s.filter_in_channels = e.filter_in;
     s.out_channels = e.out_channels;
-    SLUICE_ASSIGN_OR_RETURN(s.h, window_.Resolve(0, e.in[0], e.window[0]));
-    SLUICE_ASSIGN_OR_RETURN(s.w, window_.Resolve(1, e.in[1], e.window[1]));
+    SLUICE_RETURN_IF_ERROR(window_.Resolve(image, e.window, &s));
     return s;
   }
 
-  Result<Shape> OutputShape(const dnn::Conv2dShape& s) const {
-    return window_.Image(s.batch, s.h.out(), s.w.out(), s.out_channels)
-        .ToShape();
+  Result<Shape> OutputShape(const dnn::ConvGeometry& s) const {
+    return window_.OutputOf(s, s.out_channels);
   }
 
-  Status CheckGradient(const dnn::Conv2dShape& s, const Tensor& d_out) const {
+  Status CheckGradient(const dnn::ConvGeometry& s, const Tensor& d_out) const {
     SLUICE_ASSIGN_OR_RETURN(const Shape out, OutputShape(s));
     if (d_out.shape() == out) return OkStatus();
     return InvalidArgument("out_backprop: expected shape ", out.ToString(),
@@ -200,32 +197,40 @@ class Conv2d {
                            d_out.shape().ToString());
   }
 
-  // The shape that a vector of four integers holds.
-  static Result<Shape> ReadShape(const char* what, const Tensor& sizes) {
-    if (sizes.rank() != 1 || sizes.dim(0) != 4)
-      return InvalidArgument(what, ": expected a vector of 4, got shape ",
-                             sizes.shape().ToString());
-    int64_t dims[4];
-    for (int i = 0; i < 4; ++i) dims[i] = sizes.data<int32_t>()[i];
-    return Shape::Make(dims);
+  static std::vector<int64_t> ListOf(const Tensor& t) {
+    std::vector<int64_t> list;
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      list.push_back(t.dtype() == DType::kInt64 ? t.data<int64_t>()[i]
+                                                : t.data<int32_t>()[i]);
+    return list;
   }
 
-  // Four sizes, or height and width alone.
+  // The shape that a vector of integers holds.
+  Result<Shape> ReadShape(const char* what, const Tensor& sizes) const {
+    if (sizes.rank() != 1 || sizes.dim(0) != window_.rank())
+      return InvalidArgument(what, ": expected a vector of ", window_.rank(),
+                             ", got shape ", sizes.shape().ToString());
+    return Shape::Make(ListOf(sizes));
+  }
+
+  // All sizes, or the spatial ones alone.
   Result<Shape> InputShape(const Tensor& sizes, const Tensor& filter,
                            const Tensor& d_out) const {
-    if (sizes.rank() != 1 || sizes.dim(0) != 2)
+    const int rank = window_.rank();
+    if (sizes.rank() != 1 || sizes.dim(0) != window_.spatial)
       return ReadShape("input_sizes", sizes);
-    if (filter.rank() != 4 || d_out.rank() != 4)
-      return InvalidArgument("input_sizes: expected 4 values, got 2");
-    const int32_t* hw = sizes.data<int32_t>();
+    if (filter.rank() != rank || d_out.rank() != rank)
+      return InvalidArgument("input_sizes: expected ", rank, " values, got ",
+                             window_.spatial);
     const PartialShape image =
-        window_.Image(d_out.dim(0), hw[0], hw[1], filter.dim(2));
+        window_.Image(d_out.dim(0), ListOf(sizes), filter.dim(window_.spatial));
     return Shape::Make({image.dims().data(), image.dims().size()});
   }
 
   // Where nothing is to be multiplied the result is zeros.
-  static bool Empty(const dnn::Conv2dShape& s, KernelContext& ctx) {
-    if (s.in_size() > 0 && s.out_size() > 0 && s.filter_size() > 0)
+  static bool Empty(const dnn::ConvGeometry& s, KernelContext& ctx) {
+    if (s.batch > 0 && s.in_channels > 0 && s.filter_in_channels > 0 &&
+        s.out_channels > 0 && !dnn::AnyEmpty({s.d, s.h, s.w}))
       return false;
     Tensor& out = ctx.output(0);
     if (out.num_elements() > 0) std::memset(out.raw(), 0, out.bytes());
@@ -235,7 +240,7 @@ class Conv2d {
   WindowAttrs window_;
   bool depthwise_;
   Pass pass_;
-  dnn::Conv2dPlanCache<T> plans_;  // Locks itself.
+  dnn::ConvPlanCache<T> plans_;  // Locks itself.
 };
 
 // ---- Gradients --------------------------------------------------------------
@@ -248,6 +253,8 @@ constexpr ConvFamily kPlain = {"Conv2D", "Conv2DBackpropInput",
 constexpr ConvFamily kDepthwise = {"DepthwiseConv2dNative",
                                    "DepthwiseConv2dNativeBackpropInput",
                                    "DepthwiseConv2dNativeBackpropFilter"};
+constexpr ConvFamily kVolume = {"Conv3D", "Conv3DBackpropInputV2",
+                                "Conv3DBackpropFilterV2"};
 
 // The attributes that all ops of a family share.
 AttrMap ConvAttrs(const Node& n) {
@@ -305,12 +312,76 @@ const AttrMap& SampleAttrs() {
 
 constexpr char kTypes[] = "T: {half, bfloat16, float, double, int32}";
 
+void AddVolumeAttrs(OpDefBuilder& b) {
+  b.Attr(kFloatTypes)
+      .Attr("strides: list(int) >= 5")
+      .Attr("padding: {'SAME', 'VALID'}")
+      .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
+      .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
+      .Family("nn")
+      .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
+          "T", /*expensive=*/true));
+}
+
+const AttrMap& VolumeSampleAttrs() {
+  static const AttrMap* attrs = new AttrMap{
+      {"strides", AttrValue::Ints{1, 1, 2, 1, 1}}, {"padding", "SAME"}};
+  return *attrs;
+}
+
+OpDefBuilder Conv3dOp() {
+  OpDefBuilder b("Conv3D");
+  b.Input("input: T").Input("filter: T").Output("output: T");
+  AddVolumeAttrs(b);
+  b.Shape(ConvShape)
+      .Grad(ConvGrad<kVolume>)
+      .Sample({{.shape = {1, 3, 4, 3, 2}}, {.shape = {2, 3, 2, 2, 3}}},
+              VolumeSampleAttrs())
+      .Doc("The convolution of volumes with a filter.");
+  return b;
+}
+
+OpDefBuilder Conv3dBackwardInputOp() {
+  OpDefBuilder b("Conv3DBackpropInputV2");
+  b.Input("input_sizes: Tshape")
+      .Input("filter: T")
+      .Input("out_backprop: T")
+      .Output("output: T");
+  AddVolumeAttrs(b);
+  b.Attr("Tshape: {int32, int64} = DT_INT32")
+      .Shape(BackwardInputShape)
+      .Grad(BackwardInputGrad<kVolume>)
+      .Sample({{.shape = {5}, .values = {1, 3, 4, 3, 2}},
+               {.shape = {2, 3, 2, 2, 3}},
+               {.shape = {1, 3, 2, 3, 3}}},
+              VolumeSampleAttrs())
+      .Doc("The gradient of Conv3D with respect to its input.");
+  return b;
+}
+
+OpDefBuilder Conv3dBackwardFilterOp() {
+  OpDefBuilder b("Conv3DBackpropFilterV2");
+  b.Input("input: T")
+      .Input("filter_sizes: int32")
+      .Input("out_backprop: T")
+      .Output("output: T");
+  AddVolumeAttrs(b);
+  b.Shape(BackwardFilterShape)
+      .Grad(BackwardFilterGrad<kVolume>)
+      .Sample({{.shape = {1, 3, 4, 3, 2}},
+               {.shape = {5}, .values = {2, 3, 2, 2, 3}},
+               {.shape = {1, 3, 2, 3, 3}}},
+              VolumeSampleAttrs())
+      .Doc("The gradient of Conv3D with respect to its filter.");
+  return b;
+}
+
 OpDefBuilder ConvOp(const char* name, const char* types, bool cudnn) {
   OpDefBuilder b(name);
   b.Input("input: T").Input("filter: T").Output("output: T");
   AddAttrs(b, types, cudnn);
   b.Shape(ConvShape).Kernel(
-      CpuStateFor<Conv2d, float, half, bfloat16, double, int32_t>(
+      CpuStateFor<Convolution, float, half, bfloat16, double, int32_t>(
           "T", /*expensive=*/true));
   return b;
 }
@@ -323,7 +394,7 @@ OpDefBuilder BackwardInputOp(const char* name, const char* types, bool cudnn) {
       .Output("output: T");
   AddAttrs(b, types, cudnn);
   b.Shape(BackwardInputShape)
-      .Kernel(CpuStateFor<Conv2d, float, half, bfloat16, double, int32_t>(
+      .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double, int32_t>(
           "T", /*expensive=*/true));
   return b;
 }
@@ -336,7 +407,7 @@ OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
       .Output("output: T");
   AddAttrs(b, kFloatTypes, cudnn);
   b.Shape(BackwardFilterShape)
-      .Kernel(CpuStateFor<Conv2d, float, half, bfloat16, double>(
+      .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
           "T", /*expensive=*/true));
   return b;
 }
@@ -380,6 +451,9 @@ const OpRegistrar kConvolutions[] = {
                  {.shape = {2, 3, 3, 4}}},
                 SampleAttrs())
         .Doc("The gradient of a depthwise convolution for its filter."),
+    Conv3dOp(),
+    Conv3dBackwardInputOp(),
+    Conv3dBackwardFilterOp(),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pooling over windows of images, and its gradients.
+// Pooling over windows of images and volumes, and its gradients.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -18,12 +18,10 @@ namespace {
 // ---- Shapes -----------------------------------------------------------------
 
 Status PooledShape(ShapeContext& c, const WindowAttrs& w) {
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t h,
-                          w.OutputSize(0, in.dim(w.height()), w.window[0]));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t wd,
-                          w.OutputSize(1, in.dim(w.width()), w.window[1]));
-  c.set_all_outputs(w.Image(in.dim(0), h, wd, in.dim(w.channel())));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape out,
+                          w.OutputShape(in, w.window, in.dim(w.channel())));
+  c.set_all_outputs(out);
   return OkStatus();
 }
 
@@ -42,7 +40,8 @@ Status PoolV2Shape(ShapeContext& c) {
   const Tensor* strides = c.constant(2);
   if (ksize == nullptr || strides == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
-    c.set_output(0, w.Image(in.dim(0), -1, -1, in.dim(w.channel())));
+    const int64_t unknown[] = {-1, -1};
+    c.set_output(0, w.Image(in.dim(0), unknown, in.dim(w.channel())));
     return OkStatus();
   }
   SLUICE_RETURN_IF_ERROR(w.SetPooling(ListOf(*ksize), ListOf(*strides)));
@@ -51,43 +50,44 @@ Status PoolV2Shape(ShapeContext& c) {
 
 // MaxPoolGrad: the shape of the image. MaxPoolGradGrad: of the pooled one.
 Status ImageShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
   c.set_output(0, in);
   return OkStatus();
 }
 
 Status GradGradShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.WithRank(1, 4));
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.WithRank(1, w.rank()));
   c.set_output(0, std::move(s));
   return OkStatus();
 }
 
 Status ShapeFromSizes(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.InputAsShape(0));
-  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(4)));
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(w.rank())));
   c.set_output(0, std::move(s));
   return OkStatus();
 }
 
 // ---- Kernels ----------------------------------------------------------------
 
-Result<dnn::Pool2dShape> Geometry(const WindowAttrs& w, const Shape& image) {
-  if (image.rank() != 4)
-    return InvalidArgument("pooling: expected an image of rank 4, got shape ",
-                           image.ToString());
-  dnn::Pool2dShape s;
+Result<dnn::PoolGeometry> Geometry(const WindowAttrs& w, const Shape& image) {
+  if (image.rank() != w.rank())
+    return InvalidArgument("pooling: expected an image of rank ", w.rank(),
+                           ", got shape ", image.ToString());
+  dnn::PoolGeometry s;
   s.layout = w.layout;
   s.batch = image.dim(0);
   s.channels = image.dim(w.channel());
-  SLUICE_ASSIGN_OR_RETURN(s.h,
-                          w.Resolve(0, image.dim(w.height()), w.window[0]));
-  SLUICE_ASSIGN_OR_RETURN(s.w, w.Resolve(1, image.dim(w.width()), w.window[1]));
+  SLUICE_RETURN_IF_ERROR(w.Resolve(image, w.window, &s));
   SLUICE_RETURN_IF_ERROR(Validate(s));
   return s;
 }
 
-Result<Shape> PooledShape(const WindowAttrs& w, const dnn::Pool2dShape& s) {
-  return w.Image(s.batch, s.h.out(), s.w.out(), s.channels).ToShape();
+Result<Shape> PooledShape(const WindowAttrs& w, const dnn::PoolGeometry& s) {
+  return w.OutputOf(s, s.channels);
 }
 
 Status RequireShape(const char* what, const Tensor& t, const Shape& expected) {
@@ -97,8 +97,9 @@ Status RequireShape(const char* what, const Tensor& t, const Shape& expected) {
 }
 
 // Zeros where no window covers anything.
-bool Empty(const dnn::Pool2dShape& s, Tensor& out) {
-  if (s.in_size() > 0 && s.out_size() > 0) return false;
+bool Empty(const dnn::PoolGeometry& s, Tensor& out) {
+  if (s.batch > 0 && s.channels > 0 && !dnn::AnyEmpty({s.d, s.h, s.w}))
+    return false;
   if (out.num_elements() > 0) std::memset(out.raw(), 0, out.bytes());
   return true;
 }
@@ -110,6 +111,8 @@ struct PoolBase {
     auto k = std::make_shared<K>();
     SLUICE_ASSIGN_OR_RETURN(k->window, WindowAttrs::Read(n));
     k->include_batch = n.BoolAttr("include_batch_in_index");
+    if (n.FindAttr("TInput") && n.TypeAttr("TInput") != n.TypeAttr("T"))
+      return NoKernelFor(n, n.TypeAttr("TInput"));
     return k;
   }
   WindowAttrs window;
@@ -125,7 +128,7 @@ struct MaxPool : PoolBase {
       SLUICE_RETURN_IF_ERROR(
           w.SetPooling(ListOf(ctx.input(1)), ListOf(ctx.input(2))));
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s, Geometry(w, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s, Geometry(w, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(w, s));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
     if (!Empty(s, ctx.output(0)))
@@ -140,7 +143,7 @@ struct MaxPoolGrad : PoolBase {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& dy = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
                             Geometry(window, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
@@ -159,7 +162,7 @@ struct MaxPoolGradGrad : PoolBase {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& ddx = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
                             Geometry(window, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
@@ -177,7 +180,7 @@ struct AvgPool : PoolBase {
   static auto Make(const Node& n) { return MakeOf<AvgPool>(n); }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
                             Geometry(window, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
@@ -193,12 +196,12 @@ struct AvgPoolGrad : PoolBase {
   Status Run(KernelContext& ctx) const {
     const Tensor& sizes = ctx.input(0);
     const Tensor& dy = ctx.input(1);
-    if (sizes.rank() != 1 || sizes.dim(0) != 4)
-      return InvalidArgument(
-          "orig_input_shape: expected a vector of 4, got shape ",
-          sizes.shape().ToString());
+    if (sizes.rank() != 1 || sizes.dim(0) != window.rank())
+      return InvalidArgument("orig_input_shape: expected a vector of ",
+                             window.rank(), ", got shape ",
+                             sizes.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(const Shape in, Shape::Make(ListOf(sizes)));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s, Geometry(window, in));
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s, Geometry(window, in));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
@@ -213,7 +216,7 @@ struct MaxPoolWithArgmax : PoolBase {
   static auto Make(const Node& n) { return MakeOf<MaxPoolWithArgmax>(n); }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
                             Geometry(window, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     const DType index = ctx.node().output_type(1);
@@ -241,7 +244,7 @@ struct MaxPoolGradWithArgmax : PoolBase {
     const Tensor& in = ctx.input(0);
     const Tensor& dy = ctx.input(1);
     const Tensor& argmax = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::Pool2dShape s,
+    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
                             Geometry(window, in.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
@@ -279,9 +282,19 @@ AttrMap PoolAttrs(const Node& n) {
   return attrs;
 }
 
+// The ops of images, and of volumes.
+struct PoolFamily {
+  const char *max_grad, *max_grad_grad, *avg, *avg_grad;
+};
+constexpr PoolFamily kImages = {"MaxPoolGrad", "MaxPoolGradGrad", "AvgPool",
+                                "AvgPoolGrad"};
+constexpr PoolFamily kVolumes = {"MaxPool3DGrad", "MaxPool3DGradGrad",
+                                 "AvgPool3D", "AvgPool3DGrad"};
+
+template <const PoolFamily& F>
 Status MaxPoolGradient(GradContext& c) {
-  c.grads[0] = Build("MaxPoolGrad", {c.input(0), c.output(0), c.dy[0]},
-                     PoolAttrs(*c.op));
+  c.grads[0] =
+      Build(F.max_grad, {c.input(0), c.output(0), c.dy[0]}, PoolAttrs(*c.op));
   return OkStatus();
 }
 
@@ -298,21 +311,22 @@ Status MaxPoolV2Gradient(GradContext& c) {
   return OkStatus();
 }
 
+template <const PoolFamily& F>
 Status MaxPoolGradGradient(GradContext& c) {
   AttrMap attrs = PoolAttrs(*c.op);
   attrs.erase("explicit_paddings");
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
-  c.grads[2] =
-      Build("MaxPoolGradGrad", {c.input(0), c.input(1), c.dy[0]}, attrs);
+  c.grads[2] = Build(F.max_grad_grad, {c.input(0), c.input(1), c.dy[0]}, attrs);
   return OkStatus();
 }
 
+template <const PoolFamily& F>
 Status MaxPoolGradGradGradient(GradContext& c) {
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
   c.grads[2] =
-      Build("MaxPoolGrad", {c.input(0), c.input(1), c.dy[0]}, PoolAttrs(*c.op));
+      Build(F.max_grad, {c.input(0), c.input(1), c.dy[0]}, PoolAttrs(*c.op));
   return OkStatus();
 }
 
@@ -347,14 +361,16 @@ Status MaxPoolGradWithArgmaxGradient(GradContext& c) {
   return OkStatus();
 }
 
+template <const PoolFamily& F>
 Status AvgPoolGradient(GradContext& c) {
-  c.grads[0] = Build("AvgPoolGrad", {grad::ShapeOf(c.input(0)), c.dy[0]},
-                     PoolAttrs(*c.op));
+  c.grads[0] =
+      Build(F.avg_grad, {grad::ShapeOf(c.input(0)), c.dy[0]}, PoolAttrs(*c.op));
   return OkStatus();
 }
 
+template <const PoolFamily& F>
 Status AvgPoolGradGradient(GradContext& c) {
-  c.grads[1] = Build("AvgPool", {c.dy[0]}, PoolAttrs(*c.op));
+  c.grads[1] = Build(F.avg, {c.dy[0]}, PoolAttrs(*c.op));
   return OkStatus();
 }
 
@@ -388,7 +404,7 @@ OpDefBuilder MaxPoolOp() {
       .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
-      .Grad(MaxPoolGradient)
+      .Grad(MaxPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("The largest element of each window of images.");
   return b;
@@ -436,7 +452,7 @@ OpDefBuilder MaxPoolGradOp() {
       .Kernel(CpuStateFor<MaxPoolGrad, float, double, half, bfloat16, int8_t,
                           int16_t, int32_t, int64_t, uint8_t, uint16_t,
                           uint32_t, uint64_t>("T", /*expensive=*/true))
-      .Grad(MaxPoolGradGradient)
+      .Grad(MaxPoolGradGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 3, 3, 2}}},
@@ -459,7 +475,7 @@ OpDefBuilder MaxPoolGradGradOp() {
       .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
                           int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                           uint32_t, uint64_t>("T", /*expensive=*/true))
-      .Grad(MaxPoolGradGradGradient)
+      .Grad(MaxPoolGradGradGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 5, 5, 2}}},
@@ -478,7 +494,7 @@ OpDefBuilder AvgPoolOp() {
       .Shape(PoolShape)
       .Kernel(CpuStateFor<AvgPool, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
-      .Grad(AvgPoolGradient)
+      .Grad(AvgPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("The mean of each window of images, padding not counted.");
   return b;
@@ -494,7 +510,7 @@ OpDefBuilder AvgPoolGradOp() {
       .Shape(ShapeFromSizes)
       .Kernel(CpuStateFor<AvgPoolGrad, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
-      .Grad(AvgPoolGradGradient)
+      .Grad(AvgPoolGradGradient<kImages>)
       .Sample({{.shape = {4}, .values = {2, 5, 5, 2}}, {.shape = {2, 3, 3, 2}}},
               PoolSampleAttrs())
       .Doc("The gradient of AvgPool.");
@@ -543,10 +559,90 @@ OpDefBuilder MaxPoolGradWithArgmaxOp() {
   return b;
 }
 
-const OpRegistrar kPools[] = {MaxPoolOp(),           MaxPoolV2Op(),
-                              MaxPoolGradOp(),       MaxPoolGradGradOp(),
-                              AvgPoolOp(),           AvgPoolGradOp(),
-                              MaxPoolWithArgmaxOp(), MaxPoolGradWithArgmaxOp()};
+// ---- Volumes ----------------------------------------------------------------
+
+OpDefBuilder VolumePool(const char* name,
+                        std::initializer_list<const char*> inputs) {
+  OpDefBuilder b(name);
+  for (const char* input : inputs) b.Input(input);
+  b.Output("output: T")
+      .Attr("ksize: list(int) >= 5")
+      .Attr("strides: list(int) >= 5")
+      .Attr(kPadding)
+      .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
+      .Family("nn");
+  return b;
+}
+
+AttrMap VolumePoolAttrs() {
+  return {{"ksize", AttrValue::Ints{1, 2, 2, 2, 1}},
+          {"strides", AttrValue::Ints{1, 2, 1, 2, 1}},
+          {"padding", "SAME"}};
+}
+
+const OpRegistrar kPools[] = {
+    MaxPoolOp(),
+    MaxPoolV2Op(),
+    MaxPoolGradOp(),
+    MaxPoolGradGradOp(),
+    AvgPoolOp(),
+    AvgPoolGradOp(),
+    MaxPoolWithArgmaxOp(),
+    MaxPoolGradWithArgmaxOp(),
+    VolumePool("MaxPool3D", {"input: T"})
+        .Attr("T: {half, bfloat16, float}")
+        .Shape(PoolShape)
+        .Kernel(CpuStateFor<MaxPool, float, half, bfloat16>("T",
+                                                            /*expensive=*/true))
+        .Grad(MaxPoolGradient<kVolumes>)
+        .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
+        .Doc("The largest element of each window of volumes."),
+    VolumePool("MaxPool3DGrad",
+               {"orig_input: TInput", "orig_output: TInput", "grad: T"})
+        .Attr("T: {half, bfloat16, float} = DT_FLOAT")
+        .Attr("TInput: {half, bfloat16, float} = DT_FLOAT")
+        .Shape(ImageShape)
+        .Kernel(CpuStateFor<MaxPoolGrad, float, half, bfloat16>(
+            "T", /*expensive=*/true))
+        .Grad(MaxPoolGradGradient<kVolumes>)
+        .Sample({{.shape = {1, 4, 3, 4, 2}},
+                 {.shape = {1, 2, 3, 2, 2}},
+                 {.shape = {1, 2, 3, 2, 2}}},
+                VolumePoolAttrs())
+        .Doc("The gradient of MaxPool3D: to the first largest of each window."),
+    VolumePool("MaxPool3DGradGrad",
+               {"orig_input: T", "orig_output: T", "grad: T"})
+        .Attr(kRealTypes)
+        .Shape(GradGradShape)
+        .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
+                            int8_t, int16_t, int32_t, int64_t, uint8_t,
+                            uint16_t, uint32_t, uint64_t>("T",
+                                                          /*expensive=*/true))
+        .Grad(MaxPoolGradGradGradient<kVolumes>)
+        .Sample({{.shape = {1, 4, 3, 4, 2}},
+                 {.shape = {1, 2, 3, 2, 2}},
+                 {.shape = {1, 4, 3, 4, 2}}},
+                VolumePoolAttrs())
+        .Doc("The second-order gradient of MaxPool3D."),
+    VolumePool("AvgPool3D", {"input: T"})
+        .Attr("T: {half, bfloat16, float, double}")
+        .Shape(PoolShape)
+        .Kernel(CpuStateFor<AvgPool, float, double, half, bfloat16>(
+            "T", /*expensive=*/true))
+        .Grad(AvgPoolGradient<kVolumes>)
+        .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
+        .Doc("The mean of each window of volumes, padding not counted."),
+    VolumePool("AvgPool3DGrad", {"orig_input_shape: int32", "grad: T"})
+        .Attr("T: {half, bfloat16, float, double}")
+        .Shape(ShapeFromSizes)
+        .Kernel(CpuStateFor<AvgPoolGrad, float, double, half, bfloat16>(
+            "T", /*expensive=*/true))
+        .Grad(AvgPoolGradGradient<kVolumes>)
+        .Sample({{.shape = {5}, .values = {1, 4, 3, 4, 2}},
+                 {.shape = {1, 2, 3, 2, 2}}},
+                VolumePoolAttrs())
+        .Doc("The gradient of AvgPool3D."),
+};
 
 }  // namespace
 }  // namespace sluice

@@ -1,25 +1,29 @@
 #include "ops/nn_window.h"
 
+#include <utility>
+#include <vector>
+
 namespace sluice {
 namespace {
 
 using Ints = AttrValue::Ints;
 
-// The entries of a list for height and width. The others must be 1.
+// The entries of a list for the spatial dimensions. The others must be 1.
 Status Spatial(const char* what, std::span<const int64_t> list,
-               const WindowAttrs& w, int64_t out[2]) {
-  if (list.size() != 4)
-    return InvalidArgument(what, ": expected 4 values, got ", list.size());
+               const WindowAttrs& w, int64_t out[3]) {
+  if (list.size() != static_cast<size_t>(w.rank()))
+    return InvalidArgument(what, ": expected ", w.rank(), " values, got ",
+                           list.size());
   const auto at = [&](int d) { return list[static_cast<size_t>(d)]; };
   if (at(0) != 1 || at(w.channel()) != 1)
     return InvalidArgument(what,
                            ": expected 1 for the batch and the channels, got ",
                            at(0), " and ", at(w.channel()));
-  out[0] = at(w.height());
-  out[1] = at(w.width());
-  if (out[0] < 1 || out[1] < 1)
-    return InvalidArgument(what, ": expected values > 0, got ", out[0], " and ",
-                           out[1]);
+  for (int i = 0; i < w.spatial; ++i) {
+    out[i] = at(w.position(i));
+    if (out[i] < 1)
+      return InvalidArgument(what, ": expected values > 0, got ", out[i]);
+  }
   return OkStatus();
 }
 
@@ -29,9 +33,9 @@ Status ReadExplicit(std::span<const int64_t> list, WindowAttrs* w) {
     return InvalidArgument("explicit_paddings: expected none with padding '",
                            w->padding, "', got ", list.size());
   }
-  if (list.size() != 8)
-    return InvalidArgument("explicit_paddings: expected 8 values, got ",
-                           list.size());
+  if (list.size() != 2 * static_cast<size_t>(w->rank()))
+    return InvalidArgument("explicit_paddings: expected ", 2 * w->rank(),
+                           " values, got ", list.size());
   const auto at = [&](int d, int side) {
     return list[static_cast<size_t>(2 * d + side)];
   };
@@ -42,10 +46,10 @@ Status ReadExplicit(std::span<const int64_t> list, WindowAttrs* w) {
   if (at(0, 0) + at(0, 1) + at(w->channel(), 0) + at(w->channel(), 1) != 0)
     return InvalidArgument(
         "explicit_paddings: expected 0 for the batch and the channels");
-  w->before[0] = at(w->height(), 0);
-  w->after[0] = at(w->height(), 1);
-  w->before[1] = at(w->width(), 0);
-  w->after[1] = at(w->width(), 1);
+  for (int i = 0; i < w->spatial; ++i) {
+    w->before[i] = at(w->position(i), 0);
+    w->after[i] = at(w->position(i), 1);
+  }
   return OkStatus();
 }
 
@@ -53,22 +57,30 @@ Status ReadExplicit(std::span<const int64_t> list, WindowAttrs* w) {
 
 Result<WindowAttrs> WindowAttrs::Read(const Node& n) {
   WindowAttrs w;
-  const std::string format = n.AttrOr<std::string>("data_format", "NHWC");
-  if (format == "NCHW")
+  const AttrValue* strides = n.FindAttr("strides");
+  const bool volumes =
+      strides && strides->get<Ints>() && strides->get<Ints>()->size() == 5;
+  const std::string format =
+      n.AttrOr<std::string>("data_format", volumes ? "NDHWC" : "NHWC");
+  if (format == "NCHW" || format == "NCDHW")
     w.layout = dnn::Layout::kNchw;
-  else if (format != "NHWC")
-    return Unimplemented("data_format: expected 'NHWC' or 'NCHW', got '",
-                         format, "'");
+  else if (format != "NHWC" && format != "NDHWC")
+    return Unimplemented(
+        "data_format: expected 'NHWC', 'NCHW', 'NDHWC' or 'NCDHW', got '",
+        format, "'");
+  w.spatial = static_cast<int>(format.size()) - 2;
   w.padding = n.AttrOr<std::string>("padding", "VALID");
   SLUICE_RETURN_IF_ERROR(
       ReadExplicit(n.AttrOr<Ints>("explicit_paddings", {}), &w));
-  if (const AttrValue* a = n.FindAttr("strides"); a && a->get<Ints>())
-    SLUICE_RETURN_IF_ERROR(Spatial("strides", *a->get<Ints>(), w, w.stride));
-  if (const AttrValue* a = n.FindAttr("ksize"); a && a->get<Ints>())
-    SLUICE_RETURN_IF_ERROR(Spatial("ksize", *a->get<Ints>(), w, w.window));
-  if (const AttrValue* a = n.FindAttr("dilations"); a && a->get<Ints>())
+  if (strides && strides->get<Ints>())
     SLUICE_RETURN_IF_ERROR(
-        Spatial("dilations", *a->get<Ints>(), w, w.dilation));
+        Spatial("strides", *strides->get<Ints>(), w, w.stride));
+  for (const char* name : {"ksize", "ksizes"})  // Pools, patches.
+    if (const AttrValue* a = n.FindAttr(name); a && a->get<Ints>())
+      SLUICE_RETURN_IF_ERROR(Spatial(name, *a->get<Ints>(), w, w.window));
+  for (const char* name : {"dilations", "rates"})  // Convolution, Dilation2D.
+    if (const AttrValue* a = n.FindAttr(name); a && a->get<Ints>())
+      SLUICE_RETURN_IF_ERROR(Spatial(name, *a->get<Ints>(), w, w.dilation));
   return w;
 }
 
@@ -85,8 +97,8 @@ Result<int64_t> WindowAttrs::OutputSize(int i, int64_t in,
                           &a);
 }
 
-Result<dnn::WindowDim> WindowAttrs::Resolve(int i, int64_t in,
-                                            int64_t window_size) const {
+Result<dnn::WindowDim> WindowAttrs::ResolveDim(int i, int64_t in,
+                                               int64_t window_size) const {
   dnn::WindowDim d;
   d.in = in;
   d.window = window_size;
@@ -101,10 +113,23 @@ Result<dnn::WindowDim> WindowAttrs::Resolve(int i, int64_t in,
   return d;
 }
 
-PartialShape WindowAttrs::Image(int64_t batch, int64_t h, int64_t w,
+Result<PartialShape> WindowAttrs::OutputShape(const PartialShape& image,
+                                              std::span<const int64_t> sizes,
+                                              int64_t c) const {
+  int64_t out[3];
+  for (int i = 0; i < spatial; ++i) {
+    SLUICE_ASSIGN_OR_RETURN(out[i], OutputSize(i, image.dim(position(i)),
+                                               sizes[static_cast<size_t>(i)]));
+  }
+  return Image(image.dim(0), {out, static_cast<size_t>(spatial)}, c);
+}
+
+PartialShape WindowAttrs::Image(int64_t batch, std::span<const int64_t> extents,
                                 int64_t c) const {
-  return layout == dnn::Layout::kNhwc ? PartialShape({batch, h, w, c})
-                                      : PartialShape({batch, c, h, w});
+  std::vector<int64_t> dims{batch};
+  dims.insert(dims.end(), extents.begin(), extents.end());
+  dims.insert(layout == dnn::Layout::kNhwc ? dims.end() : dims.begin() + 1, c);
+  return PartialShape(std::span<const int64_t>(dims));
 }
 
 }  // namespace sluice

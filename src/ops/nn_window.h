@@ -13,16 +13,18 @@
 
 namespace sluice {
 
-// What a node says about its window. Immutable once read. Index 0 is the
-// height, 1 the width.
+// What a node says about its window. Immutable once read. Of images, index 0 is
+// the height, 1 the width; of volumes, 0 is the depth, 1 the height, 2 the
+// width.
 struct WindowAttrs {
   dnn::Layout layout = dnn::Layout::kNhwc;
+  int spatial = 2;  // How many dimensions the window slides over.
   std::string padding = "VALID";
-  int64_t window[2] = {1, 1};  // Pooling only: a convolution has a filter.
-  int64_t stride[2] = {1, 1};
-  int64_t dilation[2] = {1, 1};
-  int64_t before[2] = {0, 0};  // Where padding is EXPLICIT.
-  int64_t after[2] = {0, 0};
+  int64_t window[3] = {1, 1, 1};  // Pooling only: a convolution has a filter.
+  int64_t stride[3] = {1, 1, 1};
+  int64_t dilation[3] = {1, 1, 1};
+  int64_t before[3] = {0, 0, 0};  // Where padding is EXPLICIT.
+  int64_t after[3] = {0, 0, 0};
 
   // Reads data_format, padding, explicit_paddings, strides, dilations and
   // ksize, as far as the op has them. InvalidArgument for what cannot be: a
@@ -32,18 +34,47 @@ struct WindowAttrs {
   Status SetPooling(std::span<const int64_t> ksize,
                     std::span<const int64_t> strides);
 
-  // Positions of the dimensions of an image batch.
-  int height() const { return layout == dnn::Layout::kNhwc ? 1 : 2; }
-  int width() const { return height() + 1; }
-  int channel() const { return layout == dnn::Layout::kNhwc ? 3 : 1; }
+  // The rank of a batch, and the positions of its dimensions.
+  int rank() const { return spatial + 2; }
+  int position(int i) const {
+    return i + (layout == dnn::Layout::kNhwc ? 1 : 2);
+  }
+  int channel() const { return layout == dnn::Layout::kNhwc ? spatial + 1 : 1; }
 
   // Along dimension i: the output's extent, -1 if unknown.
   Result<int64_t> OutputSize(int i, int64_t in, int64_t window_size) const;
-  // The same with everything that a kernel needs.
-  Result<dnn::WindowDim> Resolve(int i, int64_t in, int64_t window_size) const;
+  // The output of a batch `image`, with windows of `sizes` and c channels.
+  Result<PartialShape> OutputShape(const PartialShape& image,
+                                   std::span<const int64_t> sizes,
+                                   int64_t c) const;
+  // Everything that a kernel needs to know of the spatial dimensions. `to` is a
+  // geometry of kernels/dnn: its d, h and w are set.
+  template <typename Geometry>
+  Status Resolve(const Shape& image, std::span<const int64_t> sizes,
+                 Geometry* to) const {
+    dnn::WindowDim* dims[] = {&to->d, &to->h, &to->w};
+    for (int i = 0; i < spatial; ++i) {
+      SLUICE_ASSIGN_OR_RETURN(
+          *dims[i + 3 - spatial],
+          ResolveDim(i, image.dim(position(i)), sizes[static_cast<size_t>(i)]));
+    }
+    return OkStatus();
+  }
+  // The output of what Resolve has set.
+  template <typename Geometry>
+  Result<Shape> OutputOf(const Geometry& g, int64_t c) const {
+    const int64_t out[] = {g.d.out(), g.h.out(), g.w.out()};
+    return Image(g.batch, std::span(out).last(static_cast<size_t>(spatial)), c)
+        .ToShape();
+  }
 
-  // [batch, h, w, channels] in the order of the layout.
-  PartialShape Image(int64_t batch, int64_t h, int64_t w, int64_t c) const;
+  // [batch, extents..., channels] in the order of the layout.
+  PartialShape Image(int64_t batch, std::span<const int64_t> extents,
+                     int64_t c) const;
+
+ private:
+  Result<dnn::WindowDim> ResolveDim(int i, int64_t in,
+                                    int64_t window_size) const;
 };
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
-// Compares ops on strings, encodings, sparse tensors and others with what
-// TensorFlow computed for the same inputs: tests/cases/*_ops.txt, made by the
-// scripts there.
+// Compares ops on strings, encodings, sparse and quantised tensors, and of
+// neural networks, with what TensorFlow computed for the same inputs:
+// tests/cases/*_ops.txt, made by the scripts there.
+#include <algorithm>
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -9,37 +10,52 @@
 namespace sluice {
 namespace {
 
+// What elements may be off by, relative to themselves, or to the largest of the
+// tensor where sums of products cancel.
+struct Tolerance {
+  double error = 0;
+  bool of_largest = false;
+};
+
 template <typename T>
-bool NearlyEqual(const Tensor& want, const Tensor& got, double tolerance) {
+bool NearlyEqual(const Tensor& want, const Tensor& got, double error,
+                 bool of_largest) {
+  double largest = 0;
+  for (int64_t i = 0; i < want.num_elements(); ++i) {
+    const double w = std::abs(static_cast<double>(want.data<T>()[i]));
+    if (of_largest && std::isfinite(w)) largest = std::max(largest, w);
+  }
   for (int64_t i = 0; i < want.num_elements(); ++i) {
     const auto w = static_cast<double>(want.data<T>()[i]);
     const auto g = static_cast<double>(got.data<T>()[i]);
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
-    if (!(std::abs(w - g) <= tolerance * std::abs(w))) return false;
+    if (!(std::abs(w - g) <= error * std::max(largest, std::abs(w))))
+      return false;
   }
   return true;
 }
 
-// Equal, but for `tolerance` of what is added up in another order.
-bool EqualTensors(const Tensor& want, const Tensor& got, double tolerance) {
+// Equal, but for what is added up in another order.
+bool EqualTensors(const Tensor& want, const Tensor& got, Tolerance t) {
   if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
     return false;
   switch (want.dtype()) {
     case DType::kFloat:
-      return NearlyEqual<float>(want, got, tolerance);
+      return NearlyEqual<float>(want, got, t.error, t.of_largest);
     case DType::kDouble:
-      return NearlyEqual<double>(want, got, tolerance);
+      return NearlyEqual<double>(want, got, t.error, t.of_largest);
     case DType::kHalf:
-      return NearlyEqual<half>(want, got, 8e3 * tolerance);
+      return NearlyEqual<half>(want, got, 8e3 * t.error, t.of_largest);
     case DType::kBfloat16:
-      return NearlyEqual<bfloat16>(want, got, 6e4 * tolerance);
+      return NearlyEqual<bfloat16>(want, got, 6e4 * t.error, t.of_largest);
     default:
       return want.Identical(got);
   }
 }
 
 // Runs all cases of a record. `min`: how many there are at least.
-void CompareWithRecord(const std::string& path, size_t min, double tolerance) {
+void CompareWithRecord(const std::string& path, size_t min,
+                       Tolerance tolerance) {
   const std::vector<RecordedCase> cases = ReadCases(path);
   ASSERT_GT(cases.size(), min);
   for (const RecordedCase& c : cases) {
@@ -66,15 +82,23 @@ void CompareWithRecord(const std::string& path, size_t min, double tolerance) {
 }
 
 TEST(RecordedOps, StringsAndEncodingsAreTensorFlows) {
-  CompareWithRecord("tests/cases/string_ops.txt", 600, 0);
+  CompareWithRecord("tests/cases/string_ops.txt", 600, {});
 }
 
 TEST(RecordedOps, SparseTensorsAreTensorFlows) {
-  CompareWithRecord("tests/cases/sparse_ops.txt", 500, 2e-7);
+  CompareWithRecord("tests/cases/sparse_ops.txt", 500, {2e-7});
+}
+
+TEST(RecordedOps, NeuralNetworksAreTensorFlows) {
+  CompareWithRecord("tests/cases/nn_ops.txt", 450, {1e-6, true});
+}
+
+TEST(RecordedOps, QuantizedArithmeticIsTensorFlows) {
+  CompareWithRecord("tests/cases/quantized_ops.txt", 1150, {4e-7});
 }
 
 TEST(RecordedOps, DistancesAndSamplesAreTensorFlows) {
-  CompareWithRecord("tests/cases/misc_ops.txt", 150, 2e-6);
+  CompareWithRecord("tests/cases/misc_ops.txt", 150, {2e-6});
 }
 
 }  // namespace

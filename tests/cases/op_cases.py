@@ -16,6 +16,9 @@ import tensorflow as tf  # noqa: E402
 
 NAMES = {"float32": "float", "float64": "double", "float16": "half",
          "object": "string"}
+# What quantised elements are in memory.
+STORED = {tf.qint8: tf.int8, tf.quint8: tf.uint8, tf.qint16: tf.int16,
+          tf.quint16: tf.uint16, tf.qint32: tf.int32}
 
 
 def text(v):
@@ -26,18 +29,26 @@ def text(v):
         return "1" if v else "0"
     if isinstance(v, (complex, np.complexfloating)):
         return repr(float(v.real)) + " " + repr(float(v.imag))
-    if isinstance(v, (float, np.floating)):
-        return repr(float(v))
+    if isinstance(v, np.floating):
+        v = str(v)  # As few digits as tell it from its neighbours.
+        return v[:-2] if v.endswith(".0") else v
+    if isinstance(v, float):
+        return repr(v)
     return str(int(v))
 
 
 def tensor(word, t):
     """One line of the record."""
+    kind = t.dtype
+    if kind in STORED:
+        t = tf.bitcast(t, STORED[kind])
     a = t.numpy() if hasattr(t, "numpy") else np.asarray(t)
     if isinstance(a, (bytes, str)):
         a = np.asarray(a, dtype=object)
     if t.dtype == tf.bfloat16:
         name, a = "bfloat16", a.astype(np.float32)
+    elif kind in STORED:
+        name = kind.name
     else:
         name = NAMES.get(a.dtype.name, a.dtype.name)
     shape = "[" + ",".join(map(str, a.shape)) + "]"
@@ -70,10 +81,12 @@ def case(op, inputs, **attrs):
     tensors, kwargs = [], {}
     for name, value in inputs:
         if isinstance(value, list):
-            value = [tf.constant(v) for v in value]
+            value = [v if isinstance(v, tf.Tensor) else tf.constant(v)
+                     for v in value]
             tensors += value
         else:
-            value = tf.constant(value)
+            if not isinstance(value, tf.Tensor):
+                value = tf.constant(value)
             tensors.append(value)
         kwargs[name] = value
     # Before the op runs: some write into their input.

@@ -38,12 +38,12 @@ Status ValidateDim(const char* name, const WindowDim& d) {
 }
 
 // oneDNN's generated code has 32-bit offsets in places.
-bool FitsOnednn(const Conv2dShape& s) {
+bool FitsOnednn(const ConvGeometry& s) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
   return s.in_size() <= kMax && s.out_size() <= kMax && s.filter_size() <= kMax;
 }
 
-bool Empty(const Conv2dShape& s) {
+bool Empty(const ConvGeometry& s) {
   return s.in_size() == 0 || s.out_size() == 0 || s.filter_size() == 0;
 }
 
@@ -65,7 +65,8 @@ void FromFloat(const float* from, int64_t n, T* to) {
 
 }  // namespace
 
-Status Validate(const Conv2dShape& s) {
+Status Validate(const ConvGeometry& s) {
+  SLUICE_RETURN_IF_ERROR(ValidateDim("depth", s.d));
   SLUICE_RETURN_IF_ERROR(ValidateDim("height", s.h));
   SLUICE_RETURN_IF_ERROR(ValidateDim("width", s.w));
   if (s.batch < 0 || s.in_channels < 0 || s.out_channels < 0 ||
@@ -92,36 +93,36 @@ Status Validate(const Conv2dShape& s) {
 // By type: float has `onednn` (unless the sizes are beyond it), half and
 // bfloat16 have `inner`.
 template <typename T>
-struct Conv2dPlan<T>::Impl {
+struct ConvPlan<T>::Impl {
   std::unique_ptr<OnednnConv> onednn;
-  std::shared_ptr<const Conv2dPlan<float>> inner;
+  std::shared_ptr<const ConvPlan<float>> inner;
 };
 
 template <typename T>
-Conv2dPlan<T>::Conv2dPlan(const Conv2dShape& shape, ConvEpilogue epilogue)
+ConvPlan<T>::ConvPlan(const ConvGeometry& shape, ConvEpilogue epilogue)
     : shape_(shape), epilogue_(epilogue), impl_(std::make_unique<Impl>()) {}
 
 template <typename T>
-Conv2dPlan<T>::~Conv2dPlan() = default;
+ConvPlan<T>::~ConvPlan() = default;
 
 template <typename T>
-Result<std::shared_ptr<const Conv2dPlan<T>>> Conv2dPlan<T>::Make(
-    const Conv2dShape& shape, ConvEpilogue epilogue) {
+Result<std::shared_ptr<const ConvPlan<T>>> ConvPlan<T>::Make(
+    const ConvGeometry& shape, ConvEpilogue epilogue) {
   SLUICE_RETURN_IF_ERROR(Validate(shape));
-  std::shared_ptr<Conv2dPlan<T>> plan(new Conv2dPlan<T>(shape, epilogue));
+  std::shared_ptr<ConvPlan<T>> plan(new ConvPlan<T>(shape, epilogue));
   if constexpr (std::is_same_v<T, float>) {
     if (!Empty(shape) && FitsOnednn(shape))
       plan->impl_->onednn = std::make_unique<OnednnConv>(shape, epilogue);
   } else if constexpr (sizeof(T) == 2) {
     SLUICE_ASSIGN_OR_RETURN(plan->impl_->inner,
-                            Conv2dPlan<float>::Make(shape, epilogue));
+                            ConvPlan<float>::Make(shape, epilogue));
   }
-  return std::shared_ptr<const Conv2dPlan<T>>(std::move(plan));
+  return std::shared_ptr<const ConvPlan<T>>(std::move(plan));
 }
 
 template <typename T>
-Status Conv2dPlan<T>::Forward(const T* in, const T* filter, T* out,
-                              const T* bias) const {
+Status ConvPlan<T>::Forward(const T* in, const T* filter, T* out,
+                            const T* bias) const {
   if (epilogue_.bias && bias == nullptr)
     return InvalidArgument("convolution's bias: expected one, got none");
   if constexpr (sizeof(T) == 2) {
@@ -147,8 +148,8 @@ Status Conv2dPlan<T>::Forward(const T* in, const T* filter, T* out,
 }
 
 template <typename T>
-Status Conv2dPlan<T>::BackwardData(const T* filter, const T* d_out,
-                                   T* d_in) const {
+Status ConvPlan<T>::BackwardData(const T* filter, const T* d_out,
+                                 T* d_in) const {
   if constexpr (sizeof(T) == 2) {
     const int64_t n = shape_.in_size();
     auto x = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
@@ -171,8 +172,8 @@ Status Conv2dPlan<T>::BackwardData(const T* filter, const T* d_out,
 }
 
 template <typename T>
-Status Conv2dPlan<T>::BackwardFilter(const T* in, const T* d_out,
-                                     T* d_filter) const {
+Status ConvPlan<T>::BackwardFilter(const T* in, const T* d_out,
+                                   T* d_filter) const {
   if constexpr (sizeof(T) == 2) {
     const int64_t n = shape_.filter_size();
     auto f = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
@@ -195,29 +196,29 @@ Status Conv2dPlan<T>::BackwardFilter(const T* in, const T* d_out,
 }
 
 template <typename T>
-Result<std::shared_ptr<const Conv2dPlan<T>>> Conv2dPlanCache<T>::Get(
-    const Conv2dShape& shape, ConvEpilogue epilogue) {
+Result<std::shared_ptr<const ConvPlan<T>>> ConvPlanCache<T>::Get(
+    const ConvGeometry& shape, ConvEpilogue epilogue) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if ((*it)->shape() != shape || (*it)->epilogue() != epilogue) continue;
     std::rotate(plans_.begin(), it, it + 1);
     return plans_.front();
   }
-  SLUICE_ASSIGN_OR_RETURN(auto plan, Conv2dPlan<T>::Make(shape, epilogue));
+  SLUICE_ASSIGN_OR_RETURN(auto plan, ConvPlan<T>::Make(shape, epilogue));
   if (plans_.size() == kCapacity) plans_.pop_back();
   plans_.insert(plans_.begin(), plan);
   return plan;
 }
 
-template class Conv2dPlan<float>;
-template class Conv2dPlan<double>;
-template class Conv2dPlan<half>;
-template class Conv2dPlan<bfloat16>;
-template class Conv2dPlan<int32_t>;
-template class Conv2dPlanCache<float>;
-template class Conv2dPlanCache<double>;
-template class Conv2dPlanCache<half>;
-template class Conv2dPlanCache<bfloat16>;
-template class Conv2dPlanCache<int32_t>;
+template class ConvPlan<float>;
+template class ConvPlan<double>;
+template class ConvPlan<half>;
+template class ConvPlan<bfloat16>;
+template class ConvPlan<int32_t>;
+template class ConvPlanCache<float>;
+template class ConvPlanCache<double>;
+template class ConvPlanCache<half>;
+template class ConvPlanCache<bfloat16>;
+template class ConvPlanCache<int32_t>;
 
 }  // namespace sluice::dnn

@@ -1,4 +1,4 @@
-// Two-dimensional convolution and its two gradients.
+// Convolution of images and volumes, and its two gradients.
 #ifndef SLUICE_KERNELS_DNN_CONV_H_
 #define SLUICE_KERNELS_DNN_CONV_H_
 
@@ -12,33 +12,40 @@
 
 namespace sluice::dnn {
 
-// Images [batch, h.in, w.in, in_channels] (or NCHW), filter always HWIO:
-// [h.window, w.window, filter_in_channels, out_channels], output [batch,
-// h.out(), w.out(), out_channels] (or NCHW). The convolution is grouped where
-// in_channels is a multiple of filter_in_channels. A depthwise filter
-// [H, W, C, M] is this with filter_in_channels = 1, out_channels = C * M.
-struct Conv2dShape {
+// Volumes [batch, d.in, h.in, w.in, in_channels] (or NCDHW), filter always
+// DHWIO: [d.window, h.window, w.window, filter_in_channels, out_channels],
+// output [batch, d.out(), h.out(), w.out(), out_channels] (or NCDHW). Images
+// are volumes of depth one (kNoDepth), so that they have no such dimension. The
+// convolution is grouped where in_channels is a multiple of filter_in_channels.
+// A depthwise filter [H, W, C, M] is this with filter_in_channels = 1,
+// out_channels = C * M.
+struct ConvGeometry {
   Layout layout = Layout::kNhwc;
   int64_t batch = 0;
   int64_t in_channels = 0;
   int64_t filter_in_channels = 0;
   int64_t out_channels = 0;
   WindowDim h, w;
+  WindowDim d = kNoDepth;
 
   int64_t groups() const {
     return filter_in_channels > 0 ? in_channels / filter_in_channels : 1;
   }
-  int64_t in_size() const { return batch * h.in * w.in * in_channels; }
-  int64_t out_size() const { return batch * h.out() * w.out() * out_channels; }
+  bool has_depth() const { return d != kNoDepth; }
+  int64_t in_pixels() const { return d.in * h.in * w.in; }
+  int64_t out_pixels() const { return d.out() * h.out() * w.out(); }
+  int64_t taps() const { return d.window * h.window * w.window; }
+  int64_t in_size() const { return batch * in_pixels() * in_channels; }
+  int64_t out_size() const { return batch * out_pixels() * out_channels; }
   int64_t filter_size() const {
-    return h.window * w.window * filter_in_channels * out_channels;
+    return taps() * filter_in_channels * out_channels;
   }
-  bool operator==(const Conv2dShape&) const = default;
+  bool operator==(const ConvGeometry&) const = default;
 };
 
 // Extents and paddings not negative, strides, dilations and window positive,
 // channels divisible into groups, sizes within 2^31 - 1 where oneDNN needs it.
-Status Validate(const Conv2dShape& shape);
+Status Validate(const ConvGeometry& shape);
 
 // What Forward adds to the sum, in this order.
 struct ConvEpilogue {
@@ -50,22 +57,22 @@ struct ConvEpilogue {
 // Everything about one shape that can be prepared: oneDNN primitives (made at
 // the first use of each pass and thread count), conversions to the layouts
 // they want, scratch memory. Owned by whoever runs the shape (a node keeps it
-// through a Conv2dPlanCache). All methods may be called by many threads at
+// through a ConvPlanCache). All methods may be called by many threads at
 // once: primitives are immutable and each call borrows a set of buffers of
 // its own. The results are overwritten, never accumulated into.
 //
 // T: float through oneDNN; half and bfloat16 are converted to float, computed
 // and rounded once; double and int32 by our own loops.
 template <typename T>
-class Conv2dPlan {
+class ConvPlan {
  public:
-  static Result<std::shared_ptr<const Conv2dPlan>> Make(
-      const Conv2dShape& shape, ConvEpilogue epilogue = {});
-  ~Conv2dPlan();
-  Conv2dPlan(const Conv2dPlan&) = delete;
-  Conv2dPlan& operator=(const Conv2dPlan&) = delete;
+  static Result<std::shared_ptr<const ConvPlan>> Make(
+      const ConvGeometry& shape, ConvEpilogue epilogue = {});
+  ~ConvPlan();
+  ConvPlan(const ConvPlan&) = delete;
+  ConvPlan& operator=(const ConvPlan&) = delete;
 
-  const Conv2dShape& shape() const { return shape_; }
+  const ConvGeometry& shape() const { return shape_; }
   const ConvEpilogue& epilogue() const { return epilogue_; }
 
   // bias: nullptr unless epilogue().bias.
@@ -77,9 +84,9 @@ class Conv2dPlan {
 
  private:
   struct Impl;
-  Conv2dPlan(const Conv2dShape& shape, ConvEpilogue epilogue);
+  ConvPlan(const ConvGeometry& shape, ConvEpilogue epilogue);
 
-  const Conv2dShape shape_;
+  const ConvGeometry shape_;
   const ConvEpilogue epilogue_;
   std::unique_ptr<Impl> impl_;  // Guards itself.
 };
@@ -87,16 +94,16 @@ class Conv2dPlan {
 // The plans of one node: the last few shapes it saw. Shared by all threads
 // that run the node.
 template <typename T>
-class Conv2dPlanCache {
+class ConvPlanCache {
  public:
-  Result<std::shared_ptr<const Conv2dPlan<T>>> Get(const Conv2dShape& shape,
-                                                   ConvEpilogue epilogue = {});
+  Result<std::shared_ptr<const ConvPlan<T>>> Get(const ConvGeometry& shape,
+                                                 ConvEpilogue epilogue = {});
 
  private:
   static constexpr size_t kCapacity = 8;
   std::mutex mutex_;
   // Most recently used first. Guarded by mutex_.
-  std::vector<std::shared_ptr<const Conv2dPlan<T>>> plans_;
+  std::vector<std::shared_ptr<const ConvPlan<T>>> plans_;
 };
 
 }  // namespace sluice::dnn

@@ -20,20 +20,38 @@ const dnnl::engine& Engine() {
   return *engine;
 }
 
-Desc Image(Layout layout, int64_t n, int64_t c, int64_t h, int64_t w) {
-  return Desc({n, c, h, w}, kF32,
-              layout == Layout::kNhwc ? Tag::nhwc : Tag::nchw);
+// A property of the window along its dimensions. Images keep two: oneDNN has
+// more ways of computing those than volumes of depth one.
+template <typename Get>
+Dims Spatial(const ConvGeometry& s, Get get) {
+  if (s.has_depth()) return {get(s.d), get(s.h), get(s.w)};
+  return {get(s.h), get(s.w)};
 }
 
-// What the user has: HWIO, the groups being blocks of O.
-Desc UserFilter(const Conv2dShape& s) {
+Desc Image(const ConvGeometry& s, int64_t channels, const Dims& extents) {
+  Dims dims{s.batch, channels};
+  dims.insert(dims.end(), extents.begin(), extents.end());
+  const bool last = s.layout == Layout::kNhwc;
+  return Desc(dims, kF32,
+              s.has_depth() ? (last ? Tag::ndhwc : Tag::ncdhw)
+                            : (last ? Tag::nhwc : Tag::nchw));
+}
+
+// What the user has: (D)HWIO, the groups being blocks of O.
+Desc UserFilter(const ConvGeometry& s) {
   const int64_t i = s.filter_in_channels, oc = s.out_channels;
-  const int64_t row = s.w.window * i * oc, tap = i * oc;
-  if (s.groups() == 1)
-    return Desc({oc, i, s.h.window, s.w.window}, kF32, Dims{1, oc, row, tap});
   const int64_t g = s.groups(), o = oc / g;
-  return Desc({g, o, i, s.h.window, s.w.window}, kF32,
-              Dims{o, 1, oc, row, tap});
+  Dims dims{o, i}, strides{1, oc};
+  if (g > 1) dims.insert(dims.begin(), g), strides.insert(strides.begin(), o);
+  const Dims taps = Spatial(s, [](const WindowDim& d) { return d.window; });
+  for (size_t k = 0; k < taps.size(); ++k) {
+    int64_t step = i * oc;
+    for (size_t later = k + 1; later < taps.size(); ++later)
+      step *= taps[later];
+    dims.push_back(taps[k]);
+    strides.push_back(step);
+  }
+  return Desc(dims, kF32, strides);
 }
 
 Status FromDnnl(const dnnl::error& e) {
@@ -111,7 +129,7 @@ struct OnednnConv::Call {
   }
 };
 
-OnednnConv::OnednnConv(const Conv2dShape& shape, ConvEpilogue epilogue)
+OnednnConv::OnednnConv(const ConvGeometry& shape, ConvEpilogue epilogue)
     : shape_(shape), epilogue_(epilogue) {}
 
 OnednnConv::~OnednnConv() = default;
@@ -129,13 +147,15 @@ OnednnConv::~OnednnConv() = default;
 // the exception: there the im2col way on plain layouts is 2 to 7 times faster.
 Status OnednnConv::Make(ConvPass pass, int threads,
                         std::unique_ptr<Program>* made) const try {
-  const Conv2dShape& s = shape_;
+  const ConvGeometry& s = shape_;
   auto p = std::make_unique<Program>();
   p->pass = pass;
   p->threads = threads;
-  const Desc in = Image(s.layout, s.batch, s.in_channels, s.h.in, s.w.in);
+  using D = WindowDim;
+  const Desc in =
+      Image(s, s.in_channels, Spatial(s, [](const D& d) { return d.in; }));
   const Desc out =
-      Image(s.layout, s.batch, s.out_channels, s.h.out(), s.w.out());
+      Image(s, s.out_channels, Spatial(s, [](const D& d) { return d.out(); }));
   const Desc filter = UserFilter(s);
   const bool plain = pass == ConvPass::kBackwardData &&
                      s.filter_in_channels < 8 && s.groups() == 1;
@@ -143,10 +163,10 @@ Status OnednnConv::Make(ConvPass pass, int threads,
   const bool keep = plain || s.layout == Layout::kNhwc;
   const Desc in_any = keep ? in : any(in), out_any = keep ? out : any(out);
   const Desc filter_any = plain ? filter : any(filter);
-  const Dims strides{s.h.stride, s.w.stride};
-  const Dims dilates{s.h.dilation - 1, s.w.dilation - 1};
-  const Dims before{s.h.pad_before, s.w.pad_before};
-  const Dims behind{s.h.pad_after, s.w.pad_after};
+  const Dims strides = Spatial(s, [](const D& d) { return d.stride; });
+  const Dims dilates = Spatial(s, [](const D& d) { return d.dilation - 1; });
+  const Dims before = Spatial(s, [](const D& d) { return d.pad_before; });
+  const Dims behind = Spatial(s, [](const D& d) { return d.pad_after; });
   const auto algorithm = dnnl::algorithm::convolution_direct;
 
   dnnl::primitive_attr attr;

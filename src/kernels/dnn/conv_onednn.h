@@ -20,7 +20,7 @@ enum class ConvPass { kForward, kBackwardData, kBackwardFilter };
 // memory objects and scratchpad) that no other Run sees.
 class OnednnConv {
  public:
-  OnednnConv(const Conv2dShape& shape, ConvEpilogue epilogue);
+  OnednnConv(const ConvGeometry& shape, ConvEpilogue epilogue);
   ~OnednnConv();
 
   // x, y -> z by pass: (in, filter) -> out, (filter, d_out) -> d_in,
@@ -34,7 +34,7 @@ class OnednnConv {
 
   Status Make(ConvPass pass, int threads, std::unique_ptr<Program>* made) const;
 
-  const Conv2dShape shape_;
+  const ConvGeometry shape_;
   const ConvEpilogue epilogue_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Program>> programs_;  // Guarded by mutex_.

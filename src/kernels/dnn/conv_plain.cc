@@ -75,6 +75,35 @@ int64_t ReaderOf(const WindowDim& d, int64_t i, int64_t t) {
   return o < d.out() ? o : -1;
 }
 
+// The rows of the filter, over its depth and height, that the output's row
+// (oz, oy) reads inside the input.
+class TapRows {
+ public:
+  TapRows(const ConvGeometry& s, int64_t oz, int64_t oy)
+      : s_(s),
+        first_z_(s.d.first_tap(oz)),
+        first_y_(s.h.first_tap(oy)),
+        rows_(std::max<int64_t>(0, s.h.last_tap(oy) - first_y_)),
+        planes_(std::max<int64_t>(0, s.d.last_tap(oz) - first_z_)),
+        in_z_(s.d.start(oz)),
+        in_y_(s.h.start(oy)) {}
+
+  int64_t count() const { return planes_ * rows_; }
+  struct Row {
+    int64_t tap;  // Of the filter's d.window * h.window rows.
+    int64_t in;   // Of the d.in * h.in rows of one batch element.
+  };
+  Row at(int64_t k) const {
+    const int64_t kz = first_z_ + k / rows_, ky = first_y_ + k % rows_;
+    return {kz * s_.h.window + ky, (in_z_ + kz * s_.d.dilation) * s_.h.in +
+                                       in_y_ + ky * s_.h.dilation};
+  }
+
+ private:
+  const ConvGeometry& s_;
+  const int64_t first_z_, first_y_, rows_, planes_, in_z_, in_y_;
+};
+
 template <typename T>
 void AddBiasAndRelu(ConvEpilogue epilogue, int64_t pixels, int64_t channels,
                     const T* bias, T* out) {
@@ -92,10 +121,10 @@ void AddBiasAndRelu(ConvEpilogue epilogue, int64_t pixels, int64_t channels,
 
 // A sum of nothing, and the epilogue.
 template <typename T>
-void FillEmpty(const Conv2dShape& s, ConvEpilogue epilogue, T* out,
+void FillEmpty(const ConvGeometry& s, ConvEpilogue epilogue, T* out,
                const T* bias) {
   std::fill(out, out + s.out_size(), T());
-  const int64_t pixels = s.h.out() * s.w.out();
+  const int64_t pixels = s.out_pixels();
   if (s.layout == Layout::kNhwc) {
     AddBiasAndRelu(epilogue, s.batch * pixels, s.out_channels, bias, out);
   } else if (epilogue.bias) {
@@ -110,38 +139,41 @@ void FillEmpty(const Conv2dShape& s, ConvEpilogue epilogue, T* out,
 }  // namespace
 
 template <typename T>
-void PlainForward(const Conv2dShape& s, ConvEpilogue epilogue, const T* in,
+void PlainForward(const ConvGeometry& s, ConvEpilogue epilogue, const T* in,
                   const T* filter, T* out, const T* bias) {
-  const int64_t oh = s.h.out(), ow = s.w.out();
+  const int64_t od = s.d.out(), oh = s.h.out(), ow = s.w.out();
   if (s.in_size() == 0 || s.filter_size() == 0) {
     FillEmpty(s, epilogue, out, bias);
     return;
   }
   if (s.layout == Layout::kNchw) {
-    Conv2dShape nhwc = s;
+    ConvGeometry nhwc = s;
     nhwc.layout = Layout::kNhwc;
-    const auto x = ToNhwc(in, s.batch, s.in_channels, s.h.in * s.w.in);
+    const auto x = ToNhwc(in, s.batch, s.in_channels, s.in_pixels());
     auto y =
         std::make_unique_for_overwrite<T[]>(static_cast<size_t>(s.out_size()));
     PlainForward(nhwc, epilogue, x.get(), filter, y.get(), bias);
-    ToNchw(y.get(), s.batch, s.out_channels, oh * ow, out);
+    ToNchw(y.get(), s.batch, s.out_channels, s.out_pixels(), out);
     return;
   }
   const int64_t groups = s.groups(), ic = s.filter_in_channels;
   const int64_t oc = s.out_channels / groups;
-  ParallelFor(s.batch * oh, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(s.batch * od * oh, 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t n = r / oh, oy = r % oh;
+      const int64_t n = r / (od * oh), oz = r / oh % od, oy = r % oh;
       T* out_row = out + r * ow * s.out_channels;
       std::fill(out_row, out_row + ow * s.out_channels, T());
-      for (int64_t ky = s.h.first_tap(oy); ky < s.h.last_tap(oy); ++ky) {
-        const int64_t iy = s.h.start(oy) + ky * s.h.dilation;
-        const T* in_row = in + (n * s.h.in + iy) * s.w.in * s.in_channels;
+      const TapRows rows(s, oz, oy);
+      for (int64_t k = 0; k < rows.count(); ++k) {
+        const TapRows::Row row = rows.at(k);
+        const T* in_row =
+            in + (n * s.d.in * s.h.in + row.in) * s.w.in * s.in_channels;
         for (int64_t kx = 0; kx < s.w.window; ++kx) {
           const Range x = Covered(s.w, kx);
           if (x.first >= x.last) continue;
           const int64_t ix = s.w.start(x.first) + kx * s.w.dilation;
-          const T* tap = filter + (ky * s.w.window + kx) * ic * s.out_channels;
+          const T* tap =
+              filter + (row.tap * s.w.window + kx) * ic * s.out_channels;
           for (int64_t g = 0; g < groups; ++g) {
             Accumulate<Lane<T>>(
                 x.last - x.first, oc, ic,
@@ -159,39 +191,42 @@ void PlainForward(const Conv2dShape& s, ConvEpilogue epilogue, const T* in,
 }
 
 template <typename T>
-void PlainBackwardData(const Conv2dShape& s, const T* filter, const T* d_out,
+void PlainBackwardData(const ConvGeometry& s, const T* filter, const T* d_out,
                        T* d_in) {
-  const int64_t oh = s.h.out(), ow = s.w.out();
+  const int64_t od = s.d.out(), oh = s.h.out(), ow = s.w.out();
   if (s.in_size() == 0 || s.out_size() == 0 || s.filter_size() == 0) {
     std::fill(d_in, d_in + s.in_size(), T());
     return;
   }
   if (s.layout == Layout::kNchw) {
-    Conv2dShape nhwc = s;
+    ConvGeometry nhwc = s;
     nhwc.layout = Layout::kNhwc;
-    const auto y = ToNhwc(d_out, s.batch, s.out_channels, oh * ow);
+    const auto y = ToNhwc(d_out, s.batch, s.out_channels, s.out_pixels());
     auto x =
         std::make_unique_for_overwrite<T[]>(static_cast<size_t>(s.in_size()));
     PlainBackwardData(nhwc, filter, y.get(), x.get());
-    ToNchw(x.get(), s.batch, s.in_channels, s.h.in * s.w.in, d_in);
+    ToNchw(x.get(), s.batch, s.in_channels, s.in_pixels(), d_in);
     return;
   }
   const int64_t groups = s.groups(), ic = s.filter_in_channels;
   const int64_t oc = s.out_channels / groups;
-  ParallelFor(s.batch * s.h.in, 1, [&](int64_t begin, int64_t end) {
+  const int64_t in_rows = s.d.in * s.h.in;
+  ParallelFor(s.batch * in_rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t n = r / s.h.in, iy = r % s.h.in;
+      const int64_t n = r / in_rows, iz = r / s.h.in % s.d.in, iy = r % s.h.in;
       T* in_row = d_in + r * s.w.in * s.in_channels;
       std::fill(in_row, in_row + s.w.in * s.in_channels, T());
-      for (int64_t ky = 0; ky < s.h.window; ++ky) {
-        const int64_t oy = ReaderOf(s.h, iy, ky);
-        if (oy < 0) continue;
-        const T* out_row = d_out + (n * oh + oy) * ow * s.out_channels;
+      for (int64_t k = 0; k < s.d.window * s.h.window; ++k) {
+        const int64_t oz = ReaderOf(s.d, iz, k / s.h.window);
+        const int64_t oy = ReaderOf(s.h, iy, k % s.h.window);
+        if (oz < 0 || oy < 0) continue;
+        const T* out_row =
+            d_out + ((n * od + oz) * oh + oy) * ow * s.out_channels;
         for (int64_t kx = 0; kx < s.w.window; ++kx) {
           const Range x = Covered(s.w, kx);
           if (x.first >= x.last) continue;
           const int64_t ix = s.w.start(x.first) + kx * s.w.dilation;
-          const T* tap = filter + (ky * s.w.window + kx) * ic * s.out_channels;
+          const T* tap = filter + (k * s.w.window + kx) * ic * s.out_channels;
           for (int64_t g = 0; g < groups; ++g) {
             Accumulate<Lane<T>>(
                 x.last - x.first, ic, oc,
@@ -208,38 +243,45 @@ void PlainBackwardData(const Conv2dShape& s, const T* filter, const T* d_out,
 }
 
 template <typename T>
-void PlainBackwardFilter(const Conv2dShape& s, const T* in, const T* d_out,
+void PlainBackwardFilter(const ConvGeometry& s, const T* in, const T* d_out,
                          T* d_filter) {
-  const int64_t oh = s.h.out(), ow = s.w.out();
+  const int64_t od = s.d.out(), oh = s.h.out(), ow = s.w.out();
   if (s.in_size() == 0 || s.out_size() == 0) {
     std::fill(d_filter, d_filter + s.filter_size(), T());
     return;
   }
   if (s.layout == Layout::kNchw) {
-    Conv2dShape nhwc = s;
+    ConvGeometry nhwc = s;
     nhwc.layout = Layout::kNhwc;
-    const auto x = ToNhwc(in, s.batch, s.in_channels, s.h.in * s.w.in);
-    const auto y = ToNhwc(d_out, s.batch, s.out_channels, oh * ow);
+    const auto x = ToNhwc(in, s.batch, s.in_channels, s.in_pixels());
+    const auto y = ToNhwc(d_out, s.batch, s.out_channels, s.out_pixels());
     PlainBackwardFilter(nhwc, x.get(), y.get(), d_filter);
     return;
   }
   const int64_t groups = s.groups(), ic = s.filter_in_channels;
   const int64_t oc = s.out_channels / groups;
-  ParallelFor(s.h.window * s.w.window, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(s.taps(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t ky = t / s.w.window, kx = t % s.w.window;
+      const int64_t kx = t % s.w.window, ky = t / s.w.window % s.h.window;
+      const int64_t kz = t / (s.w.window * s.h.window);
       T* tap = d_filter + t * ic * s.out_channels;
       std::fill(tap, tap + ic * s.out_channels, T());
-      const Range y = Covered(s.h, ky), x = Covered(s.w, kx);
-      if (x.first >= x.last || ic == 0) continue;
+      const Range z = Covered(s.d, kz), y = Covered(s.h, ky);
+      const Range x = Covered(s.w, kx);
+      const int64_t rows = y.last - y.first;
+      if (z.first >= z.last || rows <= 0 || x.first >= x.last || ic == 0)
+        continue;
       const int64_t ix = s.w.start(x.first) + kx * s.w.dilation;
       for (int64_t n = 0; n < s.batch; ++n) {
-        for (int64_t oy = y.first; oy < y.last; ++oy) {
+        for (int64_t r = 0; r < (z.last - z.first) * rows; ++r) {
+          const int64_t oz = z.first + r / rows, oy = y.first + r % rows;
+          const int64_t iz = s.d.start(oz) + kz * s.d.dilation;
           const int64_t iy = s.h.start(oy) + ky * s.h.dilation;
           const T* from =
-              in + ((n * s.h.in + iy) * s.w.in + ix) * s.in_channels;
-          const T* d_row =
-              d_out + ((n * oh + oy) * ow + x.first) * s.out_channels;
+              in +
+              (((n * s.d.in + iz) * s.h.in + iy) * s.w.in + ix) * s.in_channels;
+          const T* d_row = d_out + (((n * od + oz) * oh + oy) * ow + x.first) *
+                                       s.out_channels;
           for (int64_t g = 0; g < groups; ++g) {
             Accumulate<Lane<T>>(
                 ic, oc, x.last - x.first,
@@ -253,13 +295,13 @@ void PlainBackwardFilter(const Conv2dShape& s, const T* in, const T* d_out,
   });
 }
 
-#define SLUICE_PLAIN(T)                                                        \
-  template void PlainForward<T>(const Conv2dShape&, ConvEpilogue, const T*,    \
-                                const T*, T*, const T*);                       \
-  template void PlainBackwardData<T>(const Conv2dShape&, const T*, const T*,   \
-                                     T*);                                      \
-  template void PlainBackwardFilter<T>(const Conv2dShape&, const T*, const T*, \
-                                       T*);
+#define SLUICE_PLAIN(T)                                                       \
+  template void PlainForward<T>(const ConvGeometry&, ConvEpilogue, const T*,  \
+                                const T*, T*, const T*);                      \
+  template void PlainBackwardData<T>(const ConvGeometry&, const T*, const T*, \
+                                     T*);                                     \
+  template void PlainBackwardFilter<T>(const ConvGeometry&, const T*,         \
+                                       const T*, T*);
 SLUICE_PLAIN(float)
 SLUICE_PLAIN(double)
 SLUICE_PLAIN(int32_t)

@@ -10,13 +10,13 @@ namespace sluice::dnn {
 
 // T: float, double, int32. bias may be nullptr. REQUIRES: Validate(s).ok().
 template <typename T>
-void PlainForward(const Conv2dShape& s, ConvEpilogue epilogue, const T* in,
+void PlainForward(const ConvGeometry& s, ConvEpilogue epilogue, const T* in,
                   const T* filter, T* out, const T* bias);
 template <typename T>
-void PlainBackwardData(const Conv2dShape& s, const T* filter, const T* d_out,
+void PlainBackwardData(const ConvGeometry& s, const T* filter, const T* d_out,
                        T* d_in);
 template <typename T>
-void PlainBackwardFilter(const Conv2dShape& s, const T* in, const T* d_out,
+void PlainBackwardFilter(const ConvGeometry& s, const T* in, const T* d_out,
                          T* d_filter);
 
 }  // namespace sluice::dnn

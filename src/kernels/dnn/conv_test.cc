@@ -17,12 +17,12 @@ namespace {
 
 struct Case {
   const char* name;
-  Conv2dShape shape;
+  ConvGeometry shape;
 };
 
-Conv2dShape Make(int64_t batch, int64_t ic, int64_t oc, WindowDim h,
-                 WindowDim w, int64_t groups = 1) {
-  return {Layout::kNhwc, batch, ic, ic / groups, oc, h, w};
+ConvGeometry Make(int64_t batch, int64_t ic, int64_t oc, WindowDim h,
+                  WindowDim w, int64_t groups = 1, WindowDim d = kNoDepth) {
+  return {Layout::kNhwc, batch, ic, ic / groups, oc, h, w, d};
 }
 
 // WindowDim: in, window, stride, dilation, pad_before, pad_after.
@@ -42,39 +42,53 @@ const Case kCases[] = {
     {"groups", Make(2, 8, 12, {6, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}, 4)},
     {"depthwise", Make(2, 16, 16, {7, 3, 2, 1, 1, 1}, {7, 3, 1, 1, 1, 1}, 16)},
     {"depthwise times 2", Make(2, 6, 12, {7, 3, 1, 1, 1, 1}, {7, 3}, 6)},
+    {"volume", Make(2, 5, 7, {4, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}, 1,
+                    {3, 3, 1, 1, 1, 1})},
+    {"volume strided",
+     Make(1, 16, 16, {6, 3, 2, 1, 0, 1}, {5, 2, 2}, 1, {7, 3, 3, 1, 1, 2})},
+    {"volume dilated",
+     Make(2, 3, 8, {7, 3, 1, 2, 2, 2}, {6, 2, 1, 3}, 1, {9, 3, 2, 2, 1, 1})},
+    {"volume in groups",
+     Make(1, 4, 6, {4, 2}, {4, 3, 1, 1, 1, 1}, 2, {3, 2, 1, 1, 1, 0})},
 };
 
-int64_t At(const Conv2dShape& s, bool output, int64_t n, int64_t y, int64_t x,
-           int64_t c) {
-  const int64_t h = output ? s.h.out() : s.h.in,
-                w = output ? s.w.out() : s.w.in;
+int64_t At(const ConvGeometry& s, bool output, int64_t n, int64_t z, int64_t y,
+           int64_t x, int64_t c) {
+  const int64_t d = output ? s.d.out() : s.d.in;
+  const int64_t h = output ? s.h.out() : s.h.in;
+  const int64_t w = output ? s.w.out() : s.w.in;
   const int64_t channels = output ? s.out_channels : s.in_channels;
-  return s.layout == Layout::kNhwc ? ((n * h + y) * w + x) * channels + c
-                                   : ((n * channels + c) * h + y) * w + x;
+  return s.layout == Layout::kNhwc
+             ? (((n * d + z) * h + y) * w + x) * channels + c
+             : (((n * channels + c) * d + z) * h + y) * w + x;
 }
 
 // Calls fn(in index, filter index, out index) for every product of the sum.
 template <typename Fn>
-void ForEachProduct(const Conv2dShape& s, Fn fn) {
+void ForEachProduct(const ConvGeometry& s, Fn fn) {
   const int64_t oc_group = s.out_channels / s.groups();
-  for (int64_t n = 0; n < s.batch; ++n)
+  for (int64_t n = 0; n < s.batch * s.d.out(); ++n)
     for (int64_t oy = 0; oy < s.h.out(); ++oy)
       for (int64_t ox = 0; ox < s.w.out(); ++ox)
-        for (int64_t ky = 0; ky < s.h.window; ++ky)
+        for (int64_t ky = 0; ky < s.d.window * s.h.window; ++ky)
           for (int64_t kx = 0; kx < s.w.window; ++kx) {
-            const int64_t iy =
-                oy * s.h.stride + ky * s.h.dilation - s.h.pad_before;
+            const int64_t oz = n % s.d.out();
+            const int64_t iz = oz * s.d.stride +
+                               ky / s.h.window * s.d.dilation - s.d.pad_before;
+            if (iz < 0 || iz >= s.d.in) continue;
+            const int64_t iy = oy * s.h.stride +
+                               ky % s.h.window * s.h.dilation - s.h.pad_before;
             const int64_t ix =
                 ox * s.w.stride + kx * s.w.dilation - s.w.pad_before;
             if (iy < 0 || iy >= s.h.in || ix < 0 || ix >= s.w.in) continue;
             for (int64_t o = 0; o < s.out_channels; ++o)
               for (int64_t i = 0; i < s.filter_in_channels; ++i) {
                 const int64_t c = o / oc_group * s.filter_in_channels + i;
-                fn(At(s, false, n, iy, ix, c),
+                fn(At(s, false, n / s.d.out(), iz, iy, ix, c),
                    ((ky * s.w.window + kx) * s.filter_in_channels + i) *
                            s.out_channels +
                        o,
-                   At(s, true, n, oy, ox, o));
+                   At(s, true, n / s.d.out(), oz, oy, ox, o));
               }
           }
 }
@@ -130,7 +144,7 @@ TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
     for (Layout layout : {Layout::kNhwc, Layout::kNchw}) {
       SCOPED_TRACE(std::string(c.name) +
                    (layout == Layout::kNhwc ? " NHWC" : " NCHW"));
-      Conv2dShape s = c.shape;
+      ConvGeometry s = c.shape;
       s.layout = layout;
       const auto in = Draw<T>(rng, s.in_size());
       const auto filter = Draw<T>(rng, s.filter_size());
@@ -148,7 +162,7 @@ TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
       });
       std::vector<double> fused = out;
       for (size_t i = 0; i < fused.size(); ++i) {
-        const size_t pixels = static_cast<size_t>(s.h.out() * s.w.out());
+        const size_t pixels = static_cast<size_t>(s.out_pixels());
         const size_t oc = static_cast<size_t>(s.out_channels);
         const size_t channel =
             layout == Layout::kNhwc ? i % oc : i / pixels % oc;
@@ -156,7 +170,7 @@ TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
       }
       for (int threads : {1, 2}) {
         ScopedIntraOpThreads scope(threads);
-        const auto plan = *Conv2dPlan<T>::Make(s);
+        const auto plan = *ConvPlan<T>::Make(s);
         for (int repeat = 0; repeat < 2; ++repeat) {
           std::vector<T> y(out.size()), dx(in.size()), dw(filter.size());
           ASSERT_TRUE(plan->Forward(in.data(), filter.data(), y.data()).ok());
@@ -168,7 +182,7 @@ TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
               plan->BackwardFilter(in.data(), d_out.data(), dw.data()).ok());
           ExpectSame(dw, Rounded<T>(d_filter));
         }
-        const auto with = *Conv2dPlan<T>::Make(s, {.bias = true, .relu = true});
+        const auto with = *ConvPlan<T>::Make(s, {.bias = true, .relu = true});
         std::vector<T> y(out.size());
         ASSERT_TRUE(
             with->Forward(in.data(), filter.data(), y.data(), bias.data())
@@ -182,8 +196,8 @@ TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
 TYPED_TEST(ConvTest, EmptyOperandsGiveZerosOfTheRightSize) {
   using T = TypeParam;
   const T one = T(1);
-  const auto check = [&](const Conv2dShape& s) {
-    const auto plan = *Conv2dPlan<T>::Make(s);
+  const auto check = [&](const ConvGeometry& s) {
+    const auto plan = *ConvPlan<T>::Make(s);
     std::vector<T> in(s.in_size(), one), f(s.filter_size(), one),
         g(s.out_size(), one), y(s.out_size(), one), dx(s.in_size(), one),
         dw(s.filter_size(), one);
@@ -194,7 +208,7 @@ TYPED_TEST(ConvTest, EmptyOperandsGiveZerosOfTheRightSize) {
       for (T x : *v) EXPECT_EQ(static_cast<float>(x), 0.0f);
   };
   for (Layout layout : {Layout::kNhwc, Layout::kNchw}) {
-    Conv2dShape s = Make(0, 3, 4, {5, 3}, {5, 3});  // No images.
+    ConvGeometry s = Make(0, 3, 4, {5, 3}, {5, 3});  // No images.
     s.layout = layout;
     check(s);
     s = Make(2, 3, 0, {5, 3}, {5, 3});  // No outputs.
@@ -212,11 +226,11 @@ TYPED_TEST(ConvTest, EmptyOperandsGiveZerosOfTheRightSize) {
 
 TEST(ConvPlanTest, OurOwnLoopsAgreeWithOnednnOnARealLayer) {
   std::mt19937 rng(3);
-  const Conv2dShape s =
+  const ConvGeometry s =
       Make(2, 32, 64, {14, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2});
   const auto in = Draw<float>(rng, s.in_size());
   const auto f = Draw<float>(rng, s.filter_size());
-  const auto plan = *Conv2dPlan<float>::Make(s);
+  const auto plan = *ConvPlan<float>::Make(s);
   std::vector<float> a(s.out_size()), b(s.out_size());
   ASSERT_TRUE(plan->Forward(in.data(), f.data(), a.data()).ok());
   PlainForward<float>(s, {}, in.data(), f.data(), b.data(), nullptr);
@@ -225,10 +239,10 @@ TEST(ConvPlanTest, OurOwnLoopsAgreeWithOnednnOnARealLayer) {
 
 TEST(ConvPlanTest, OnePlanServesManyThreadsAtOnce) {
   std::mt19937 rng(4);
-  const Conv2dShape s =
+  const ConvGeometry s =
       Make(4, 8, 16, {10, 3, 1, 1, 1, 1}, {10, 3, 1, 1, 1, 1});
   const auto f = Draw<float>(rng, s.filter_size());
-  const auto plan = *Conv2dPlan<float>::Make(s);
+  const auto plan = *ConvPlan<float>::Make(s);
   std::vector<std::vector<float>> in, want(4), got(4);
   for (int t = 0; t < 4; ++t) {
     in.push_back(Draw<float>(rng, s.in_size()));
@@ -251,9 +265,9 @@ TEST(ConvPlanTest, OnePlanServesManyThreadsAtOnce) {
 }
 
 TEST(ConvPlanTest, CacheKeepsPlansByShapeAndEpilogue) {
-  Conv2dPlanCache<float> cache;
-  const Conv2dShape a = Make(1, 2, 3, {4, 3}, {4, 3});
-  Conv2dShape b = a;
+  ConvPlanCache<float> cache;
+  const ConvGeometry a = Make(1, 2, 3, {4, 3}, {4, 3});
+  ConvGeometry b = a;
   b.batch = 2;
   const auto first = *cache.Get(a);
   EXPECT_NE(*cache.Get(b), first);
@@ -268,7 +282,7 @@ TEST(ConvPlanTest, CacheKeepsPlansByShapeAndEpilogue) {
 }
 
 TEST(ConvPlanTest, SaysWhatIsWrongWithAShape) {
-  Conv2dShape s = Make(1, 6, 4, {5, 3}, {5, 3});
+  ConvGeometry s = Make(1, 6, 4, {5, 3}, {5, 3});
   s.filter_in_channels = 4;
   EXPECT_EQ(Validate(s).message(),
             "convolution's input channels: expected a multiple of the filter's "
@@ -281,7 +295,7 @@ TEST(ConvPlanTest, SaysWhatIsWrongWithAShape) {
   EXPECT_FALSE(Validate(s).ok());
   s = Make(1, 6, 4, {5, 3}, {5, 3, 1, 1, -1, 0});
   EXPECT_FALSE(Validate(s).ok());
-  const auto plan = Conv2dPlan<float>::Make(s);
+  const auto plan = ConvPlan<float>::Make(s);
   EXPECT_FALSE(plan.ok());
 }
 

@@ -40,20 +40,20 @@ BENCHMARK(GemmFloat)
     ->ArgsProduct({{1, 2}, {64}, {3136}, {512}, {2}})
     ->ArgsProduct({{1, 2}, {1024}, {1024}, {1024}, {0}});
 
-Conv2dShape LeNetConv(int layer) {
+ConvGeometry LeNetConv(int layer) {
   const WindowDim d{layer == 1 ? 28 : 14, 5, 1, 1, 2, 2};
   const int64_t in = layer == 1 ? 1 : 32;
   return {Layout::kNhwc, 64, in, in, layer == 1 ? 32 : 64, d, d};
 }
-Pool2dShape LeNetPool(int layer) {
+PoolGeometry LeNetPool(int layer) {
   const WindowDim d{layer == 1 ? 28 : 14, 2, 2};
   return {Layout::kNhwc, 64, layer == 1 ? 32 : 64, d, d};
 }
 
 void LeNetConvolution(benchmark::State& state) {
   const ScopedIntraOpThreads threads(static_cast<int>(state.range(0)));
-  const Conv2dShape s = LeNetConv(static_cast<int>(state.range(1)));
-  const auto plan = *Conv2dPlan<float>::Make(s);
+  const ConvGeometry s = LeNetConv(static_cast<int>(state.range(1)));
+  const auto plan = *ConvPlan<float>::Make(s);
   std::vector<float> in(s.in_size(), 1.0f), filter(s.filter_size(), 0.5f),
       out(s.out_size(), 1.0f);
   for (auto _ : state) {
@@ -74,7 +74,7 @@ BENCHMARK(LeNetConvolution)
 
 void LeNetPooling(benchmark::State& state) {
   const ScopedIntraOpThreads threads(static_cast<int>(state.range(0)));
-  const Pool2dShape s = LeNetPool(static_cast<int>(state.range(1)));
+  const PoolGeometry s = LeNetPool(static_cast<int>(state.range(1)));
   std::vector<float> in(s.in_size(), 1.0f), out(s.out_size()),
       d_in(s.in_size());
   for (auto _ : state) {
@@ -95,10 +95,10 @@ BENCHMARK(LeNetPooling)
 // update of the weights).
 void LeNetStep(benchmark::State& state) {
   const ScopedIntraOpThreads threads(static_cast<int>(state.range(0)));
-  const Conv2dShape c1 = LeNetConv(1), c2 = LeNetConv(2);
-  const Pool2dShape p1 = LeNetPool(1), p2 = LeNetPool(2);
-  const auto conv1 = *Conv2dPlan<float>::Make(c1);
-  const auto conv2 = *Conv2dPlan<float>::Make(c2);
+  const ConvGeometry c1 = LeNetConv(1), c2 = LeNetConv(2);
+  const PoolGeometry p1 = LeNetPool(1), p2 = LeNetPool(2);
+  const auto conv1 = *ConvPlan<float>::Make(c1);
+  const auto conv2 = *ConvPlan<float>::Make(c2);
   const auto image = [](int64_t n) {
     std::vector<float> v(n);
     for (int64_t i = 0; i < n; ++i) v[i] = static_cast<float>(i % 17) * 0.01f;

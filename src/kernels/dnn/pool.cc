@@ -45,23 +45,26 @@ constexpr bool kVectorised =
 
 // Element offsets of both layouts.
 struct Strides {
-  int64_t image, row, pixel, channel;
+  int64_t image, plane, row, pixel, channel;
 };
-Strides StridesOf(Layout layout, int64_t channels, int64_t h, int64_t w) {
+Strides StridesOf(Layout layout, int64_t channels, int64_t d, int64_t h,
+                  int64_t w) {
+  const int64_t image = channels * d * h * w;
   return layout == Layout::kNhwc
-             ? Strides{channels * h * w, channels * w, channels, 1}
-             : Strides{channels * h * w, w, 1, h * w};
+             ? Strides{image, channels * h * w, channels * w, channels, 1}
+             : Strides{image, h * w, w, 1, d * h * w};
 }
 
 // Shares images, or blocks of channels of images where those are few, among
 // the threads. Parts never overlap, in the input or in the output.
 template <typename Fn>
-void ForEachPart(const Pool2dShape& s, Fn fn) {
+void ForEachPart(const PoolGeometry& s, Fn fn) {
   constexpr int64_t kBlock = 64;  // Channels; a multiple of all vectors.
   const bool split = s.batch < 4 * IntraOpThreads() && s.channels > kBlock;
   const int64_t blocks = split ? (s.channels + kBlock - 1) / kBlock : 1;
-  const int64_t work = std::max<int64_t>(
-      1, s.h.out() * s.w.out() * s.h.window * s.w.window * s.channels / blocks);
+  const int64_t work =
+      std::max<int64_t>(1, s.out_pixels() * s.d.window * s.h.window *
+                               s.w.window * s.channels / blocks);
   ParallelFor(
       s.batch * blocks, std::max<int64_t>(1, 32768 / work),
       [&](int64_t begin, int64_t end) {
@@ -77,11 +80,14 @@ void ForEachPart(const Pool2dShape& s, Fn fn) {
 // Calls window(output offset, taps) for each output of the part, with
 // taps(fn) calling fn(input offset) for each input element of its window.
 template <typename Window>
-void ForEachWindow(const Pool2dShape& s, const PoolPart& part, Window window) {
-  const int64_t oh = s.h.out(), ow = s.w.out();
-  const Strides in = StridesOf(s.layout, s.channels, s.h.in, s.w.in);
-  const Strides out = StridesOf(s.layout, s.channels, oh, ow);
-  for (int64_t y = 0; y < oh; ++y) {
+void ForEachWindow(const PoolGeometry& s, const PoolPart& part, Window window) {
+  const int64_t od = s.d.out(), oh = s.h.out(), ow = s.w.out();
+  const Strides in = StridesOf(s.layout, s.channels, s.d.in, s.h.in, s.w.in);
+  const Strides out = StridesOf(s.layout, s.channels, od, oh, ow);
+  for (int64_t r = 0; r < od * oh; ++r) {
+    const int64_t z = r / oh, y = r % oh;
+    const int64_t z0 = s.d.start(z) + s.d.first_tap(z);
+    const int64_t z1 = s.d.start(z) + s.d.last_tap(z);
     const int64_t y0 = s.h.start(y) + s.h.first_tap(y);
     const int64_t y1 = s.h.start(y) + s.h.last_tap(y);
     for (int64_t x = 0; x < ow; ++x) {
@@ -90,13 +96,14 @@ void ForEachWindow(const Pool2dShape& s, const PoolPart& part, Window window) {
       for (int64_t c = part.first; c < part.last; ++c) {
         const int64_t base = part.n * in.image + c * in.channel;
         const auto taps = [&](auto fn) {
-          for (int64_t iy = y0; iy < y1; ++iy)
-            for (int64_t ix = x0; ix < x1; ++ix)
-              fn(base + iy * in.row + ix * in.pixel);
+          for (int64_t iz = z0; iz < z1; ++iz)
+            for (int64_t iy = y0; iy < y1; ++iy)
+              for (int64_t ix = x0; ix < x1; ++ix)
+                fn(base + iz * in.plane + iy * in.row + ix * in.pixel);
         };
-        window(
-            part.n * out.image + y * out.row + x * out.pixel + c * out.channel,
-            taps);
+        window(part.n * out.image + z * out.plane + y * out.row +
+                   x * out.pixel + c * out.channel,
+               taps);
       }
     }
   }
@@ -124,13 +131,13 @@ constexpr bool kFromLowest =
     std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
 
 template <typename T>
-void ClearPart(const Pool2dShape& s, const PoolPart& part, T* image) {
-  const Strides in = StridesOf(s.layout, s.channels, s.h.in, s.w.in);
+void ClearPart(const PoolGeometry& s, const PoolPart& part, T* image) {
+  // Pixels follow each other without gaps.
+  const Strides in = StridesOf(s.layout, s.channels, s.d.in, s.h.in, s.w.in);
   T* at = image + part.n * in.image;
-  for (int64_t y = 0; y < s.h.in; ++y)
-    for (int64_t x = 0; x < s.w.in; ++x)
-      for (int64_t c = part.first; c < part.last; ++c)
-        at[y * in.row + x * in.pixel + c * in.channel] = T();
+  for (int64_t p = 0; p < s.in_pixels(); ++p)
+    for (int64_t c = part.first; c < part.last; ++c)
+      at[p * in.pixel + c * in.channel] = T();
 }
 
 Status ValidateDim(const char* name, const WindowDim& d) {
@@ -154,7 +161,8 @@ Status ValidateDim(const char* name, const WindowDim& d) {
 
 }  // namespace
 
-Status Validate(const Pool2dShape& s) {
+Status Validate(const PoolGeometry& s) {
+  SLUICE_RETURN_IF_ERROR(ValidateDim("depth", s.d));
   SLUICE_RETURN_IF_ERROR(ValidateDim("height", s.h));
   SLUICE_RETURN_IF_ERROR(ValidateDim("width", s.w));
   if (s.batch < 0 || s.channels < 0) {
@@ -166,7 +174,7 @@ Status Validate(const Pool2dShape& s) {
 }
 
 template <typename T>
-void MaxPool(const Pool2dShape& s, const T* in, T* out) {
+void MaxPool(const PoolGeometry& s, const T* in, T* out) {
   ForEachPart(s, [&](const PoolPart& part) {
     if constexpr (kVectorised<T>) {
       if (s.layout == Layout::kNhwc) {
@@ -185,7 +193,7 @@ void MaxPool(const Pool2dShape& s, const T* in, T* out) {
 }
 
 template <typename T>
-void MaxPoolGrad(const Pool2dShape& s, const T* in, const T* d_out, T* d_in) {
+void MaxPoolGrad(const PoolGeometry& s, const T* in, const T* d_out, T* d_in) {
   ForEachPart(s, [&](const PoolPart& part) {
     if constexpr (kVectorised<T>) {
       if (s.layout == Layout::kNhwc) {
@@ -202,7 +210,7 @@ void MaxPoolGrad(const Pool2dShape& s, const T* in, const T* d_out, T* d_in) {
 }
 
 template <typename T>
-void MaxPoolGradGrad(const Pool2dShape& s, const T* in, const T* dd_in,
+void MaxPoolGradGrad(const PoolGeometry& s, const T* in, const T* dd_in,
                      T* out) {
   ForEachPart(s, [&](const PoolPart& part) {
     ForEachWindow(s, part, [&](int64_t o, const auto& taps) {
@@ -213,9 +221,9 @@ void MaxPoolGradGrad(const Pool2dShape& s, const T* in, const T* dd_in,
 }
 
 template <typename T, typename Index>
-void MaxPoolWithArgmax(const Pool2dShape& s, bool include_batch, const T* in,
+void MaxPoolWithArgmax(const PoolGeometry& s, bool include_batch, const T* in,
                        T* out, Index* argmax) {
-  const int64_t image = s.h.in * s.w.in * s.channels;
+  const int64_t image = s.in_pixels() * s.channels;
   ForEachPart(s, [&](const PoolPart& part) {
     ForEachWindow(s, part, [&](int64_t o, const auto& taps) {
       const int64_t i = PickLargest(in, false, taps);
@@ -227,7 +235,7 @@ void MaxPoolWithArgmax(const Pool2dShape& s, bool include_batch, const T* in,
 }
 
 template <typename T>
-void AvgPool(const Pool2dShape& s, const T* in, T* out) {
+void AvgPool(const PoolGeometry& s, const T* in, T* out) {
   ForEachPart(s, [&](const PoolPart& part) {
     if constexpr (kVectorised<T>) {
       if (s.layout == Layout::kNhwc) {
@@ -248,7 +256,7 @@ void AvgPool(const Pool2dShape& s, const T* in, T* out) {
 }
 
 template <typename T>
-void AvgPoolGrad(const Pool2dShape& s, const T* d_out, T* d_in) {
+void AvgPoolGrad(const PoolGeometry& s, const T* d_out, T* d_in) {
   ForEachPart(s, [&](const PoolPart& part) {
     if constexpr (kVectorised<T>) {
       if (s.layout == Layout::kNhwc) {
@@ -268,18 +276,18 @@ void AvgPoolGrad(const Pool2dShape& s, const T* d_out, T* d_in) {
   });
 }
 
-#define SLUICE_POOL_MAX(T)                                                  \
-  template void MaxPool<T>(const Pool2dShape&, const T*, T*);               \
-  template void MaxPoolWithArgmax<T, int32_t>(const Pool2dShape&, bool,     \
-                                              const T*, T*, int32_t*);      \
-  template void MaxPoolWithArgmax<T, int64_t>(const Pool2dShape&, bool,     \
-                                              const T*, T*, int64_t*);      \
-  template void MaxPoolGrad<T>(const Pool2dShape&, const T*, const T*, T*); \
-  template void MaxPoolGradGrad<T>(const Pool2dShape&, const T*, const T*, T*);
-#define SLUICE_POOL(T)                                        \
-  SLUICE_POOL_MAX(T)                                          \
-  template void AvgPool<T>(const Pool2dShape&, const T*, T*); \
-  template void AvgPoolGrad<T>(const Pool2dShape&, const T*, T*);
+#define SLUICE_POOL_MAX(T)                                                   \
+  template void MaxPool<T>(const PoolGeometry&, const T*, T*);               \
+  template void MaxPoolWithArgmax<T, int32_t>(const PoolGeometry&, bool,     \
+                                              const T*, T*, int32_t*);       \
+  template void MaxPoolWithArgmax<T, int64_t>(const PoolGeometry&, bool,     \
+                                              const T*, T*, int64_t*);       \
+  template void MaxPoolGrad<T>(const PoolGeometry&, const T*, const T*, T*); \
+  template void MaxPoolGradGrad<T>(const PoolGeometry&, const T*, const T*, T*);
+#define SLUICE_POOL(T)                                         \
+  SLUICE_POOL_MAX(T)                                           \
+  template void AvgPool<T>(const PoolGeometry&, const T*, T*); \
+  template void AvgPoolGrad<T>(const PoolGeometry&, const T*, T*);
 SLUICE_POOL(float)
 SLUICE_POOL(double)
 SLUICE_POOL(half)

@@ -13,17 +13,17 @@ struct PoolPart {
 
 // T: float, double. The gradients set all of their part of d_in.
 template <typename T>
-void MaxPoolPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+void MaxPoolPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                  T* out);
 template <typename T>
-void MaxPoolGradPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+void MaxPoolGradPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                      const T* d_out, T* d_in);
 template <typename T>
-void AvgPoolPart(const Pool2dShape& s, const PoolPart& part, const T* in,
+void AvgPoolPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                  T* out);
 template <typename T>
-void AvgPoolGradPart(const Pool2dShape& s, const PoolPart& part, const T* d_out,
-                     T* d_in);
+void AvgPoolGradPart(const PoolGeometry& s, const PoolPart& part,
+                     const T* d_out, T* d_in);
 
 }  // namespace sluice::dnn
 

@@ -15,7 +15,7 @@ namespace sluice::dnn {
 namespace {
 
 // WindowDim: in, window, stride, dilation, pad_before, pad_after.
-const Pool2dShape kShapes[] = {
+const PoolGeometry kShapes[] = {
     {Layout::kNhwc, 1, 1, {1, 1}, {1, 1}},
     {Layout::kNhwc, 3, 5, {6, 2, 2}, {8, 2, 2}},
     {Layout::kNhwc, 2, 16, {7, 3, 2, 1, 1, 1}, {6, 3, 2, 1, 0, 1}},
@@ -25,30 +25,43 @@ const Pool2dShape kShapes[] = {
     {Layout::kNhwc, 0, 3, {9, 2, 4}, {9, 1, 3}},
     {Layout::kNhwc, 2, 0, {9, 2, 4}, {9, 1, 3}},
     {Layout::kNhwc, 2, 3, {1, 2}, {9, 1, 3}},
+    {Layout::kNhwc, 2, 5, {4, 2, 2}, {5, 2, 1}, {3, 2, 1, 1, 1, 0}},
+    {Layout::kNhwc, 1, 80, {4, 3, 2, 1, 1, 1}, {3, 2, 2}, {5, 3, 2, 1, 2, 1}},
 };
 
-int64_t Index(const Pool2dShape& s, int64_t h, int64_t w, int64_t n, int64_t y,
+struct Sizes {
+  int64_t d, h, w;
+};
+int64_t Index(const PoolGeometry& s, Sizes of, int64_t n, int64_t z, int64_t y,
               int64_t x, int64_t c) {
-  return s.layout == Layout::kNhwc ? ((n * h + y) * w + x) * s.channels + c
-                                   : ((n * s.channels + c) * h + y) * w + x;
+  return s.layout == Layout::kNhwc
+             ? (((n * of.d + z) * of.h + y) * of.w + x) * s.channels + c
+             : (((n * s.channels + c) * of.d + z) * of.h + y) * of.w + x;
 }
 
 // Calls fn(output index, indices of its window's inputs).
 template <typename Fn>
-void ForEachOutput(const Pool2dShape& s, Fn fn) {
-  for (int64_t n = 0; n < s.batch; ++n)
+void ForEachOutput(const PoolGeometry& s, Fn fn) {
+  const Sizes in{s.d.in, s.h.in, s.w.in};
+  const Sizes out{s.d.out(), s.h.out(), s.w.out()};
+  for (int64_t nz = 0; nz < s.batch * out.d; ++nz)
     for (int64_t y = 0; y < s.h.out(); ++y)
       for (int64_t x = 0; x < s.w.out(); ++x)
         for (int64_t c = 0; c < s.channels; ++c) {
           std::vector<int64_t> inputs;
-          for (int64_t i = 0; i < s.h.window; ++i)
+          const int64_t n = nz / out.d, z = nz % out.d;
+          for (int64_t i = 0; i < s.d.window * s.h.window; ++i)
             for (int64_t j = 0; j < s.w.window; ++j) {
-              const int64_t iy = y * s.h.stride - s.h.pad_before + i;
+              const int64_t iz =
+                  z * s.d.stride - s.d.pad_before + i / s.h.window;
+              const int64_t iy =
+                  y * s.h.stride - s.h.pad_before + i % s.h.window;
               const int64_t ix = x * s.w.stride - s.w.pad_before + j;
-              if (iy >= 0 && iy < s.h.in && ix >= 0 && ix < s.w.in)
-                inputs.push_back(Index(s, s.h.in, s.w.in, n, iy, ix, c));
+              if (iz >= 0 && iz < s.d.in && iy >= 0 && iy < s.h.in && ix >= 0 &&
+                  ix < s.w.in)
+                inputs.push_back(Index(s, in, n, iz, iy, ix, c));
             }
-          fn(Index(s, s.h.out(), s.w.out(), n, y, x, c), inputs);
+          fn(Index(s, out, n, z, y, x, c), inputs);
         }
 }
 
@@ -83,7 +96,7 @@ TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
                            : std::is_same_v<T, float> ? 1e-6
                            : std::is_same_v<T, half>  ? 5e-3
                                                       : 4e-2;
-  for (Pool2dShape s : kShapes) {
+  for (PoolGeometry s : kShapes) {
     for (Layout layout : {Layout::kNhwc, Layout::kNchw}) {
       s.layout = layout;
       SCOPED_TRACE("seed " + std::to_string(kSeed) + " shape " +
@@ -131,7 +144,7 @@ TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
 }
 
 TEST(PoolRulesTest, IntegersHaveAMaximumToo) {
-  const Pool2dShape s{Layout::kNhwc, 1, 1, {1, 1}, {4, 2, 2}};
+  const PoolGeometry s{Layout::kNhwc, 1, 1, {1, 1}, {4, 2, 2}};
   const std::vector<int8_t> in{-128, -7, 5, 127};
   std::vector<int8_t> out(2);
   MaxPool(s, in.data(), out.data());
@@ -139,7 +152,7 @@ TEST(PoolRulesTest, IntegersHaveAMaximumToo) {
 }
 
 TEST(PoolRulesTest, ArgmaxCountsWithinTheImageOrTheBatch) {
-  const Pool2dShape s{Layout::kNhwc, 2, 1, {1, 1}, {2, 2}};
+  const PoolGeometry s{Layout::kNhwc, 2, 1, {1, 1}, {2, 2}};
   const std::vector<float> in{1, 2, 4, 3};
   std::vector<float> out(2);
   std::vector<int32_t> at(2);
@@ -161,7 +174,7 @@ void ExpectNanRules(int64_t channels, const std::vector<int>& winners) {
   const int64_t windows = static_cast<int64_t>(row.size()) / 3;
   const std::vector<T> max{2, 2, 2, low, low, low, 1, low};
   for (Layout layout : {Layout::kNhwc, Layout::kNchw}) {
-    const Pool2dShape s{layout, 1, channels, {1, 1}, {windows * 3, 3, 3}};
+    const PoolGeometry s{layout, 1, channels, {1, 1}, {windows * 3, 3, 3}};
     std::vector<T> in(s.in_size()), out(s.out_size()), d_in(s.in_size());
     const auto at = [&](int64_t x, int64_t width, int64_t c) {
       return layout == Layout::kNhwc ? x * channels + c : c * width + x;
@@ -193,7 +206,7 @@ TEST(PoolRulesTest, NanAndInfinityAreTreatedAsByTensorFlow) {
 TEST(PoolRulesTest, ArgmaxKeepsANanThatComesFirst) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
-  const Pool2dShape s{Layout::kNhwc, 1, 1, {1, 1}, {9, 3, 3}};
+  const PoolGeometry s{Layout::kNhwc, 1, 1, {1, 1}, {9, 3, 3}};
   const std::vector<float> in{nan, 1, 2, 1, nan, 2, -inf, nan, -inf};
   std::vector<float> out(3);
   std::vector<int64_t> at(3);
@@ -205,7 +218,7 @@ TEST(PoolRulesTest, ArgmaxKeepsANanThatComesFirst) {
 }
 
 TEST(PoolRulesTest, SaysWhatIsWrongWithAShape) {
-  Pool2dShape s{Layout::kNhwc, 1, 1, {4, 2, 1, 1, 2, 0}, {4, 2}};
+  PoolGeometry s{Layout::kNhwc, 1, 1, {4, 2, 1, 1, 2, 0}, {4, 2}};
   EXPECT_EQ(Validate(s).message(),
             "pooling's height: expected paddings from 0 to less than the "
             "window of 2, got 2 and 0");

@@ -1,13 +1,16 @@
 // The geometry that convolution and pooling share: a window sliding over the
-// two spatial dimensions of a batch of images.
+// spatial dimensions of a batch of images, or of volumes.
 #ifndef SLUICE_KERNELS_DNN_WINDOW_H_
 #define SLUICE_KERNELS_DNN_WINDOW_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 namespace sluice::dnn {
 
+// Channels last or first; volumes, NDHWC and NCDHW, have a depth before the
+// height.
 enum class Layout : uint8_t { kNhwc, kNchw };
 
 // One spatial dimension. Padding is explicit and may be asymmetric; SAME and
@@ -40,6 +43,17 @@ struct WindowDim {
 
   bool operator==(const WindowDim&) const = default;
 };
+
+// Whether nothing is read, or nothing written, along one of the dimensions.
+// (Products of extents beside a zero may be beyond 2^63.)
+inline bool AnyEmpty(std::initializer_list<WindowDim> dims) {
+  return std::any_of(dims.begin(), dims.end(), [](const WindowDim& d) {
+    return d.in == 0 || d.window == 0 || d.out() == 0;
+  });
+}
+
+// The depth of images: one, with a window of one.
+inline constexpr WindowDim kNoDepth = {.in = 1};
 
 // TensorFlow's SAME: out = ceil(in / stride), the odd pad goes after.
 inline void ResolveSame(WindowDim* d) {

@@ -1,0 +1,142 @@
+// Gradients of ops that have no kernel for double, and of those of which an
+// output has none, against differences.
+#include <cmath>
+#include <random>
+
+#include "client/gradients.h"
+#include "exec/kernel.h"
+#include "graph/builder.h"
+#include "gtest/gtest.h"
+#include "session/session.h"
+
+namespace sluice {
+namespace {
+
+constexpr uint32_t kGradSeed = 97;
+
+Tensor DrawUnit(std::mt19937* rng, const Dims& dims) {
+  std::uniform_real_distribution<float> draw(-1, 1);
+  Tensor t(DType::kFloat, *Shape::Make({dims.data(), dims.size()}));
+  for (float& v : t.flat<float>()) v = draw(*rng);
+  return t;
+}
+
+// The sum of `weights` * output `which` of the node with these inputs.
+double WeightedSum(const Node& n, const std::vector<Tensor>& inputs, int which,
+                   const Tensor& weights) {
+  const auto out = RunKernel(n, inputs);
+  EXPECT_TRUE(out.ok()) << out.status();
+  double sum = 0;
+  for (int64_t i = 0; out.ok() && i < weights.num_elements(); ++i)
+    sum += static_cast<double>(weights.data<float>()[i]) *
+           static_cast<double>(
+               (*out)[static_cast<size_t>(which)].data<float>()[i]);
+  return sum;
+}
+
+// The gradients of output `which` for all float inputs. `h`: the difference.
+void ExpectFloatGradients(const char* op, std::vector<Tensor> inputs,
+                          const AttrMap& attrs, int which, double h,
+                          std::mt19937* rng) {
+  SCOPED_TRACE(testing::Message() << op << ", seed " << kGradSeed);
+  Graph g;
+  WithGraph use(g);
+  std::vector<Output> in;
+  for (const Tensor& t : inputs) in.push_back(Constant(t));
+  Node* n = BuildNode(op, in, attrs);
+  ASSERT_NE(n, nullptr) << g.status();
+  const auto out = RunKernel(*n, inputs);
+  ASSERT_TRUE(out.ok()) << out.status();
+  const Shape shape = (*out)[static_cast<size_t>(which)].shape();
+  const Tensor weights =
+      DrawUnit(rng, Dims(shape.dims().begin(), shape.dims().end()));
+  std::vector<Output> ys{Output(n, which)};
+  std::vector<GradTarget> xs;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype() != DType::kFloat) continue;
+    xs.push_back(in[i]);
+    places.push_back(i);
+  }
+  GradientOptions options;
+  options.grad_ys = {Constant(weights)};
+  const auto grads = Gradients(ys, xs, options);
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  Session session(g);
+  for (size_t x = 0; x < xs.size(); ++x) {
+    if (!(*grads)[x]) continue;
+    const Result<Tensor> got =
+        session.Run({}, Densify((*grads)[x], xs[x].output));
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (int64_t k = 0; k < got->num_elements(); ++k) {
+      double side[2];
+      for (int s = 0; s < 2; ++s) {
+        std::vector<Tensor> moved = inputs;
+        Tensor& t = moved[places[x]];
+        t = *t.Clone();
+        t.data<float>()[k] += static_cast<float>(s == 0 ? h : -h);
+        side[s] = WeightedSum(*n, moved, which, weights);
+      }
+      EXPECT_NEAR(static_cast<double>(got->data<float>()[k]),
+                  (side[0] - side[1]) / (2 * h), 2e-3)
+          << "input " << places[x] << ", element " << k;
+    }
+  }
+}
+
+std::vector<Tensor> LstmInputs(std::mt19937* rng) {
+  std::vector<Tensor> in{Tensor::Scalar<int64_t>(2)};
+  for (const Dims& dims : {Dims{3, 2, 3}, Dims{2, 2}, Dims{2, 2}, Dims{5, 8},
+                           Dims{2}, Dims{2}, Dims{2}, Dims{8}})
+    in.push_back(DrawUnit(rng, dims));
+  return in;
+}
+
+TEST(NnGradients, OfBlockLstmsAgreeWithDifferences) {
+  std::mt19937 rng(kGradSeed);
+  for (const char* op : {"BlockLSTM", "BlockLSTMV2"})
+    for (const int output : {1, 6})
+      for (const bool peephole : {false, true})
+        ExpectFloatGradients(op, LstmInputs(&rng),
+                             {{"use_peephole", peephole}, {"cell_clip", -1.0f}},
+                             output, 1e-2, &rng);
+}
+
+TEST(NnGradients, OfMaxPool3dAndItsGradientAgreeWithDifferences) {
+  std::mt19937 rng(kGradSeed);
+  const AttrMap attrs{{"ksize", AttrValue::Ints{1, 2, 2, 2, 1}},
+                      {"strides", AttrValue::Ints{1, 2, 1, 2, 1}},
+                      {"padding", "SAME"}};
+  const Tensor in = DrawUnit(&rng, {1, 4, 3, 4, 2});
+  ExpectFloatGradients("MaxPool3D", {in}, attrs, 0, 1e-4, &rng);
+  const Tensor out = DrawUnit(&rng, {1, 2, 3, 2, 2});
+  ExpectFloatGradients("MaxPool3DGrad",
+                       {in, out, DrawUnit(&rng, {1, 2, 3, 2, 2})}, attrs, 0,
+                       1e-4, &rng);
+  ExpectFloatGradients("MaxPool3DGradGrad",
+                       {in, out, DrawUnit(&rng, {1, 4, 3, 4, 2})}, attrs, 0,
+                       1e-4, &rng);
+}
+
+TEST(NnGradients, OfCtcLossAgreeWithDifferencesAndHaveNoneOfTheirOwn) {
+  std::mt19937 rng(kGradSeed);
+  const Tensor inputs = DrawUnit(&rng, {5, 2, 4});
+  const Tensor indices =
+      Tensor::Of<int64_t>(Shape({5, 2}), {0, 0, 0, 1, 1, 0, 1, 1, 1, 2});
+  const Tensor values = Tensor::Vector<int32_t>({0, 1, 2, 2, 0});
+  const Tensor lengths = Tensor::Vector<int32_t>({5, 4});
+  ExpectFloatGradients("CTCLoss", {inputs, indices, values, lengths}, {}, 0,
+                       1e-2, &rng);
+  Graph g;
+  WithGraph use(g);
+  const Output x = Constant(inputs);
+  Node* n = BuildNode(
+      "CTCLoss", {x, Constant(indices), Constant(values), Constant(lengths)});
+  const auto first = Gradients({Output(n, 0)}, {x});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = Gradients({Densify((*first)[0], x)}, {x});
+  EXPECT_FALSE(second.ok());
+}
+
+}  // namespace
+}  // namespace sluice
