@@ -102,7 +102,7 @@ bool ByNumber(DType t, F&& f) {
   }
 }
 
-// a + b and a - b of numbers: integers wrap, 16-bit floats round once.
+// a + b, a - b and a * b of numbers: integers wrap, 16-bit floats round once.
 template <typename T>
 T WrapAdd(T a, T b) {
   if constexpr (std::is_integral_v<T>)
@@ -116,6 +116,14 @@ T WrapSub(T a, T b) {
     return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
   else
     return static_cast<T>(a - b);
+}
+
+template <typename T>
+T WrapMul(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return static_cast<T>(a * b);
 }
 
 // Bytes from one element to the next, objects included.

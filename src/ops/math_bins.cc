@@ -1,6 +1,7 @@
 // Counting and ranking: buckets, histograms, the n-th element; and Cross.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -170,21 +171,20 @@ struct Histogram {
       return InvalidArgument("value_range: expected two ascending values, got ",
                              low, " and ", high);
     const double step = (high - low) / static_cast<double>(bins);
-    std::vector<int64_t> counts(static_cast<size_t>(bins));
+    const DType type = ctx.node().output_type(0);
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, type, Shape({bins})));
+    Tensor& counts = ctx.output(0);
+    std::memset(counts.raw(), 0, static_cast<size_t>(bins) * DTypeSize(type));
     for (int64_t i = 0; i < values.num_elements(); ++i) {
       const double v = static_cast<double>(values.data<T>()[i]);
       double bin = std::floor((v - low) / step);
+      if (std::isnan(bin)) continue;  // A value, or a range without end.
       bin = std::min(std::max(bin, 0.0), static_cast<double>(bins - 1));
-      if (!std::isnan(v)) ++counts[static_cast<size_t>(bin)];
-    }
-    const DType out = ctx.node().output_type(0);
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, out, Shape({bins})));
-    for (int64_t i = 0; i < bins; ++i) {
-      const int64_t n = counts[static_cast<size_t>(i)];
-      if (out == DType::kInt32)
-        ctx.output(0).data<int32_t>()[i] = static_cast<int32_t>(n);
+      const auto at = static_cast<int64_t>(bin);
+      if (type == DType::kInt32)
+        ++counts.data<int32_t>()[at];
       else
-        ctx.output(0).data<int64_t>()[i] = n;
+        ++counts.data<int64_t>()[at];
     }
     return OkStatus();
   }
@@ -297,7 +297,8 @@ struct Cross {
       const T *u = a.data<T>() + i, *v = b.data<T>() + i;
       for (int k = 0; k < 3; ++k) {
         const int p = (k + 1) % 3, q = (k + 2) % 3;
-        out[i + k] = T(T(u[p] * v[q]) - T(u[q] * v[p]));
+        out[i + k] = array::WrapSub(array::WrapMul(u[p], v[q]),
+                                    array::WrapMul(u[q], v[p]));
       }
     }
     return OkStatus();

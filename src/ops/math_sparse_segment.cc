@@ -104,8 +104,10 @@ class SparseSegment {
       int64_t end = i;
       for (; end < n && IntAt(ids, end) == id; ++end) {
         const T* row = in + IntAt(indices, end) * width;
-        for (int64_t j = 0; j < width; ++j)
-          acc[static_cast<size_t>(j)] += static_cast<C>(row[j]);
+        for (int64_t j = 0; j < width; ++j) {
+          C& sum = acc[static_cast<size_t>(j)];
+          sum = array::WrapAdd(sum, static_cast<C>(row[j]));
+        }
       }
       const double divisor = Divisor(weight_, end - i);
       for (int64_t j = 0; j < width; ++j)

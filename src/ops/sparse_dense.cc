@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/op_def.h"
+#include "ops/array_util.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/sparse_util.h"
@@ -259,17 +260,6 @@ class SparseMatMulKernel {
 
  private:
   // Sums of 16-bit floats are kept in float.
-  // sum += a * b; integers wrap around.
-  template <typename C>
-  static void AddProduct(C a, C b, C* sum) {
-    if constexpr (std::is_integral_v<C>)
-      *sum =
-          static_cast<C>(static_cast<uint64_t>(*sum) +
-                         static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else
-      *sum += a * b;
-  }
-
   template <typename T>
   Status Multiply(const Entries& e, const Tensor& b, int64_t columns,
                   Tensor* out) const {
@@ -291,11 +281,13 @@ class SparseMatMulKernel {
       if (adjoint_b_) {
         const T* from = b.data<T>() + k;
         for (int64_t j = 0; j < columns; ++j, from += b.dim(1))
-          AddProduct(a, static_cast<C>(ConjugateOf(*from)), &to[j]);
+          to[j] = array::WrapAdd(
+              to[j], array::WrapMul(a, static_cast<C>(ConjugateOf(*from))));
       } else {
         const T* from = b.data<T>() + k * columns;
         for (int64_t j = 0; j < columns; ++j)
-          AddProduct(a, static_cast<C>(from[j]), &to[j]);
+          to[j] =
+              array::WrapAdd(to[j], array::WrapMul(a, static_cast<C>(from[j])));
       }
     }
     if constexpr (!std::is_same_v<T, C>)
