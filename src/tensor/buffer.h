@@ -47,20 +47,6 @@ class Buffer {
   size_t bytes_;
 };
 
-// Elements that are C++ objects (strings, resources, variants).
-template <typename T>
-class ObjectBuffer final : public Buffer {
- public:
-  explicit ObjectBuffer(size_t n)
-      : Buffer(nullptr, n * sizeof(T)), objects_(new T[n]) {
-    set_data(objects_.get());
-  }
-
- private:
-  ~ObjectBuffer() override = default;
-  std::unique_ptr<T[]> objects_;
-};
-
 // Memory that somebody else owns: `release` runs when the last tensor that
 // views it is gone (on whichever thread that is).
 class ForeignBuffer final : public Buffer {
