@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "ops/array_util.h"
 
@@ -157,10 +160,12 @@ void Narrow(const int32_t* from, Tensor* to) {
   });
 }
 
+// (Kept: the registry reads it when it is first used.)
 const char* TypeAttr(const char* name, const char* by_default) {
-  auto* s = new std::string(std::string(name) + ": {" + kTypes + "}");
-  if (by_default != nullptr) *s += std::string(" = ") + by_default;
-  return s->c_str();
+  static auto* const all = new std::set<std::string>;
+  std::string s = std::string(name) + ": {" + kTypes + "}";
+  if (by_default != nullptr) s += std::string(" = ") + by_default;
+  return all->insert(std::move(s)).first->c_str();
 }
 
 OpDefBuilder Op(const char* name) {
