@@ -28,6 +28,7 @@ TEST(HostileInputs, AreErrorsOrKeepWhatTheDeclarationPromises) {
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20261122;
   const char* only = std::getenv("SLUICE_OP");
   RecordProperty("seed", std::to_string(seed));
+  const hostile::LittleMemory little;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (only != nullptr && op->name != only) continue;
     const std::vector<op_instances::Instance> all = hostile::Victims(*op);

@@ -20,6 +20,15 @@ using op_instances::Instance;
 // A number below its argument, which is positive.
 using Draw = std::function<uint64_t(uint64_t)>;
 
+// So little that a tensor of a hostile size is refused before it is filled.
+struct LittleMemory {
+  LittleMemory() {
+    Allocator::Cpu()->set_max_bytes(Allocator::Cpu()->stats().live_bytes +
+                                    (int64_t{64} << 20));
+  }
+  ~LittleMemory() { Allocator::Cpu()->set_max_bytes(INT64_MAX); }
+};
+
 // Numbers that sizes, indices and attributes are spoilt with. What memory could
 // hold is asked for under the sanitizers alone, where an allocation has a
 // limit.

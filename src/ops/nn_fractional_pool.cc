@@ -334,8 +334,16 @@ struct FractionalAvgGrad {
                     static_cast<double>(dy.data<T>()[o * c + i]) / count;
         });
     std::transform(dx, dx + sum.num_elements(),
-                   ctx.output(0).template data<T>(),
-                   [](double v) { return static_cast<T>(v); });
+                   ctx.output(0).template data<T>(), [](double v) {
+                     if constexpr (std::is_integral_v<T>) {
+                       // (The largest T may be no double: the next one is.)
+                       constexpr T most = std::numeric_limits<T>::max();
+                       if (v >= static_cast<double>(most)) return most;
+                       constexpr T least = std::numeric_limits<T>::min();
+                       if (v <= static_cast<double>(least)) return least;
+                     }
+                     return static_cast<T>(v);
+                   });
     return OkStatus();
   }
   const bool overlapping;

@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         all->push_back(std::move(victims));
     return all;
   }();
+  static const sluice::hostile::LittleMemory little;
   // Two bytes a number; zeros follow the last one.
   const sluice::hostile::Draw draw = [&](uint64_t n) -> uint64_t {
     uint64_t v = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -304,16 +305,15 @@ class UnsortedSegmentJoinKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, out_shape));
     if (n == 0) return OkStatus();
     const int64_t width = in.num_elements() / n;
-    std::vector<bool> begun(static_cast<size_t>(segments));
+    std::unordered_set<int64_t> begun;
     std::string* out = ctx.output(0).data<std::string>();
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = IntAt(ids, i);
-      const auto at = static_cast<size_t>(id);
+      const bool first = begun.insert(id).second;
       for (int64_t k = 0; k < width; ++k) {
-        if (begun[at]) out[id * width + k] += separator_;
+        if (!first) out[id * width + k] += separator_;
         out[id * width + k] += in.data<std::string>()[i * width + k];
       }
-      begun[at] = true;
     }
     return OkStatus();
   }

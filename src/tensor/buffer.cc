@@ -301,11 +301,12 @@ Result<Buffer*> Allocator::Allocate(size_t bytes) {
   } else {
     const int64_t live =
         live_.fetch_add(size, std::memory_order_relaxed) + size;
-    if (live > max_bytes_) {
+    const int64_t most = max_bytes_.load(std::memory_order_relaxed);
+    if (live > most) {
       live_.fetch_sub(size, std::memory_order_relaxed);
       return ResourceExhausted("out of memory: expected at most ",
-                               max_bytes_ - (live - size), " more bytes (of ",
-                               max_bytes_, "), got a request for ", size);
+                               most - (live - size), " more bytes (of ", most,
+                               "), got a request for ", size);
     }
     Raise(&peak_, live + (front == nullptr ? 0 : front->live()));
     allocations_.fetch_add(1, std::memory_order_relaxed);

@@ -83,6 +83,12 @@ class Allocator {
   // or the system's memory does not allow it.
   Result<Buffer*> Allocate(size_t bytes);
 
+  // From now on; what is live stays. (Small blocks, of which threads keep some,
+  // are not refused.)
+  void set_max_bytes(int64_t max_bytes) {
+    max_bytes_.store(max_bytes, std::memory_order_relaxed);
+  }
+
   AllocatorStats stats() const;
   void ResetPeak();
   // Gives cached memory back to the system.
@@ -97,8 +103,7 @@ class Allocator {
   static int ClassOf(size_t bytes, size_t* rounded);
   void Recycle(Block* block);
 
-  // Constant after construction.
-  const int64_t max_bytes_;
+  std::atomic<int64_t> max_bytes_;
   const int64_t max_cached_;
   std::unique_ptr<SizeClass[]> classes_;  // Each locks itself.
   // Relaxed counters: exact sums, no ordering.

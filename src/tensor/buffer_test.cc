@@ -90,6 +90,15 @@ TEST(AllocatorTest, TooMuchIsAnError) {
             StatusCode::kResourceExhausted);
 }
 
+TEST(AllocatorTest, ALimitMayComeLater) {
+  Allocator a;
+  Buffer* const b = *a.Allocate(100000);
+  a.set_max_bytes(150000);
+  EXPECT_EQ(a.Allocate(100000).status().code(), StatusCode::kResourceExhausted);
+  b->Unref();
+  (*a.Allocate(100000))->Unref();
+}
+
 TEST(TensorTest, MoreObjectsThanMemoryHoldsAreAnError) {
   for (const DType t : {DType::kString, DType::kVariant, DType::kResource})
     EXPECT_EQ(Tensor::Make(t, Shape({int64_t{1} << 36})).status().code(),
