@@ -6,8 +6,8 @@ call (bench/op_calls.tsv), in microseconds, on this machine, one after the other
 
 TensorFlow runs the op of that name eagerly (its raw op: no Python of the op's own),
 PyTorch the function that TORCH names. Each is timed as Sluice is: the best of seven
-runs, each of so many calls that they take 5 ms. The last line is the geometric mean
-of best peer / Sluice.
+runs, each of so many calls that they take 5 ms. The last lines are, for
+each size, the geometric mean of best peer / Sluice.
 """
 import argparse
 import inspect
@@ -53,8 +53,7 @@ def arrays(inputs):
     random = np.random.default_rng(7)
     for text in inputs:
         if text[0] == "=":
-            value = json.loads(text[1:].replace("1.", "1.0").replace("0.", "0.0")
-                               if "." in text else text[1:])
+            value = json.loads(re.sub(r"\.(?!\d)", ".0", text[1:]))
             kind = np.float32 if isinstance(value, float) else np.int32
             yield np.array(value, kind), "constant"
             continue

@@ -199,7 +199,7 @@ Result<OpTime> MeasureCall(const OpCall& call) {
              static_cast<double>(DTypeSize(out[0].dtype()));
   m.flops = Flops(call.op, in, out[0]);
   out.clear();
-  int times = 1;  // So many that they take 20 ms.
+  int times = 1;  // So many that they take 5 ms.
   for (;; times *= 4) {
     const int64_t start = NowNs();
     for (int i = 0; i < times; ++i)

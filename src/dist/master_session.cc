@@ -112,6 +112,7 @@ int MasterSession::TaskOf(const std::string& device) const {
 
 Result<Partitions> MasterSession::Split(const Graph& graph,
                                         const StepSignature& signature,
+                                        bool staged,
                                         std::vector<std::string>* targets,
                                         std::vector<Placement>* log) {
   SLUICE_ASSIGN_OR_RETURN(
@@ -132,6 +133,7 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
     for (const proto::DeviceProto& d : t.status.device())
       if (!d.host_memory()) own_memory.insert(d.name());
   PartitionOptions partition;
+  partition.staged = staged;
   partition.has_own_memory = [&own_memory](const std::string& device) {
     return own_memory.contains(device);
   };
@@ -249,9 +251,9 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
   step->staged = request.staged();
   std::vector<std::string> targets;
   std::vector<Placement> log;
-  SLUICE_ASSIGN_OR_RETURN(
-      Partitions parts,
-      Split(*graph, s, &targets, request.placements() ? &log : nullptr));
+  SLUICE_ASSIGN_OR_RETURN(Partitions parts,
+                          Split(*graph, s, step->staged, &targets,
+                                request.placements() ? &log : nullptr));
   OpenEnds ends;
   if (step->staged) {
     SLUICE_ASSIGN_OR_RETURN(

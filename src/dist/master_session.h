@@ -78,9 +78,9 @@ class MasterSession {
     PeerId peer = kThisTask;
     proto::GetStatusResponse status;
   };
-  // `log` may be null.
+  // `staged`: see PartitionOptions. `log` may be null.
   Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
-                           std::vector<std::string>* targets,
+                           bool staged, std::vector<std::string>* targets,
                            std::vector<Placement>* log);
   // `ends`: of a step that is fed in stages, else null.
   Status Register(const Partitions& parts,

@@ -11,6 +11,9 @@ namespace {
 // The worker's own report of a missed deadline says more: it has so long.
 constexpr std::chrono::milliseconds kDeadlineGrace{200};
 
+// Partial runs, of all sessions, that were begun and not yet ended.
+constexpr size_t kMostStaged = 1024;
+
 }  // namespace
 
 // One step in flight. Thread-safe.
@@ -203,7 +206,7 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
       request.deadline = std::chrono::steady_clock::now() + timeout;
     request.traced = r->request.traced;
     request.here = r->request.here;
-    request.log = r->request.log;
+    request.log = BoundedLog(r->request.log);
     request.fetched = [r, part](std::span<TokenMessage> batch) {
       r->Fetched(part, batch);
     };
@@ -267,8 +270,13 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
                       "session: expected the tasks that it began with; "
                       "make a new one");
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
+  if (r->step->staged) {
+    if (staged_.size() >= kMostStaged)
+      return ResourceExhausted("partial run: expected at most ", kMostStaged,
+                               " that were not ended, got one more");
+    staged_.emplace(r->run, r);
+  }
   running_.emplace(r->run, r);
-  if (r->step->staged) staged_.emplace(r->run, r);
   ++unconcluded_;
   return OkStatus();
 }

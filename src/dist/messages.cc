@@ -1,5 +1,9 @@
 #include "dist/messages.h"
 
+#include <atomic>
+#include <memory>
+#include <utility>
+
 namespace sluice {
 
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
@@ -71,6 +75,18 @@ void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
   if (left_out == 0) return;
   p->set_events_left_out(p->events_left_out() + left_out);
   p->mutable_event()->DeleteSubrange(keep, left_out);
+}
+
+StepLog BoundedLog(StepLog log) {
+  if (!log) return nullptr;
+  constexpr int64_t kMost = 8 << 20;
+  return [log = std::move(log), left = std::make_shared<std::atomic<int64_t>>(
+                                    kMost)](const std::string& text) {
+    const auto size = static_cast<int64_t>(text.size());
+    const int64_t had = left->fetch_sub(size);
+    if (had < 0) return;
+    log(had >= size ? text : "(what the step prints further is left out)\n");
+  };
 }
 
 }  // namespace sluice

@@ -55,6 +55,9 @@ inline uint64_t RunNumber(uint64_t session, uint64_t count) {
 
 // Takes what a step prints. May be called by several threads at once.
 using StepLog = std::function<void(const std::string& text)>;
+// Of one task's part of a step: passes on 8 MB, which may have to be kept until
+// they can be sent, and then a line that says so. Null stays null.
+StepLog BoundedLog(StepLog log);
 
 // How long a step may take; 0: as long as it wants. (Whatever a message says, a
 // time so far from now can be told.)

@@ -43,10 +43,6 @@ Status WithServer(const std::string& name, Fn fn) {
   return s;
 }
 
-// What one step may print in one task for its client: it is kept until it can
-// be sent.
-constexpr int64_t kMaxLogBytes = 8 << 20;
-
 class InProcessMaster final : public MasterStub {
  public:
   explicit InProcessMaster(std::string name) : name_(std::move(name)) {}
@@ -281,11 +277,9 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
     request.deadline =
         std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());
   if (start.log())
-    request.log = [this, from, run,
-                   left = std::make_shared<std::atomic<int64_t>>(kMaxLogBytes)](
-                      const std::string& text) {
-      SendLog(from, run, text, left.get());
-    };
+    request.log = BoundedLog([this, from, run](const std::string& text) {
+      SendLog(from, run, text);
+    });
   request.done = [this, from, run](StepOutcome o) {
     SendDone(from, run, std::move(o));
   };
@@ -310,16 +304,11 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   worker_->steps().Start(std::move(request));
 }
 
-void Server::SendLog(PeerId to, uint64_t run, const std::string& text,
-                     std::atomic<int64_t>* left) {
+void Server::SendLog(PeerId to, uint64_t run, const std::string& text) {
   if (stopping_.load()) return;
-  const auto size = static_cast<int64_t>(text.size());
-  const int64_t had = left->fetch_sub(size);
-  if (had < 0) return;
   proto::StepLog log;
   log.set_run(run);
-  log.set_text(had >= size ? text
-                           : "(what the step prints further is left out)\n");
+  log.set_text(text);
   (void)transport_->SendControl(to, static_cast<uint8_t>(StepMessage::kLog),
                                 log.SerializeAsString());
 }

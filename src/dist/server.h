@@ -113,8 +113,7 @@ class Server : private TransportHandler {
   void OnPeerLost(PeerId peer, const Status& why) override;
   void StartStep(PeerId from, const proto::StepStart& start);
   // Of the bytes that the step may print `left` are left.
-  void SendLog(PeerId to, uint64_t run, const std::string& text,
-               std::atomic<int64_t>* left);
+  void SendLog(PeerId to, uint64_t run, const std::string& text);
   void SendDone(PeerId to, uint64_t run, StepOutcome outcome);
 
   std::atomic<bool> stopping_{false};

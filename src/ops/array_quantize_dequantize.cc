@@ -130,8 +130,8 @@ class RoundTrip {
 
  private:
   Status CheckBits(int64_t bits) const {
-    const int64_t most = signed_ ? 62 : 63;
-    if (bits > 0 && bits < most + (signed_ ? 1 : 0)) return OkStatus();
+    const int64_t most = signed_ ? 61 : 62;  // TensorFlow's bound.
+    if (bits > 0 && bits <= most) return OkStatus();
     return InvalidArgument("num_bits: expected a value in [1, ", most,
                            "], got ", bits);
   }

@@ -149,7 +149,8 @@ Status QuantizedReshapeKernel(KernelContext& ctx) {
     if (ctx.input(i + 1).num_elements() != 1)
       return InvalidArgument("range: expected one number, got shape ",
                              ctx.input(i + 1).shape().ToString());
-    ctx.set_output(i, ctx.input(i + 1));
+    // (A scalar, as the shape function has it, though [1] is taken as well.)
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(i), ctx.input(i + 1).Reshaped(Shape()));
   }
   return ReshapeKernel(ctx);
 }

@@ -35,8 +35,7 @@ class SelfAdjointEigKernel {
     return ForEachMatrix(
         m.count, work,
         "Self-adjoint eigen decomposition was not successful: expected "
-        "matrices "
-        "matrices",
+        "matrices whose eigenvalues converge",
         [&](int64_t i) {
           std::vector<RealOf<T>> values(static_cast<size_t>(n));
           if (!SelfAdjointEig(a + i * n * n, n, values.data(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
+#include "ops/nn_ctc_util.h"
 
 namespace sluice {
 namespace {
@@ -100,31 +102,22 @@ Result<std::vector<int>> WithBlanks(const std::vector<int32_t>& labels,
 
 // ---- The kernel -------------------------------------------------------------
 
-template <typename T>
-constexpr T kLogZero = -std::numeric_limits<T>::infinity();
-
-template <typename T>
-T LogSum(T a, T b) {
-  if (a == kLogZero<T> && b == kLogZero<T>) return a;
-  return a > b ? a + std::log1p(std::exp(b - a))
-               : b + std::log1p(std::exp(a - b));
-}
-
 // One batch element. Columns are time, rows the U places of l'.
 template <typename T>
 class CtcAlignment {
  public:
-  // `inputs`: row t is at t * stride.
+  // `inputs`: row t is at t * stride. `room`: for 2 * time * places elements.
   CtcAlignment(const std::vector<int>& labels, const T* inputs, int64_t stride,
-               int64_t time, int64_t classes, bool merge_repeated)
+               int64_t time, int64_t classes, bool merge_repeated, T* room)
       : labels_(labels),
         places_(static_cast<int64_t>(labels.size())),
         time_(time),
         classes_(classes),
         merge_(merge_repeated),
         probability_(static_cast<size_t>(time * classes)),
-        alpha_(static_cast<size_t>(time * places_), kLogZero<T>),
-        beta_(alpha_) {
+        alpha_(room),
+        beta_(room + time * places_) {
+    std::fill_n(room, 2 * time * places_, kLogZero<T>);
     for (int64_t t = 0; t < time; ++t) {
       const T* in = inputs + t * stride;
       T* out = &probability_[static_cast<size_t>(t * classes)];
@@ -168,9 +161,7 @@ class CtcAlignment {
  private:
   int label(int64_t u) const { return labels_[static_cast<size_t>(u)]; }
   int blank() const { return static_cast<int>(classes_ - 1); }
-  size_t at(int64_t u, int64_t t) const {
-    return static_cast<size_t>(t * places_ + u);
-  }
+  int64_t at(int64_t u, int64_t t) const { return t * places_ + u; }
   T LogY(int64_t u, int64_t t) const {
     return std::log(probability_[static_cast<size_t>(t * classes_ + label(u))]);
   }
@@ -221,8 +212,8 @@ class CtcAlignment {
   const std::vector<int>& labels_;
   const int64_t places_, time_, classes_;
   const bool merge_;
-  std::vector<T> probability_;   // [time, classes]
-  std::vector<T> alpha_, beta_;  // [time, places], logarithms.
+  std::vector<T> probability_;    // [time, classes]
+  T *const alpha_, *const beta_;  // [time, places], logarithms.
 };
 
 // Immutable.
@@ -250,7 +241,18 @@ class CtcLoss {
                              classes);
     SLUICE_ASSIGN_OR_RETURN(const auto labels,
                             ReadLabels(ctx.input(1), ctx.input(2), batch));
+    const auto skipped = [&](int64_t b) {
+      const int64_t steps = lengths.data<int32_t>()[b];
+      const auto count =
+          static_cast<int64_t>(labels[static_cast<size_t>(b)].size());
+      return steps == 0 || (options_.ignore_longer && count > steps);
+    };
     std::vector<std::vector<int>> places(static_cast<size_t>(batch));
+    // Each thread has room for the largest of its batch elements: every
+    // slabs-th one. Small inputs can ask for much room, so it comes from the
+    // step's allocator: bad_alloc would end the process.
+    const int64_t slabs = std::min<int64_t>(batch, IntraOpThreads());
+    std::vector<int64_t> sizes(static_cast<size_t>(slabs));
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t steps = lengths.data<int32_t>()[b];
       if (steps < 0 || steps > time)
@@ -259,24 +261,40 @@ class CtcLoss {
       const auto at = static_cast<size_t>(b);
       SLUICE_ASSIGN_OR_RETURN(
           places[at], WithBlanks(labels[at], steps, classes, b, options_));
+      if (skipped(b)) continue;
+      const auto count = static_cast<int64_t>(places[at].size());
+      const int64_t most =
+          std::numeric_limits<int64_t>::max() / (2 * slabs * steps);
+      if (count > most)
+        return ResourceExhausted("labels: expected at most ", most,
+                                 " with the blanks between them, got ", count,
+                                 " in batch element ", b);
+      int64_t& size = sizes[static_cast<size_t>(b % slabs)];
+      size = std::max(size, 2 * steps * count);
     }
+    const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    SLUICE_ASSIGN_OR_RETURN(Tensor room,
+                            ctx.AllocateTemp(DTypeOf<T>(), Shape({all})));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
                             Tensor::Zeros(DTypeOf<T>(), lengths.shape()));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(1),
                             Tensor::Zeros(DTypeOf<T>(), inputs.shape()));
     const int64_t row = batch * classes;
-    ParallelFor(batch, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) {
-        const auto at = static_cast<size_t>(b);
-        const int64_t steps = lengths.data<int32_t>()[b];
-        if (steps == 0 || (options_.ignore_longer &&
-                           static_cast<int64_t>(labels[at].size()) > steps))
-          continue;
-        const CtcAlignment<T> a(places[at], inputs.data<T>() + b * classes, row,
-                                steps, classes, options_.merge_repeated);
-        const T log_p = a.LogProbability();
-        ctx.output(0).template data<T>()[b] = -log_p;
-        a.Gradient(log_p, ctx.output(1).template data<T>() + b * classes, row);
+    std::vector<T*> rooms{room.data<T>()};
+    for (int64_t size : sizes) rooms.push_back(rooms.back() + size);
+    ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slab = begin; slab < end; ++slab) {
+        for (int64_t b = slab; b < batch; b += slabs) {
+          if (skipped(b)) continue;
+          const CtcAlignment<T> a(
+              places[static_cast<size_t>(b)], inputs.data<T>() + b * classes,
+              row, lengths.data<int32_t>()[b], classes, options_.merge_repeated,
+              rooms[static_cast<size_t>(slab)]);
+          const T log_p = a.LogProbability();
+          ctx.output(0).template data<T>()[b] = -log_p;
+          a.Gradient(log_p, ctx.output(1).template data<T>() + b * classes,
+                     row);
+        }
       }
     });
     return OkStatus();

@@ -14,6 +14,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/math_dispatch.h"
+#include "ops/nn_ctc_util.h"
 
 namespace sluice {
 namespace {
@@ -127,21 +128,11 @@ class GreedyDecoder {
 
 // ---- The beam ---------------------------------------------------------------
 
-template <typename T>
-constexpr T kNever = -std::numeric_limits<T>::infinity();
-
-template <typename T>
-T AddLogs(T a, T b) {
-  if (a == kNever<T> && b == kNever<T>) return a;
-  return a > b ? a + std::log1p(std::exp(b - a))
-               : b + std::log1p(std::exp(a - b));
-}
-
 // Logarithms of the probability of a sequence: ending in a blank, in its last
 // label, and both together.
 template <typename T>
 struct PathLogs {
-  T total = kNever<T>, blank = kNever<T>, label = kNever<T>;
+  T total = kLogZero<T>, blank = kLogZero<T>, label = kLogZero<T>;
 };
 
 // A sequence: its last label after its parent's. The search owns them all.
@@ -152,7 +143,7 @@ struct Prefix {
   PathLogs<T> before, now;
   std::map<int64_t, Prefix*> children;
 
-  bool alive() const { return now.total != kNever<T>; }
+  bool alive() const { return now.total != kLogZero<T>; }
 };
 
 // The `limit` most probable prefixes. Which of equals are kept, and in which
@@ -252,13 +243,13 @@ class BeamSearch {
         if (p->parent->alive()) {
           const PathLogs<T>& from = p->parent->before;
           p->now.label =
-              AddLogs(p->now.label,
-                      p->label == p->parent->label ? from.blank : from.total);
+              LogSum(p->now.label,
+                     p->label == p->parent->label ? from.blank : from.total);
         }
         p->now.label += logits[p->label] - offset;
       }
       p->now.blank = p->before.total + logits[classes_ - 1] - offset;
-      p->now.total = AddLogs(p->now.blank, p->now.label);
+      p->now.total = LogSum(p->now.blank, p->now.label);
       beam_.Push(p);
     }
     for (Prefix<T>* p : old) {
@@ -266,7 +257,7 @@ class BeamSearch {
       for (int64_t label = 0; label < classes_ - 1; ++label) {
         Prefix<T>* child = Child(p, label);
         if (child->alive()) continue;
-        child->now.blank = kNever<T>;
+        child->now.blank = kLogZero<T>;
         child->now.label =
             logits[label] - offset +
             (label == p->label ? p->before.blank : p->before.total);
@@ -293,7 +284,7 @@ class BeamSearch {
 
  private:
   bool Promising(const PathLogs<T>& p) {
-    return p.total > kNever<T> &&
+    return p.total > kLogZero<T> &&
            (beam_.size() < width_ || p.total > beam_.Least()->now.total);
   }
   Prefix<T>* Child(Prefix<T>* p, int64_t label) {

@@ -53,7 +53,7 @@ T LeastSum() {
   if constexpr (std::is_same_v<T, half>) {
     return half(-65504.0f);
   } else if constexpr (std::is_same_v<T, bfloat16>) {
-    return bfloat16(-std::numeric_limits<float>::max());
+    return bfloat16(-0x1.FEp127f);  // (That of float rounds to infinity.)
   } else {
     return std::numeric_limits<T>::lowest();
   }

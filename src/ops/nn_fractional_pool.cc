@@ -48,6 +48,7 @@ Result<std::vector<float>> ReadRatio(const Node& n) {
 }
 
 int64_t PooledSize(int64_t in, float ratio) {
+  if (ratio == 1) return in;  // (In doubles 2^63 - 1 would become 2^63.)
   return in < 0 ? -1
                 : static_cast<int64_t>(std::floor(static_cast<double>(in) /
                                                   static_cast<double>(ratio)));
@@ -59,8 +60,15 @@ Status FractionalShape(ShapeContext& c) {
   PartialShape out = PartialShape::OfRank(4);
   for (int i = 0; i < 4; ++i)
     out.set_dim(i, PooledSize(in.dim(i), ratio[static_cast<size_t>(i)]));
-  for (int i = 1; i < 3; ++i)
-    c.set_output(i, PartialShape({out.dim(i) < 0 ? -1 : out.dim(i) + 1}));
+  for (int i = 1; i < 3; ++i) {
+    const int64_t regions = out.dim(i);
+    if (regions == std::numeric_limits<int64_t>::max())
+      return InvalidArgument(
+          "value: expected less than 2^63 - 1 pooled rows and columns, got "
+          "shape ",
+          in.ToString());
+    c.set_output(i, PartialShape({regions < 0 ? -1 : regions + 1}));
+  }
   c.set_output(0, std::move(out));
   return OkStatus();
 }

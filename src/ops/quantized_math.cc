@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/array_util.h"
 #include "ops/quantized_util.h"
 
 namespace sluice {
@@ -10,11 +11,6 @@ namespace {
 
 using quantized::Range;
 using quantized::TypeLimits;
-
-int32_t WrapSum(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) +
-                              static_cast<uint32_t>(b));
-}
 
 // ---- Broadcasting -----------------------------------------------------------
 
@@ -109,7 +105,7 @@ Status RunPair(KernelContext& ctx) {
     const ByteInSum fy(ry, bytes, sum, wide, one_y);
     ForEachPair(shape, x.shape(), y.shape(),
                 [&](int64_t i, int64_t a, int64_t b) {
-                  out[i] = WrapSum(fx(in_x[a]), fy(in_y[b]));
+                  out[i] = array::WrapAdd<int32_t>(fx(in_x[a]), fy(in_y[b]));
                 });
     quantized::SetRange(ctx, 1, sum);
   } else {
@@ -166,11 +162,11 @@ Status RunByteBiasAdd(KernelContext& ctx) {
   const quantized::Dequantizer from(r, bytes), bias_from(rb, bytes);
   const quantized::Quantizer to(sum, wide);
   std::vector<int32_t> add = quantized::Widen(bias);
-  for (int32_t& v : add) v = WrapSum(to(bias_from(v)), zero);
+  for (int32_t& v : add) v = array::WrapAdd<int32_t>(to(bias_from(v)), zero);
   const std::vector<int32_t> x = quantized::Widen(in);
   int32_t* out = static_cast<int32_t*>(ctx.output(0).raw());
   for (size_t i = 0; i < x.size(); ++i)
-    out[i] = WrapSum(to(from(x[i])), add[i % add.size()]);
+    out[i] = array::WrapAdd<int32_t>(to(from(x[i])), add[i % add.size()]);
   quantized::SetRange(ctx, 1, sum);
   return OkStatus();
 }

@@ -18,7 +18,7 @@ using quantized::Range;
 
 // ---- QuantizedMaxPool, QuantizedAvgPool -------------------------------------
 
-// Sums in 32 bits, divided by what is not padding, towards zero.
+// Sums in 64 bits, divided by what is not padding, towards zero.
 template <typename T>
 void AveragePool(const dnn::PoolGeometry& s, const T* in, T* out) {
   for (int64_t p = 0; p < s.batch * s.out_pixels(); ++p) {

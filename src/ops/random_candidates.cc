@@ -342,7 +342,7 @@ class CandidateKernel {
     Words words(&gen);
     int64_t tries = num_sampled_;
     if (unique_) {
-      SLUICE_ASSIGN_OR_RETURN(tries, DrawUnique(&words, sampled));
+      SLUICE_ASSIGN_OR_RETURN(tries, DrawUnique(ctx, &words, sampled));
     } else {
       for (int64_t& c : sampled) c = sampler_->Draw(&words);
     }
@@ -416,15 +416,23 @@ class CandidateKernel {
   }
 
   // The number of tries.
-  Result<int64_t> DrawUnique(Words* words, std::span<int64_t> sampled) {
+  Result<int64_t> DrawUnique(const KernelContext& ctx, Words* words,
+                             std::span<int64_t> sampled) {
+    constexpr int64_t kTriesPerLook = 4096;
+    // So many that only classes of hardly any weight are left by then.
+    const int64_t most =
+        std::max(int64_t{1} << 24, 1000 * int64_t{num_sampled_});
     std::unordered_set<int64_t> used;
     int64_t tries = 0;
     for (int64_t& c : sampled) {
       do {
-        if (++tries == std::numeric_limits<int32_t>::max())
+        if (++tries == most)
           return InvalidArgument("num_sampled: expected ", num_sampled_,
                                  " classes that can be drawn in ", tries,
                                  " tries, got ", used.size());
+        // A class may be so unlikely that its turn takes minutes to come.
+        if (tries % kTriesPerLook == 0 && ctx.cancelled())
+          return Cancelled("the step was cancelled");
         c = sampler_->Draw(words);
       } while (!used.insert(c).second);
     }

@@ -24,6 +24,9 @@ struct PartitionOptions {
   // it goes through _CopyFromDevice, what comes through _CopyToDevice. Null: no
   // device's is.
   std::function<bool(const std::string&)> has_own_memory;
+  // The step is fed in stages: no transfer waits for more feeds than what it
+  // carries, so none stands for others that live or die with it.
+  bool staged = false;
 };
 
 struct Partitions {

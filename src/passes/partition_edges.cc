@@ -125,7 +125,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
   t.name = "^" + c->name();
   t.node = c;
   // Whatever else lives when c does will do for a constant, which has no order.
-  if (n.op().role == OpRole::kConst)
+  if (n.op().role == OpRole::kConst && !options_.staged)
     if (const auto it = alike_.find({-1, p, t.frame, t.condition, t.once});
         it != alike_.end())
       return add(it->second);
@@ -172,7 +172,7 @@ Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
   // What is dead together goes by one word, that of the first.
   int group = next_group_[to];
   bool leads = true;
-  if (t.condition >= 0 && groups_hold_) {
+  if (t.condition >= 0 && groups_hold_ && !options_.staged) {
     const auto [it, fresh] = groups_.try_emplace(kind, group);
     group = it->second;
     leads = fresh;

@@ -27,6 +27,10 @@ struct StepSignature {
 Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
                                      const StepSignature& s);
 
+// Whether what waits for this node waits for what is fed in its place: it is a
+// placeholder, which would fail.
+bool IsFedInPlace(const Node& n);
+
 // Computes a node's outputs from constant inputs; an error means "leave it".
 using Evaluator = std::function<Result<std::vector<Tensor>>(
     const Node&, std::vector<Tensor> inputs)>;

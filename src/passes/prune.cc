@@ -73,12 +73,8 @@ class Pruner {
     auto it = fed_.find(o);
     return it == fed_.end() ? -1 : it->second;
   }
-  // What waits for a placeholder waits for its feed: without one it would fail.
   int FeedInPlaceOf(Node* n) const {
-    if (feeds_of_[static_cast<size_t>(n->id())] == 0) return -1;
-    return n->op_name() == "Placeholder" || n->op_name() == "PlaceholderV2"
-               ? FeedOf(Output(n))
-               : -1;
+    return IsFedInPlace(*n) ? FeedOf(Output(n)) : -1;
   }
 
   // Backwards from the fetches and targets to the feeds.
@@ -189,6 +185,10 @@ class Pruner {
 };
 
 }  // namespace
+
+bool IsFedInPlace(const Node& n) {
+  return n.op_name() == "Placeholder" || n.op_name() == "PlaceholderV2";
+}
 
 Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
                                      const StepSignature& s) {

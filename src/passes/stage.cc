@@ -27,9 +27,7 @@ class Search {
       for (const Output& in : n->inputs())
         if (in) Visit(in);
       for (Node* c : n->control_inputs()) {
-        // (What waits for a placeholder waits for its feed.)
-        const bool fed = c->num_outputs() == 1 && feeds_.contains(Output(c));
-        fed ? Visit(Output(c)) : Visit(c);
+        IsFedInPlace(*c) ? Visit(Output(c)) : Visit(c);
       }
     }
     std::vector<size_t> feeds;

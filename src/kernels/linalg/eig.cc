@@ -189,7 +189,8 @@ bool SelfAdjointEig(const T* a, int64_t n, RealOf<T>* e, T* v) {
     return true;
   }
   if (scale == 0) scale = 1;
-  std::vector<T> columns(static_cast<size_t>(n * n)), tau(columns.size());
+  std::vector<T> columns(static_cast<size_t>(n * n));
+  std::vector<T> tau(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j <= i; ++j)
       columns[static_cast<size_t>(j * n + i)] = a[i * n + j] / scale;
