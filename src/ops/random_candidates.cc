@@ -421,7 +421,7 @@ class CandidateKernel {
     constexpr int64_t kTriesPerLook = 4096;
     // So many that only classes of hardly any weight are left by then.
     const int64_t most =
-        std::max(int64_t{1} << 24, 1000 * int64_t{num_sampled_});
+        std::max(int64_t{1} << 22, 1000 * int64_t{num_sampled_});
     std::unordered_set<int64_t> used;
     int64_t tries = 0;
     for (int64_t& c : sampled) {
