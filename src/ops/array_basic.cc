@@ -401,31 +401,29 @@ SLUICE_OP(EnsureShape)
     .Doc("The input; a step fails if its shape is not compatible with `shape`.")
     .Family("control_flow");
 
-SLUICE_OP(CheckNumerics)
-    .Input("tensor: T")
-    .Output("output: T")
-    .Attr("T: {bfloat16, half, float, double}")
-    .Attr("message: string")
-    .Stateful()
-    .Shape(UnchangedShape)
-    .Kernel(CpuState<CheckNumericsKernel>(true))
-    .Grad(CheckNumericsGrad)
-    .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
-    .Doc("The input; a step fails if it holds an infinity or a NaN.")
-    .Family("control_flow");
+OpDefBuilder CheckNumericsOp(const char* name, const char* doc) {
+  return OpDefBuilder(name)
+      .Input("tensor: T")
+      .Output("output: T")
+      .Attr("T: {bfloat16, half, float, double}")
+      .Attr("message: string")
+      .Stateful()
+      .Shape(UnchangedShape)
+      .Kernel(CpuState<CheckNumericsKernel>(true))
+      .Grad(CheckNumericsGrad)
+      .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
+      .Doc(doc)
+      .Family("control_flow");
+}
 
-SLUICE_OP(CheckNumericsV2)
-    .Input("tensor: T")
-    .Output("output: T")
-    .Attr("T: {bfloat16, half, float, double}")
-    .Attr("message: string")
-    .Stateful()
-    .Shape(UnchangedShape)
-    .Kernel(CpuState<CheckNumericsKernel>(true))
-    .Grad(CheckNumericsGrad)
-    .Sample({{.shape = {2, 3}}}, {{"message", "sample"}})
-    .Doc("CheckNumerics, of which the message tells infinities by their sign.")
-    .Family("control_flow");
+const OpRegistrar kCheckNumerics[] = {
+    CheckNumericsOp("CheckNumerics",
+                    "The input; a step fails if it holds an infinity or a "
+                    "NaN."),
+    CheckNumericsOp("CheckNumericsV2",
+                    "CheckNumerics, of which the message tells infinities by "
+                    "their sign."),
+};
 
 }  // namespace
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include "kernels/dnn/matmul.h"
 #include "kernels/simd/cast.h"
 #include "ops/grad_util.h"
+#include "ops/linalg_util.h"
 #include "ops/math_dispatch.h"
 
 namespace sluice {
@@ -380,36 +381,14 @@ Output MultiplyBatches(Output a, Output b, bool adj_a, bool adj_b) {
   return Build("BatchMatMulV2", {a, b}, {{"adj_x", adj_a}, {"adj_y", adj_b}});
 }
 
-// `dx`, summed over the batch dimensions along which x was repeated.
-Output SumBatches(Output dx, Output x, Output y) {
-  if (!dx || !x || !y) return Output();
-  const auto batch = [](Output o) {
-    const PartialShape& s = o.shape();
-    if (!s.rank_known() || s.rank() < 2) return PartialShape();
-    return PartialShape(std::span<const int64_t>(
-        s.dims().data(), static_cast<size_t>(s.rank() - 2)));
-  };
-  if (auto axes = grad::BroadcastAxes(batch(x), batch(y))) {
-    if (axes->empty()) return dx;
-    return grad::ReshapeLike(grad::SumAxes(dx, *axes), x);
-  }
-  const auto batch_shape = [](Output o) {
-    return Build("StridedSlice", {grad::ShapeOf(o), IntVector({0}),
-                                  IntVector({-2}), IntVector({1})});
-  };
-  const Output axes =
-      Build("BroadcastGradientArgs", {batch_shape(x), batch_shape(y)});
-  return grad::ReshapeTo(grad::SumOver(dx, axes), grad::ShapeOf(x));
-}
-
 Status BatchMatMulGrad(GradContext& c) {
   const Output x = c.input(0), y = c.input(1);
   const DType t = grad::TypeOf(c.output(0));
   Output dx, dy;
   ProductGrad(MultiplyBatches, grad::Cast(x, t), grad::Cast(y, t), c.dy[0],
               c.op->BoolAttr("adj_x"), c.op->BoolAttr("adj_y"), &dx, &dy);
-  c.grads[0] = grad::Cast(SumBatches(dx, x, y), grad::TypeOf(x));
-  c.grads[1] = grad::Cast(SumBatches(dy, y, x), grad::TypeOf(y));
+  c.grads[0] = grad::Cast(linalg::SumRepeated(dx, x, y), grad::TypeOf(x));
+  c.grads[1] = grad::Cast(linalg::SumRepeated(dy, y, x), grad::TypeOf(y));
   return OkStatus();
 }
 
