@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/slice.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +13,8 @@
 namespace sluice {
 namespace {
 
-constexpr char kBodyMagic[] = "SLC1";
+constexpr char kBodyMagic[] = "SLC1", kRingMagic[] = "SLM1",
+               kPieceMagic[] = "SLR1";
 constexpr size_t kPiece = 1 << 20;
 // A frame that waits while another is written grows up to this.
 constexpr size_t kFrameBytes = 1 << 20;
@@ -180,6 +182,7 @@ void GrpcStream::OnRead(bool ok) {
       Fail(s);
     } else if (l != nullptr) {
       l->Heard();
+      l->OnHeard();
       l->counters->tokens_received.fetch_add(l->inbox.Drain(l->handler, l->id),
                                              std::memory_order_relaxed);
     }
@@ -217,7 +220,23 @@ Status GrpcStream::Receive(const grpc::ByteBuffer& message) {
   for (const grpc::Slice& s : slices)
     for (size_t i = 0; i < s.size() && have < 4; ++i)
       magic[have++] = view(s)[i];
-  if (std::memcmp(magic, kBodyMagic, 4) == 0) return ReceiveBodies(slices);
+  const auto is = [&](const char* m) { return std::memcmp(magic, m, 4) == 0; };
+  if (is(kBodyMagic)) {
+    size_t skip = 4;
+    for (const grpc::Slice& s : slices) {
+      const size_t skipped = std::min(skip, s.size());
+      skip -= skipped;
+      SLUICE_RETURN_IF_ERROR(ReceiveBodies(view(s).substr(skipped)));
+    }
+    return OkStatus();
+  }
+  if (is(kRingMagic) || is(kPieceMagic)) {
+    std::string rest;
+    if (message.Length() <= 64)
+      for (const grpc::Slice& s : slices) rest += view(s);
+    rest.erase(0, 4);
+    return is(kRingMagic) ? ReceiveRing(rest) : ReceivePiece(rest);
+  }
   if (slices.size() == 1) return ReceiveFrame(view(slices[0]));
   if (message.Length() > kMaxFrameBytes)
     return InvalidArgument("frame on the wire: expected at most ",
@@ -245,6 +264,7 @@ Status GrpcStream::ReceiveFrame(std::string_view bytes) {
     if (l != nullptr) {
       SLUICE_RETURN_IF_ERROR(
           transport_->CheckIncarnation(l.get(), hello->incarnation));
+      l->OnHello(hello->address);
       continue;
     }
     const FailpointHit hit = SLUICE_FAILPOINT("grpc.accept");
@@ -258,6 +278,7 @@ Status GrpcStream::ReceiveFrame(std::string_view bytes) {
                        transport_->options().task, "', got ",
                        transport_->incarnation());
       SetLink(l);
+      l->OnHello(hello->address);
       if (l->Attach(shared_from_this())) break;
       transport_->Lose(l.get(), Unavailable(l->Describe(), " connected again"));
     }
@@ -273,40 +294,65 @@ Status GrpcStream::ReceiveFrame(std::string_view bytes) {
   return OkStatus();
 }
 
-Status GrpcStream::ReceiveBodies(const std::vector<grpc::Slice>& slices) {
+Status GrpcStream::ReceiveBodies(std::string_view bytes) {
   const std::shared_ptr<GrpcLink> l = link();
-  size_t skip = 4;
-  for (const grpc::Slice& s : slices) {
-    const char* from = reinterpret_cast<const char*>(s.begin());
-    size_t left = s.size();
-    const size_t skipped = std::min(skip, left);
-    from += skipped;
-    left -= skipped;
-    skip -= skipped;
-    while (left > 0) {
-      if (bodies_.empty() || l == nullptr) {
-        // (The rest of what was announced before the inbox was closed.)
-        if (l != nullptr && l->lost.load()) return OkStatus();
-        return InvalidArgument(
-            "body on the wire: expected the bytes of a tensor that was "
-            "announced, got ",
-            left, " more");
-      }
-      IncomingBody* const body = bodies_.front();
-      if (body_offset_ == 0) {
-        SLUICE_ASSIGN_OR_RETURN(body_to_, body->Buffer());
-      }
-      const size_t n = std::min(left, body->bytes - body_offset_);
-      std::memcpy(body_to_ + body_offset_, from, n);
-      from += n;
-      left -= n;
-      body_offset_ += n;
-      if (body_offset_ < body->bytes) continue;
-      bodies_.pop_front();
-      body_offset_ = 0;
-      SLUICE_RETURN_IF_ERROR(l->inbox.BodyDone(body));
+  while (!bytes.empty()) {
+    if (bodies_.empty() || l == nullptr) {
+      // (The rest of what was announced before the inbox was closed.)
+      if (l != nullptr && l->lost.load()) return OkStatus();
+      return InvalidArgument(
+          "body on the wire: expected the bytes of a tensor that was "
+          "announced, got ",
+          bytes.size(), " more");
     }
+    IncomingBody* const body = bodies_.front();
+    if (body_offset_ == 0) {
+      SLUICE_ASSIGN_OR_RETURN(body_to_, body->Buffer());
+    }
+    const size_t n = std::min(bytes.size(), body->bytes - body_offset_);
+    std::memcpy(body_to_ + body_offset_, bytes.data(), n);
+    bytes.remove_prefix(n);
+    body_offset_ += n;
+    if (body_offset_ < body->bytes) continue;
+    bodies_.pop_front();
+    body_offset_ = 0;
+    SLUICE_RETURN_IF_ERROR(l->inbox.BodyDone(body));
   }
+  return OkStatus();
+}
+
+Status GrpcStream::ReceiveRing(std::string_view bytes) {
+  RingToken token;
+  if (bytes.size() != sizeof(token) || ring_offered_)
+    return InvalidArgument("memory on the wire: expected one offer of ",
+                           sizeof(token), " bytes, got ",
+                           ring_offered_ ? "a second, of " : "", bytes.size());
+  ring_offered_ = true;
+  const FailpointHit hit = SLUICE_FAILPOINT("grpc.accept_memory");
+  if (hit.drop() || !hit.error.ok() || !transport_->shares_) return OkStatus();
+  std::memcpy(token.data(), bytes.data(), sizeof(token));
+  // What is not accepted is not used.
+  const int fd = transport_->mailbox_.Take(token);
+  if (fd < 0) return OkStatus();
+  Result<std::unique_ptr<RingReader>> ring = RingReader::Map(fd);
+  close(fd);
+  if (ring.ok()) ring_ = *std::move(ring);
+  return OkStatus();
+}
+
+Status GrpcStream::ReceivePiece(std::string_view bytes) {
+  uint32_t count = 0;
+  if (bytes.size() == sizeof(count))
+    std::memcpy(&count, bytes.data(), sizeof(count));
+  if (ring_ == nullptr || count == 0 || count > RingHeader::kPiece)
+    return InvalidArgument("piece on the wire: expected 1 to ",
+                           RingHeader::kPiece,
+                           " bytes in memory that was accepted, got ", count);
+  transport_->counters()->bytes_received.fetch_add(count,
+                                                   std::memory_order_relaxed);
+  SLUICE_RETURN_IF_ERROR(ReceiveBodies(ring_->Next().substr(0, count)));
+  if (!ring_->Done()) return OkStatus();
+  if (const std::shared_ptr<GrpcLink> l = link(); l != nullptr) l->TellRoom();
   return OkStatus();
 }
 
@@ -401,6 +447,25 @@ Status GrpcLink::Failpoint(bool* drop) {
   return hit.error;
 }
 
+void GrpcLink::OnHello(const std::string& address) {
+  if (!transport_->shares_) return;
+  std::lock_guard<std::mutex> lock(mu_);
+  if (ring_ == nullptr) mailbox_ = RingMailboxAt(address);
+}
+
+void GrpcLink::TellRoom() {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_) return;
+  // (Any frame would do.)
+  if (writer_.empty()) writer_.AddHeartbeat();
+  Flush();
+}
+
+void GrpcLink::Resume() {
+  std::lock_guard<std::mutex> lock(mu_);
+  Flush();
+}
+
 void GrpcLink::SendHeartbeat() {
   const FailpointHit hit = SLUICE_FAILPOINT("grpc.heartbeat");
   if (hit.drop() || !hit.error.ok()) return;
@@ -421,19 +486,73 @@ void GrpcLink::OnWritten(GrpcStream* stream) {
 void GrpcLink::Flush() {
   if (writer_.bytes() > kFrameBytes) frames_.push_back(writer_.Take());
   if (writing_ || closed_ || out_ == nullptr) return;
-  if (frames_.empty() && writer_.empty() && bodies_.empty()) return;
+  grpc::ByteBuffer message;
+  if (!NextMessage(&message)) return;
   writing_ = true;
-  if (!out_->Write(NextMessage())) closed_ = true;
+  if (!out_->Write(std::move(message))) closed_ = true;
 }
 
-grpc::ByteBuffer GrpcLink::NextMessage() {
+bool GrpcLink::OfferRing(grpc::ByteBuffer* message) {
+  if (mailbox_.empty()) return false;
+  const std::string to = std::exchange(mailbox_, "");
+  const FailpointHit hit = SLUICE_FAILPOINT("grpc.offer_memory");
+  if (hit.drop() || !hit.error.ok()) return false;
+  int fd = -1;
+  Result<std::unique_ptr<RingWriter>> ring = RingWriter::Make(&fd);
+  if (!ring.ok()) return false;
+  const RingToken token = NewRingToken();
+  const Status sent = transport_->mailbox_.Send(to, token, fd);
+  close(fd);
+  if (!sent.ok()) return false;
+  ring_ = *std::move(ring);
+  const grpc::Slice slices[] = {
+      grpc::Slice(kRingMagic, 4, grpc::Slice::STATIC_SLICE),
+      grpc::Slice(token.data(), sizeof(token))};
+  *message = grpc::ByteBuffer(slices, 2);
+  return true;
+}
+
+bool GrpcLink::NextPiece(grpc::ByteBuffer* message) {
+  const WireBody& body = bodies_.front();
+  const std::string_view rest = body.bytes().substr(body_offset_);
+  size_t n = 0;
+  if (ring_ != nullptr && ring_->accepted()) {
+    // (First, for the answer to its asking for room may be here before it is.)
+    starved_.store(true);
+    n = ring_->Put(rest);
+    if (n == 0) return false;
+    starved_.store(false);
+    counters->bytes_shared.fetch_add(static_cast<int64_t>(n),
+                                     std::memory_order_relaxed);
+    const uint32_t count = static_cast<uint32_t>(n);
+    const grpc::Slice slices[] = {
+        grpc::Slice(kPieceMagic, 4, grpc::Slice::STATIC_SLICE),
+        grpc::Slice(&count, sizeof(count))};
+    *message = grpc::ByteBuffer(slices, 2);
+  } else {
+    n = std::min(kPiece, rest.size());
+    const grpc::Slice slices[] = {
+        grpc::Slice(kBodyMagic, 4, grpc::Slice::STATIC_SLICE),
+        SliceOf(body, body_offset_, n)};
+    *message = grpc::ByteBuffer(slices, 2);
+  }
+  counters->bytes_sent.fetch_add(static_cast<int64_t>(n),
+                                 std::memory_order_relaxed);
+  body_offset_ += n;
+  if (n == rest.size()) {
+    bodies_.pop_front();
+    body_offset_ = 0;
+  }
+  return true;
+}
+
+bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
   if (frames_.empty() && !writer_.empty()) frames_.push_back(writer_.Take());
-  int64_t bytes = 0;
-  grpc::ByteBuffer message;
   if (!frames_.empty()) {
     OutgoingFrame frame = std::move(frames_.front());
     frames_.pop_front();
-    bytes = static_cast<int64_t>(frame.bytes.size());
+    counters->bytes_sent.fetch_add(static_cast<int64_t>(frame.bytes.size()),
+                                   std::memory_order_relaxed);
     for (WireBody& b : frame.bodies) {
       // What is sliced is held by a tensor.
       if (!b.owned.empty()) {
@@ -446,23 +565,11 @@ grpc::ByteBuffer GrpcLink::NextMessage() {
     counters->frames_sent.fetch_add(1, std::memory_order_relaxed);
     counters->tokens_sent.fetch_add(frame.tokens, std::memory_order_relaxed);
     const grpc::Slice slice = SliceOf(std::move(frame.bytes));
-    message = grpc::ByteBuffer(&slice, 1);
-  } else {
-    const WireBody& body = bodies_.front();
-    const size_t n = std::min(kPiece, body.bytes().size() - body_offset_);
-    const grpc::Slice slices[] = {
-        grpc::Slice(kBodyMagic, 4, grpc::Slice::STATIC_SLICE),
-        SliceOf(body, body_offset_, n)};
-    message = grpc::ByteBuffer(slices, 2);
-    bytes = static_cast<int64_t>(n);
-    body_offset_ += n;
-    if (body_offset_ == body.bytes().size()) {
-      bodies_.pop_front();
-      body_offset_ = 0;
-    }
+    *message = grpc::ByteBuffer(&slice, 1);
+    return true;
   }
-  counters->bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
-  return message;
+  if (bodies_.empty()) return false;
+  return OfferRing(message) || NextPiece(message);
 }
 
 void GrpcLink::Close(bool) {
@@ -474,6 +581,8 @@ void GrpcLink::Close(bool) {
     accepted.swap(accepted_);
     bodies_.clear();
     frames_.clear();
+    mailbox_.clear();
+    ring_.reset();
   }
   (void)SLUICE_FAILPOINT("grpc.close");
   const Status why = Unavailable("the peer closed the connection");

@@ -13,6 +13,7 @@
 
 #include "dist/grpc_port.h"
 #include "dist/grpc_transport.h"
+#include "dist/shared_ring.h"
 
 namespace sluice {
 
@@ -64,7 +65,11 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   void End();
   Status Receive(const grpc::ByteBuffer& message);
   Status ReceiveFrame(std::string_view bytes);
-  Status ReceiveBodies(const std::vector<grpc::Slice>& slices);
+  Status ReceiveBodies(std::string_view bytes);
+  // Pieces of bodies that go by shared memory: an offer of it, and that one is
+  // there.
+  Status ReceiveRing(std::string_view token);
+  Status ReceivePiece(std::string_view count);
   void Fail(const Status& why);
   std::shared_ptr<GrpcLink> link();
 
@@ -79,6 +84,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   std::deque<IncomingBody*> bodies_;  // GUARDED_BY(read_mu_)
   size_t body_offset_ = 0;            // GUARDED_BY(read_mu_)
   char* body_to_ = nullptr;           // GUARDED_BY(read_mu_)
+  std::unique_ptr<RingReader> ring_;  // GUARDED_BY(read_mu_)
+  bool ring_offered_ = false;         // GUARDED_BY(read_mu_)
   uint64_t next_frame_ = 0;           // GUARDED_BY(read_mu_)
   int under_way_ = 0;                 // GUARDED_BY(mu_): operations.
   std::shared_ptr<GrpcStream> self_;  // GUARDED_BY(mu_): while there are any.
@@ -102,22 +109,39 @@ class GrpcLink final : public Link {
   bool Attach(const std::shared_ptr<GrpcStream>& stream);
   // The stream may be written to: it has begun, or a write is over.
   void OnWritten(GrpcStream* stream);
+  // The peer said hello, from this address.
+  void OnHello(const std::string& address);
+  // The peer is told that there is room in its shared memory.
+  void TellRoom();
+  // Something came, perhaps that.
+  void OnHeard() {
+    if (starved_.load()) Resume();
+  }
 
  private:
   Status Failpoint(bool* drop);
+  void Resume();
   // Begins the next write, if there is one and none is under way. REQUIRES:
   // mu_.
   void Flush();
-  // REQUIRES: there is something to write. REQUIRES: mu_.
-  grpc::ByteBuffer NextMessage();
+  // False if nothing can be written now. REQUIRES: mu_.
+  bool NextMessage(grpc::ByteBuffer* message);
+  // The next piece of a body. False if shared memory is full. REQUIRES: mu_.
+  bool NextPiece(grpc::ByteBuffer* message);
+  // The offer of shared memory; false if there is none. REQUIRES: mu_.
+  bool OfferRing(grpc::ByteBuffer* message);
 
   GrpcTransport* const transport_;
   const std::string address_;
   std::mutex mu_;
-  FrameWriter writer_;                    // GUARDED_BY(mu_)
-  std::deque<OutgoingFrame> frames_;      // GUARDED_BY(mu_)
-  std::deque<WireBody> bodies_;           // GUARDED_BY(mu_)
-  size_t body_offset_ = 0;                // GUARDED_BY(mu_)
+  FrameWriter writer_;                // GUARDED_BY(mu_)
+  std::deque<OutgoingFrame> frames_;  // GUARDED_BY(mu_)
+  std::deque<WireBody> bodies_;       // GUARDED_BY(mu_)
+  size_t body_offset_ = 0;            // GUARDED_BY(mu_)
+  std::string mailbox_;  // GUARDED_BY(mu_): of the peer, until it has the file.
+  std::unique_ptr<RingWriter> ring_;  // GUARDED_BY(mu_)
+  // The ring is full and nothing else is to be written. Changed under mu_.
+  std::atomic<bool> starved_{false};
   std::shared_ptr<GrpcStream> out_;       // GUARDED_BY(mu_)
   std::shared_ptr<GrpcStream> accepted_;  // GUARDED_BY(mu_)
   bool writing_ = false;                  // GUARDED_BY(mu_): or not begun.

@@ -205,13 +205,31 @@ std::string PublicAddress(const std::string& host_port, const GrpcPort& port) {
                       port.local_address());
 }
 
-std::string BestAddress(const std::string& address, const TlsFiles& tls) {
+namespace {
+
+// If `address` is of a task on this machine, also its local address, else "".
+std::string HostPort(const std::string& address, std::string* local) {
   const std::vector<std::string> parts = absl::StrSplit(address, '#');
   if (parts.size() != 3) return address;
   uint64_t host = 0;
-  const bool here = absl::SimpleHexAtoi(parts[1], &host) && host == ThisHost();
-  return here && !tls.enabled() && parts[2].starts_with(kLocal) ? parts[2]
-                                                                : parts[0];
+  if (absl::SimpleHexAtoi(parts[1], &host) && host == ThisHost() &&
+      parts[2].starts_with(kLocal))
+    *local = parts[2];
+  return parts[0];
+}
+
+}  // namespace
+
+std::string BestAddress(const std::string& address, const TlsFiles& tls) {
+  std::string local;
+  const std::string host_port = HostPort(address, &local);
+  return local.empty() || tls.enabled() ? host_port : local;
+}
+
+std::string RingMailboxAt(const std::string& address) {
+  std::string local;
+  HostPort(address, &local);
+  return local.empty() ? local : local.substr(sizeof(kLocal) - 1) + ".memory";
 }
 
 grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls) {

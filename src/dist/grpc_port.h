@@ -151,6 +151,9 @@ class GrpcPort {
 std::string BestAddress(const std::string& address, const TlsFiles& tls);
 // What BestAddress takes for a port's address.
 std::string PublicAddress(const std::string& host_port, const GrpcPort& port);
+// Where files of memory are passed to the task at `address`, of the same kind;
+// "" if it is not on this machine or takes none.
+std::string RingMailboxAt(const std::string& address);
 // What all our channels have in common.
 grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls);
 

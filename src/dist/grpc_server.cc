@@ -127,6 +127,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
     data.port = port.get();
     data.advertise = self.address;
     data.tls = tls;
+    data.shared_memory = options.shared_memory;
     parts.transport = std::make_unique<GrpcTransport>(std::move(data));
   } else if (options.transport == "ucx") {
     if (!HaveUcx())

@@ -58,6 +58,10 @@ Status GrpcTransport::StartNetwork() {
   const std::string& advertise = grpc_options_.advertise;
   address_ =
       PublicAddress(advertise.empty() ? port_->address() : advertise, *port_);
+  shares_ = grpc_options_.shared_memory && !grpc_options_.tls.enabled();
+  // (Without one we are told of no memory, and it goes without saying.)
+  if (shares_ && !mailbox_.Open(RingMailboxAt(address_)).ok())
+    shares_ = mailbox_.Open("").ok();
   {
     std::lock_guard<std::mutex> lock(streams_mu_);
     stopped_ = false;
@@ -89,6 +93,7 @@ void GrpcTransport::StopNetwork() {
     no_streams_.wait(lock, [&] { return streams_.empty(); });
   }
   if (own_port_ != nullptr) own_port_->Stop();
+  mailbox_.Close();
 }
 
 bool GrpcTransport::AddStream(GrpcStream* stream) {

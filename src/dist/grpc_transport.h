@@ -5,6 +5,9 @@
 // its first four bytes "SLC1", some more bytes of the bodies of the frames
 // before it, in their order. So a large value goes in pieces between which
 // small ones pass, is never copied on its way out, and once on its way in.
+// Between processes of one machine and user the pieces go by shared memory
+// (dist/shared_ring.h) and only the news of them, "SLR1" and u32 its bytes, by
+// the stream; "SLM1" and a token offers such memory, once for each stream.
 #ifndef SLUICE_DIST_GRPC_TRANSPORT_H_
 #define SLUICE_DIST_GRPC_TRANSPORT_H_
 
@@ -18,6 +21,7 @@
 
 #include "dist/grpc_credentials.h"
 #include "dist/grpc_port.h"
+#include "dist/shared_ring.h"
 #include "dist/transport_base.h"
 
 namespace sluice {
@@ -30,6 +34,9 @@ struct GrpcTransportOptions : TransportOptions {
   std::string advertise;
   TlsFiles tls;
   bool plain_beyond_loopback = false;
+  // Whether large values may go by shared memory, to us and from us. (With TLS
+  // all goes by the connection.)
+  bool shared_memory = true;
   // One that others own and use too, instead of its own: open but not serving
   // when the transport starts, and stopped after it.
   GrpcPort* port = nullptr;
@@ -66,6 +73,8 @@ class GrpcTransport final : public TransportBase {
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::unique_ptr<GrpcPort> own_port_;
   GrpcPort* port_ = nullptr;
+  bool shares_ = false;
+  RingMailbox mailbox_;
 
   std::mutex streams_mu_;
   std::condition_variable no_streams_;

@@ -76,12 +76,13 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
   if (step->staged)
     return InvalidArgument(
         "step: expected one that is run as a whole, got one for partial runs");
-  if (static_cast<size_t>(request.feed_size()) != step->num_feeds)
-    return InvalidArgument("feeds: expected ", step->num_feeds, ", got ",
+  if (static_cast<size_t>(request.feed_size()) != step->feeds.size())
+    return InvalidArgument("feeds: expected ", step->feeds.size(), ", got ",
                            request.feed_size());
   RunRequest run;
   for (const std::string& bytes : request.feed()) {
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
+    SLUICE_RETURN_IF_ERROR(step->CheckFeed(run.feeds.size(), t));
     run.feeds.push_back(std::move(t));
   }
   run.timeout = TimeoutFromProto(request.timeout_ms());

@@ -246,7 +246,8 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
   auto step = std::make_shared<PreparedStep>();
   step->session = id_;
   step->step = next_step_++;
-  step->num_feeds = s.feeds.size();
+  for (const Output& o : s.feeds)
+    step->feeds.push_back({o.name(), RemoveRef(o.dtype()), o.shape()});
   step->num_fetches = s.fetches.size();
   step->staged = request.staged();
   std::vector<std::string> targets;
@@ -257,7 +258,7 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
   OpenEnds ends;
   if (step->staged) {
     SLUICE_ASSIGN_OR_RETURN(
-        ends, OpenTheEnds(&parts, step->num_feeds, step->num_fetches));
+        ends, OpenTheEnds(&parts, step->feeds.size(), step->num_fetches));
   }
   SLUICE_RETURN_IF_ERROR(Register(parts, targets, request.traced(),
                                   step->staged ? &ends : nullptr, step.get()));

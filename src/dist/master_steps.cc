@@ -16,6 +16,16 @@ constexpr size_t kMostStaged = 1024;
 
 }  // namespace
 
+Status PreparedStep::CheckFeed(size_t feed, const Tensor& value) const {
+  const Feed& f = feeds[feed];
+  if (value.dtype() == f.dtype &&
+      f.shape.CompatibleWith(PartialShape(value.shape())))
+    return OkStatus();
+  return InvalidArgument("feed '", f.name, "': expected ", DTypeName(f.dtype),
+                         f.shape.ToString(), ", got ", DTypeName(value.dtype()),
+                         value.shape().ToString());
+}
+
 // One step in flight. Thread-safe.
 class MasterSteps::Running {
  public:
@@ -29,7 +39,7 @@ class MasterSteps::Running {
         left_(step->parts.size()) {
     result_.fetches.resize(step->num_fetches);
     if (!step->staged) return;
-    fed_.resize(step->num_feeds);
+    fed_.resize(step->feeds.size());
     taken_fetches_.resize(step->num_fetches);
     come_.resize(step->num_fetches);
   }
@@ -408,6 +418,9 @@ Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
         "partial run: expected one that was begun and has not been ended, got "
         "number ",
         run);
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] < r->step->feeds.size())  // (Else Claim says so.)
+      SLUICE_RETURN_IF_ERROR(r->step->CheckFeed(args[i], values[i]));
   SLUICE_RETURN_IF_ERROR(r->Claim(args, fetches));
   std::map<std::pair<int, uint32_t>, std::vector<TokenMessage>> batches;
   for (size_t i = 0; i < args.size(); ++i) {

@@ -32,7 +32,12 @@ struct PreparedStep {
   };
   uint64_t session = 0;
   uint64_t step = 0;
-  size_t num_feeds = 0;
+  struct Feed {
+    std::string name;
+    DType dtype = DType::kInvalid;
+    PartialShape shape;
+  };
+  std::vector<Feed> feeds;
   size_t num_fetches = 0;
   std::vector<Part> parts;
   // Fed in stages: its parts are begun without feeds, and each feed is a token
@@ -43,6 +48,9 @@ struct PreparedStep {
   };
   bool staged = false;
   std::vector<Entry> entries;  // By feed.
+
+  // That `value` may be fed as that of this number.
+  Status CheckFeed(size_t feed, const Tensor& value) const;
 };
 
 struct StepResult {

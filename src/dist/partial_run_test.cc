@@ -176,6 +176,41 @@ TEST_F(PartialRunTest, AFetchInABranchThatWasNotTakenIsAnError) {
   EXPECT_THAT(Text(s), HasSubstr("a branch that was not taken"));
 }
 
+TEST_F(PartialRunTest, ADeadFetchLosesNoLiveOneOfItsStage) {
+  Output taken, not_taken;
+  (void)Cond(
+      x_ > 0.0f,
+      [&] {
+        DeviceScope on("/job:ps/task:0");
+        return taken = y_ + 1.0f;
+      },
+      [&] {
+        DeviceScope on("/job:worker/task:1");
+        return not_taken = y_ - 1.0f;
+      });
+  const Output z = Placeholder<float>({}, "z");
+  auto session = Connect();
+  auto run = session->StartPartialRun({x_, y_, z}, {taken, not_taken, x_, z});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const Status s =
+      (*run)
+          ->Run({{x_, Value(1)}, {y_, Value(1)}}, {taken, not_taken, x_})
+          .status();
+  EXPECT_THAT(Text(s), HasSubstr("a branch that was not taken"));
+  // Live ones can still be had, alone and with others, and once; the dead one
+  // is dead.
+  auto out = (*run)->Run({}, {x_});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<float>(), 1);
+  EXPECT_FALSE((*run)->Run({}, {x_}).ok());
+  EXPECT_THAT(Text((*run)->Run({}, {not_taken}).status()),
+              HasSubstr("a branch that was not taken"));
+  out = (*run)->Run({{z, Value(7)}}, {z, taken});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<float>(), 7);
+  EXPECT_EQ((*out)[1].scalar<float>(), 2);
+}
+
 TEST_F(PartialRunTest, AnErrorOfAStageNamesItsNodeAndIsTheNextOnesToo) {
   const Output z = Placeholder<float>({-1});
   Output bad;
@@ -442,11 +477,20 @@ TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
   feed->set_number(0);
   feed->set_tensor("no tensor");
   EXPECT_FALSE(answer().ok());
-  // Of another type: the step fails, and says so from then on.
+  // Of another type or shape: refused, and the step goes on.
   *feed->mutable_tensor() = *SerializeTensorProto(Tensor::Scalar<int64_t>(1));
-  EXPECT_THAT(std::string(answer().message()), HasSubstr("float"));
-  stage.clear_feed();
-  EXPECT_FALSE(answer().ok());
+  EXPECT_EQ(answer().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(answer().message()),
+              HasSubstr("'x:0': expected float[], got int64[]"));
+  *feed->mutable_tensor() = *SerializeTensorProto(Tensor::Vector<float>({1}));
+  EXPECT_THAT(std::string(answer().message()),
+              HasSubstr("'x:0': expected float[], got float[1]"));
+  *run_whole.mutable_feed(0) = feed->tensor();
+  run_whole.set_step(whole.step());
+  EXPECT_EQ(master.RunStep(run_whole, &ran, nullptr).code(),
+            StatusCode::kInvalidArgument);
+  *feed->mutable_tensor() = *SerializeTensorProto(Value(1));
+  EXPECT_TRUE(answer().ok()) << answer();
   for (const auto& s : {session, other}) {
     proto::CloseSessionRequest close;
     close.set_session(s.session());

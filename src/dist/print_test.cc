@@ -126,6 +126,30 @@ TEST_P(ClusterPrintTest, ALineComesWhenItIsPrinted) {
   EXPECT_EQ(s.code(), StatusCode::kCancelled) << s;
 }
 
+// A log may do what it likes, even run steps over the task whose line it has.
+TEST_P(ClusterPrintTest, ALogThatTakesLongHoldsUpNoOtherStep) {
+  Output n = Placeholder<int32_t>({});
+  Output count = Loop(n, "c"), other;
+  {
+    DeviceScope on("/job:ps/task:0");
+    other = n + 1;
+  }
+  Session session(target_, graph_);
+  int steps = 0;
+  options_.log = [&](const std::string&) {
+    RunOptions soon;
+    soon.timeout_ms = 20000;
+    const auto out =
+        session.Run({{n, Tensor::Scalar<int32_t>(1)}}, {other}, {}, soon);
+    ASSERT_TRUE(out.ok()) << out.status();
+    steps += (*out)[0].scalar<int32_t>() == 2;
+  };
+  const auto out =
+      session.Run({{n, Tensor::Scalar<int32_t>(2)}}, {count}, {}, options_);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(steps, 4);
+}
+
 TEST_P(ClusterPrintTest, StepsAtOnceEachHaveTheirOwn) {
   Output n = Placeholder<int32_t>({});
   Session session(target_, graph_);

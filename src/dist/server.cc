@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -43,6 +46,55 @@ Status WithServer(const std::string& name, Fn fn) {
   return s;
 }
 
+// Calls a user's log on a thread of its own, which begins with the first line:
+// however long that takes, nobody who prints waits. Lines that come after
+// Finish are dropped.
+class PrintedLines {
+ public:
+  explicit PrintedLines(const StepLog& log) : log_(log) {}
+  ~PrintedLines() { Finish(); }
+
+  void Push(const std::string& text) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (over_) return;
+    lines_.push_back(text);
+    if (thread_.joinable())
+      changed_.notify_one();
+    else
+      thread_ = std::thread([this] { Loop(); });
+  }
+  // Returns when the log has had them all. Once, and not in the log.
+  void Finish() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock<std::mutex> lock(mu_);
+    for (;;) {
+      changed_.wait(lock, [this] { return over_ || !lines_.empty(); });
+      if (lines_.empty()) return;
+      const std::deque<std::string> lines = std::exchange(lines_, {});
+      lock.unlock();
+      for (const std::string& line : lines) log_(line);
+      lock.lock();
+    }
+  }
+
+  const StepLog& log_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::deque<std::string> lines_;  // GUARDED_BY(mu_): at most what BoundedLog
+                                   // lets through of each task.
+  bool over_ = false;              // GUARDED_BY(mu_)
+  std::thread thread_;             // GUARDED_BY(mu_) until it is over.
+};
+
 class InProcessMaster final : public MasterStub {
  public:
   explicit InProcessMaster(std::string name) : name_(std::move(name)) {}
@@ -69,7 +121,14 @@ class InProcessMaster final : public MasterStub {
   }
   Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
                  const StepLog& log) override {
-    return On([&](Master& m) { return m.RunStep(q, r, log); });
+    if (!log) return On([&](Master& m) { return m.RunStep(q, r, nullptr); });
+    // (Shared: of a task that was given up a line may still be on its way.)
+    const auto lines = std::make_shared<PrintedLines>(log);
+    const Status s = On([&](Master& m) {
+      return m.RunStep(q, r, [lines](const std::string& t) { lines->Push(t); });
+    });
+    lines->Finish();
+    return s;
   }
   Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
                          proto::BeginPartialRunResponse* r) override {

@@ -51,6 +51,9 @@ struct ServerOptions {
   bool plain_beyond_loopback = false;
   // Of the data plane: "grpc" or "ucx".
   std::string transport = "grpc";
+  // With gRPC: large tensors go to tasks of this machine and user by memory
+  // that is shared, unless there is TLS.
+  bool shared_memory = true;
   // A task that was not heard of for so long is lost.
   std::chrono::milliseconds peer_timeout{5000};
   // How long a session's beginning waits for all tasks to be up.

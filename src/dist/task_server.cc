@@ -125,6 +125,7 @@ Status Prepare(const TaskServerOptions& flags,
   }
   if (options->bind.empty()) options->bind = (*resolver)->Bind();
   options->transport = flags.transport;
+  options->shared_memory = !flags.no_shared_memory;
   options->peer_timeout = std::chrono::milliseconds(flags.peer_timeout_ms);
   options->tls = {flags.tls_authority, flags.tls_certificate, flags.tls_key,
                   ""};

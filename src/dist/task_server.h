@@ -28,6 +28,7 @@ struct TaskServerOptions {
   // emulated ones are like.
   std::string devices = "cpu=1";
   std::string transport = "grpc";  // Of tokens: or "ucx".
+  bool no_shared_memory = false;   // With gRPC, within a machine.
   int64_t peer_timeout_ms = 5000;  // A task silent for so long is lost.
   int64_t max_message_mb = 2048;   // Larger ones are refused.
   std::string tls_authority, tls_certificate,

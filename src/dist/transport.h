@@ -65,6 +65,7 @@ struct TransportStats {
   int64_t tokens_sent = 0, tokens_received = 0;
   int64_t bytes_sent = 0, bytes_received = 0;
   int64_t peers_lost = 0;
+  int64_t bytes_shared = 0;  // Of those sent: by memory, within a machine.
 };
 
 // One per task (a process may have several, of several tasks). Thread-safe.

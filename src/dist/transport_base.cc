@@ -436,7 +436,7 @@ TransportStats TransportBase::stats() const {
   return {get(c.frames_sent), get(c.frames_received),
           get(c.tokens_sent), get(c.tokens_received),
           get(c.bytes_sent),  get(c.bytes_received),
-          get(c.lost)};
+          get(c.lost),        get(c.bytes_shared)};
 }
 
 std::string LocalTransport::address() const {

@@ -20,7 +20,8 @@ class TransportBase;
 
 struct TransportCounters {
   std::atomic<int64_t> frames_sent{0}, frames_received{0}, tokens_sent{0},
-      tokens_received{0}, bytes_sent{0}, bytes_received{0}, lost{0};
+      tokens_received{0}, bytes_sent{0}, bytes_received{0}, lost{0},
+      bytes_shared{0};
 };
 
 // One peer of one transport. Owned by the transport's table until it is lost,

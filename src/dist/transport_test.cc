@@ -28,10 +28,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-enum class Kind { kGrpc, kUcx };
+enum class Kind { kGrpc, kGrpcWithoutMemory, kUcx };
+
+const char* NameOf(Kind kind) { return kind == Kind::kUcx ? "ucx" : "grpc"; }
 
 std::unique_ptr<Transport> TransportOfKind(Kind kind, const std::string& task,
-                                         milliseconds timeout) {
+                                           milliseconds timeout) {
   if (kind == Kind::kUcx) {
     UcxTransportOptions options;
     options.task = task;
@@ -43,6 +45,7 @@ std::unique_ptr<Transport> TransportOfKind(Kind kind, const std::string& task,
   options.task = task;
   options.peer_timeout = timeout;
   options.local_shortcut = false;
+  options.shared_memory = kind == Kind::kGrpc;
   return std::make_unique<GrpcTransport>(options);
 }
 
@@ -219,7 +222,7 @@ TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
   const PeerId to = a.Connect(b);
   ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
   ASSERT_TRUE(b.handler.AwaitControls(1));
-  const char* kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  const char* kind = NameOf(GetParam());
   ASSERT_TRUE(EnableFailpoints(absl::StrCat(kind, ".read=delay(30)@0*4")).ok());
   for (size_t i = 2; i < 20; ++i) {
     ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
@@ -249,7 +252,7 @@ TEST_P(TransportTest, ALostPeerMayBeClosedAsLateAsAfterShutdown) {
   const PeerId to = a->Connect(*b);
   ASSERT_TRUE(a->transport->SendControl(to, 1, "").ok());
   ASSERT_TRUE(b->handler.AwaitControls(1));
-  const char* kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  const char* kind = NameOf(GetParam());
   // (The first is b's own.)
   ASSERT_TRUE(
       EnableFailpoints(absl::StrCat(kind, ".close=delay(700)@1*1")).ok());
@@ -307,7 +310,7 @@ TEST_P(TransportTest, AnotherIncarnationIsAnError) {
 }
 
 TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
-  const std::string kind = GetParam() == Kind::kGrpc ? "grpc" : "ucx";
+  const std::string kind = NameOf(GetParam());
   for (const std::string& spec :
        {kind + ".write=drop@3*1", kind + ".read=error(bad)@3*1"}) {
     SCOPED_TRACE(spec);
@@ -331,8 +334,7 @@ class Child {
  public:
   Child(Kind kind, const std::string& name) {
     setenv("SLUICE_TRANSPORT_CHILD",
-           (std::string(kind == Kind::kGrpc ? "grpc " : "ucx ") + name).c_str(),
-           1);
+           absl::StrCat(static_cast<int>(kind), " ", name).c_str(), 1);
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     posix_spawn_file_actions_t actions;
@@ -383,8 +385,8 @@ TEST(TransportChild, DISABLED_Run) {
   if (what == nullptr) return;
   const std::string text = what;
   const size_t space = text.find(' ');
-  Task task(text.substr(0, space) == "grpc" ? Kind::kGrpc : Kind::kUcx,
-            text.substr(space + 1), milliseconds(1000));
+  Task task(static_cast<Kind>(std::atoi(what)), text.substr(space + 1),
+            milliseconds(1000));
   task.handler.mu.lock();
   task.handler.on_tokens = [&](PeerId from, uint64_t step, uint32_t partition,
                                std::span<TokenMessage> batch) {
@@ -568,13 +570,17 @@ TEST(GrpcTransportTest, APeerThatTalksNonsenseIsDroppedAndOthersAreNot) {
       {hello, hello},
       {hello, "SLC1 and bytes that nobody announced"},
       {hello, control.substr(0, control.size() - 1)},
-      {hello, control, control}};
+      {hello, control, control},
+      {hello, "SLR1" + std::string("\1\0\0\0", 4)},
+      {hello, "SLM1 is no token"},
+      {hello, "SLM1" + std::string(16, 'x'), "SLM1" + std::string(16, 'y')},
+      {hello, "SLM1" + std::string(16, 'x'), "SLR1" + std::string(4, '\1')}};
   for (const auto& lie : lies) {
     const std::string address = a.transport->address();
     Liar liar(address.substr(0, address.find('#')), lie);
     EXPECT_FALSE(liar.Await().ok());
   }
-  EXPECT_TRUE(a.handler.AwaitLost(4));
+  EXPECT_TRUE(a.handler.AwaitLost(8));
   GrpcTransportOptions other;
   other.task = "/job:w/task:1";
   GrpcTask b(other);
@@ -587,12 +593,16 @@ TEST(GrpcTransportTest, APeerThatTalksNonsenseIsDroppedAndOthersAreNot) {
 }
 
 std::vector<Kind> Kinds() {
-  if (HaveUcx()) return {Kind::kGrpc, Kind::kUcx};
-  return {Kind::kGrpc};
+  std::vector<Kind> kinds = {Kind::kGrpc, Kind::kGrpcWithoutMemory};
+  if (HaveUcx()) kinds.push_back(Kind::kUcx);
+  return kinds;
 }
 INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(Kinds()),
                          [](const auto& info) {
-                           return info.param == Kind::kGrpc ? "Grpc" : "Ucx";
+                           return std::string(info.param == Kind::kGrpc ? "Grpc"
+                                              : info.param == Kind::kUcx
+                                                  ? "Ucx"
+                                                  : "GrpcAlone");
                          });
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -558,6 +559,9 @@ struct Session::PartialRun::Stage {
   std::unique_ptr<BackendPartialRun> remote;  // this.
   RunOptions options;
   std::vector<uint8_t> fed, fetched;
+  // Of a step that runs elsewhere, which gives each fetch once: those that came
+  // with one that is dead, and, without a value, the dead.
+  std::map<uint32_t, std::optional<Tensor>> kept;
   Status failed;
 
   // Why a fetch cannot be given, if the feeds `among` that have not been given
@@ -685,21 +689,31 @@ Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
       fed = fed_before;
       return missing;
     }
-  Result<std::vector<std::optional<Tensor>>> got =
-      remote->Run(args, values, wanted);
-  failed = got.status();
-  SLUICE_RETURN_IF_ERROR(failed);
-  std::vector<Tensor> out;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Output& fetch = compiled->signature.fetches[wanted[i]];
-    if (!(*got)[i])
+  std::vector<uint32_t> asked;
+  for (const uint32_t i : wanted)
+    if (!kept.contains(i)) asked.push_back(i);
+  if (!asked.empty() || !args.empty() || wanted.empty()) {
+    Result<std::vector<std::optional<Tensor>>> got =
+        remote->Run(args, values, asked);
+    failed = got.status();
+    SLUICE_RETURN_IF_ERROR(failed);
+    for (size_t i = 0; i < asked.size(); ++i)
+      kept[asked[i]] = std::move((*got)[i]);
+  }
+  for (const uint32_t i : wanted) {
+    const Output& fetch = compiled->signature.fetches[i];
+    if (!kept[i])
       return InvalidArgument("fetch: expected a value, got none from '",
                              fetch.name(),
                              "', which lies in a branch that was not taken; ",
                              fetch.node->Describe());
-    out.push_back(*std::move((*got)[i]));
   }
-  for (const uint32_t i : wanted) fetched[i] = 1;
+  std::vector<Tensor> out;
+  for (const uint32_t i : wanted) {
+    out.push_back(*std::move(kept[i]));
+    kept.erase(i);
+    fetched[i] = 1;
+  }
   return out;
 }
 

@@ -50,6 +50,9 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "Of tokens: grpc, or ucx (within machines and networks that "
                   "are trusted)")
       ->capture_default_str();
+  sub->add_flag("--no-shared-memory", f->no_shared_memory,
+                "With grpc: large tensors go by the stream within a machine "
+                "too");
   sub->add_option("--devices", f->devices,
                   "cpu=N,emu=N(memory=1G,kernel_us=20,...): emulated "
                   "accelerators beside the CPUs")
