@@ -1,15 +1,13 @@
-// Writes what is derived from the op registry: the typed C++ builders
-// (sluice/ops.h) and the op reference (docs/ops).
+// Writes the typed C++ builders of all ops (sluice/ops.h), derived from the op
+// registry.
 //
 //   gen_ops --header FILE
-//   gen_ops --markdown DIR
 #include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -20,30 +18,12 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "graph/op_def.h"
+#include "tools/op_signature.h"
 
 namespace sluice {
 namespace {
 
 constexpr size_t kColumns = 80;
-
-// ---- Names ------------------------------------------------------------------
-
-// A C++ identifier for an argument or attribute, not among `taken`.
-std::string Identifier(const std::string& name, std::set<std::string>* taken) {
-  static const std::set<std::string> kReserved = {
-      "and",      "auto",     "bool",      "case",     "char",     "class",
-      "const",    "default",  "delete",    "do",       "double",   "else",
-      "enum",     "export",   "false",     "float",    "for",      "if",
-      "int",      "long",     "namespace", "new",      "not",      "or",
-      "operator", "private",  "public",    "register", "return",   "short",
-      "signed",   "static",   "struct",    "switch",   "template", "this",
-      "true",     "typename", "union",     "unsigned", "using",    "void",
-      "while",    "xor"};
-  std::string id = name;
-  while (kReserved.count(id) != 0 || taken->count(id) != 0) id += '_';
-  taken->insert(id);
-  return id;
-}
 
 // ---- Attributes as C++ ------------------------------------------------------
 
@@ -135,48 +115,6 @@ struct Initializer {
   std::string operator()(const AttrValue::Placeholder&) const { return "{}"; }
 };
 
-// ---- One op as the builder sees it ------------------------------------------
-
-bool IsListArg(const ArgDef& arg) {
-  return !arg.number_attr.empty() || !arg.type_list_attr.empty();
-}
-
-// True if AddNode infers the attribute from the inputs.
-bool IsInferred(const OpDef& op, const std::string& attr) {
-  for (const ArgDef& in : op.inputs)
-    if (in.type_attr == attr || in.type_list_attr == attr ||
-        in.number_attr == attr)
-      return true;
-  return false;
-}
-
-struct Field {
-  const AttrDef* attr;
-  std::string id;
-};
-
-struct Builder {
-  std::vector<std::string> inputs;  // Identifiers, one per input argument.
-  std::vector<Field> required, optional;
-};
-
-Builder Analyse(const OpDef& op) {
-  Builder b;
-  std::set<std::string> arguments = {"attrs", "loc", "call"};
-  std::set<std::string> fields = {"name"};
-  for (const ArgDef& in : op.inputs)
-    b.inputs.push_back(Identifier(in.name, &arguments));
-  for (const AttrDef& attr : op.attrs) {
-    if (attr.name[0] == '_' || IsInferred(op, attr.name)) continue;
-    if (attr.default_value) {
-      b.optional.push_back({&attr, Identifier(attr.name, &fields)});
-    } else {
-      b.required.push_back({&attr, Identifier(attr.name, &arguments)});
-    }
-  }
-  return b;
-}
-
 // `text` as // comment lines of at most 80 columns.
 std::string Comment(const std::string& text, const std::string& indent = "") {
   std::string out, line = indent + "//";
@@ -228,9 +166,9 @@ std::string OutputsStruct(const OpDef& op) {
   return out + "};\n";
 }
 
-std::string AttrsStruct(const OpDef& op, const Builder& b) {
+std::string AttrsStruct(const OpDef& op, const OpSignature& b) {
   std::string out = "struct " + op.name + "Attrs {\n";
-  for (const Field& f : b.optional) {
+  for (const OpSignature::Field& f : b.optional) {
     if (!f.attr->allowed_strings.empty())
       out += Comment(
           "One of " + absl::StrJoin(f.attr->allowed_strings, ", ") + ".", "  ");
@@ -242,7 +180,7 @@ std::string AttrsStruct(const OpDef& op, const Builder& b) {
 }
 
 std::string BuilderFunction(const OpDef& op) {
-  const Builder b = Analyse(op);
+  const OpSignature b = SignatureOf(op);
   std::string out;
   if (op.outputs.size() > 1) out += OutputsStruct(op);
   if (!b.optional.empty()) out += AttrsStruct(op, b);
@@ -255,7 +193,7 @@ std::string BuilderFunction(const OpDef& op) {
         b.inputs[i]);
     body.push_back(".In(" + b.inputs[i] + ")");
   }
-  for (const Field& f : b.required) {
+  for (const OpSignature::Field& f : b.required) {
     const bool scalar =
         !f.attr->is_list &&
         (f.attr->kind == AttrKind::kInt || f.attr->kind == AttrKind::kFloat ||
@@ -265,7 +203,7 @@ std::string BuilderFunction(const OpDef& op) {
                      f.id);
     body.push_back(".Attr(\"" + f.attr->name + "\", " + f.id + ")");
   }
-  for (const Field& f : b.optional)
+  for (const OpSignature::Field& f : b.optional)
     body.push_back(".Attr(\"" + f.attr->name + "\", attrs." + f.id + ")");
   params.push_back("const " + (b.optional.empty() ? "Name" : op.name) +
                    "Attrs& attrs = {}");
@@ -327,62 +265,6 @@ std::string Header(const std::vector<const OpDef*>& ops) {
          "#endif  // SLUICE_OPS_H_\n";
 }
 
-// ---- The reference ----------------------------------------------------------
-
-std::string ArgType(const ArgDef& arg) {
-  std::string type = !arg.type_attr.empty()        ? arg.type_attr
-                     : !arg.type_list_attr.empty() ? arg.type_list_attr
-                                                   : DTypeName(arg.type);
-  if (!arg.number_attr.empty()) type = arg.number_attr + " * " + type;
-  return arg.is_ref ? "Ref(" + type + ")" : type;
-}
-
-std::string AttrText(const AttrDef& attr) {
-  static const char* const kKinds[] = {"any",   "int",    "float",
-                                       "bool",  "string", "type",
-                                       "shape", "tensor", "function"};
-  std::string text = kKinds[static_cast<size_t>(attr.kind)];
-  std::vector<std::string> allowed = attr.allowed_strings;
-  for (DType t : attr.allowed_types) allowed.push_back(DTypeName(t));
-  if (!allowed.empty()) text = "one of " + absl::StrJoin(allowed, ", ");
-  if (attr.is_list) text = "list of " + text;
-  if (attr.minimum)
-    absl::StrAppend(&text,
-                    attr.is_list ? ", length >= " : ", >= ", *attr.minimum);
-  if (attr.default_value)
-    absl::StrAppend(&text, ", default `", attr.default_value->ToString(), "`");
-  return text;
-}
-
-std::string OpPage(const OpDef& op) {
-  std::string out =
-      absl::StrCat("## ", op.name, "\n\n", op.doc, "\n\n```c++\n");
-  const Builder b = Analyse(op);
-  std::vector<std::string> args = b.inputs;
-  for (const Field& f : b.required) args.push_back(f.id);
-  if (!b.optional.empty()) {
-    std::vector<std::string> fields;
-    for (const Field& f : b.optional) fields.push_back("." + f.id);
-    args.push_back("{" + absl::StrJoin(fields, ", ") + "}");
-  }
-  absl::StrAppend(&out, "ops::", op.name, "(", absl::StrJoin(args, ", "),
-                  ")\n```\n\n");
-  for (const ArgDef& arg : op.inputs)
-    absl::StrAppend(&out, "- in `", arg.name, "`: ", ArgType(arg), "\n");
-  for (const ArgDef& arg : op.outputs)
-    absl::StrAppend(&out, "- out `", arg.name, "`: ", ArgType(arg), "\n");
-  for (const AttrDef& attr : op.attrs)
-    absl::StrAppend(&out, "- `", attr.name, "`: ", AttrText(attr), "\n");
-  absl::StrAppend(&out, "- gradient: ",
-                  op.grad != nullptr ? "yes"
-                  : op.no_grad_reason.empty()
-                      ? "none"
-                      : "none (" + op.no_grad_reason + ")",
-                  op.stateful ? "; stateful" : "",
-                  op.commutative ? "; commutative" : "", "\n\n");
-  return out;
-}
-
 bool WriteFile(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -392,39 +274,11 @@ bool WriteFile(const std::filesystem::path& path, const std::string& text) {
   return false;
 }
 
-bool WriteReference(const std::filesystem::path& dir,
-                    const std::vector<const OpDef*>& ops) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  std::map<std::string, std::vector<const OpDef*>> families;
-  for (const OpDef* op : ops)
-    families[op->family.empty() ? "other" : op->family].push_back(op);
-  std::string index =
-      "# Op reference\n\nGenerated from the op registry by "
-      "`gen_ops --markdown docs/ops`; do not edit.\n\n";
-  for (const auto& [family, members] : families) {
-    std::string page = "# Ops: " + family + "\n\n";
-    std::vector<std::string> links;
-    for (const OpDef* op : members) {
-      page += OpPage(*op);
-      std::string anchor = op->name;
-      for (char& c : anchor) c = static_cast<char>(std::tolower(c));
-      links.push_back(
-          absl::StrCat("[", op->name, "](", family, ".md#", anchor, ")"));
-    }
-    if (!WriteFile(dir / (family + ".md"), page)) return false;
-    absl::StrAppend(&index, "## ", family, " (", members.size(), ")\n\n",
-                    absl::StrJoin(links, ",\n"), "\n\n");
-  }
-  return WriteFile(dir / "README.md", index);
-}
-
 int Main(int argc, char** argv) {
   const std::string mode = argc == 3 ? argv[1] : "";
   const auto ops = OpRegistry::Global()->All();
   if (mode == "--header") return WriteFile(argv[2], Header(ops)) ? 0 : 1;
-  if (mode == "--markdown") return WriteReference(argv[2], ops) ? 0 : 1;
-  std::fprintf(stderr, "usage: gen_ops --header FILE | --markdown DIR\n");
+  std::fprintf(stderr, "usage: gen_ops --header FILE\n");
   return 2;
 }
 

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "client/client_test_util.h"
 #include "client/control_flow.h"
 #include "client/functions.h"
@@ -426,12 +427,9 @@ class LeakTest : public ::testing::Test {
   // Bytes that the program has asked for and not given back, whatever for; 0
   // where a sanitizer has taken malloc over (it looks for leaks itself).
   static int64_t HeapBytes() {
-#if defined(SLUICE_SANITIZED)
-    return 0;
-#else
+    if (kSanitized) return 0;
     const struct mallinfo2 info = mallinfo2();
     return static_cast<int64_t>(info.uordblks + info.hblkhd);
-#endif
   }
   static int64_t Live() { return Allocator::Cpu()->stats().live_bytes; }
   static void ExpectNothingWatched() {
@@ -528,7 +526,8 @@ class LeakTest : public ::testing::Test {
   // What the heap grows by with each step, where every other one is broken off:
   // the least of several stretches, since pools and caches fill up some time.
   int64_t HeapGrowth(Graph& graph, const Step& step, int kind) {
-    constexpr int kStretches = 6, kRounds = 40;
+    constexpr int kStretches = kSanitized ? 1 : 6;
+    constexpr int kRounds = kSanitized ? 10 : 40;
     want_.clear();
     Running r = Open(graph, step, kind, 1);
     std::mt19937_64 random(1);

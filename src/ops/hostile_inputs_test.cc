@@ -11,17 +11,7 @@
 namespace sluice {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr int kTries = 2;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr int kTries = 2;
-#else
 constexpr int kTries = 60;
-#endif
-#else
-constexpr int kTries = 60;
-#endif
 
 TEST(HostileInputs, AreErrorsOrKeepWhatTheDeclarationPromises) {
   const char* given = std::getenv("SLUICE_SEED");

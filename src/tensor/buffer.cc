@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/internal/spinlock.h"
+#include "base/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -18,11 +19,7 @@ constexpr size_t kAlign = 64;
 constexpr int kFineLog = 14;
 constexpr int kClasses = 4 * kFineLog + 16 * 28;
 
-#if defined(SLUICE_SANITIZED)
-constexpr bool kCache = false;
-#else
-constexpr bool kCache = true;
-#endif
+constexpr bool kCache = !kSanitized;  // They see every use after free.
 
 thread_local int64_t thread_allocated = 0;
 

@@ -7,16 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "tensor/tensor.h"
 
 namespace sluice {
 namespace {
 
-#if defined(SLUICE_SANITIZED)
-constexpr bool kReuses = false;  // So that they see every use after free.
-#else
-constexpr bool kReuses = true;
-#endif
+constexpr bool kReuses = !kSanitized;
 
 TEST(AllocatorTest, MemoryIsUsedAgain) {
   for (const size_t bytes : {1, 64, 65, 1000, 1025, 5000, 1 << 20}) {
