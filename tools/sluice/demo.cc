@@ -39,7 +39,22 @@ struct Goal {
   demo::Model (*build)();
   int epochs, batch;
   double accuracy;
+  bool int8;
 };
+
+// What of the accuracy the int8 network may lose.
+constexpr double kInt8Loss = 0.01;
+
+void PrintInt8(const demo::Int8Figures& f) {
+  const auto line = [](const char* name, const demo::InferenceFigures& i) {
+    std::printf("    %-6s %.2f%% right, %7.1f kB, %9.0f images/s\n", name,
+                100 * i.accuracy, static_cast<double>(i.bytes) / 1000,
+                i.images_per_second);
+  };
+  std::printf("  The same for inference, as float and as int8:\n");
+  line("float", f.before);
+  line("int8", f.after);
+}
 
 Status Write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -84,9 +99,10 @@ Status Run(const DemoOptions& options) {
       {"Classifier of Figure 1 (784-100-10)", "trace-classifier.json",
        demo::BuildClassifier,
        options.epochs > 0 ? options.epochs : options.classifier_epochs, 100,
-       0.87},
+       0.87, false},
       {"Small convolutional network", "trace-convnet.json", demo::BuildConvNet,
-       options.epochs > 0 ? options.epochs : options.convnet_epochs, 50, 0.90},
+       options.epochs > 0 ? options.epochs : options.convnet_epochs, 50, 0.90,
+       true},
   };
   std::vector<Training> trainings;
   for (const Goal& goal : goals) {
@@ -96,12 +112,14 @@ Status Run(const DemoOptions& options) {
     how.batch = goal.batch;
     how.seed = options.seed;
     how.terminal = isatty(STDOUT_FILENO) != 0;
+    how.int8 = goal.int8;
     SLUICE_ASSIGN_OR_RETURN(Training t, demo::Train(goal.build, data, how));
     SLUICE_RETURN_IF_ERROR(Write(out / goal.file, t.trace));
     std::printf(
         "  %.2f%% of the test images are right; %.0f images/s, "
         "%.0f us per step, %.1f s of training\n",
         100 * t.final_accuracy, t.images_per_second, t.step_us, t.seconds);
+    if (t.int8) PrintInt8(*t.int8);
     trainings.push_back(std::move(t));
   }
   std::optional<demo::TextTraining> text;
@@ -126,6 +144,13 @@ Status Run(const DemoOptions& options) {
                 (out / goal.file).c_str());
   // Fewer epochs, or other images, promise nothing.
   if (options.epochs > 0 || options.synthetic) return OkStatus();
+  for (const Training& t : trainings)
+    if (t.int8 && t.int8->after.accuracy < t.int8->before.accuracy - kInt8Loss)
+      return Internal(t.title,
+                      ": expected int8 to lose less than one point, "
+                      "got ",
+                      100 * t.int8->after.accuracy, "% of ",
+                      100 * t.int8->before.accuracy, "%");
   for (size_t i = 0; i < trainings.size(); ++i)
     if (trainings[i].final_accuracy < goals[i].accuracy)
       return Internal(goals[i].title, ": expected a test accuracy of ",

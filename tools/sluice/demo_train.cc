@@ -119,6 +119,10 @@ class Trainer {
     for (int epoch = 0; epoch < options_.epochs; ++epoch)
       SLUICE_RETURN_IF_ERROR(RunEpoch(epoch, step));
     SLUICE_RETURN_IF_ERROR(TraceStep(step));
+    if (options_.int8) {
+      SLUICE_ASSIGN_OR_RETURN(result_.int8,
+                              MeasureInt8(session_, model_, data_));
+    }
     const double images = static_cast<double>(data_.train.count()) *
                           static_cast<double>(options_.epochs);
     result_.images_per_second = images / result_.seconds;

@@ -2,10 +2,12 @@
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_TRAIN_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_TRAIN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/sluice/demo_data.h"
+#include "tools/sluice/demo_int8.h"
 #include "tools/sluice/demo_models.h"
 
 namespace sluice::demo {
@@ -16,6 +18,7 @@ struct TrainOptions {
   int batch = 100;
   uint64_t seed = 1;
   bool terminal = false;  // A bar that moves, instead of lines.
+  bool int8 = false;      // Quantise it when it is trained.
 };
 
 struct Point {
@@ -37,6 +40,7 @@ struct Training {
   std::vector<uint8_t> guesses;      // Of the test images.
   std::vector<float> probabilities;  // That the guess is right, says the model.
   std::string trace;                 // One step, for chrome://tracing.
+  std::optional<Int8Figures> int8;   // If asked for.
 };
 
 // Builds the model in a graph of its own, trains and tests it. Prints progress

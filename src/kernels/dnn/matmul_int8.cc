@@ -8,19 +8,6 @@
 namespace sluice::dnn {
 namespace {
 
-// Whether oneDNN's products of bytes are exact: without these instructions it
-// adds two products in 16 bits, which saturate.
-bool SumsIn32Bits() {
-  static const bool yes = [] {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto has = [isa](dnnl_cpu_isa_t bits) {
-      return (isa & static_cast<unsigned>(bits)) == static_cast<unsigned>(bits);
-    };
-    return has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni);
-  }();
-  return yes;
-}
-
 // The elements less the zero, wrapping.
 std::vector<int32_t> Centred(const ByteMatrix& a, int64_t n) {
   std::vector<int32_t> out(static_cast<size_t>(n));
@@ -50,10 +37,21 @@ bool Within(int64_t v, int64_t low, int64_t high) {
 
 }  // namespace
 
+bool ByteSumsAreExact() {
+  static const bool yes = [] {
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto has = [isa](dnnl_cpu_isa_t bits) {
+      return (isa & static_cast<unsigned>(bits)) == static_cast<unsigned>(bits);
+    };
+    return has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni);
+  }();
+  return yes;
+}
+
 ByteFactor::ByteFactor(int64_t k, int64_t n, ByteMatrix b)
     : k_(k), n_(n), b_(b) {
   const int64_t zero = b.zero - (b.is_signed ? 0 : 128);
-  bytes_ = SumsIn32Bits() && Within(zero, -128, 127);
+  bytes_ = ByteSumsAreExact() && Within(zero, -128, 127);
   if (!bytes_) {
     wide_ = Centred(b, k * n);
     return;

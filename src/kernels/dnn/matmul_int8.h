@@ -8,6 +8,10 @@
 
 namespace sluice::dnn {
 
+// Whether oneDNN's products of bytes are exact on this processor: without the
+// instructions for them it adds two products in 16 bits, which saturate.
+bool ByteSumsAreExact();
+
 // A row-major matrix of bytes, uint8 or int8, as it lies in memory. `zero` is
 // the number that stands for zero; it may be no byte.
 struct ByteMatrix {

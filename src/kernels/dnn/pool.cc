@@ -40,6 +40,9 @@ T Sum(T a, T b) {
 }
 
 template <typename T>
+constexpr bool kIsByte =
+    std::is_same_v<T, uint8_t> || std::is_same_v<T, int8_t>;
+template <typename T>
 constexpr bool kVectorised =
     std::is_same_v<T, float> || std::is_same_v<T, double>;
 
@@ -176,7 +179,7 @@ Status Validate(const PoolGeometry& s) {
 template <typename T>
 void MaxPool(const PoolGeometry& s, const T* in, T* out) {
   ForEachPart(s, [&](const PoolPart& part) {
-    if constexpr (kVectorised<T>) {
+    if constexpr (kVectorised<T> || kIsByte<T>) {
       if (s.layout == Layout::kNhwc) {
         MaxPoolPart(s, part, in, out);
         return;

@@ -114,6 +114,41 @@ void MaxPool(const PoolGeometry& s, const PoolPart& part, const T* in, T* out) {
   });
 }
 
+// The largest bytes of a window, as many channels at a time as `d` has lanes,
+// from channel c on; the first channel that is left.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE int64_t MaxOfBytes(D d, const Taps& taps, const T* from, T* to,
+                              int64_t c, int64_t width) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + lanes <= width; c += lanes) {
+    auto best = hn::Set(d, std::numeric_limits<T>::lowest());
+    taps.ForEach([&](int64_t, int64_t at) HWY_ATTR {
+      best = hn::Max(best, hn::LoadU(d, from + at + c));
+    });
+    hn::StoreU(best, d, to + c);
+  }
+  return c;
+}
+
+// (Masks of bytes would read what lies behind the last.)
+template <typename T>
+void MaxPoolBytes(const PoolGeometry& s, const PoolPart& part, const T* in,
+                  T* out) {
+  const int64_t width = part.last - part.first;
+  ForEachWindow(s, part, [&](int64_t o, const Taps& taps) HWY_ATTR {
+    const T* from = in + taps.start;
+    T* to = out + o;
+    int64_t c = MaxOfBytes(hn::ScalableTag<T>(), taps, from, to, 0, width);
+    c = MaxOfBytes(hn::FixedTag<T, 16>(), taps, from, to, c, width);
+    for (; c < width; ++c) {
+      T best = std::numeric_limits<T>::lowest();
+      taps.ForEach(
+          [&](int64_t, int64_t at) { best = std::max(best, from[at + c]); });
+      to[c] = best;
+    }
+  });
+}
+
 template <typename T>
 void MaxPoolGrad(const PoolGeometry& s, const PoolPart& part, const T* in,
                  const T* d_out, T* d_in) {
@@ -205,6 +240,15 @@ SLUICE_POOL_TYPE(float, Float)
 SLUICE_POOL_TYPE(double, Double)
 #undef SLUICE_POOL_TYPE
 
+void MaxPoolUint8(const PoolGeometry& s, const PoolPart& p, const uint8_t* in,
+                  uint8_t* out) {
+  MaxPoolBytes(s, p, in, out);
+}
+void MaxPoolInt8(const PoolGeometry& s, const PoolPart& p, const int8_t* in,
+                 int8_t* out) {
+  MaxPoolBytes(s, p, in, out);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace sluice::dnn
@@ -241,6 +285,19 @@ namespace sluice::dnn {
 SLUICE_POOL_TYPE(float, Float)
 SLUICE_POOL_TYPE(double, Double)
 #undef SLUICE_POOL_TYPE
+
+HWY_EXPORT(MaxPoolUint8);
+HWY_EXPORT(MaxPoolInt8);
+template <>
+void MaxPoolPart<uint8_t>(const PoolGeometry& s, const PoolPart& p,
+                          const uint8_t* in, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(MaxPoolUint8)(s, p, in, out);
+}
+template <>
+void MaxPoolPart<int8_t>(const PoolGeometry& s, const PoolPart& p,
+                         const int8_t* in, int8_t* out) {
+  HWY_DYNAMIC_DISPATCH(MaxPoolInt8)(s, p, in, out);
+}
 
 }  // namespace sluice::dnn
 #endif  // HWY_ONCE

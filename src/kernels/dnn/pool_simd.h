@@ -1,4 +1,5 @@
-// Pooling of float and double NHWC images, vectorised over channels.
+// Pooling of NHWC images of floats, doubles and (the largest) bytes, vectorised
+// over channels.
 #ifndef SLUICE_KERNELS_DNN_POOL_SIMD_H_
 #define SLUICE_KERNELS_DNN_POOL_SIMD_H_
 
@@ -11,10 +12,11 @@ struct PoolPart {
   int64_t n, first, last;
 };
 
-// T: float, double. The gradients set all of their part of d_in.
+// T: float, double, uint8, int8.
 template <typename T>
 void MaxPoolPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                  T* out);
+// T of these: float, double. The gradients set all of their part of d_in.
 template <typename T>
 void MaxPoolGradPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                      const T* d_out, T* d_in);

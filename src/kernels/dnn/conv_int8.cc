@@ -1,0 +1,198 @@
+#include "kernels/dnn/conv_int8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <dnnl.hpp>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "kernels/dnn/conv_plain.h"
+#include "kernels/dnn/matmul_int8.h"
+#include "kernels/dnn/threads.h"
+
+namespace sluice::dnn {
+namespace {
+
+using Dt = dnnl::memory::data_type;
+
+const dnnl::engine& ByteEngine() {
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+Dt TypeOf(ByteOut out) {
+  switch (out) {
+    case ByteOut::kUint8:
+      return Dt::u8;
+    case ByteOut::kInt8:
+      return Dt::s8;
+    case ByteOut::kFloat:
+      break;
+  }
+  return Dt::f32;
+}
+
+// NaN and infinities are cut as well.
+template <typename T>
+T Rounded(float v) {
+  constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
+  constexpr auto kHigh = static_cast<float>(std::numeric_limits<T>::max());
+  return static_cast<T>(std::nearbyint(std::min(std::max(kLow, v), kHigh)));
+}
+
+}  // namespace
+
+struct ByteConvPlan::Impl {
+  // One run's memory objects.
+  struct Call {
+    dnnl::stream stream{ByteEngine()};
+    dnnl::memory src, dst;
+    std::unordered_map<int, dnnl::memory> args;
+  };
+
+  std::unique_ptr<Call> NewCall() const {
+    auto call = std::make_unique<Call>();
+    call->src = dnnl::memory(pd.src_desc(), ByteEngine(), nullptr);
+    call->dst = dnnl::memory(pd.dst_desc(), ByteEngine(), nullptr);
+    call->args = {{DNNL_ARG_SRC, call->src},
+                  {DNNL_ARG_DST, call->dst},
+                  {DNNL_ARG_WEIGHTS, weights},
+                  {DNNL_ARG_BIAS, bias}};
+    if (pd.scratchpad_desc().get_size() > 0)
+      call->args[DNNL_ARG_SCRATCHPAD] =
+          dnnl::memory(pd.scratchpad_desc(), ByteEngine());
+    return call;
+  }
+
+  dnnl::convolution_forward::primitive_desc pd;
+  dnnl::convolution_forward primitive;
+  dnnl::memory weights, bias;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Call>> idle;  // Guarded by mutex.
+};
+
+ByteConvPlan::ByteConvPlan(ByteLayer layer) : layer_(std::move(layer)) {}
+
+ByteConvPlan::~ByteConvPlan() = default;
+
+Result<std::shared_ptr<const ByteConvPlan>> ByteConvPlan::Make(
+    ByteLayer layer, const int8_t* filter, bool plain) {
+  SLUICE_RETURN_IF_ERROR(Validate(layer.shape));
+  const ConvGeometry s = layer.shape;
+  if (s.layout != Layout::kNhwc || s.has_depth() || s.groups() != 1)
+    return Unimplemented("bytes: expected images NHWC and one group");
+  // (Not make_shared: the constructor is private.)
+  const std::shared_ptr<ByteConvPlan> plan(new ByteConvPlan(std::move(layer)));
+  plan->threads_ = UseIntraOpThreads();
+  const auto by_loops = [&] {
+    plan->wide_.assign(filter, filter + s.filter_size());
+    return plan;
+  };
+  if (plain || !ByteSumsAreExact()) return by_loops();
+  const ByteLayer& l = plan->layer_;
+  try {
+    using Tag = dnnl::memory::format_tag;
+    using Desc = dnnl::memory::desc;
+    using Forward = dnnl::convolution_forward;
+    auto impl = std::make_unique<Impl>();
+    const auto image = [](int64_t n, int64_t c, int64_t h, int64_t w, Dt t) {
+      return Desc({n, c, h, w}, t, Tag::nhwc);
+    };
+    const Desc src = image(s.batch, s.in_channels, s.h.in, s.w.in,
+                           l.signed_image ? Dt::s8 : Dt::u8);
+    const Desc dst =
+        image(s.batch, s.out_channels, s.h.out(), s.w.out(), TypeOf(l.out));
+    const dnnl::memory::dims dims = {s.out_channels, s.in_channels, s.h.window,
+                                     s.w.window};
+    const Desc bias({s.out_channels}, Dt::f32, Tag::x);
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attr.set_output_scales(1 << 1, l.scale);
+    if (l.relu) {
+      dnnl::post_ops ops;
+      ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attr.set_post_ops(ops);
+    }
+    impl->pd = Forward::primitive_desc(
+        Forward::desc(
+            dnnl::prop_kind::forward_inference,
+            dnnl::algorithm::convolution_direct, src,
+            Desc(dims, Dt::s8, Tag::any), bias, dst, {s.h.stride, s.w.stride},
+            {s.h.dilation - 1, s.w.dilation - 1},
+            {s.h.pad_before, s.w.pad_before}, {s.h.pad_after, s.w.pad_after}),
+        attr, ByteEngine());
+    impl->primitive = Forward(impl->pd);
+    dnnl::stream stream(ByteEngine());
+    dnnl::memory user(Desc(dims, Dt::s8, Tag::hwio), ByteEngine(),
+                      const_cast<int8_t*>(filter));
+    impl->weights = dnnl::memory(impl->pd.weights_desc(), ByteEngine());
+    dnnl::reorder(user, impl->weights).execute(stream, user, impl->weights);
+    impl->bias = dnnl::memory(bias, ByteEngine());
+    std::copy(l.bias.begin(), l.bias.end(),
+              static_cast<float*>(impl->bias.get_data_handle()));
+    stream.wait();
+    plan->impl_ = std::move(impl);
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory)
+      return ResourceExhausted("convolution of bytes: out of memory");
+    return by_loops();
+  }
+  return plan;
+}
+
+Status ByteConvPlan::Run(const void* image, void* out) const {
+  if (impl_ == nullptr) return RunPlain(image, out);
+  try {
+    UseIntraOpThreads();
+    std::unique_ptr<Impl::Call> call;
+    {
+      const std::lock_guard<std::mutex> lock(impl_->mutex);
+      if (!impl_->idle.empty()) {
+        call = std::move(impl_->idle.back());
+        impl_->idle.pop_back();
+      }
+    }
+    if (!call) call = impl_->NewCall();
+    call->src.set_data_handle(const_cast<void*>(image));
+    call->dst.set_data_handle(out);
+    impl_->primitive.execute(call->stream, call->args);
+    call->stream.wait();
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    impl_->idle.push_back(std::move(call));
+    return OkStatus();
+  } catch (const dnnl::error& e) {
+    return Internal("convolution of bytes: ", e.what());
+  }
+}
+
+Status ByteConvPlan::RunPlain(const void* image, void* out) const {
+  const ByteLayer& l = layer_;
+  const auto size = static_cast<size_t>(l.shape.in_size());
+  std::vector<int32_t> in(size), sums(static_cast<size_t>(l.shape.out_size()));
+  for (size_t i = 0; i < size; ++i)
+    in[i] = l.signed_image ? int32_t{static_cast<const int8_t*>(image)[i]}
+                           : int32_t{static_cast<const uint8_t*>(image)[i]};
+  PlainForward<int32_t>(l.shape, {}, in.data(), wide_.data(), sums.data(),
+                        nullptr);
+  const auto channels = static_cast<size_t>(l.shape.out_channels);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t c = i % channels;
+    float v = l.scale[c] * (static_cast<float>(sums[i]) + l.bias[c]);
+    if (l.relu) v = std::max(0.0f, v);
+    switch (l.out) {
+      case ByteOut::kUint8:
+        static_cast<uint8_t*>(out)[i] = Rounded<uint8_t>(v);
+        break;
+      case ByteOut::kInt8:
+        static_cast<int8_t*>(out)[i] = Rounded<int8_t>(v);
+        break;
+      case ByteOut::kFloat:
+        static_cast<float*>(out)[i] = v;
+        break;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::dnn

@@ -1,0 +1,57 @@
+// Convolutions of bytes whose sums are scaled, and rounded to bytes again, on
+// the way out: layers of quantised networks. Matrix products are such
+// convolutions of one row of pixels.
+#ifndef SLUICE_KERNELS_DNN_CONV_INT8_H_
+#define SLUICE_KERNELS_DNN_CONV_INT8_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/dnn/conv.h"
+
+namespace sluice::dnn {
+
+enum class ByteOut : uint8_t { kUint8, kInt8, kFloat };
+
+// out = scale[c] * (sum of image * filter + bias[c]), c the output channel;
+// rounded to the nearest (ties to even) and cut to the type's values.
+struct ByteLayer {
+  ConvGeometry shape;         // NHWC, two dimensions, one group.
+  bool signed_image = false;  // int8 instead of uint8. Zero stands for zero.
+  ByteOut out = ByteOut::kUint8;
+  bool relu = false;
+  std::vector<float> scale, bias;  // [out_channels].
+};
+
+// A layer with its packed weights. Immutable; any number of threads may run it
+// at once, each call on up to IntraOpThreads() threads (those of Make).
+class ByteConvPlan {
+ public:
+  // `filter`: int8, HWIO; read now only. The sums are exact: where oneDNN's
+  // would saturate in 16 bits, or it knows no way, they are made by our loops.
+  static Result<std::shared_ptr<const ByteConvPlan>> Make(ByteLayer layer,
+                                                          const int8_t* filter,
+                                                          bool plain = false);
+  ~ByteConvPlan();
+  ByteConvPlan(const ByteConvPlan&) = delete;
+
+  const ByteLayer& layer() const { return layer_; }
+  int threads() const { return threads_; }
+  Status Run(const void* image, void* out) const;
+
+ private:
+  struct Impl;
+  explicit ByteConvPlan(ByteLayer layer);
+  Status RunPlain(const void* image, void* out) const;
+
+  const ByteLayer layer_;
+  int threads_ = 1;
+  std::vector<int32_t> wide_;   // The filter, where our loops are used.
+  std::unique_ptr<Impl> impl_;  // Guards itself. Else null.
+};
+
+}  // namespace sluice::dnn
+
+#endif  // SLUICE_KERNELS_DNN_CONV_INT8_H_
