@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "dist/cluster_test_util.h"
+#include "dist/grpc_transport.h"
+#include "dist/ucx_transport.h"
 #include "exec/device.h"
 #include "sluice/sluice.h"
 
@@ -279,20 +281,16 @@ TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
 
 TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
   Var v;
-  Output list, length;
+  Output list;
   {
     DeviceScope on("/job:ps/task:0");
     v = Var(Constant(1.0f), "v");
     list = ops::EmptyTensorList(Constant(Tensor::Vector<int32_t>({})),
                                 Constant(int32_t{3}), DType::kFloat);
   }
-  {
-    DeviceScope on("/job:worker/task:1");
-    length = ops::TensorListLength(list);
-  }
   Session session(cluster_.target("worker", 0), graph_);
   for (const auto& [fetch, node] :
-       {std::pair(length, list), {list, list}, {v.handle(), v.handle()}}) {
+       {std::pair(list, list), {v.handle(), v.handle()}}) {
     const Status s = session.Run(fetch).status();
     EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
     EXPECT_THAT(std::string(s.message()),
@@ -303,6 +301,96 @@ TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(std::string((*run)->Run({}, {list}).status().message()),
               HasSubstr(list.node->Describe()));
+}
+
+// A list that grows in one task and is read in others, in a loop over all, and
+// its gradient; within the process, and over connections, inline or not.
+TEST(ClusterLists, GoFromTaskToTaskInLoopsAndGradients) {
+  constexpr const char* kTasks[] = {"/job:ps/task:0", "/job:worker/task:0",
+                                    "/job:worker/task:1"};
+  const auto over_grpc = [](TransportOptions o) {
+    o.local_shortcut = false;
+    GrpcTransportOptions grpc;
+    static_cast<TransportOptions&>(grpc) = std::move(o);
+    return std::make_unique<GrpcTransport>(std::move(grpc));
+  };
+  const auto over_ucx = [](TransportOptions o) {
+    o.local_shortcut = false;
+    UcxTransportOptions ucx;
+    static_cast<TransportOptions&>(ucx) = std::move(o);
+    return MakeUcxTransport(std::move(ucx));
+  };
+  for (const int length : {0, 3, 40000}) {  // 0: of strings.
+    SCOPED_TRACE(length);
+    Graph graph;
+    WithGraph use(graph);
+    const bool strings = length == 0;
+    const DType dtype = strings ? DType::kString : DType::kFloat;
+    Output n = Placeholder<int32_t>({}), x = Placeholder<float>({length}), list;
+    const Output any = Constant(int32_t{-1});
+    {
+      DeviceScope on(kTasks[0]);
+      list = ops::EmptyTensorList(any, any, dtype);
+    }
+    auto [i, grown] = While(
+        std::tuple(Output(Constant(int32_t{0})), list),
+        [&](Output i, Output) {
+          DeviceScope on(kTasks[1]);
+          return i < n;
+        },
+        [&](Output i, Output l) {
+          DeviceScope on(kTasks[2]);
+          const Output item = strings ? Output(ops::AsString(i))
+                                      : x * Output(ops::Cast(i, DType::kFloat));
+          return std::tuple(Output(i + 1),
+                            Output(ops::TensorListPushBack(l, item)));
+        });
+    std::vector<Output> fetches;
+    {
+      DeviceScope on(kTasks[1]);
+      fetches.push_back(ops::TensorListLength(grown));
+      fetches.push_back(
+          ops::TensorListGetItem(grown, fetches[0] - 1, any, dtype));
+    }
+    if (!strings) {
+      DeviceScope on(kTasks[0]);
+      const Output all = ops::TensorListStack(grown, any, dtype);
+      fetches.push_back(
+          ops::Sum(all, Constant(Tensor::Vector<int32_t>({0, 1}))));
+      auto gradients = Gradients({fetches.back()}, {x});
+      ASSERT_TRUE(gradients.ok()) << gradients.status();
+      fetches.push_back((*gradients)[0].dense);
+    }
+    Tensor ones(DType::kFloat, Shape({length}));
+    for (float& f : ones.flat<float>()) f = 1;
+    for (int net = 0; net < (HaveUcx() ? 3 : 2); ++net) {
+      const std::vector<std::pair<std::string, int>> jobs = {{"ps", 1},
+                                                             {"worker", 2}};
+      const auto cluster = net == 0 ? std::make_unique<TestCluster>(jobs)
+                           : net == 1
+                               ? std::make_unique<TestCluster>(jobs, over_grpc)
+                               : std::make_unique<TestCluster>(jobs, over_ucx);
+      Session session(cluster->target("worker", 0), graph);
+      for (const int32_t count : {1, 5}) {
+        auto out = session.Run({{n, Tensor::Scalar<int32_t>(count)}, {x, ones}},
+                               fetches);
+        ASSERT_TRUE(out.ok()) << out.status();
+        EXPECT_EQ((*out)[0].scalar<int32_t>(), count);
+        if (strings) {
+          EXPECT_EQ((*out)[1].scalar<std::string>(), std::to_string(count - 1));
+          continue;
+        }
+        const float sum = static_cast<float>(count * (count - 1) / 2);
+        for (const float f : (*out)[1].flat<float>())
+          ASSERT_EQ(f, static_cast<float>(count - 1));
+        EXPECT_EQ((*out)[2].scalar<float>(), static_cast<float>(length) * sum);
+        ASSERT_EQ((*out)[3].shape(), ones.shape());
+        for (const float f : (*out)[3].flat<float>()) ASSERT_EQ(f, sum);
+      }
+      EXPECT_TRUE(session.Close().ok());
+      EXPECT_TRUE(cluster->Quiet());
+    }
+  }
 }
 
 // Loops over two tasks until it is cancelled.

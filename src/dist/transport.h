@@ -78,7 +78,8 @@ struct TransportStats {
 // Sending never blocks: what cannot go out now is kept, and all that is kept
 // goes out as one frame as soon as it can. It takes the values. An error says
 // that this message will not arrive: Unavailable for a peer that is lost,
-// InvalidArgument for a value that cannot travel (resource, variant). A message
+// InvalidArgument for a value that cannot travel (a resource, or a variant of
+// anything but lists and optionals). A message
 // that was accepted arrives, or OnPeerLost is called.
 class Transport {
  public:

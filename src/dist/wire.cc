@@ -1,8 +1,10 @@
 #include "dist/wire.h"
 
 #include <cstring>
-#include <type_traits>
 #include <utility>
+
+#include "dist/wire_bytes.h"
+#include "dist/wire_variant.h"
 
 namespace sluice {
 namespace {
@@ -20,14 +22,6 @@ enum RecordKind : uint8_t {
 constexpr uint8_t kDead = 1, kGroup = 2, kValue = 4, kTag = 8;
 constexpr uint8_t kBody = 1;
 
-template <typename T>
-void Put(std::string& out, T v) {
-  static_assert(std::is_integral_v<T>);
-  char raw[sizeof(T)];
-  std::memcpy(raw, &v, sizeof(T));
-  out.append(raw, sizeof(T));
-}
-
 // The bytes of a string tensor.
 std::string PackStrings(const Tensor& t) {
   std::string out;
@@ -38,6 +32,10 @@ std::string PackStrings(const Tensor& t) {
 }
 
 size_t PackedSize(const Tensor& t) {
+  if (t.dtype() == DType::kVariant) {
+    const Result<int64_t> bytes = PackedVariantBytes(t);
+    return bytes.ok() ? static_cast<size_t>(*bytes) : 0;
+  }
   size_t n = 0;
   for (const std::string& s : t.flat<std::string>()) n += 8 + s.size();
   return n;
@@ -64,42 +62,13 @@ Status UnpackStrings(std::string_view bytes, Tensor* t) {
   return OkStatus();
 }
 
-// Reads numbers; after the end every number is 0 and good() is false.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-  template <typename T>
-  T Get() {
-    T v = 0;
-    const std::string_view raw = Bytes(sizeof(T));
-    if (good_) std::memcpy(&v, raw.data(), sizeof(T));
-    return v;
-  }
-  std::string_view Bytes(uint64_t n) {
-    if (n > rest_.size()) {
-      good_ = false;
-      return rest_ = std::string_view();
-    }
-    const std::string_view out = rest_.substr(0, n);
-    rest_.remove_prefix(n);
-    return out;
-  }
-  bool good() const { return good_; }
-  bool empty() const { return rest_.empty(); }
-  size_t left() const { return rest_.size(); }
-
- private:
-  std::string_view rest_;
-  bool good_ = true;
-};
-
-Status Truncated(const char* what) {
-  return InvalidArgument(what,
-                         " on the wire: expected more bytes, got the end");
+Status Unpack(std::string_view bytes, Tensor* t) {
+  return t->dtype() == DType::kString ? UnpackStrings(bytes, t)
+                                      : UnpackVariants(bytes, t);
 }
 
 // Of a plain tensor that is present, fills `*tensor`; of a body `*body`.
-Status ReadTensor(Reader& r, const WireLimits& limits, Tensor* tensor,
+Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
                   IncomingBody* body) {
   const uint8_t code = r.Get<uint8_t>();
   const uint8_t rank = r.Get<uint8_t>();
@@ -108,9 +77,9 @@ Status ReadTensor(Reader& r, const WireLimits& limits, Tensor* tensor,
   const DType dtype = static_cast<DType>(code);
   if (!r.good()) return Truncated("tensor");
   if (!IsValidDType(code) || IsRef(dtype) ||
-      (!IsPlain(dtype) && dtype != DType::kString))
+      (!IsPlain(dtype) && dtype != DType::kString && dtype != DType::kVariant))
     return InvalidArgument(
-        "tensor on the wire: expected a plain dtype or string, got ",
+        "tensor on the wire: expected a plain dtype, string or variant, got ",
         int{code});
   if (rank > kMaxRank || (flags & ~kBody) != 0 || zero != 0)
     return InvalidArgument("tensor on the wire: expected a rank up to ",
@@ -123,7 +92,9 @@ Status ReadTensor(Reader& r, const WireLimits& limits, Tensor* tensor,
                           Shape::Make(std::span<const int64_t>(dims, rank)));
   const int64_t n = shape.num_elements();
   const int64_t size = IsPlain(dtype) ? static_cast<int64_t>(DTypeSize(dtype))
-                                      : int64_t{sizeof(std::string)};
+                       : dtype == DType::kString ? int64_t{sizeof(std::string)}
+                                                 : int64_t{sizeof(Variant)};
+  const uint64_t least = dtype == DType::kString ? 8 : 1;  // For an element.
   if (n > limits.max_tensor_bytes / size)
     return InvalidArgument("tensor on the wire: expected at most ",
                            limits.max_tensor_bytes, " bytes, got ",
@@ -134,10 +105,10 @@ Status ReadTensor(Reader& r, const WireLimits& limits, Tensor* tensor,
       bytes = r.Get<uint64_t>();
       if (!r.good()) return Truncated("tensor");
       if (bytes > static_cast<uint64_t>(limits.max_tensor_bytes) ||
-          bytes / 8 < static_cast<uint64_t>(n))
-        return InvalidArgument("tensor on the wire: expected 8 to ",
-                               limits.max_tensor_bytes, " bytes for ", n,
-                               " strings, got ", bytes);
+          bytes / least < static_cast<uint64_t>(n))
+        return InvalidArgument("tensor on the wire: expected ", least, " to ",
+                               limits.max_tensor_bytes, " bytes for each of ",
+                               n, " elements, got ", bytes, " in all");
     }
     if (bytes == 0)
       return InvalidArgument(
@@ -158,13 +129,14 @@ Status ReadTensor(Reader& r, const WireLimits& limits, Tensor* tensor,
   }
   const uint64_t bytes = r.Get<uint64_t>();
   const std::string_view raw = r.Bytes(bytes);
-  if (!r.good() || raw.size() / 8 < static_cast<uint64_t>(n))
+  if (!r.good() || raw.size() / least < static_cast<uint64_t>(n))
     return Truncated("tensor");
   SLUICE_ASSIGN_OR_RETURN(*tensor, Tensor::Make(dtype, shape));
-  return UnpackStrings(raw, tensor);
+  return Unpack(raw, tensor);
 }
 
-Status ReadTokens(Reader& r, const WireLimits& limits, IncomingFrame* frame) {
+Status ReadTokens(WireReader& r, const WireLimits& limits,
+                  IncomingFrame* frame) {
   IncomingTokens whole;
   whole.step = r.Get<uint64_t>();
   whole.partition = r.Get<uint32_t>();
@@ -210,7 +182,8 @@ Status ReadTokens(Reader& r, const WireLimits& limits, IncomingFrame* frame) {
   return OkStatus();
 }
 
-Status ReadRecord(Reader& r, const WireLimits& limits, IncomingFrame* frame) {
+Status ReadRecord(WireReader& r, const WireLimits& limits,
+                  IncomingFrame* frame) {
   const uint8_t kind = r.Get<uint8_t>();
   switch (kind) {
     case kTokens:
@@ -256,8 +229,9 @@ Status ReadRecord(Reader& r, const WireLimits& limits, IncomingFrame* frame) {
 Status CheckSendable(const Tensor& t) {
   if (!t.valid() || IsPlain(t.dtype()) || t.dtype() == DType::kString)
     return OkStatus();
+  if (t.dtype() == DType::kVariant) return PackedVariantBytes(t).status();
   return InvalidArgument(
-      "value for another task: expected plain elements or strings, got ",
+      "value for another task: expected plain elements, strings or lists of such, got ",
       DTypeName(t.dtype()),
       "; it means something only in the process that made it");
 }
@@ -268,10 +242,12 @@ void FrameWriter::Begin() {
   frame_.bytes.resize(kFrameHeader);
 }
 
-void FrameWriter::AddTensor(const Tensor& t) {
+void FrameWriter::AddTensor(const Tensor& t, const Tensor& packed) {
   std::string& out = frame_.bytes;
   const bool plain = IsPlain(t.dtype());
-  const size_t bytes = plain ? t.bytes() : PackedSize(t);
+  const size_t bytes = plain            ? t.bytes()
+                       : packed.valid() ? packed.bytes()
+                                        : PackedSize(t);
   const bool body = bytes > inline_bytes_;
   Put(out, static_cast<uint8_t>(t.dtype()));
   Put(out, static_cast<uint8_t>(t.rank()));
@@ -283,12 +259,16 @@ void FrameWriter::AddTensor(const Tensor& t) {
     WireBody b;
     if (plain) {
       b.tensor = t;
+    } else if (packed.valid()) {
+      b.tensor = packed;
     } else {
       b.owned = PackStrings(t);
     }
     frame_.bodies.push_back(std::move(b));
   } else if (plain) {
     if (bytes > 0) out.append(static_cast<const char*>(t.raw()), bytes);
+  } else if (packed.valid()) {
+    if (bytes > 0) out.append(static_cast<const char*>(packed.raw()), bytes);
   } else {
     out += PackStrings(t);
   }
@@ -304,8 +284,25 @@ bool FrameWriter::HasBody(const TokenMessage& m) const {
 Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
                                       std::span<TokenMessage> batch,
                                       bool bodies_alone) {
-  for (const TokenMessage& m : batch)
-    SLUICE_RETURN_IF_ERROR(CheckSendable(m.value));
+  // Variants, as bytes: memory for these may be short, and nothing is added
+  // then.
+  std::vector<Tensor> packed;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Tensor& value = batch[i].value;
+    if (!value.valid() || value.dtype() != DType::kVariant || batch[i].dead) {
+      SLUICE_RETURN_IF_ERROR(CheckSendable(value));
+      continue;
+    }
+    SLUICE_ASSIGN_OR_RETURN(const int64_t bytes, PackedVariantBytes(value));
+    if (bodies_alone && bytes > static_cast<int64_t>(inline_bytes_) &&
+        (i > 0 || !empty()))
+      break;  // It is not reached now.
+    packed.resize(i + 1);
+    SLUICE_ASSIGN_OR_RETURN(packed[i],
+                            Tensor::Make(DType::kUint8, Shape({bytes})));
+    PackVariants(value, static_cast<char*>(packed[i].raw()));
+  }
+  packed.resize(batch.size());
   if (batch.empty()) return size_t{0};
   if (bodies_alone && !empty() && HasBody(batch[0])) return size_t{0};
   Begin();
@@ -317,6 +314,7 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
   Put(out, uint32_t{0});
   uint32_t count = 0;
   for (TokenMessage& m : batch) {
+    const Tensor& as_bytes = packed[count];
     if (bodies_alone && count > 0 && HasBody(m)) break;
     const bool value = m.value.valid() && !m.dead;
     const bool tag = !(m.tag == TokenTag());
@@ -328,7 +326,7 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
       Put(out, m.tag.frame);
       Put(out, m.tag.iteration);
     }
-    if (value) AddTensor(m.value);
+    if (value) AddTensor(m.value, as_bytes);
     m.value = Tensor();
     ++count;
     if (bodies_alone && has_body()) break;
@@ -398,14 +396,14 @@ Status IncomingBody::Finish() {
   if (IsPlain(dtype)) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(tensor, Tensor::Make(dtype, shape));
   SLUICE_RETURN_IF_ERROR(
-      UnpackStrings({static_cast<const char*>(staging.raw()), bytes}, &tensor));
+      Unpack({static_cast<const char*>(staging.raw()), bytes}, &tensor));
   staging = Tensor();
   return OkStatus();
 }
 
 Result<IncomingFrame> ParseFrame(std::string_view bytes,
                                  const WireLimits& limits) {
-  Reader r(bytes);
+  WireReader r(bytes);
   IncomingFrame frame;
   const uint32_t magic = r.Get<uint32_t>();
   const uint32_t size = r.Get<uint32_t>();

@@ -24,8 +24,9 @@
 // A tensor:
 //   u8 dtype, u8 rank, u8 flags (1: its bytes are a body), u8 0, i64 dims, and
 //   if they are no body, its bytes. Those of plain dtypes are as in memory;
-//   those of strings a u64 length for each, then all their bytes. A body of
-//   strings has u64 its size at this place.
+//   those of strings u64 their size, a u64 length for each, then all their
+//   bytes; of variants u64 their size and what dist/wire_variant.h says. A body
+//   of either has only the size at this place.
 #ifndef SLUICE_DIST_WIRE_H_
 #define SLUICE_DIST_WIRE_H_
 
@@ -94,7 +95,8 @@ class FrameWriter {
 
  private:
   void Begin();
-  void AddTensor(const Tensor& t);
+  // `packed`: the bytes of variants.
+  void AddTensor(const Tensor& t, const Tensor& packed);
   bool HasBody(const TokenMessage& m) const;
 
   const size_t inline_bytes_;
@@ -108,7 +110,7 @@ struct IncomingBody {
   DType dtype = DType::kInvalid;
   Shape shape;
   size_t bytes = 0;
-  Tensor staging;      // Of strings: their bytes.
+  Tensor staging;      // Of strings and variants: their bytes.
   bool whole = false;  // Inbox's.
 
   // Where `bytes` bytes go; allocates.

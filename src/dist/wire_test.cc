@@ -6,6 +6,9 @@
 
 #include "dist/inbox.h"
 #include "dist/transport_test_util.h"
+#include "dist/wire_variant.h"
+#include "ops/optional.h"
+#include "ops/tensor_list.h"
 
 namespace sluice {
 namespace {
@@ -66,6 +69,147 @@ TEST(WireTest, EveryDtypeAndShapeComesBackBitForBit) {
       }
     }
   }
+}
+
+// Lists of numbers, strings, of lists, optionals, what was not set, nothing.
+Tensor RandomVariants(std::mt19937_64& random, int depth) {
+  Tensor t(DType::kVariant, random() % 3 == 0
+                                ? Shape({static_cast<int64_t>(random() % 3)})
+                                : Shape());
+  for (Variant& v : t.flat<Variant>()) {
+    const uint64_t kind = random() % 8;
+    const DType dtype = kind < 3   ? DType::kFloat
+                        : kind < 5 ? DType::kString
+                                   : DType::kVariant;
+    const auto item = [&] {
+      if (dtype == DType::kVariant) return RandomVariants(random, depth - 1);
+      Tensor i(dtype, Shape({static_cast<int64_t>(random() % 4), 2}));
+      if (dtype == DType::kFloat) {
+        for (float& f : i.flat<float>()) f = static_cast<float>(random() % 99);
+      } else {
+        for (std::string& s : i.flat<std::string>())
+          s = std::string(random() % 20, 'x');
+      }
+      return i;
+    };
+    if (kind == 0 || (dtype == DType::kVariant && depth == 0)) continue;
+    std::vector<Tensor> items(random() % 4);
+    for (Tensor& i : items)
+      if (kind == 7 || random() % 4 != 0) i = item();
+    if (kind == 7) {
+      v = Variant(std::make_shared<OptionalValue>(std::move(items)));
+      continue;
+    }
+    auto list = std::make_shared<TensorList>();
+    list->dtype = dtype;
+    if (dtype != DType::kVariant && random() % 2 == 0)
+      list->element_shape = PartialShape({-1, 2});
+    list->max_size = random() % 2 == 0 ? -1 : 4;
+    list->items = std::move(items);
+    v = Variant(std::move(list));
+  }
+  return t;
+}
+
+void ExpectSame(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.valid(), b.valid());
+  if (!a.valid()) return;
+  ASSERT_EQ(a.dtype(), b.dtype());
+  ASSERT_EQ(a.shape(), b.shape());
+  if (a.dtype() != DType::kVariant) {
+    EXPECT_TRUE(a.Identical(b));
+    return;
+  }
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    const Variant &v = a.data<Variant>()[i], &w = b.data<Variant>()[i];
+    ASSERT_EQ(v.empty(), w.empty());
+    if (v.empty()) continue;
+    ASSERT_EQ(v.value()->TypeName(), w.value()->TypeName());
+    const std::vector<Tensor>*x, *y;
+    if (const TensorList* list = AsList(v)) {
+      EXPECT_EQ(list->dtype, AsList(w)->dtype);
+      EXPECT_EQ(list->element_shape.ToString(),
+                AsList(w)->element_shape.ToString());
+      EXPECT_EQ(list->max_size, AsList(w)->max_size);
+      x = &list->items;
+      y = &AsList(w)->items;
+    } else {
+      x = &v.get<OptionalValue>()->values();
+      y = &w.get<OptionalValue>()->values();
+    }
+    ASSERT_EQ(x->size(), y->size());
+    for (size_t k = 0; k < x->size(); ++k) ExpectSame((*x)[k], (*y)[k]);
+  }
+}
+
+TEST(WireTest, ListsAndOptionalsComeBackAsTheyWere) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const Tensor t = RandomVariants(random, 4);
+    for (const size_t inline_bytes : {size_t{0}, size_t{65536}}) {
+      auto back = ThereAndBack({TokenOf(1, t, 4), TokenOf(2, t)}, inline_bytes);
+      ASSERT_TRUE(back.ok()) << back.status();
+      ASSERT_EQ(back->size(), 2u);
+      for (const TokenMessage& m : *back) ExpectSame(m.value, t);
+    }
+  }
+}
+
+TEST(WireTest, SpoiltListsAreAnErrorOrLists) {
+  int good = 0;
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Tensor t = RandomVariants(random, 3);
+    const auto size = PackedVariantBytes(t);
+    ASSERT_TRUE(size.ok()) << size.status();
+    std::string bytes(static_cast<size_t>(*size), '\0');
+    PackVariants(t, bytes.data());
+    Tensor whole(DType::kVariant, t.shape()), cut = *whole.Clone();
+    ASSERT_TRUE(UnpackVariants(bytes, &whole).ok());
+    if (bytes.empty()) continue;
+    EXPECT_FALSE(UnpackVariants(
+                     std::string_view(bytes).substr(0, random() % *size), &cut)
+                     .ok());
+    for (int i = 0; i < 3; ++i)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    Tensor spoilt(DType::kVariant, t.shape());
+    if (UnpackVariants(bytes, &spoilt).ok()) {
+      ++good;
+      EXPECT_TRUE(CheckSendable(spoilt).ok());
+    }
+  }
+  EXPECT_GT(good, 0);
+}
+
+TEST(WireTest, ListsBeyondTheBoundsAreRefusedWhoeverMadeThem) {
+  // Nested too deep; and shared, so that there are 2^40 to be sent.
+  for (const auto& [items, depth] : {std::pair(1, 100), {2, 40}}) {
+    Tensor t = Tensor::Scalar<Variant>(Variant());
+    for (int i = 0; i < depth; ++i) {
+      auto list = std::make_shared<TensorList>();
+      list->dtype = DType::kVariant;
+      list->items.assign(static_cast<size_t>(items), t);
+      t = ListTensor(std::move(list));
+    }
+    const Status s = CheckSendable(t);
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+  }
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) {
+    deep += {1, static_cast<char>(DType::kVariant), '\377'};
+    deep += std::string(8, '\377') + std::string("\1\0\0\0\1", 5);
+    deep += {static_cast<char>(DType::kVariant), 0};
+  }
+  Tensor t(DType::kVariant, Shape());
+  EXPECT_FALSE(UnpackVariants(deep, &t).ok());
+  // A resource means nothing elsewhere, in a list or not.
+  auto list = std::make_shared<TensorList>();
+  list->dtype = DType::kResource;
+  list->items.push_back(Tensor(DType::kResource, Shape()));
+  EXPECT_EQ(CheckSendable(ListTensor(list)).code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST(WireTest, DeadTokensGroupsAndSignalsCarryNoValue) {

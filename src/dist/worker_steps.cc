@@ -94,7 +94,7 @@ class WorkerSteps::Step final : public TokenSink {
 
   // Of a fetch that is here.
   Status CheckFetch(uint32_t fetch, const Tensor& value) const {
-    Status s = CheckSendable(value);
+    Status s = CheckGiven(value);
     if (s.ok()) return s;
     for (const PartitionPlan& p : request.step->partitions)
       if (p.plan != nullptr && fetch < p.plan->retvals.size() &&
@@ -127,6 +127,13 @@ class WorkerSteps::Step final : public TokenSink {
   std::vector<std::pair<uint32_t, TokenMessage>> early;
 
  private:
+  // Of a value for the client, to whom a list means nothing.
+  static Status CheckGiven(const Tensor& value) {
+    if (value.dtype() != DType::kVariant) return CheckSendable(value);
+    return InvalidArgument(
+        "value for another task: expected plain elements or strings for a "
+        "client, got variant");
+  }
   static Status WithNode(const Status& s, const PlanNode& end) {
     return InvalidArgument(s.message(), "; ",
                            end.node->input(0).node->Describe());
@@ -135,7 +142,9 @@ class WorkerSteps::Step final : public TokenSink {
   Status CheckValues(uint32_t partition,
                      std::span<const TokenMessage> batch) const {
     for (const TokenMessage& m : batch) {
-      const Status s = CheckSendable(m.value);
+      const Status s = partition == request.step->peers.size()
+                           ? CheckGiven(m.value)
+                           : CheckSendable(m.value);
       if (s.ok()) continue;
       for (const PartitionPlan& p : request.step->partitions) {
         if (p.plan == nullptr) continue;
