@@ -37,7 +37,7 @@ USES_BUILDERS = ["client", "session", "dist", "capi"]
 # include them (a prefix of the path).
 THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
-                        "src/dist/"],
+                        "src/ops/encoding_json.cc", "src/dist/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],

@@ -13,9 +13,10 @@ KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
   return [attr, expensive](const Node& n, Kernel* k) -> Status {
     const DType t = RemoveRef(n.TypeAttr(attr));
     Status made = NoKernelFor(n, t);
-    ((t == DTypeOf<Ts>() ? (made = CpuState<K<Ts>>(expensive)(n, k), true)
-                         : false) ||
-     ...);
+    static_cast<void>(
+        ((t == DTypeOf<Ts>() ? (made = CpuState<K<Ts>>(expensive)(n, k), true)
+                             : false) ||
+         ...));
     return made;
   };
 }
