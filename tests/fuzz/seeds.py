@@ -6,6 +6,7 @@
 
 import pathlib
 import random
+import struct
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -36,6 +37,33 @@ TENSORS = {  # As TensorFlow writes them.
     "unsigned": "081712008a010affffffffffffffffff01",
 }
 
+
+
+def item(code, dims, content):
+    return bytes([code, len(dims)]) + struct.pack(f"<{len(dims)}q", *dims) + content
+
+
+def token_list(code, items):
+    """A TensorList of any shape; None: not set."""
+    out = bytes([1, code, 255]) + struct.pack("<qI", -1, len(items))
+    return out + b"".join(b"\0" if i is None else b"\1" + i for i in items)
+
+
+def frame(elements):
+    """One token, a scalar variant (dist/wire.h)."""
+    record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4) + bytes([21, 0, 0, 0])
+    record += struct.pack("<Q", len(elements)) + elements
+    return b"SLF1" + struct.pack("<IQII", len(record), 0, 0, 0) + record
+
+
+FLOATS = token_list(1, [item(1, [2], b"\0" * 8), None, item(1, [], b"\0" * 4)])
+STRINGS = token_list(7, [item(7, [1], struct.pack("<Q", 3) + b"abc")])
+LISTS = {
+    "floats": FLOATS,
+    "nested": token_list(21, [item(21, [2], FLOATS + STRINGS), item(21, [], b"\0")]),
+    "optional": b"\2" + struct.pack("<I", 2) + item(1, [0], b"") + item(21, [], FLOATS),
+}
+
 SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
 
 
@@ -49,6 +77,10 @@ def main():
     for case in SMALL_CASES:
         graph = (HERE.parent / "cases" / case / "graph.pb").read_bytes()
         (out / f"case_{case}").write_bytes(b"B" + graph)
+    out = HERE / "wire_fuzz"
+    out.mkdir(exist_ok=True)
+    for name, elements in LISTS.items():
+        (out / f"list_{name}").write_bytes(frame(elements))
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer
