@@ -9,6 +9,7 @@
 #include "exec/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "kernels/dnn/batch_norm.h"
 #include "kernels/simd/binary.h"
 #include "kernels/simd/cast.h"
 #include "kernels/simd/reduce.h"
@@ -54,6 +55,9 @@ class PerChannel {
   int64_t size() const { return dims_[0] * dims_[1] * dims_[2]; }
   // Elements of each channel.
   int64_t count() const { return dims_[0] * dims_[2]; }
+  // Channels come last: the passes of kernels/dnn/batch_norm.h do.
+  bool is_rows() const { return dims_[2] == 1 && size() > 0; }
+  dnn::NormShape rows() const { return {dims_[0], channels_}; }
 
   std::vector<float> Reduce(ReduceOp op, const float* x) const {
     std::vector<float> out(static_cast<size_t>(channels_));
@@ -146,7 +150,19 @@ Status RunBatchNorm(KernelContext& ctx) {
   const float* px = x.data<float>();
 
   std::vector<float> mean, variance;
-  if (a.training) {
+  if (pc.is_rows()) {
+    if (a.training) {
+      mean.resize(static_cast<size_t>(pc.channels()));
+      variance.resize(mean.size());
+      dnn::ChannelMoments(pc.rows(), px, mean.data(), variance.data());
+    } else {
+      mean = ToVector(old_mean);
+      variance = ToVector(old_variance);
+    }
+    dnn::Normalize(pc.rows(), px, mean.data(),
+                   Slope(ToVector(scale), variance, a.epsilon).data(),
+                   offset.data<float>(), py);
+  } else if (a.training) {
     mean = pc.Reduce(ReduceOp::kMean, px);
     pc.Apply(BinaryOp::kSub, px, mean, py);
     variance = pc.Reduce(ReduceOp::kSumSquares, py);
@@ -156,8 +172,11 @@ Status RunBatchNorm(KernelContext& ctx) {
     variance = ToVector(old_variance);
     pc.Apply(BinaryOp::kSub, px, mean, py);
   }
-  pc.Apply(BinaryOp::kMul, py, Slope(ToVector(scale), variance, a.epsilon), py);
-  pc.Apply(BinaryOp::kAdd, py, ToVector(offset), py);
+  if (!pc.is_rows()) {
+    pc.Apply(BinaryOp::kMul, py, Slope(ToVector(scale), variance, a.epsilon),
+             py);
+    pc.Apply(BinaryOp::kAdd, py, ToVector(offset), py);
+  }
   if (ctx.node().output_type(0) == DType::kFloat)
     ctx.set_output(0, std::move(y));
   else
@@ -205,29 +224,51 @@ Status RunBatchNormGrad(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Tensor mean, AsFloat(ctx, 3));
   SLUICE_ASSIGN_OR_RETURN(const Tensor variance, AsFloat(ctx, 4));
   SLUICE_ASSIGN_OR_RETURN(Tensor dx, ctx.AllocateTemp(DType::kFloat, shape));
-  SLUICE_ASSIGN_OR_RETURN(Tensor t, ctx.AllocateTemp(DType::kFloat, shape));
   const float* pdy = dy.data<float>();
   float* pdx = dx.data<float>();
-  float* pt = t.data<float>();
+  const auto channels = static_cast<size_t>(pc.channels());
+  const std::vector<float> slope =
+      Slope(ToVector(scale), ToVector(variance), a.epsilon);
 
   // dx = slope * (dy - mean(dy) - centred * mean(dy * centred) / variance).
-  pc.Apply(BinaryOp::kSub, x.data<float>(), ToVector(mean), pdx);
-  pc.Combine(BinaryOp::kMul, pdy, pdx, pt);
-  const std::vector<float> d_offset = pc.Reduce(ReduceOp::kSum, pdy);
-  std::vector<float> d_scale = pc.Reduce(ReduceOp::kSum, pt);
-  if (a.training) {
-    std::vector<float> along(d_scale.size()), level(d_scale.size());
-    for (size_t c = 0; c < along.size(); ++c) {
-      const float n = static_cast<float>(pc.count());
+  std::vector<float> d_offset(channels), d_scale(channels);
+  // Of the means, in training: what each element loses, and each by how far it
+  // is from the mean.
+  std::vector<float> level(channels), along(channels);
+  const auto find_means = [&] {
+    if (!a.training) return;
+    const float n = static_cast<float>(pc.count());
+    for (size_t c = 0; c < channels; ++c) {
       along[c] = d_scale[c] / n / (variance.data<float>()[c] + a.epsilon);
       level[c] = d_offset[c] / n;
     }
-    pc.Apply(BinaryOp::kMul, pdx, along, pdx);
-    pc.Combine(BinaryOp::kSub, pdy, pdx, pdx);
-    pc.Apply(BinaryOp::kSub, pdx, level, pdx);
+  };
+  if (pc.is_rows()) {
+    dnn::NormalizeGradSums(pc.rows(), pdy, x.data<float>(), mean.data<float>(),
+                           d_offset.data(), d_scale.data());
+    find_means();
+    if (a.training) {
+      dnn::NormalizeGrad(pc.rows(), pdy, x.data<float>(), mean.data<float>(),
+                         slope.data(), level.data(), along.data(), pdx);
+    } else {  // (Without x, which may be infinite: level and along are zero.)
+      dnn::Normalize(pc.rows(), pdy, level.data(), slope.data(), along.data(),
+                     pdx);
+    }
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, ctx.AllocateTemp(DType::kFloat, shape));
+    float* pt = t.data<float>();
+    pc.Apply(BinaryOp::kSub, x.data<float>(), ToVector(mean), pdx);
+    pc.Combine(BinaryOp::kMul, pdy, pdx, pt);
+    d_offset = pc.Reduce(ReduceOp::kSum, pdy);
+    d_scale = pc.Reduce(ReduceOp::kSum, pt);
+    find_means();
+    if (a.training) {
+      pc.Apply(BinaryOp::kMul, pdx, along, pdx);
+      pc.Combine(BinaryOp::kSub, pdy, pdx, pdx);
+      pc.Apply(BinaryOp::kSub, pdx, level, pdx);
+    }
+    pc.Apply(BinaryOp::kMul, a.training ? pdx : pdy, slope, pdx);
   }
-  pc.Apply(BinaryOp::kMul, a.training ? pdx : pdy,
-           Slope(ToVector(scale), ToVector(variance), a.epsilon), pdx);
   for (size_t c = 0; c < d_scale.size(); ++c)
     d_scale[c] /= std::sqrt(variance.data<float>()[c] + a.epsilon);
   if (ctx.node().output_type(0) == DType::kFloat)

@@ -74,6 +74,24 @@ TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
   EXPECT_FALSE(Train(BuildConvNet, data, options).ok());
 }
 
+TEST(DemoTest, TheConvolutionalNetworkIsAsGoodInInt8AndSmaller) {
+  ImageData data = MakeImages(1);
+  data.train = Some(data.train, 3000);
+  data.test = Some(data.test, 500);
+  TrainOptions options;
+  options.batch = 50;
+  options.int8 = true;
+  const Result<Training> t = Train(BuildConvNet, data, options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  ASSERT_TRUE(t->int8.has_value());
+  const InferenceFigures &before = t->int8->before, &after = t->int8->after;
+  EXPECT_GT(before.accuracy, 0.8);
+  EXPECT_GE(after.accuracy, before.accuracy - 0.01);
+  EXPECT_LT(static_cast<double>(after.bytes),
+            0.3 * static_cast<double>(before.bytes));
+  EXPECT_GT(after.images_per_second, 0);
+}
+
 TEST(DemoTest, LearnsToWrite) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / "demo_test_text").string();
