@@ -202,6 +202,7 @@ Status MasterSession::Register(const Partitions& parts,
     r.set_step(step->step);
     r.mutable_task()->Assign(task_of.begin(), task_of.end());
     r.set_staged(step->staged);
+    r.set_fusion(options_.fusion() && !step->staged);
     r.set_regions(options_.regions() && !traced && !step->staged &&
                   options_.scheduler_seed() == 0);
     r.set_max_call_depth(options_.max_call_depth());

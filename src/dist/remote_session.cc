@@ -286,6 +286,7 @@ Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
   request.set_constant_folding(options.constant_folding);
   request.set_common_subexpressions(options.common_subexpressions);
   request.set_regions(options.regions);
+  request.set_fusion(options.fusion);
   request.set_isolated(options.isolated);
   request.set_soft_placement(options.soft_placement);
   request.set_max_call_depth(options.max_call_depth);

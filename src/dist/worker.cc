@@ -161,8 +161,8 @@ Device* Worker::FindDevice(const std::string& name) {
 }
 
 Status Worker::BuildPartition(
-    const proto::RegisterStepRequest::Partition& partition, bool regions,
-    Session& session, RegisteredStep* step) {
+    const proto::RegisterStepRequest::Partition& partition, bool fusion,
+    bool regions, Session& session, RegisteredStep* step) {
   if (partition.number() >= step->partitions.size())
     return InvalidArgument("partition: expected one of ",
                            step->partitions.size(), ", got number ",
@@ -187,7 +187,9 @@ Status Worker::BuildPartition(
   };
   SLUICE_ASSIGN_OR_RETURN(
       BuiltPlan built,
-      BuildPlan(std::move(graph), targets, regions && device->host_memory(),
+      BuildPlan(std::move(graph), targets,
+                {.fusion = fusion && device->host_memory(),
+                 .regions = regions && device->host_memory()},
                 [&](const Node& n, std::shared_ptr<Kernel>* k) {
                   return session.kernels.Get(n, make, k);
                 }));
@@ -217,8 +219,8 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
     step->peers.push_back(session->peers[task]);
   }
   for (const auto& p : request.partition())
-    SLUICE_RETURN_IF_ERROR(
-        BuildPartition(p, request.regions(), *session, step.get()));
+    SLUICE_RETURN_IF_ERROR(BuildPartition(
+        p, request.fusion(), request.regions(), *session, step.get()));
   std::lock_guard<std::mutex> lock(session->mu);
   if (session->steps.size() >= kMostSteps)
     return ResourceExhausted("steps: expected at most ", kMostSteps,

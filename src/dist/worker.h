@@ -63,7 +63,8 @@ class Worker {
   struct Session;
   Result<std::shared_ptr<Session>> FindSession(uint64_t session);
   Status BuildPartition(const proto::RegisterStepRequest::Partition& partition,
-                        bool regions, Session& session, RegisteredStep* step);
+                        bool fusion, bool regions, Session& session,
+                        RegisteredStep* step);
   Device* FindDevice(const std::string& name);
   void Count(proto::TaskCounters* counters);
 

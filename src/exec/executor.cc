@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
+#include "exec/blame.h"
 
 // Part of what runs for every node: one piece of code, in readable parts.
 #define SLUICE_HOT [[gnu::always_inline]] inline
@@ -554,7 +555,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     std::string where;
     const bool located = IsLocated(s);
     if (r != nullptr && !located)
-      where = absl::StrCat("; ", NodeToBlame(*r->node).Describe());
+      where = absl::StrCat("; ", DescribeBlamed(s, NodeToBlame(*r->node)));
     const bool in_region = r != nullptr && located && IsEndFromOutside(s);
     if (r != nullptr && (!located || in_region)) {
       const std::string frame = Tokens::Where(*r->iteration);

@@ -135,6 +135,26 @@ Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
   return s;
 }
 
+Status KernelRunner::RunOn(const KernelContext& ctx, const Kernel& kernel,
+                           const Node& node, std::vector<Tensor> inputs,
+                           Tensor* output) {
+  std::vector<InputRef> refs;
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    refs.push_back({InputRef::kIteration, i});
+  const std::vector<uint32_t> ones(inputs.size(), 1);
+  KernelContext on;
+  on.refs_ = refs.data();
+  on.tables_[InputRef::kIteration] = inputs.data();
+  on.outputs_ = output;
+  on.state_ = kernel.state.get();
+  on.step_ = ctx.step_;
+  on.node_ = &node;
+  on.uses_ = ones.data();
+  on.num_inputs_ = static_cast<int>(inputs.size());
+  on.num_outputs_ = 1;
+  return kernel.run(on);
+}
+
 Status KernelRunner::RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                              Tensor value) {
   std::vector<InputRef> refs(ctx.refs_, ctx.refs_ + ctx.num_inputs_);

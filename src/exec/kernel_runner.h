@@ -20,7 +20,12 @@ class KernelRunner {
   // REQUIRES: kernel.run.
   static Status RunWithin(KernelContext& ctx, const Kernel& kernel,
                           Allocator* allocator = nullptr);
-  // The same with `value` as input i. REQUIRES: no input reads a variable.
+  // Runs the kernel of another node, which has one output, in the same step. It
+  // may take the inputs' buffers.
+  static Status RunOn(const KernelContext& ctx, const Kernel& kernel,
+                      const Node& node, std::vector<Tensor> inputs,
+                      Tensor* output);
+  // As RunWithin, with `value` as input i. REQUIRES: no input reads a variable.
   static Status RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                         Tensor value);
 };

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "exec/blame.h"
+
 namespace sluice {
 namespace {
 
@@ -192,7 +194,8 @@ class RegionRun {
     std::string where;
     const uint32_t call = CallOf(i);
     if (call < p_.calls.size())
-      absl::StrAppend(&where, "; ", p_.calls[call].node->Describe());
+      absl::StrAppend(&where, "; ",
+                      DescribeBlamed(s, *p_.calls[call].node));
     absl::StrAppend(&where, Iteration(i));
     return Located(Status(s.code(), absl::StrCat(s.message(), where)));
   }

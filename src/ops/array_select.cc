@@ -1,6 +1,7 @@
 // Choosing between tensors, and finding what is true.
 #include <algorithm>
 
+#include "exec/block_form.h"
 #include "exec/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -116,6 +117,41 @@ Status SelectKernel(KernelContext& ctx) {
         array::At(type, out.raw(), i * row), row);
   return OkStatus();
 }
+
+template <size_t kSize>
+bool SelectBlock(const void*, const void* const* in, uint32_t single, void* out,
+                 int64_t n) {
+  return simd::Select(kSize,
+                      {.cond = (single & 1) == 0,
+                       .a = (single & 2) == 0,
+                       .b = (single & 4) == 0},
+                      static_cast<const bool*>(in[0]), in[1], in[2], out, n);
+}
+
+const BlockFormRegistrar select_form(
+    [](const Node& n, const Kernel& k) -> std::optional<BlockForm> {
+      if (k.run != SelectKernel && k.run != SelectV2Kernel) return std::nullopt;
+      BlockForm form;
+      form.shapes =
+          k.run == SelectKernel ? BlockForm::kSame : BlockForm::kBroadcast;
+      switch (DTypeSize(n.output_type(0))) {
+        case 1:
+          form.fn = SelectBlock<1>;
+          break;
+        case 2:
+          form.fn = SelectBlock<2>;
+          break;
+        case 4:
+          form.fn = SelectBlock<4>;
+          break;
+        case 8:
+          form.fn = SelectBlock<8>;
+          break;
+        default:
+          form.fn = SelectBlock<16>;
+      }
+      return form;
+    });
 
 bool ScalarSelect(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   const bool condition = (registers[at.in[0]] & 1) != 0;

@@ -1,6 +1,7 @@
 // Sums of many arrays of one shape, and L2Loss.
 #include <vector>
 
+#include "exec/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
@@ -43,6 +44,22 @@ Status RunAddVariants(KernelContext& ctx) {
   ctx.set_output(0, std::move(sum));
   return OkStatus();
 }
+
+template <int N>
+bool AddNBlock(const void* state, const void* const* in, uint32_t, void* out,
+               int64_t n) {
+  const simd::BinaryFn add = static_cast<const AddNState*>(state)->add.fn;
+  add(simd::Operands::kVectorVector, in[0], in[1], out, n);
+  if (N == 3) add(simd::Operands::kVectorVector, out, in[2], out, n);
+  return true;
+}
+
+const BlockFormRegistrar addn_form(
+    [](const Node& n, const Kernel& k) -> std::optional<BlockForm> {
+      if (k.run != RunAddN || n.num_inputs() < 2 || n.num_inputs() > 3)
+        return std::nullopt;
+      return BlockForm{.fn = n.num_inputs() == 2 ? AddNBlock<2> : AddNBlock<3>};
+    });
 
 template <int N>
 bool ScalarAddN(uint64_t* registers, Tensor*, const ScalarPlaces& at) {

@@ -1,6 +1,7 @@
 // Conversion between element types.
 #include <memory>
 
+#include "exec/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/cast.h"
@@ -39,6 +40,18 @@ bool ScalarCast(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   registers[at.out] = bits;
   return true;
 }
+
+bool CastBlock(const void* state, const void* const* in, uint32_t, void* out,
+               int64_t n) {
+  static_cast<const CastState*>(state)->kernel.fn(in[0], out, n);
+  return true;
+}
+
+const BlockFormRegistrar cast_form(
+    [](const Node&, const Kernel& k) -> std::optional<BlockForm> {
+      if (k.run != RunCast) return std::nullopt;
+      return BlockForm{.fn = CastBlock};
+    });
 
 Status RunSameType(KernelContext& ctx) {
   ctx.set_output(0, ctx.TakeInput(0));

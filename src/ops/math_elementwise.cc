@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "absl/types/span.h"
+#include "exec/block_form.h"
 
 namespace sluice {
 namespace {
@@ -120,6 +121,43 @@ Status RunBinary(KernelContext& ctx) {
 Status RunSameShape(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(RequireEqualShapes(ctx, 0, 1));
   return RunEqualShapes(ctx, ctx.state<BinaryState>());
+}
+
+// ---- In blocks -------------------------------------------------------------
+
+bool UnaryBlock(const void* state, const void* const* in, uint32_t single,
+                void* out, int64_t n) {
+  const simd::UnaryKernel& k = static_cast<const UnaryState*>(state)->kernel;
+  if (single == 0) {
+    k.fn(in[0], out, n);
+    return true;
+  }
+  alignas(16) char one[16];
+  k.fn(in[0], one, 1);
+  auto* to = static_cast<char*>(out);
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * k.out_size, one, k.out_size);
+  return true;
+}
+
+bool BinaryBlock(const void* state, const void* const* in, uint32_t single,
+                 void* out, int64_t n) {
+  const simd::BinaryKernel& k = static_cast<const BinaryState*>(state)->kernel;
+  return k.fn(single == 0   ? Operands::kVectorVector
+              : single == 1 ? Operands::kScalarVector
+                            : Operands::kVectorScalar,
+              in[0], in[1], out, n);
+}
+
+std::optional<BlockForm> BinaryForm(const Node& n, const Kernel& k,
+                                    BlockForm::Shapes shapes) {
+  const DType t = n.input_type(0);
+  BlockForm form;
+  form.fn = BinaryBlock;
+  form.shapes = shapes;
+  form.may_fail = !IsFloating(t) && !IsComplex(t);
+  form.grain = static_cast<const BinaryState*>(k.state.get())->kernel.grain;
+  return form;
 }
 
 // ---- Scalars of the common types --------------------------------------------
@@ -286,6 +324,22 @@ Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
   return OkStatus();
 }
 
+// Whether it is one of RunHot.
+template <typename F>
+bool IsHotOf(Status (*run)(KernelContext&)) {
+  return run == RunHot<F, float> || run == RunHot<F, double> ||
+         run == RunHot<F, int32_t> || run == RunHot<F, int64_t>;
+}
+bool IsHot(Status (*run)(KernelContext&)) {
+  return IsHotOf<HotAdd>(run) || IsHotOf<HotSub>(run) || IsHotOf<HotMul>(run) ||
+         IsHotOf<HotMaximum>(run) || IsHotOf<HotMinimum>(run) ||
+         IsHotOf<HotLess>(run) || IsHotOf<HotLessEqual>(run) ||
+         IsHotOf<HotGreater>(run) || IsHotOf<HotGreaterEqual>(run) ||
+         IsHotOf<HotEqual>(run) || IsHotOf<HotNotEqual>(run) ||
+         run == RunHot<HotDiv, float> || run == RunHot<HotDiv, double> ||
+         run == RunHot<HotAnd, bool> || run == RunHot<HotOr, bool>;
+}
+
 void SetFns(RunFns fns, Kernel* k) {
   k->run = fns.run;
   k->scalar = fns.scalar;
@@ -342,6 +396,21 @@ class Equality {
   BinaryState binary_;
   bool not_equal_, strict_, strings_;
 };
+
+std::optional<BlockForm> FormOf(const Node& n, const Kernel& k) {
+  if (k.run == RunUnary) {
+    BlockForm form;
+    form.fn = UnaryBlock;
+    form.grain = static_cast<const UnaryState*>(k.state.get())->kernel.grain;
+    return form;
+  }
+  if (k.run == RunSameShape) return BinaryForm(n, k, BlockForm::kSame);
+  if (k.run == RunBinary || (k.scalar != nullptr && IsHot(k.run)))
+    return BinaryForm(n, k, BlockForm::kBroadcast);
+  return std::nullopt;
+}
+
+const BlockFormRegistrar elementwise_forms(FormOf);
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "ops/grad_util.h"
 #include "ops/linalg_util.h"
 #include "ops/math_dispatch.h"
+#include "ops/nn_epilogue.h"
 
 namespace sluice {
 namespace {
@@ -155,6 +156,62 @@ SLUICE_OP(MatMul)
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc("The product of two matrices, each transposed first if asked.");
+
+// ---- With what follows, fused -----------------------------------------------
+
+template <typename T>
+class FusedMatMul {
+ public:
+  explicit FusedMatMul(const Node& n) : transposes_(n) {}
+  static Result<std::shared_ptr<FusedMatMul>> Make(const Node& n) {
+    auto k = std::make_shared<FusedMatMul>(n);
+    SLUICE_ASSIGN_OR_RETURN(k->epilogue_, Epilogue::Read(n));
+    return k;
+  }
+
+  Status Run(KernelContext& ctx) const {
+    return epilogue_.OfProduct(Multiply(ctx));
+  }
+
+ private:
+  Status Multiply(KernelContext& ctx) const {
+    const Tensor &a = ctx.input(0), &b = ctx.input(1);
+    SLUICE_ASSIGN_OR_RETURN(const dnn::GemmShape s, transposes_.Of(a, b));
+    const int64_t dims[] = {s.m, s.n};
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+    SLUICE_RETURN_IF_ERROR(epilogue_.Check(ctx, shape, s.n));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
+    dnn::Gemm<T>(s, a.data<T>(), b.data<T>(), ctx.output(0).data<T>());
+    epilogue_.Run(ctx, s.m, s.n, 1);
+    return OkStatus();
+  }
+
+  const Transposes transposes_;
+  Epilogue epilogue_;
+};
+
+SLUICE_OP(_FusedMatMul)
+    .Input("a: T")
+    .Input("b: T")
+    .Input("args: num_args * T")
+    .Output("product: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {bfloat16, half, float, double}")
+    .Attr("num_args: int >= 0")
+    .Attr("fused_ops: list(string) = []")
+    .Attr("epsilon: float = 0.0001")
+    .Attr("leakyrelu_alpha: float = 0.2")
+    .Family("math")
+    .Shape(MatMulShape)
+    .Kernel([](const Node& n, Kernel* k) {
+      return CpuStateFor<FusedMatMul, float, double, half, bfloat16>(
+          "T", MayBeExpensive(n))(n, k);
+    })
+    .NoGradient("a pass makes it when gradients are there already")
+    .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}, {.shape = {4}}},
+            {{"fused_ops", AttrValue::Strings{"BiasAdd", "Relu"}}})
+    .Doc("A product of matrices, a bias and an activation in one.");
 
 // ---- A product that is added to a sum ---------------------------------------
 

@@ -2,6 +2,7 @@
 // are in math_exp.cc, the softmaxes in nn_softmax.cc.
 #include <type_traits>
 
+#include "exec/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/grad_util.h"
@@ -216,6 +217,41 @@ Status RunLeakyReluGrad(KernelContext& ctx) {
                       ctx.output(0).raw(), shape.num_elements());
   return OkStatus();
 }
+
+struct LeakyBlock {
+  template <DType t>
+  static bool Forward(const void* state, const void* const* in, uint32_t,
+                      void* out, int64_t n) {
+    const float alpha = static_cast<const LeakySlope*>(state)->alpha;
+    return simd::LeakyRelu(t, alpha, in[0], out, n);
+  }
+  template <DType t>
+  static bool Backward(const void* state, const void* const* in, uint32_t,
+                       void* out, int64_t n) {
+    const float alpha = static_cast<const LeakySlope*>(state)->alpha;
+    return simd::LeakyReluGrad(t, alpha, in[0], in[1], out, n);
+  }
+  template <DType t>
+  static BlockForm Of(const Kernel& k) {
+    return {.fn = k.run == RunLeakyRelu ? Forward<t> : Backward<t>};
+  }
+};
+
+const BlockFormRegistrar leaky_form(
+    [](const Node& n, const Kernel& k) -> std::optional<BlockForm> {
+      if (k.run != RunLeakyRelu && k.run != RunLeakyReluGrad)
+        return std::nullopt;
+      switch (n.input_type(0)) {
+        case DType::kFloat:
+          return LeakyBlock::Of<DType::kFloat>(k);
+        case DType::kDouble:
+          return LeakyBlock::Of<DType::kDouble>(k);
+        case DType::kHalf:
+          return LeakyBlock::Of<DType::kHalf>(k);
+        default:
+          return LeakyBlock::Of<DType::kBfloat16>(k);
+      }
+    });
 
 Output LeakyGradOf(GradContext& c, Output x) {
   return Build("LeakyReluGrad", {c.dy[0], x},

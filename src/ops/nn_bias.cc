@@ -1,6 +1,7 @@
 // Adding a bias to each channel.
 #include <vector>
 
+#include "exec/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
@@ -60,6 +61,20 @@ Status RunBiasAdd(KernelContext& ctx) {
                         ctx.output(0).raw());
   return OkStatus();
 }
+
+bool BiasBlock(const void* state, const void* const* in, uint32_t single,
+               void* out, int64_t n) {
+  return static_cast<const BiasState*>(state)->add.fn(
+      single == 0 ? simd::Operands::kVectorVector
+                  : simd::Operands::kVectorScalar,
+      in[0], in[1], out, n);
+}
+
+const BlockFormRegistrar bias_form(
+    [](const Node& n, const Kernel& k) -> std::optional<BlockForm> {
+      if (k.run != RunBiasAdd || ChannelsFirst(n)) return std::nullopt;
+      return BlockForm{.fn = BiasBlock, .shapes = BlockForm::kChannels};
+    });
 
 Status RunBiasAddGrad(KernelContext& ctx) {
   const BiasState& s = ctx.state<BiasState>();

@@ -9,6 +9,7 @@
 #include "kernels/dnn/conv.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
+#include "ops/nn_epilogue.h"
 #include "ops/nn_window.h"
 #include "ops/type_lists.h"
 
@@ -50,7 +51,9 @@ Result<Extents> ReadExtents(const WindowAttrs& w, bool depthwise,
   return e;
 }
 
-bool IsDepthwise(const Node& n) { return n.op_name().starts_with("Depthwise"); }
+bool IsDepthwise(const Node& n) {
+  return n.op_name().find("Depthwise") != std::string::npos;
+}
 
 // ---- Shapes -----------------------------------------------------------------
 
@@ -103,6 +106,9 @@ class Convolution {
     SLUICE_ASSIGN_OR_RETURN(k->window_, WindowAttrs::Read(n));
     k->depthwise_ = IsDepthwise(n);
     const std::string& op = n.op_name();
+    if (op.starts_with("_Fused")) {
+      SLUICE_ASSIGN_OR_RETURN(k->epilogue_, Epilogue::Read(n));
+    }
     k->pass_ = op.find("BackpropInput") != op.npos    ? Pass::kBackwardInput
                : op.find("BackpropFilter") != op.npos ? Pass::kBackwardFilter
                                                       : Pass::kForward;
@@ -112,7 +118,7 @@ class Convolution {
   Status Run(KernelContext& ctx) {
     switch (pass_) {
       case Pass::kForward:
-        return Forward(ctx);
+        return epilogue_.OfProduct(Forward(ctx));
       case Pass::kBackwardInput:
         return BackwardInput(ctx);
       case Pass::kBackwardFilter:
@@ -128,11 +134,18 @@ class Convolution {
     SLUICE_ASSIGN_OR_RETURN(const dnn::ConvGeometry s,
                             Geometry(in.shape(), filter.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape out, OutputShape(s));
+    SLUICE_RETURN_IF_ERROR(epilogue_.Check(ctx, out, s.out_channels));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
-    if (Empty(s, ctx)) return OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
-    return plan->Forward(in.data<T>(), filter.data<T>(),
-                         ctx.output(0).template data<T>());
+    if (!Empty(s, ctx)) {
+      SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
+      SLUICE_RETURN_IF_ERROR(plan->Forward(in.data<T>(), filter.data<T>(),
+                                           ctx.output(0).template data<T>()));
+    }
+    if (epilogue_.empty() || out.num_elements() == 0) return OkStatus();
+    const bool last = s.layout == dnn::Layout::kNhwc;
+    epilogue_.Run(ctx, last ? s.batch * s.out_pixels() : s.batch,
+                  s.out_channels, last ? 1 : s.out_pixels());
+    return OkStatus();
   }
 
   Status BackwardInput(KernelContext& ctx) {
@@ -240,6 +253,7 @@ class Convolution {
   WindowAttrs window_;
   bool depthwise_;
   Pass pass_;
+  Epilogue epilogue_;            // Of a fused op.
   dnn::ConvPlanCache<T> plans_;  // Locks itself.
 };
 
@@ -412,6 +426,79 @@ OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
   return b;
 }
 
+// ---- With what follows, fused -----------------------------------------------
+
+void AddFusedAttrs(OpDefBuilder& b) {
+  b.Attr("dilations: list(int) = [1, 1, 1, 1]")
+      .Attr("fused_ops: list(string) = []")
+      .Attr("epsilon: float = 0.0001")
+      .Attr("leakyrelu_alpha: float = 0.2")
+      .Family("nn")
+      .Shape(ConvShape)
+      .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
+          "T", /*expensive=*/true))
+      .NoGradient("a pass makes it when gradients are there already");
+}
+
+AttrMap FusedSampleAttrs(std::vector<std::string> ops, int64_t args) {
+  return {{"strides", AttrValue::Ints{1, 2, 2, 1}},
+          {"padding", "SAME"},
+          {"num_args", args},
+          {"fused_ops", std::move(ops)}};
+}
+
+AttrMap FusedConvSampleAttrs() {
+  AttrMap attrs = FusedSampleAttrs({"BiasAdd", "Relu"}, 1);
+  attrs["TArgs"] = AttrValue(AttrValue::Types{DType::kFloat});
+  attrs["num_host_args"] = int64_t{0};
+  return attrs;
+}
+
+OpDefBuilder FusedConvOp() {
+  OpDefBuilder b("_FusedConv2D");
+  b.Input("input: T")
+      .Input("filter: T")
+      .Input("args: TArgs")
+      .Input("host_args: num_host_args * float")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double}")
+      .Attr("TArgs: list(type) >= 1")
+      .Attr("num_args: int >= 0")
+      .Attr("num_host_args: int >= 0 = 0")
+      .Attr("strides: list(int)")
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("filter_format: {'HWIO'} = 'HWIO'")
+      .Attr("use_cudnn_on_gpu: bool = true");
+  AddFusedAttrs(b);
+  b.Sample({{.shape = {2, 5, 5, 2}},
+            {.shape = {3, 3, 2, 3}},
+            {.shape = {3}, .dtype = DType::kFloat}},
+           FusedConvSampleAttrs())
+      .Doc("A convolution, a bias or normalisation, and an activation in one.");
+  return b;
+}
+
+OpDefBuilder FusedDepthwiseOp() {
+  OpDefBuilder b("_FusedDepthwiseConv2dNative");
+  b.Input("input: T")
+      .Input("filter: T")
+      .Input("args: num_args * T")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double}")
+      .Attr("num_args: int >= 0")
+      .Attr("strides: list(int)")
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'");
+  AddFusedAttrs(b);
+  b.Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}, {.shape = {4}}},
+           FusedSampleAttrs({"BiasAdd", "Relu6"}, 1))
+      .Doc("A depthwise convolution, a bias and an activation in one.");
+  return b;
+}
+
 const OpRegistrar kConvolutions[] = {
     ConvOp("Conv2D", kTypes, true)
         .Grad(ConvGrad<kPlain>)
@@ -454,6 +541,8 @@ const OpRegistrar kConvolutions[] = {
     Conv3dOp(),
     Conv3dBackwardInputOp(),
     Conv3dBackwardFilterOp(),
+    FusedConvOp(),
+    FusedDepthwiseOp(),
 };
 
 }  // namespace

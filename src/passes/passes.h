@@ -53,6 +53,14 @@ Status MergeCommonSubexpressions(Graph* graph);
 // without readers.
 Status AccumulateProducts(Graph* graph);
 
+// Convolutions and matrix products take what follows them along: a bias (or, of
+// a convolution, the normalisation of a batch by what is known before) and an
+// activation become one node with the product (_FusedConv2D, _FusedMatMul),
+// where nobody else reads what is between, no control edge begins or ends
+// there, and all are on one device. What they stand for stays without readers.
+// Left alone: what `keep` has.
+Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
+
 // What joins the elements of a gradient array waits for the whole of the loop
 // that wrote them: then nobody but the array has these, and rows of one piece
 // of memory need no copy to be one tensor again.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/chains.h"
 #include "exec/regions.h"
 #include "passes/lower_functional.h"
 
@@ -104,27 +105,41 @@ Status StatefulKernels::Get(const Node& node, const Maker& make,
 }
 
 Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
-                            const std::vector<Node*>& targets, bool regions,
+                            const std::vector<Node*>& targets,
+                            const PlanOptions& options,
                             const Plan::KernelProvider& kernels) {
   BuiltPlan built;
+  if (options.fusion) {
+    const int nodes = graph->num_nodes();
+    SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), targets));
+    if (graph->num_nodes() > nodes) DropUnread(graph.get(), targets);
+  }
   // Kernels made before the plan is: of the regions, and of what they left.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
   // (Regions know the frames of loops, not those of functions.)
   const bool has_calls =
       std::any_of(graph->nodes().begin(), graph->nodes().end(),
                   [](const auto& n) { return n->op().role == OpRole::kCall; });
-  if (regions && !has_calls) {
-    auto kernel = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
-      std::shared_ptr<Kernel>& k = made[&n];
-      if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
-      return k;
-    };
-    SLUICE_ASSIGN_OR_RETURN(
-        auto formed,
-        FormRegions(graph.get(), kernel, {targets.begin(), targets.end()}));
+  const auto kernel_of = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+    std::shared_ptr<Kernel>& k = made[&n];
+    if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
+    return k;
+  };
+  const std::set<const Node*> keep(targets.begin(), targets.end());
+  if (options.fusion) {
+    SLUICE_ASSIGN_OR_RETURN(auto formed,
+                            FormChains(graph.get(), kernel_of, keep));
     if (!formed.empty()) {
       made.merge(formed);
-      built.in_regions = DropUnread(graph.get(), targets);
+      built.inside.push_back(DropUnread(graph.get(), targets));
+    }
+  }
+  if (options.regions && !has_calls) {
+    SLUICE_ASSIGN_OR_RETURN(auto formed,
+                            FormRegions(graph.get(), kernel_of, keep));
+    if (!formed.empty()) {
+      made.merge(formed);
+      built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
   auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) {

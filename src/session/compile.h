@@ -64,15 +64,21 @@ class StatefulKernels {
   std::unordered_map<std::string, Kept> kernels_;  // GUARDED_BY(mu_)
 };
 
-// A plan, and the nodes that are in its regions, which errors name.
+// A plan, and the nodes that others of it stand for, which errors name.
 struct BuiltPlan {
-  std::vector<std::unique_ptr<Node>> in_regions;  // Outlive the plan.
+  std::vector<std::vector<std::unique_ptr<Node>>> inside;  // Outlive the plan.
   std::shared_ptr<const Plan> plan;
 };
 
-// With `regions`, cheap nodes become regions, but for `targets`.
+// What becomes one node of the plan, but for what is a target.
+struct PlanOptions {
+  bool fusion = true;   // Products with what follows them; elementwise chains.
+  bool regions = true;  // Cheap nodes.
+};
+
 Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
-                            const std::vector<Node*>& targets, bool regions,
+                            const std::vector<Node*>& targets,
+                            const PlanOptions& options,
                             const Plan::KernelProvider& kernels);
 
 }  // namespace sluice

@@ -131,7 +131,8 @@ class CutStep {
       SLUICE_ASSIGN_OR_RETURN(
           BuiltPlan built,
           BuildPlan(std::move(step->cut_.graphs[p]), keep,
-                    options.regions && step->devices_.back()->host_memory(),
+                    {.regions = options.regions &&
+                                step->devices_.back()->host_memory()},
                     [&step](const Node& n, std::shared_ptr<Kernel>* k) {
                       return step->kernels_.Get(
                           n,

@@ -254,11 +254,14 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     auto make = [&device](const Node& n, Kernel* k) {
       return device.MakeKernel(n, k);
     };
-    Result<BuiltPlan> built = BuildPlan(
-        std::move(part.graph), part.targets, regions && device.host_memory(),
-        [&](const Node& n, std::shared_ptr<Kernel>* k) {
-          return kernels.Get(n, make, k);
-        });
+    Result<BuiltPlan> built =
+        BuildPlan(std::move(part.graph), part.targets,
+                  {.fusion = options.fusion && purpose != Purpose::kStaged &&
+                             device.host_memory(),
+                   .regions = regions && device.host_memory()},
+                  [&](const Node& n, std::shared_ptr<Kernel>* k) {
+                    return kernels.Get(n, make, k);
+                  });
     // What is wrong is told of the nodes that the user knows, not of regions.
     if (!built.ok() && regions) return Compile(c->signature, Purpose::kTraced);
     SLUICE_RETURN_IF_ERROR(built.status());

@@ -35,6 +35,9 @@ struct SessionOptions {
   // steps that are traced, which show every node, in partial runs, and where
   // scheduler_seed is set.
   bool regions = true;
+  // Products take a bias and an activation along; chains of elementwise nodes
+  // run block by block, without writing what is between to memory.
+  bool fusion = true;
   // How many calls of functions that call themselves may be within each other
   // (each takes some memory, no thread's stack); one more is ResourceExhausted.
   int max_call_depth = 200'000;

@@ -1,0 +1,61 @@
+// ChainProgram: what a chain runs, block by block.
+#ifndef SLUICE_EXEC_CHAIN_PROGRAM_H_
+#define SLUICE_EXEC_CHAIN_PROGRAM_H_
+
+#include <memory>
+#include <vector>
+
+#include "exec/block_form.h"
+
+namespace sluice {
+
+// Elementwise nodes, in an order in which they can run. Values are numbered:
+// the chain's inputs, then the results of its nodes. Immutable once made
+// (exec/chains.h); shared by any number of steps on any threads.
+class ChainProgram {
+ public:
+  static constexpr int kMostNodes = 64;
+  static constexpr int kMostInputs = 64;
+  struct Instr {
+    const Node* node = nullptr;  // Outlives the program.
+    std::shared_ptr<Kernel> kernel;
+    BlockForm form;
+    int num_inputs = 0;
+    int in[3] = {};    // Values.
+    int output = -1;   // Of the chain; or else
+    int scratch = -1;  // where the block lies that is not written to memory.
+    DType type = DType::kInvalid;  // Of its result.
+  };
+
+  // `outputs`: values, of instructions. REQUIRES: 1 to kMostNodes instructions,
+  // at most kMostInputs inputs.
+  ChainProgram(std::vector<Instr> instrs, std::vector<DType> input_types,
+               std::vector<int> outputs);
+
+  // As a kernel: the chain's inputs and outputs.
+  Status Run(KernelContext& ctx) const;
+
+ private:
+  friend class ChainRun;
+  void PlaceBlocks();
+  void FindForwards();
+  // One node after the other, as if there were no chain.
+  Status RunOneByOne(KernelContext& ctx) const;
+  int num_inputs() const { return static_cast<int>(input_types_.size()); }
+  size_t SizeOf(int value) const;
+
+  std::vector<Instr> instrs_;
+  const std::vector<DType> input_types_;
+  const std::vector<int> outputs_;  // Values.
+  std::vector<int> last_read_;      // By value: the instruction; -1: none.
+  // By output: the inputs whose memory it may take, for nobody reads them after
+  // the block has been written.
+  std::vector<std::vector<int>> forwards_;
+  int num_scratch_ = 0;
+  int64_t block_ = 0;  // Elements.
+  size_t widest_ = 1;  // Bytes of an element.
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_CHAIN_PROGRAM_H_

@@ -1,0 +1,70 @@
+// What fused ops do to a product before anybody else sees it.
+#ifndef SLUICE_OPS_NN_EPILOGUE_H_
+#define SLUICE_OPS_NN_EPILOGUE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/kernel.h"
+#include "kernels/simd/binary.h"
+#include "kernels/simd/unary.h"
+
+namespace sluice {
+
+// The attributes fused_ops, num_args, epsilon and leakyrelu_alpha of a node:
+// BiasAdd (a vector) or FusedBatchNorm (scale, offset, mean, variance), then
+// perhaps Add (an array of the result's shape), then perhaps an activation. The
+// arguments are the node's inputs from the third on. Bits are those of the ops
+// one by one, NaN included. Immutable once read; empty by default.
+class Epilogue {
+ public:
+  Epilogue() = default;
+  static Result<Epilogue> Read(const Node& n);
+
+  bool empty() const { return norm_.empty() && !add_ && !activates(); }
+  // OK if the arguments fit a result of `shape` with that many channels.
+  Status Check(KernelContext& ctx, const Shape& shape, int64_t channels) const;
+  // Does it to output 0, seen as [before, channels, after], over the threads
+  // that this one may use. REQUIRES: Check().
+  void Run(KernelContext& ctx, int64_t before, int64_t channels,
+           int64_t after) const;
+  // Of an error of the product itself: it is that of the node which had it.
+  Status OfProduct(Status s) const { return Blame(std::move(s), 0); }
+
+ private:
+  // An operation with a number for each channel.
+  struct PerChannel {
+    simd::BinaryKernel op;
+    const void* values;
+  };
+  using Operations = std::vector<PerChannel>;
+
+  bool activates() const { return activation_ || leaky_; }
+  Status Blame(Status s, size_t op) const;
+  Status CheckVectors(KernelContext& ctx, int64_t channels) const;
+  void Finish(char* out, const char* side, int64_t n) const;
+  void RunRows(const Operations& ops, const char* side, int64_t rows,
+               int64_t channels, char* out) const;
+  void RunPlanes(const Operations& ops, const char* side, int64_t planes,
+                 int64_t channels, int64_t after, char* out) const;
+
+  DType type_ = DType::kInvalid;
+  std::string norm_;  // "", "BiasAdd" or "FusedBatchNorm".
+  bool add_ = false;  // The last argument.
+  int num_args_ = 0;
+  float epsilon_ = 0, alpha_ = 0;
+  bool leaky_ = false;
+  simd::UnaryKernel activation_;
+  simd::BinaryKernel plus_, minus_, times_;
+  size_t size_ = 0;                // Bytes of an element.
+  int64_t grain_ = 1;              // Elements worth a thread.
+  std::vector<std::string> from_;  // The nodes that were fused, described.
+};
+
+// The activations that a node may have fused, by the names of their ops.
+std::optional<simd::UnaryOp> FusedActivation(const std::string& op);
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_NN_EPILOGUE_H_

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "passes/passes.h"
+
+namespace sluice {
+namespace {
+
+// Products with what follows them, one node for each.
+class ProductFuser {
+ public:
+  ProductFuser(Graph* graph, const std::vector<Node*>& keep)
+      : graph_(graph), readers_(graph->nodes().size()) {
+    for (const auto& n : graph->nodes()) {
+      for (int i = 0; i < n->num_inputs(); ++i)
+        if (n->input(i)) readers_[Id(n->input(i).node)].push_back({n.get(), i});
+      for (const Node* c : n->control_inputs())
+        readers_[Id(c)].push_back({n.get(), kControl});
+    }
+    for (const Node* n : keep) readers_[Id(n)].push_back({nullptr, kControl});
+  }
+
+  // A product, or any other node, which is left alone.
+  Status Fuse(Node* product) {
+    const bool matrix = product->op_name() == "MatMul";
+    if ((!matrix && product->op_name() != "Conv2D" &&
+         product->op_name() != "DepthwiseConv2dNative") ||
+        !IsFloating(RemoveRef(product->output_type(0))))
+      return OkStatus();
+    Found f;
+    f.nodes = {product};
+    f.inputs = {product->input(0), product->input(1)};
+    if (!FindBias(&f) && !FindNorm(&f)) return OkStatus();
+    FindActivation(&f);
+    return Replace(f, matrix ? "_FusedMatMul" : "_Fused" + product->op_name());
+  }
+
+ private:
+  static constexpr int kControl = -1;
+  struct Reader {
+    Node* node;  // Null: the step itself.
+    int input;   // Or kControl.
+  };
+  // The product, and what follows it.
+  struct Found {
+    std::vector<Node*> nodes;
+    AttrValue::Strings ops;  // But for the product: what they do.
+    std::vector<Output> inputs;
+    AttrMap attrs;
+  };
+
+  static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
+
+  // The only reader of the last of these nodes, if that is on the same device
+  // and waits for nothing but its inputs. (What only hands a value on is passed
+  // over.)
+  Reader Next(const Found& f) const {
+    const Node* last = f.nodes.back();
+    for (;;) {
+      const std::vector<Reader>& readers = readers_[Id(last)];
+      if (readers.size() != 1 || readers[0].input == kControl) return {};
+      const Reader r = readers[0];
+      if (!r.node->control_inputs().empty() ||
+          r.node->input(r.input).index != 0 ||
+          r.node->device() != last->device() || r.node->num_outputs() == 0 ||
+          IsRef(r.node->output_type(0)))
+        return {};
+      if (r.node->op_name() != "Identity") return r;
+      last = r.node;
+    }
+  }
+
+  static bool ChannelsLast(const Node& n) {
+    return !n.AttrOr<std::string>("data_format", "NHWC").starts_with("NC");
+  }
+
+  bool FindBias(Found* f) const {
+    const Reader r = Next(*f);
+    if (r.node == nullptr) return false;
+    const std::string& op = r.node->op_name();
+    const Node& product = *f->nodes[0];
+    if (op == "BiasAdd" || op == "BiasAddV1") {
+      if (r.input != 0 || ChannelsLast(*r.node) != ChannelsLast(product))
+        return false;
+    } else if ((op != "AddV2" && op != "Add") ||
+               !AddsVector(product, r.node->input(1 - r.input))) {
+      return false;
+    }
+    f->nodes.push_back(r.node);
+    f->ops.push_back("BiasAdd");
+    f->inputs.push_back(r.node->input(1 - r.input));
+    return true;
+  }
+
+  // Whether `v` is known to be a vector with an element for each channel.
+  static bool AddsVector(const Node& product, const Output& v) {
+    const PartialShape &p = product.output_shape(0), &s = v.shape();
+    return p.rank_known() && s.rank_known() && s.rank() == 1 && s.dim(0) >= 0 &&
+           p.dim(p.rank() - 1) == s.dim(0) && ChannelsLast(product);
+  }
+
+  // A normalisation by what is known before.
+  bool FindNorm(Found* f) const {
+    const Reader r = Next(*f);
+    if (r.node == nullptr || r.input != 0 ||
+        f->nodes[0]->op_name() != "Conv2D" ||
+        !r.node->op_name().starts_with("FusedBatchNorm") ||
+        r.node->AttrOr<bool>("is_training", true) ||
+        ChannelsLast(*r.node) != ChannelsLast(*f->nodes[0]))
+      return false;
+    for (int i = 0; i < 5; ++i)
+      if (RemoveRef(r.node->input_type(i)) != DType::kFloat) return false;
+    // Its other outputs would have to be made as well.
+    for (const Reader& reader : readers_[Id(r.node)])
+      if (reader.node == nullptr || reader.input == kControl ||
+          reader.node->input(reader.input).index != 0)
+        return false;
+    f->nodes.push_back(r.node);
+    f->ops.push_back("FusedBatchNorm");
+    for (int i = 1; i < 5; ++i) f->inputs.push_back(r.node->input(i));
+    f->attrs["epsilon"] = r.node->AttrOr<float>("epsilon", 1e-4f);
+    return true;
+  }
+
+  void FindActivation(Found* f) const {
+    static constexpr std::array<std::string_view, 9> kActivations = {
+        "Relu", "Relu6",   "Elu",      "Selu",    "LeakyRelu",
+        "Tanh", "Sigmoid", "Softplus", "Softsign"};
+    const Reader r = Next(*f);
+    if (r.node == nullptr || std::find(kActivations.begin(), kActivations.end(),
+                                       r.node->op_name()) == kActivations.end())
+      return;
+    f->nodes.push_back(r.node);
+    f->ops.push_back(r.node->op_name());
+    if (r.node->op_name() == "LeakyRelu")
+      f->attrs["leakyrelu_alpha"] = r.node->AttrOr<float>("alpha", 0.2f);
+  }
+
+  Status Replace(const Found& f, const std::string& op) {
+    Node* const product = f.nodes[0];
+    Node* const last = f.nodes.back();
+    for (const Reader& r : readers_[Id(last)])
+      if (r.node == nullptr) return OkStatus();  // The step needs it by name.
+    NodeSpec spec;
+    spec.op = op;
+    std::string name = product->name() + "/" + product->op_name();
+    AttrValue::Strings from;
+    for (const Node* n : f.nodes) {
+      if (n != product) name += "-" + n->op_name();
+      from.push_back(n->Describe());
+    }
+    spec.name = graph_->UniqueName(name);
+    spec.device = product->device();
+    spec.loc = product->loc();
+    spec.inputs = f.inputs;
+    spec.control_inputs = product->control_inputs();
+    spec.attrs = f.attrs;
+    for (const char* attr :
+         {"T", "strides", "use_cudnn_on_gpu", "padding", "explicit_paddings",
+          "data_format", "dilations", "transpose_a", "transpose_b"})
+      if (const AttrValue* a = product->FindAttr(attr)) spec.attrs[attr] = *a;
+    spec.attrs["num_args"] = static_cast<int64_t>(f.inputs.size()) - 2;
+    spec.attrs["fused_ops"] = f.ops;
+    if (op == "_FusedConv2D") {
+      AttrValue::Types types;
+      for (size_t i = 2; i < f.inputs.size(); ++i)
+        types.push_back(RemoveRef(f.inputs[i].dtype()));
+      spec.attrs["TArgs"] = AttrValue(std::move(types));
+      spec.attrs["num_host_args"] = int64_t{0};
+    }
+    spec.attrs["_fused_from"] = std::move(from);
+    // What is wrong is told of the nodes that the user knows.
+    Result<Node*> added = graph_->AddNode(std::move(spec));
+    if (!added.ok()) return OkStatus();
+    Node* const made = *added;
+    readers_.resize(graph_->nodes().size());
+    for (int i = 0; i < made->num_inputs(); ++i)
+      readers_[Id(made->input(i).node)].push_back({made, i});
+    for (const Node* c : made->control_inputs())
+      readers_[Id(c)].push_back({made, kControl});
+    SLUICE_RETURN_IF_ERROR(
+        graph_->SetShape(Output(made, 0), last->output_shape(0)));
+    for (const Reader& r : readers_[Id(last)]) {
+      if (r.input == kControl)
+        graph_->ReplaceControlInput(r.node, last, made);
+      else
+        SLUICE_RETURN_IF_ERROR(
+            graph_->ReplaceInput(r.node, r.input, Output(made, 0)));
+      readers_[Id(made)].push_back(r);
+    }
+    return OkStatus();
+  }
+
+  Graph* const graph_;
+  std::vector<std::vector<Reader>> readers_;  // By id.
+};
+
+}  // namespace
+
+Status FuseProducts(Graph* graph, const std::vector<Node*>& keep) {
+  const size_t size = graph->nodes().size();
+  ProductFuser fuser(graph, keep);
+  for (size_t i = 0; i < size; ++i)
+    SLUICE_RETURN_IF_ERROR(fuser.Fuse(graph->nodes()[i].get()));
+  return OkStatus();
+}
+
+}  // namespace sluice
