@@ -58,17 +58,62 @@ class ProductFuser {
   Reader Next(const Found& f) const {
     const Node* last = f.nodes.back();
     for (;;) {
-      const std::vector<Reader>& readers = readers_[Id(last)];
-      if (readers.size() != 1 || readers[0].input == kControl) return {};
-      const Reader r = readers[0];
-      if (!r.node->control_inputs().empty() ||
+      Reader r = {nullptr, kControl};
+      for (const Reader& reader : readers_[Id(last)]) {
+        if (reader.node == nullptr) return {};
+        if (reader.input == kControl) continue;
+        if (r.node != nullptr) return {};
+        r = reader;
+      }
+      if (r.node == nullptr || !r.node->control_inputs().empty() ||
           r.node->input(r.input).index != 0 ||
           r.node->device() != last->device() || r.node->num_outputs() == 0 ||
           IsRef(r.node->output_type(0)))
         return {};
       if (r.node->op_name() != "Identity") return r;
+      if (readers_[Id(r.node)].size() != 1) return {};
       last = r.node;
     }
+  }
+
+  // Whoever waits for one of the nodes, but for the last, will wait for all of
+  // them. That changes nothing but the time if what they read beside the
+  // product is always there and does not depend on who waits: parameters.
+  bool MayWaitForAll(const Found& f) const {
+    bool waits = false;
+    for (size_t i = 0; i + 1 < f.nodes.size(); ++i)
+      for (const Reader& r : readers_[Id(f.nodes[i])])
+        waits = waits || r.input == kControl;
+    if (!waits) return true;
+    constexpr size_t kMostLookedAt = 64;
+    std::vector<const Node*> above;
+    const auto add = [&](const Node* n) {
+      if (std::find(above.begin(), above.end(), n) == above.end())
+        above.push_back(n);
+    };
+    for (size_t i = 2; i < f.inputs.size(); ++i) add(f.inputs[i].node);
+    for (size_t i = 0; i < above.size(); ++i) {
+      const Node& n = *above[i];
+      const OpRole role = n.op().role;
+      if (i == kMostLookedAt ||
+          (role != OpRole::kConst && role != OpRole::kArg &&
+           role != OpRole::kIdentity && !IsParameter(n) &&
+           (role != OpRole::kCompute || n.op().stateful)))
+        return false;
+      for (const Output& in : n.inputs()) add(in.node);
+      for (const Node* c : n.control_inputs()) add(c);
+    }
+    for (size_t i = 0; i + 1 < f.nodes.size(); ++i)
+      for (const Reader& r : readers_[Id(f.nodes[i])])
+        if (r.input == kControl &&
+            std::find(above.begin(), above.end(), r.node) != above.end())
+          return false;
+    return true;
+  }
+  static bool IsParameter(const Node& n) {
+    static constexpr std::array<std::string_view, 4> kOps = {
+        "VarHandleOp", "ReadVariableOp", "VariableV2", "Variable"};
+    return std::find(kOps.begin(), kOps.end(), n.op_name()) != kOps.end();
   }
 
   static bool ChannelsLast(const Node& n) {
@@ -142,6 +187,7 @@ class ProductFuser {
     Node* const last = f.nodes.back();
     for (const Reader& r : readers_[Id(last)])
       if (r.node == nullptr) return OkStatus();  // The step needs it by name.
+    if (!MayWaitForAll(f)) return OkStatus();
     NodeSpec spec;
     spec.op = op;
     std::string name = product->name() + "/" + product->op_name();
@@ -181,6 +227,12 @@ class ProductFuser {
       readers_[Id(c)].push_back({made, kControl});
     SLUICE_RETURN_IF_ERROR(
         graph_->SetShape(Output(made, 0), last->output_shape(0)));
+    for (const Node* n : f.nodes)
+      for (const Reader& r : readers_[Id(n)])
+        if (n != last && r.input == kControl) {
+          graph_->ReplaceControlInput(r.node, n, made);
+          readers_[Id(made)].push_back(r);
+        }
     for (const Reader& r : readers_[Id(last)]) {
       if (r.input == kControl)
         graph_->ReplaceControlInput(r.node, last, made);

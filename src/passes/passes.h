@@ -56,8 +56,8 @@ Status AccumulateProducts(Graph* graph);
 // Convolutions and matrix products take what follows them along: a bias (or, of
 // a convolution, the normalisation of a batch by what is known before) and an
 // activation become one node with the product (_FusedConv2D, _FusedMatMul),
-// where nobody else reads what is between, no control edge begins or ends
-// there, and all are on one device. What they stand for stays without readers.
+// where nobody else reads what is between, no control edge ends there, what
+// begins there may as well begin behind it, and all are on one device. What they stand for stays without readers.
 // Left alone: what `keep` has.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 

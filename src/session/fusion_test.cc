@@ -6,6 +6,8 @@
 #include "client/control_flow.h"
 #include "client/gradients.h"
 #include "client/operators.h"
+#include "client/optimizers.h"
+#include "client/variables.h"
 #include "graph/graphdef.h"
 #include "session/fusion_test_util.h"
 #include "sluice/ops.h"
@@ -147,20 +149,59 @@ TEST_F(FusionTest, WhatIsFedFetchedOrWaitedForBetweenStays) {
   EXPECT_TRUE(session.Run(feeds, {y}, {product.node}).ok());
   EXPECT_TRUE(session.Run(feeds, {y}, {biased.node}).ok());
   EXPECT_TRUE(session.Run(feeds, {y}, {y.node}).ok());
-  // A control edge from within, and one to within.
+  // Of what is to wait for the product nothing may be read by the rest.
   Output after;
   {
     ControlDependencies wait({product.node});
-    after = Identity(Constant(Random({4, 5})));
+    after = Identity(Constant(Random({5})));
   }
   Both(feeds, {y, after});
-  EXPECT_THAT(Nodes(feeds, {y, after}), Not(HasSubstr("_FusedMatMul")));
+  EXPECT_THAT(Nodes(feeds, {y, after}), HasSubstr("/MatMul-BiasAdd-Relu"));
+  const Output second = MatMul(x, w);
+  {
+    ControlDependencies wait({second.node});
+    after = Identity(Constant(Random({5})));
+  }
+  const Output z = Relu(Bias(second, Neg(after)));
+  Both(feeds, {z});
+  EXPECT_THAT(Nodes(feeds, {z}), Not(HasSubstr("_FusedMatMul")));
+  // A control edge that ends within.
   Output late;
   {
     ControlDependencies wait({after.node});
     late = Relu(Bias(MatMul(x, w), b));
   }
   Both(feeds, {late});
+}
+
+TEST_F(FusionTest, AnUpdateWaitsForTheProductThatReadsTheVariable) {
+  const Var w(Constant(Random({7, 5})), "w"), b(Constant(Random({5})), "b");
+  const Output x = Feed(DType::kFloat, {4, 7});
+  const Output y = Sum(Relu(MatMul(x, w) + b), {0, 1});
+  Node* const train = AdagradOptimizer(0.1).Minimize(y);
+  Node* const init = GlobalVariablesInitializer();
+  const Feeds feeds = {{x, Random({4, 7})}};
+  std::vector<Tensor> ends;
+  for (const bool fusion : {true, false}) {
+    SessionOptions options;
+    options.fusion = fusion;
+    Session session(graph_, options);
+    ASSERT_TRUE(session.RunTargets({init}).ok());
+    for (int i = 0; i < 5; ++i)
+      ASSERT_TRUE(session.RunTargets({train}, feeds).ok());
+    const auto out = session.Run(w.value());
+    ASSERT_TRUE(out.ok()) << out.status();
+    ends.push_back(*out);
+    RunOptions traced;
+    traced.trace = true;
+    RunMetadata metadata;
+    ASSERT_TRUE(session.Run(feeds, {}, {train}, traced, &metadata).ok());
+    EXPECT_EQ(
+        std::any_of(metadata.events.begin(), metadata.events.end(),
+                    [](const TraceEvent& e) { return e.op == "_FusedMatMul"; }),
+        fusion);
+  }
+  EXPECT_TRUE(ends[0].Identical(ends[1]));
 }
 
 TEST_F(FusionTest, ErrorsNameTheOpThatIsWrongAndItsLine) {
