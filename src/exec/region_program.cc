@@ -194,8 +194,7 @@ class RegionRun {
     std::string where;
     const uint32_t call = CallOf(i);
     if (call < p_.calls.size())
-      absl::StrAppend(&where, "; ",
-                      DescribeBlamed(s, *p_.calls[call].node));
+      absl::StrAppend(&where, "; ", DescribeBlamed(s, *p_.calls[call].node));
     absl::StrAppend(&where, Iteration(i));
     return Located(Status(s.code(), absl::StrCat(s.message(), where)));
   }
