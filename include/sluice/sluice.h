@@ -14,25 +14,27 @@
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 
-#include "base/status.h"           // Status, Result
-#include "client/control_flow.h"   // Cond, Case, While
-#include "client/functions.h"      // DefineFunction
-#include "client/gradients.h"      // Grad, Gradients, RegisterGradient
-#include "client/higher_order.h"   // MapFn, FoldL, FoldR, Scan
-#include "client/initializers.h"   // Zeros, RandomUniform, GlorotUniform, ...
-#include "client/loops.h"          // OpenMerge, CloseMerge
-#include "client/operators.h"      // x + y, x < y
-#include "client/optimizers.h"     // GradientDescentOptimizer, ...
-#include "client/rnn.h"            // DynamicRnn, StaticRnn, LstmCell, ...
-#include "client/tensor_array.h"   // TensorArray
-#include "client/variables.h"      // Var, GetVariable, Placeholder
-#include "exec/emulated_device.h"  // EmulatedDevices
-#include "graph/builder.h"         // Scopes, Constant
-#include "graph/device_scope.h"    // DeviceFunctionScope, NoDeviceScope
-#include "graph/graph.h"           // Graph, Node, Output
-#include "graph/graphdef.h"        // ImportGraphDef, ExportGraphDef
-#include "session/session.h"       // Session
-#include "sluice/ops.h"            // ops::MatMul and all others
-#include "tensor/tensor.h"         // Tensor, Shape, DType
+#include "base/status.h"             // Status, Result
+#include "client/control_flow.h"     // Cond, Case, While
+#include "client/functions.h"        // DefineFunction
+#include "client/gradients.h"        // Grad, Gradients, RegisterGradient
+#include "client/higher_order.h"     // MapFn, FoldL, FoldR, Scan
+#include "client/initializers.h"     // Zeros, RandomUniform, GlorotUniform, ...
+#include "client/loops.h"            // OpenMerge, CloseMerge
+#include "client/operators.h"        // x + y, x < y
+#include "client/optimizers.h"       // GradientDescentOptimizer, ...
+#include "client/rnn.h"              // DynamicRnn, StaticRnn, LstmCell, ...
+#include "client/sampled_softmax.h"  // SampledSoftmaxLoss
+#include "client/tensor_array.h"     // TensorArray
+#include "client/variables.h"        // Var, GetVariable, Placeholder
+#include "exec/emulated_device.h"    // EmulatedDevices
+#include "graph/builder.h"           // Scopes, Constant
+#include "graph/device_scope.h"      // DeviceFunctionScope, NoDeviceScope
+#include "graph/graph.h"             // Graph, Node, Output
+#include "graph/graphdef.h"          // ImportGraphDef, ExportGraphDef
+#include "session/quantize.h"        // Freeze, Quantize
+#include "session/session.h"         // Session
+#include "sluice/ops.h"              // ops::MatMul and all others
+#include "tensor/tensor.h"           // Tensor, Shape, DType
 
 #endif  // SLUICE_SLUICE_H_

@@ -526,7 +526,7 @@ class LeakTest : public ::testing::Test {
   // What the heap grows by with each step, where every other one is broken off:
   // the least of several stretches, since pools and caches fill up some time.
   int64_t HeapGrowth(Graph& graph, const Step& step, int kind) {
-    constexpr int kStretches = kSanitized ? 1 : 6;
+    constexpr int kStretches = kSanitized ? 1 : 40;
     constexpr int kRounds = kSanitized ? 10 : 40;
     want_.clear();
     Running r = Open(graph, step, kind, 1);
@@ -534,7 +534,8 @@ class LeakTest : public ::testing::Test {
     Breaker& b = TheBreaker();
     b.session = r.session.get();
     int64_t least = INT64_MAX;
-    for (int stretch = 0; stretch < kStretches && r.runs > 0; ++stretch) {
+    for (int stretch = 0; stretch < kStretches && r.runs > 0 && least >= kLeast;
+         ++stretch) {
       const int64_t before = HeapBytes();
       for (int round = 0; round < kRounds; ++round) {
         b.how = random() % 2 == 0 ? Break::kFail : Break::kMemory;

@@ -95,9 +95,10 @@ SLUICE_OP(TileGrad)
     .Output("output: T")
     .Attr("T: type")
     .Shape(TileGradShape)
-    .Kernel(
-        CpuFor<TileGradKernel, float, double, half, bfloat16, int16_t, int32_t,
-               int64_t, std::complex<float>, std::complex<double>>("T", true))
+    .Kernel(CpuFor<TileGradKernel, float, double, half, bfloat16, int8_t,
+                   int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+                   uint64_t, std::complex<float>, std::complex<double>>("T",
+                                                                        true))
     .Grad(GradOfTileGrad)
     .Sample({{.shape = {4, 9}}, {.shape = {2}, .values = {2, 3}}})
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {1, 1}}})

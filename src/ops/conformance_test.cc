@@ -44,7 +44,7 @@ const std::vector<Missing>& MissingKernels() {
        {"bool", "complex64", "complex128", "string"},
        "T is declared as any type, and the op needs numbers with an order"},
       {{"InplaceAdd", "InplaceSub", "MirrorPadGrad", "SparseFillEmptyRowsGrad",
-        "SparseTensorDenseMatMul", "TensorScatterSub"},
+        "SparseTensorDenseMatMul", "TensorScatterSub", "TileGrad"},
        {"bool", "string"},
        "T is declared as any type, and the op needs numbers"},
       {{"Inv", "Reciprocal"},

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
 #include "exec/blame.h"
+#include "kernels/dnn/batch_norm.h"
 
 namespace sluice {
 namespace {
@@ -119,6 +121,7 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
                    int64_t after) const {
   if (empty() || before * channels * after == 0) return;
   Operations ops;
+  std::optional<Statistics> statistics;
   std::vector<float> slope;
   if (norm_ == "BiasAdd") {
     ops.push_back({plus_, ctx.input(2).raw()});
@@ -128,17 +131,24 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
     slope.resize(static_cast<size_t>(channels));
     for (size_t c = 0; c < slope.size(); ++c)
       slope[c] = scale[c] / std::sqrt(variance[c] + epsilon_);
-    ops.push_back({minus_, ctx.input(4).raw()});
-    ops.push_back({times_, slope.data()});
-    ops.push_back({plus_, ctx.input(3).raw()});
+    statistics = {ctx.input(4).data<float>(), slope.data(),
+                  ctx.input(3).data<float>()};
   }
   const auto* side =
       add_ ? static_cast<const char*>(ctx.input(1 + num_args_).raw()) : nullptr;
   auto* out = static_cast<char*>(ctx.output(0).raw());
-  if (after == 1)
-    RunRows(ops, side, before, channels, out);
-  else
-    RunPlanes(ops, side, before * channels, channels, after, out);
+  // (As nn_norm.cc does it, whose bits these are.)
+  if (after == 1) {
+    RunRows(ops, statistics ? &*statistics : nullptr, side, before, channels,
+            out);
+    return;
+  }
+  if (statistics) {
+    ops.push_back({minus_, statistics->mean});
+    ops.push_back({times_, statistics->slope});
+    ops.push_back({plus_, statistics->offset});
+  }
+  RunPlanes(ops, side, before * channels, channels, after, out);
 }
 
 // The rest, on n elements in a row.
@@ -150,8 +160,9 @@ void Epilogue::Finish(char* out, const char* side, int64_t n) const {
     activation_.fn(out, out, n);
 }
 
-void Epilogue::RunRows(const Operations& ops, const char* side, int64_t rows,
-                       int64_t channels, char* out) const {
+void Epilogue::RunRows(const Operations& ops, const Statistics* statistics,
+                       const char* side, int64_t rows, int64_t channels,
+                       char* out) const {
   const auto size = static_cast<int64_t>(size_);
   const int64_t repeats = std::clamp<int64_t>(kShortRow / channels, 1, rows);
   const auto row_bytes = static_cast<size_t>(channels * size);
@@ -171,13 +182,18 @@ void Epilogue::RunRows(const Operations& ops, const char* side, int64_t rows,
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row += block) {
       const int64_t last = std::min(end, row + block);
+      const int64_t offset = row * channels * size;
+      if (statistics != nullptr) {
+        auto* at = reinterpret_cast<float*>(out + offset);
+        dnn::Normalize({last - row, channels}, at, statistics->mean,
+                       statistics->slope, statistics->offset, at);
+      }
       for (size_t i = 0; i < ops.size(); ++i)
         for (int64_t r = row; r < last; r += repeats) {
           char* at = out + r * channels * size;
           ops[i].op.fn(Operands::kVectorVector, at, values[i], at,
                        std::min(repeats, last - r) * channels);
         }
-      const int64_t offset = row * channels * size;
       Finish(out + offset, side == nullptr ? nullptr : side + offset,
              (last - row) * channels);
     }

@@ -39,13 +39,18 @@ class Epilogue {
     const void* values;
   };
   using Operations = std::vector<PerChannel>;
+  // Of a normalisation, a number for each channel.
+  struct Statistics {
+    const float *mean, *slope, *offset;
+  };
 
   bool activates() const { return activation_ || leaky_; }
   Status Blame(Status s, size_t op) const;
   Status CheckVectors(KernelContext& ctx, int64_t channels) const;
   void Finish(char* out, const char* side, int64_t n) const;
-  void RunRows(const Operations& ops, const char* side, int64_t rows,
-               int64_t channels, char* out) const;
+  void RunRows(const Operations& ops, const Statistics* statistics,
+               const char* side, int64_t rows, int64_t channels,
+               char* out) const;
   void RunPlanes(const Operations& ops, const char* side, int64_t planes,
                  int64_t channels, int64_t after, char* out) const;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sluice/quantize.h"
+#include "session/quantize.h"
 #include "sluice/sluice.h"
 
 namespace sluice::demo {
