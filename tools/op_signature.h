@@ -1,5 +1,6 @@
-// How an op looks in C++ (sluice/ops.h): the names of its builder's arguments and
-// of the fields of its options. What the builders and the op reference share.
+// How an op looks in C++ (sluice/ops.h): the names of its builder's arguments
+// and of the fields of its options. What the builders and the op reference
+// share.
 #ifndef SLUICE_TOOLS_OP_SIGNATURE_H_
 #define SLUICE_TOOLS_OP_SIGNATURE_H_
 
@@ -24,7 +25,8 @@ struct OpSignature {
     std::string id;
   };
   std::vector<std::string> inputs;  // Identifiers, one per input argument.
-  // Attributes that the inputs do not tell: arguments, and fields of the options.
+  // Attributes that the inputs do not tell: arguments, and fields of the
+  // options.
   std::vector<Field> required, optional;
 };
 OpSignature SignatureOf(const OpDef& op);

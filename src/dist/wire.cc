@@ -231,7 +231,8 @@ Status CheckSendable(const Tensor& t) {
     return OkStatus();
   if (t.dtype() == DType::kVariant) return PackedVariantBytes(t).status();
   return InvalidArgument(
-      "value for another task: expected plain elements, strings or lists of such, got ",
+      "value for another task: expected plain elements, strings or lists of "
+      "such, got ",
       DTypeName(t.dtype()),
       "; it means something only in the process that made it");
 }

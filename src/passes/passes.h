@@ -57,8 +57,8 @@ Status AccumulateProducts(Graph* graph);
 // a convolution, the normalisation of a batch by what is known before) and an
 // activation become one node with the product (_FusedConv2D, _FusedMatMul),
 // where nobody else reads what is between, no control edge ends there, what
-// begins there may as well begin behind it, and all are on one device. What they stand for stays without readers.
-// Left alone: what `keep` has.
+// begins there may as well begin behind it, and all are on one device. What
+// they stand for stays without readers. Left alone: what `keep` has.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 
 // What joins the elements of a gradient array waits for the whole of the loop

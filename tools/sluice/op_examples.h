@@ -1,5 +1,5 @@
-// Worked examples of ops: calls with small inputs (op_examples.tsv) and what the
-// op makes of them, computed when it is asked for.
+// Worked examples of ops: calls with small inputs (op_examples.tsv) and what
+// the op makes of them, computed when it is asked for.
 #ifndef SLUICE_TOOLS_SLUICE_OP_EXAMPLES_H_
 #define SLUICE_TOOLS_SLUICE_OP_EXAMPLES_H_
 
