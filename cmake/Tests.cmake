@@ -42,7 +42,8 @@ function(sluice_test name)
     ENVIRONMENT "${test_environment}")
 endfunction()
 
-# Under ThreadSanitizer the tests of folders that start no thread say nothing.
+# Under ThreadSanitizer the tests of folders that start no thread say nothing, and
+# of the client's those that run programs over and over say the most.
 set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
 if(TARGET sluice_dist_lib)
   list(APPEND tested_layers ${SLUICE_DIST_LAYERS})
@@ -53,8 +54,16 @@ endif()
 foreach(folder ${tested_layers})
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS
        ${CMAKE_SOURCE_DIR}/src/${folder}/*_test.cc)
+  if(SLUICE_SANITIZE MATCHES "thread" AND folder STREQUAL "client")
+    list(FILTER tests INCLUDE REGEX "(random|leak|functions|rnn)_test\\.cc$")
+  endif()
   if(tests)
     sluice_test(${folder}_test ${tests})
+    if(folder STREQUAL "kernels" AND NOT SLUICE_SANITIZE)
+      add_test(NAME kernels_test_least COMMAND kernels_test --gtest_brief=1)
+      set_tests_properties(kernels_test_least PROPERTIES LABELS fast TIMEOUT 600
+        ENVIRONMENT SLUICE_LEAST_TARGET=1)
+    endif()
     if(folder STREQUAL "dist")
       target_link_libraries(dist_test PRIVATE sluice_dist_lib sluice_grpc)
       # (They wait for leases and silence more than they compute: two halves
@@ -110,7 +119,7 @@ if(whole_tests)
 endif()
 file(GLOB tool_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/sluice/*_test.cc
      ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
-if(tool_tests AND TARGET sluice_tool AND NOT SLUICE_SANITIZE MATCHES "thread")
+if(tool_tests AND TARGET sluice_tool)
   sluice_test(tool_test ${tool_tests})
   target_link_libraries(tool_test PRIVATE sluice_tool)
   # (Small networks: threads that spin take the cores of tests beside them.)

@@ -503,6 +503,8 @@ bool GrpcLink::OfferRing(grpc::ByteBuffer* message) {
   const RingToken token = NewRingToken();
   const Status sent = transport_->mailbox_.Send(to, token, fd);
   close(fd);
+  // (Many offer theirs at the same moment: the next body asks again.)
+  if (sent.code() == StatusCode::kResourceExhausted) mailbox_ = to;
   if (!sent.ok()) return false;
   ring_ = *std::move(ring);
   const grpc::Slice slices[] = {

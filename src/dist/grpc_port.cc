@@ -207,29 +207,35 @@ std::string PublicAddress(const std::string& host_port, const GrpcPort& port) {
 
 namespace {
 
-// If `address` is of a task on this machine, also its local address, else "".
-std::string HostPort(const std::string& address, std::string* local) {
+struct AddressParts {
+  std::string host_port;
+  std::string local;    // "": not of a task on this machine.
+  std::string mailbox;  // "": it has none, or the same.
+};
+AddressParts PartsOf(const std::string& address) {
   const std::vector<std::string> parts = absl::StrSplit(address, '#');
-  if (parts.size() != 3) return address;
+  if (parts.size() != 3 && parts.size() != 4) return {address, "", ""};
+  AddressParts out = {parts[0], "", ""};
   uint64_t host = 0;
-  if (absl::SimpleHexAtoi(parts[1], &host) && host == ThisHost() &&
-      parts[2].starts_with(kLocal))
-    *local = parts[2];
-  return parts[0];
+  if (!absl::SimpleHexAtoi(parts[1], &host) || host != ThisHost() ||
+      !parts[2].starts_with(kLocal))
+    return out;
+  out.local = parts[2];
+  if (parts.size() == 4)
+    out.mailbox =
+        absl::StrCat(parts[2].substr(sizeof(kLocal) - 1), ".memory.", parts[3]);
+  return out;
 }
 
 }  // namespace
 
 std::string BestAddress(const std::string& address, const TlsFiles& tls) {
-  std::string local;
-  const std::string host_port = HostPort(address, &local);
-  return local.empty() || tls.enabled() ? host_port : local;
+  const AddressParts parts = PartsOf(address);
+  return parts.local.empty() || tls.enabled() ? parts.host_port : parts.local;
 }
 
 std::string RingMailboxAt(const std::string& address) {
-  std::string local;
-  HostPort(address, &local);
-  return local.empty() ? local : local.substr(sizeof(kLocal) - 1) + ".memory";
+  return PartsOf(address).mailbox;
 }
 
 grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls) {

@@ -59,9 +59,18 @@ Status GrpcTransport::StartNetwork() {
   address_ =
       PublicAddress(advertise.empty() ? port_->address() : advertise, *port_);
   shares_ = grpc_options_.shared_memory && !grpc_options_.tls.enabled();
-  // (Without one we are told of no memory, and it goes without saying.)
-  if (shares_ && !mailbox_.Open(RingMailboxAt(address_)).ok())
-    shares_ = mailbox_.Open("").ok();
+  if (shares_) {
+    // Nobody knows the mailbox's name, or could have taken it, before it is
+    // ours: only then is it in the address. (Without one we are told of no
+    // memory, and it goes without saying.)
+    const RingToken secret = NewRingToken();
+    const std::string named = absl::StrCat(address_, "#", absl::Hex(secret[0]));
+    const std::string mailbox = RingMailboxAt(named);
+    if (!mailbox.empty() && mailbox_.Open(mailbox).ok())
+      address_ = named;
+    else
+      shares_ = mailbox_.Open("").ok();
+  }
   {
     std::lock_guard<std::mutex> lock(streams_mu_);
     stopped_ = false;

@@ -37,6 +37,8 @@ class MasterSteps::Running {
         done(std::move(whom)),
         done_(step->parts.size(), 0),
         left_(step->parts.size()) {
+    for (size_t i = 0; request.log && i < step->parts.size(); ++i)
+      logs.push_back(BoundedLog(request.log));
     result_.fetches.resize(step->num_fetches);
     if (!step->staged) return;
     fed_.resize(step->feeds.size());
@@ -167,6 +169,9 @@ class MasterSteps::Running {
   const std::shared_ptr<const PreparedStep> step;
   const uint64_t run;
   const RunRequest request;
+  // What each part's task prints, whatever that task makes of its own bound;
+  // none if nobody reads it.
+  std::vector<StepLog> logs;
   const MasterSteps::Done done;
   const std::chrono::steady_clock::time_point begin =
       std::chrono::steady_clock::now();
@@ -216,7 +221,7 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
       request.deadline = std::chrono::steady_clock::now() + timeout;
     request.traced = r->request.traced;
     request.here = r->request.here;
-    request.log = BoundedLog(r->request.log);
+    if (!r->logs.empty()) request.log = r->logs[part];
     request.fetched = [r, part](std::span<TokenMessage> batch) {
       r->Fetched(part, batch);
     };
@@ -501,10 +506,9 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
 
 void MasterSteps::OnLog(PeerId from, const proto::StepLog& log) {
   const std::shared_ptr<Running> r = Find(log.run());
-  if (r == nullptr || !r->request.log ||
-      r->PartOf(from) == r->step->parts.size())
-    return;
-  r->request.log(log.text());
+  if (r == nullptr || r->logs.empty()) return;
+  const size_t part = r->PartOf(from);
+  if (part < r->logs.size()) r->logs[part](log.text());
 }
 
 void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {

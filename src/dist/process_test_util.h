@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,6 +78,7 @@ class ProcessCluster {
     char* const arguments[] = {name, nullptr};
     const pid_t pid = fork();
     if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // (It stays set by execve.)
       execve("/proc/self/exe", arguments, pointers.data());
       _exit(127);
     }

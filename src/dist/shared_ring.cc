@@ -190,10 +190,12 @@ Status RingMailbox::Send(const std::string& name, const RingToken& token,
   c->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(c), &fd, sizeof(int));
   std::lock_guard<std::mutex> lock(mu_);
-  if (sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+  if (sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
       static_cast<ssize_t>(sizeof(token)))
-    return Failed("mailbox");
-  return OkStatus();
+    return OkStatus();
+  if (errno == EAGAIN || errno == ENOBUFS)
+    return ResourceExhausted("shared memory: mailbox: it is full");
+  return Failed("mailbox");
 }
 
 int RingMailbox::Take(const RingToken& token) {

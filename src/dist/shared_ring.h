@@ -96,7 +96,8 @@ class RingMailbox {
   // "": only sends.
   Status Open(const std::string& name);
   void Close();
-  // Never blocks. Does not take `fd`.
+  // Never blocks: ResourceExhausted if what was sent before has to be taken
+  // first. Does not take `fd`.
   Status Send(const std::string& name, const RingToken& token, int fd);
   // The file that came with this token, which is the caller's; -1 if none did.
   int Take(const RingToken& token);

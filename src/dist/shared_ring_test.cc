@@ -179,6 +179,23 @@ TEST(SharedRing, AMailboxGivesTheFileOfATokenAndKeepsFew) {
   EXPECT_EQ(OpenFiles(), before);
 }
 
+TEST(SharedRing, AFullMailboxSaysSoAndTakesMoreWhenSomeWereTaken) {
+  const std::string name = SomeName();
+  RingMailbox to, from;
+  ASSERT_TRUE(to.Open(name).ok());
+  ASSERT_TRUE(from.Open("").ok());
+  int fd = -1;
+  const auto writer = RingWriter::Make(&fd);
+  ASSERT_TRUE(writer.ok());
+  Status s;
+  for (int i = 0; i < 100'000 && s.ok(); ++i)
+    s = from.Send(name, NewRingToken(), fd);
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  EXPECT_EQ(to.Take(NewRingToken()), -1);
+  EXPECT_TRUE(from.Send(name, NewRingToken(), fd).ok());
+  close(fd);
+}
+
 TEST(SharedRing, AMailboxDropsWhatHasNoFileOrTheWrongSize) {
   const std::string name = SomeName();
   RingMailbox to;

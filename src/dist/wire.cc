@@ -104,11 +104,15 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
     if (!IsPlain(dtype)) {
       bytes = r.Get<uint64_t>();
       if (!r.good()) return Truncated("tensor");
-      if (bytes > static_cast<uint64_t>(limits.max_tensor_bytes) ||
+      const int64_t most =
+          dtype == DType::kVariant
+              ? std::min(limits.max_tensor_bytes, int64_t{kMostPackedBytes})
+              : limits.max_tensor_bytes;
+      if (bytes > static_cast<uint64_t>(most) ||
           bytes / least < static_cast<uint64_t>(n))
-        return InvalidArgument("tensor on the wire: expected ", least, " to ",
-                               limits.max_tensor_bytes, " bytes for each of ",
-                               n, " elements, got ", bytes, " in all");
+        return InvalidArgument("tensor on the wire: expected ", least,
+                               " bytes for each of ", n, " elements and ", most,
+                               " at most, got ", bytes, " in all");
     }
     if (bytes == 0)
       return InvalidArgument(
@@ -364,11 +368,6 @@ void FrameWriter::AddHello(const Hello& hello) {
 void FrameWriter::AddHeartbeat() {
   Begin();
   Put(frame_.bytes, uint8_t{kHeartbeat});
-}
-
-void FrameWriter::AddGoodbye() {
-  Begin();
-  Put(frame_.bytes, uint8_t{kGoodbye});
 }
 
 OutgoingFrame FrameWriter::Take() {

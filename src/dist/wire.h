@@ -85,7 +85,6 @@ class FrameWriter {
   Status AddControl(uint8_t kind, std::string_view bytes);
   void AddHello(const Hello& hello);
   void AddHeartbeat();
-  void AddGoodbye();
 
   bool empty() const { return frame_.bytes.empty(); }
   size_t bytes() const { return frame_.bytes.size(); }

@@ -315,7 +315,8 @@ class ChainFormer {
       if (inside.count(r.node) > 0) continue;
       if (r.input == kControl)
         after->push_back({r, n});
-      else if (IsAlias(*r.node) && keep_.count(r.node) == 0)
+      else if (IsAlias(*r.node) && r.node->op().role != OpRole::kLoopCond &&
+               keep_.count(r.node) == 0)  // (A loop is known by its condition.)
         FindOutside(r.node, inside, output, outside, after);
       else
         outside->push_back({r, output});

@@ -25,7 +25,7 @@ void AddCopies(const Tensor& in, const Dims& sizes, Tensor* out) {
   for (int64_t i = 0; i < in.num_elements(); ++i) {
     int64_t place = 0;
     for (size_t d = 0; d < rank; ++d) place += at[d] % sizes[d] * strides[d];
-    to[place] = static_cast<T>(to[place] + in.data<T>()[i]);
+    to[place] = array::WrapAdd(to[place], in.data<T>()[i]);
     for (size_t d = rank; d-- > 0;) {
       if (++at[d] < in.shape().dims()[d]) break;
       at[d] = 0;

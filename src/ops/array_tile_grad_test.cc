@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "graph/builder.h"
 #include "session/session.h"
 
@@ -26,6 +28,11 @@ TEST(TileGrad, AddsUpTheCopies) {
   const Result<Tensor> all = SumOfCopies(x, {2, 4});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_THAT(all->ToVector<float>(), ElementsAre(36));
+  const int32_t most = std::numeric_limits<int32_t>::max();
+  const Result<Tensor> wraps =
+      SumOfCopies(Tensor::Of<int32_t>({2}, {most, 1}), {2});
+  ASSERT_TRUE(wraps.ok()) << wraps.status();
+  EXPECT_EQ(wraps->data<int32_t>()[0], std::numeric_limits<int32_t>::min());
   const Result<Tensor> none =
       SumOfCopies(Tensor(DType::kFloat, {0, 4}), {3, 2});
   ASSERT_TRUE(none.ok()) << none.status();

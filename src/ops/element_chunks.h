@@ -44,10 +44,6 @@ class ElementChunks {
     const size_t in = i & ((size_t{1} << log_) - 1);
     return static_cast<char*>(chunks_[i >> log_].buffer->data()) + in * bytes_;
   }
-  // How many elements from i on lie in one piece, i's chunk.
-  size_t RunFrom(size_t i) const {
-    return (size_t{1} << log_) - (i & ((size_t{1} << log_) - 1));
-  }
   // Element i is not read or made again. The memory of a chunk goes with the
   // last of its places. REQUIRES: the place was made.
   void Drop(size_t i) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
 #include "exec/blame.h"
@@ -111,8 +112,9 @@ Status Epilogue::CheckVectors(KernelContext& ctx, int64_t channels) const {
     const Tensor& v = ctx.input(2 + a);
     if (v.rank() == 1 && v.dim(0) == channels) continue;
     return InvalidArgument(
-        norm_ == "BiasAdd" ? "bias" : "statistics", ": expected a vector of ",
-        channels, " elements, one a channel, got shape ", v.shape().ToString());
+        norm_ == "BiasAdd" ? "bias" : absl::StrCat("input ", a + 1),
+        ": expected a vector of ", channels,
+        " elements, one a channel, got shape ", v.shape().ToString());
   }
   return OkStatus();
 }

@@ -41,9 +41,12 @@ class SkipgramKernel {
     if (corpus_.empty()) SLUICE_RETURN_IF_ERROR(Read());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(5, DType::kInt32, Shape({batch_})));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(6, DType::kInt32, Shape({batch_})));
-    for (int64_t i = 0; i < batch_; ++i)
+    for (int64_t i = 0; i < batch_; ++i) {
+      if (i % 65536 == 65535 && ctx.cancelled())
+        return Cancelled("the step was cancelled");
       SLUICE_RETURN_IF_ERROR(Next(ctx, &ctx.output(5).data<int32_t>()[i],
                                   &ctx.output(6).data<int32_t>()[i]));
+    }
     ctx.set_output(0, words_of_ids_);
     ctx.set_output(1, frequencies_);
     ctx.set_output(2, Tensor::Scalar(static_cast<int64_t>(corpus_.size())));

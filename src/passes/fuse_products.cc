@@ -145,12 +145,16 @@ class ProductFuser {
            p.dim(p.rank() - 1) == s.dim(0) && ChannelsLast(product);
   }
 
+  static bool IsNorm(const std::string& op) {
+    return op == "FusedBatchNorm" || op == "FusedBatchNormV2" ||
+           op == "FusedBatchNormV3";
+  }
+
   // A normalisation by what is known before.
   bool FindNorm(Found* f) const {
     const Reader r = Next(*f);
     if (r.node == nullptr || r.input != 0 ||
-        f->nodes[0]->op_name() != "Conv2D" ||
-        !r.node->op_name().starts_with("FusedBatchNorm") ||
+        f->nodes[0]->op_name() != "Conv2D" || !IsNorm(r.node->op_name()) ||
         r.node->AttrOr<bool>("is_training", true) ||
         ChannelsLast(*r.node) != ChannelsLast(*f->nodes[0]))
       return false;
@@ -182,12 +186,27 @@ class ProductFuser {
       f->attrs["leakyrelu_alpha"] = r.node->AttrOr<float>("alpha", 0.2f);
   }
 
+  // Who waits for others reads a reference when they are done, even one that
+  // was handed on by an Identity. The nodes behind the product wait for nothing
+  // but it, and read it as it is before.
+  static bool ReadsLater(const Found& f) {
+    if (f.nodes[0]->control_inputs().empty()) return false;
+    for (size_t i = 2; i < f.inputs.size(); ++i) {
+      Output o = f.inputs[i];
+      while (o.node->op_name() == "Identity" &&
+             o.node->control_inputs().empty() && !IsRef(o.dtype()))
+        o = o.node->input(0);
+      if (IsRef(o.dtype())) return true;
+    }
+    return false;
+  }
+
   Status Replace(const Found& f, const std::string& op) {
     Node* const product = f.nodes[0];
     Node* const last = f.nodes.back();
     for (const Reader& r : readers_[Id(last)])
       if (r.node == nullptr) return OkStatus();  // The step needs it by name.
-    if (!MayWaitForAll(f)) return OkStatus();
+    if (!MayWaitForAll(f) || ReadsLater(f)) return OkStatus();
     NodeSpec spec;
     spec.op = op;
     std::string name = product->name() + "/" + product->op_name();

@@ -122,7 +122,6 @@ class CutStructure {
   int Begun(int f, int outside, bool constant);
   // Whether what FindConditions took for granted of a frame holds.
   bool IsRegular(int f);
-  int PredicateCondition(int f, bool value);
   uint32_t PredicateLiteral(Output pred, bool value);
   // What must hold outside for the tokens of `condition`, in frame f, to live;
   // -1 if something else is in it than beginnings and `besides`.

@@ -38,6 +38,24 @@ std::vector<uint8_t> Needed(const Graph& g, const std::set<const Node*>& fed,
   return needed;
 }
 
+// Unimplemented for what needs a variable, and not its value: a frozen graph
+// has none.
+Status CheckNode(const Node& n) {
+  if (ReadsVariable(n)) {
+    if (n.control_inputs().empty()) return OkStatus();
+    return Unimplemented(
+        "freeze: expected reads of variables that wait for no other node, got ",
+        n.Describe());
+  }
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if (n.input(i) &&
+        (IsRef(n.input_type(i)) || n.input(i).node->op_name() == "VarHandleOp"))
+      return Unimplemented(
+          "freeze: expected variables that are read and nothing else, got ",
+          n.Describe());
+  return OkStatus();
+}
+
 }  // namespace
 
 int64_t InferenceGraph::constant_bytes() const {
@@ -55,10 +73,10 @@ Result<InferenceGraph> Freeze(Session& session,
                               const std::vector<Output>& fetches) {
   Graph& from = session.graph();
   for (const Output& o : feeds)
-    if (o.graph() != &from || o.index != 0)
+    if (o.graph() != &from || o.node->num_outputs() != 1)
       return InvalidArgument(
-          "feeds: expected first outputs of the session's "
-          "graph, got ",
+          "feeds: expected the only outputs of nodes of the session's graph, "
+          "got ",
           o.name());
   for (const Output& o : fetches)
     if (o.graph() != &from)
@@ -73,8 +91,11 @@ Result<InferenceGraph> Freeze(Session& session,
                           TopologicalOrder(from, &needed));
 
   std::vector<Output> variables;
-  for (Node* n : order)
-    if (fed.count(n) == 0 && ReadsVariable(*n)) variables.emplace_back(n);
+  for (Node* n : order) {
+    if (fed.count(n) > 0) continue;
+    SLUICE_RETURN_IF_ERROR(CheckNode(*n));
+    if (ReadsVariable(*n)) variables.emplace_back(n);
+  }
   std::vector<Tensor> values;
   if (!variables.empty()) {
     lock.unlock();  // (The session's step takes it, on whatever thread.)

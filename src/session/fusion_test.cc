@@ -130,6 +130,54 @@ TEST_F(FusionTest, ANormalisationByKnownStatisticsIsFused) {
   EXPECT_THAT(Nodes(feeds, {Relu(norm(true))}), Not(HasSubstr("_Fused")));
 }
 
+TEST_F(FusionTest, TheGradientOfANormalisationIsNoNormalisation) {
+  const Output x = Feed(DType::kFloat, {2, 5, 6, 4}),
+               ddx = Feed(DType::kFloat, {2, 5, 6, 3});
+  const auto vec = [&] {
+    return Constant(Tensor::Vector<float>({1, 2, 3, 4}));
+  };
+  const Output g = Build("FusedBatchNormGradV3",
+                         {Conv(ddx, Constant(Random({3, 3, 3, 4}))), x, vec(),
+                          vec(), vec(), vec()},
+                         {{"is_training", false}, {"epsilon", 1e-3f}});
+  Both({{x, Random({2, 5, 6, 4})}, {ddx, Random({2, 5, 6, 3})}}, {g});
+}
+
+// Behind the product the bias is read as it was before what the product waits
+// for.
+TEST_F(FusionTest, AReferenceIsReadWhenItAlwaysWas) {
+  const Output x = Feed(DType::kFloat, {4, 7}), w = Feed(DType::kFloat, {7, 5});
+  const Output b =
+      Build("VariableV2", {},
+            {{"shape", PartialShape({5})}, {"dtype", DType::kFloat}}, "b");
+  const Tensor old_value = Random({5});
+  Node* const init = BuildNode("Assign", {b, Constant(old_value)});
+  const Output r = Identity(b);
+  Output changed;
+  {
+    ControlDependencies wait({r.node});
+    changed = Build("Assign", {b, Constant(Random({5}))});
+  }
+  Output product;
+  {
+    ControlDependencies wait({changed.node});
+    product = MatMul(x, w);
+  }
+  const Output y = Bias(product, r);
+  const Feeds feeds = {{x, Random({4, 7})}, {w, Random({7, 5})}};
+  std::vector<Tensor> got;
+  for (const bool fusion : {false, true}) {
+    SessionOptions options;
+    options.fusion = fusion;
+    Session session(graph_, options);
+    ASSERT_TRUE(session.RunTargets({init}).ok());
+    const auto out = session.Run(feeds, y);
+    ASSERT_TRUE(out.ok()) << out.status();
+    got.push_back(*out);
+  }
+  EXPECT_TRUE(got[0].Identical(got[1]));
+}
+
 TEST_F(FusionTest, WhatIsFedFetchedOrWaitedForBetweenStays) {
   const Output x = Feed(DType::kFloat, {4, 7}), w = Feed(DType::kFloat, {7, 5}),
                b = Feed(DType::kFloat, {5});
@@ -215,6 +263,15 @@ TEST_F(FusionTest, ErrorsNameTheOpThatIsWrongAndItsLine) {
   EXPECT_THAT(
       BothFail({{x, Random({2, 3})}, {w, Random({3, 5})}, {b, Random({4})}}, y),
       AllOf(HasSubstr("(BiasAdd)"), HasSubstr("fusion_test")));
+  const Output mean = Feed(DType::kFloat, any);
+  const auto vec = [&] { return Constant(Random({4})); };
+  const Output image = Feed(DType::kFloat, {1, 3, 3, 2});
+  EXPECT_THAT(BothFail({{image, Random({1, 3, 3, 2})}, {mean, Random({7})}},
+                       Build("FusedBatchNormV3",
+                             {Conv(image, Constant(Random({3, 3, 2, 4}))),
+                              vec(), vec(), mean, vec()},
+                             {{"is_training", false}})),
+              HasSubstr("input 3: expected a vector of 4 elements"));
   // In a loop the error says where.
   const std::vector<Output> out = While(
       std::vector<Output>{Constant<int32_t>(0), Constant(Random({4, 4}))},

@@ -39,6 +39,10 @@ struct Span {
   }
 };
 
+bool AllFinite(const Tensor& t) {
+  return std::ranges::all_of(t.flat<float>(),
+                             [](float v) { return std::isfinite(v); });
+}
 bool IsRank1(const Tensor& t) { return t.valid() && t.rank() == 1; }
 
 // Finds the layers of a graph. Lives as long as the graph does.
@@ -54,6 +58,7 @@ class LayerFinder {
       for (const Node* c : n->control_inputs()) ordered_.insert(c);
     }
     for (const Output& f : g.fetches) fetched_.insert(f.node);
+    for (const Output& f : g.feeds) fed_.insert(f.node);
   }
 
   // By the node whose output is the layer's.
@@ -92,12 +97,14 @@ class LayerFinder {
     if (n->TypeAttr("T") != DType::kFloat)
       return "its type is " + DTypeName(n->TypeAttr("T"));
     if (!n->control_inputs().empty()) return "it runs after other nodes";
+    if (fed_.count(n) > 0) return "it is fed";
     const bool conv = n->op_name() == "Conv2D";
     layer->product = layer->last = n;
     layer->image = n->input(0);
     layer->weights = ConstantOf(n->input(1));
     if (!layer->weights.valid() || layer->weights.num_elements() == 0)
       return "its weights are not constant";
+    if (!AllFinite(layer->weights)) return "its weights are not all finite";
     if (conv) {
       if (n->AttrOr<std::string>("data_format", "NHWC") != "NHWC")
         return "its images are NCHW";
@@ -115,7 +122,8 @@ class LayerFinder {
         bias = ConstantOf(next->input(1));
       if (next->op_name() == "AddV2" || next->op_name() == "Add")
         bias = ConstantOf(next->input(next->input(0).node == n ? 1 : 0));
-      if (IsRank1(bias) && bias.num_elements() == Channels(*layer)) {
+      if (IsRank1(bias) && AllFinite(bias) &&
+          bias.num_elements() == Channels(*layer)) {
         layer->bias = std::move(bias);
         layer->inner.push_back(layer->last);
         layer->last = next;
@@ -140,15 +148,20 @@ class LayerFinder {
   const Node* OnlyReader(const Node* n) const {
     const auto it = readers_.find(n);
     if (it == readers_.end() || it->second.size() != 1) return nullptr;
-    if (fetched_.count(n) > 0 || ordered_.count(n) > 0) return nullptr;
+    if (fetched_.count(n) > 0 || ordered_.count(n) > 0 || fed_.count(n) > 0)
+      return nullptr;
     const Node* reader = it->second[0];
-    return reader->control_inputs().empty() ? reader : nullptr;
+    return reader->control_inputs().empty() && fed_.count(reader) == 0
+               ? reader
+               : nullptr;
   }
 
   // The value of a constant, perhaps behind identities; else invalid.
-  static Tensor ConstantOf(Output o) {
-    while (o && o.node->op_name() == "Identity") o = o.node->input(0);
-    if (!o || o.node->op_name() != "Const") return Tensor();
+  Tensor ConstantOf(Output o) const {
+    while (o && o.node->op_name() == "Identity" && fed_.count(o.node) == 0)
+      o = o.node->input(0);
+    if (!o || o.node->op_name() != "Const" || fed_.count(o.node) > 0)
+      return Tensor();
     const AttrValue* a = o.node->FindAttr("value");
     const Tensor* t = a == nullptr ? nullptr : a->get<Tensor>();
     return t == nullptr || t->dtype() != DType::kFloat ? Tensor() : *t;
@@ -157,7 +170,7 @@ class LayerFinder {
   const std::set<std::string> keep_;
   QuantizedGraph* const result_;
   std::unordered_map<const Node*, std::vector<const Node*>> readers_;
-  std::set<const Node*> ordered_, fetched_;
+  std::set<const Node*> ordered_, fetched_, fed_;
 };
 
 // The ranges of edges over the calibration steps.
@@ -213,6 +226,7 @@ class Rewriter {
       : from_(from), layers_(layers), spans_(spans), to_(to) {
     for (const auto& [unused, layer] : layers)
       for (const Node* n : layer.inner) absorbed_.insert(n);
+    for (const auto& n : from.graph->nodes()) names_.insert(n->name());
   }
 
   Status Run() {
@@ -258,7 +272,7 @@ class Rewriter {
       value = Build("Dequantize",
                     {bytes->second.value, bytes->second.min, bytes->second.max},
                     {{"mode", "SCALED"}, {"narrow_range", true}},
-                    o.node->name() + "/float", o.node->loc());
+                    Fresh(o.node->name() + "/float"), o.node->loc());
     } else {
       value = Output(nodes_[o.node], o.index);
     }
@@ -271,7 +285,7 @@ class Rewriter {
     const auto it = bytes_.find(edge);
     if (it != bytes_.end()) return it->second;
     const Span span = spans_.at(edge);
-    const std::string name = o.node->name() + "/bytes";
+    const std::string name = Fresh(o.node->name() + "/bytes");
     const Bytes range = RangeOf(span, name);
     const Output q =
         Build("QuantizeV2", {Float(o), range.min, range.max},
@@ -282,6 +296,17 @@ class Rewriter {
                {"ensure_minimum_range", 0.0f}},
               name, o.node->loc());
     return bytes_[edge] = {q, range.min, range.max};
+  }
+
+  // A name that no node has that will be copied, nor one below it.
+  std::string Fresh(const std::string& base) const {
+    for (std::string name = base;; name += "_") {
+      const auto it = names_.lower_bound(name);
+      const auto below = names_.lower_bound(name + "/");
+      if ((it == names_.end() || *it != name) &&
+          (below == names_.end() || !below->starts_with(name + "/")))
+        return name;
+    }
   }
 
   static Bytes RangeOf(const Span& span, const std::string& name) {
@@ -317,7 +342,7 @@ class Rewriter {
       float most = 0;
       for (int64_t r = 0; r < rows; ++r)
         most = std::max(most, std::fabs(w.data<float>()[at(r)]));
-      if (most == 0 || !std::isfinite(most)) most = 1e-6f;
+      if (most < 1e-30f) most = 1e-6f;  // (127 / most is a number.)
       for (int64_t r = 0; r < rows; ++r)
         to[at(r)] = static_cast<int8_t>(
             std::clamp(std::nearbyint(w.data<float>()[at(r)] * (127.0f / most)),
@@ -325,14 +350,15 @@ class Rewriter {
       high.data<float>()[c] = most;
       low.data<float>()[c] = -most;
     }
+    const std::string parts = Fresh(name + "/int8");
     std::vector<Output> inputs = {
         image.value,
-        Constant(filter, name + "/weights"),
-        Constant(bias, name + "/bias"),
+        Constant(filter, parts + "/weights"),
+        Constant(bias, parts + "/bias"),
         image.min,
         image.max,
-        Constant(low, name + "/weights_min"),
-        Constant(high, name + "/weights_max"),
+        Constant(low, parts + "/weights_min"),
+        Constant(high, parts + "/weights_max"),
     };
     const FloatEdge edge{l.last, 0};
     AttrMap attrs = {{"Tbias", DType::kFloat}};
@@ -351,7 +377,7 @@ class Rewriter {
     // A product that nobody reads in bytes gives floats itself.
     const bool floats = !conv && !l.relu;
     const Span out = floats ? Span{0, 1} : spans_.at(edge);
-    const Bytes range = RangeOf(out, name + "/out");
+    const Bytes range = RangeOf(out, parts + "/out");
     inputs.push_back(range.min);
     inputs.push_back(range.max);
     const DType type = floats            ? DType::kFloat
@@ -441,6 +467,7 @@ class Rewriter {
   const std::map<FloatEdge, Span>& spans_;
   QuantizedGraph* const to_;
   std::set<const Node*> absorbed_;
+  std::set<std::string> names_;  // Of the source.
   std::unordered_map<const Node*, Node*> nodes_;
   std::map<FloatEdge, Output> floats_;
   std::map<FloatEdge, Bytes> bytes_;

@@ -240,6 +240,63 @@ TEST_F(QuantizeTest, NegativeActivationsAndLoopsAreKept) {
     EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 0.03 * most);
 }
 
+TEST_F(QuantizeTest, WhatIsFedOrNotFiniteStaysFloat) {
+  InferenceGraph g;
+  g.graph = std::make_unique<Graph>();
+  {
+    const WithGraph use(*g.graph);
+    const Output x = Placeholder<float>({-1, 2}, "x");
+    const auto weights = [](float a, float b) {
+      return Constant(Tensor::Of<float>({2, 2}, {a, 1, b, 1}));
+    };
+    const Output fed = ops::MatMul(x, weights(1, 2), {.name = "fed"});
+    const Output nan = ops::MatMul(x, weights(NAN, 2), {.name = "nan"});
+    const Output tiny = ops::MatMul(x, weights(0, 1e-38f), {.name = "tiny"});
+    // A name that the pass would have taken.
+    const Output named = ops::Identity(x, {.name = "x/bytes"});
+    g.feeds = {x, fed};
+    g.fetches = {ops::Relu(fed), nan, tiny, named};
+  }
+  const Tensor x = Tensor::Of<float>({1, 2}, {1, -2});
+  const Tensor fed = Tensor::Of<float>({1, 2}, {3, -4});
+  const auto q = Quantize(g, {{x, fed}});
+  ASSERT_TRUE(q.ok()) << q.status().ToString();
+  EXPECT_THAT(q->quantized, ::testing::ElementsAre("tiny"));
+  EXPECT_THAT(q->kept,
+              ::testing::UnorderedElementsAre(
+                  "fed: it is fed", "nan: its weights are not all finite"));
+  Session session(*q->graph);
+  const auto out =
+      session.Run({{q->feeds[0], x}, {q->feeds[1], fed}}, q->fetches);
+  ASSERT_TRUE(out.ok()) << out.status().ToString();
+  EXPECT_THAT((*out)[0].ToVector<float>(), ::testing::ElementsAre(3, 0));
+  EXPECT_TRUE(std::isnan((*out)[1].data<float>()[0]));
+  EXPECT_NEAR((*out)[2].data<float>()[1], -1, 0.05);
+  const auto bytes = ExportGraphDef(*q->graph);
+  ASSERT_TRUE(bytes.ok());
+  Graph again;
+  EXPECT_TRUE(ImportGraphDef(*bytes, again).ok());
+}
+
+TEST_F(QuantizeTest, FreezingRefusesWhatNeedsTheVariableItself) {
+  const Var v(Constant(Tensor::Vector<float>({1, 2})), "v");
+  ASSERT_TRUE(session_->RunTargets({v.initializer()}).ok());
+  Output late;
+  {
+    const ControlDependencies wait({images_.node});
+    late = Build("ReadVariableOp", {v.handle()}, {{"dtype", DType::kFloat}});
+  }
+  EXPECT_THAT(Freeze(*session_, {images_}, {late}).status().ToString(),
+              HasSubstr("wait for no other node"));
+  const Output row = Build("ResourceGather", {v.handle(), Constant(int32_t{0})},
+                           {{"dtype", DType::kFloat}});
+  EXPECT_THAT(Freeze(*session_, {}, {row}).status().ToString(),
+              HasSubstr("read and nothing else"));
+  const std::vector<Output> halves = ops::Split(0, images_, 2);
+  EXPECT_THAT(Freeze(*session_, {halves[0]}, {halves[1]}).status().ToString(),
+              HasSubstr("expected the only outputs"));
+}
+
 TEST_F(QuantizeTest, SaysWhatIsWrong) {
   const Result<InferenceGraph> g = Frozen();
   EXPECT_THAT(Quantize(*g, {}).status().ToString(),

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "graph/attr_kind.h"
 #include "io/file.h"
 #include "tools/op_signature.h"
 #include "tools/sluice/op_examples.h"
@@ -23,10 +24,7 @@ std::string ArgType(const ArgDef& arg) {
 }
 
 std::string AttrText(const AttrDef& attr) {
-  static const char* const kKinds[] = {"any",   "int",    "float",
-                                       "bool",  "string", "type",
-                                       "shape", "tensor", "function"};
-  std::string text = kKinds[static_cast<size_t>(attr.kind)];
+  std::string text = AttrKindText(attr.kind, false);
   std::vector<std::string> allowed = attr.allowed_strings;
   for (DType t : attr.allowed_types) allowed.push_back(DTypeName(t));
   if (!allowed.empty()) text = "one of " + absl::StrJoin(allowed, ", ");

@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+#include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
@@ -38,8 +39,9 @@ HWY_INLINE void ForChannels(int64_t channels, Body body) {
     body(
         c,
         [d, mask](const float* p)
-            HWY_ATTR { return hn::MaskedLoad(mask, d, p); },
-        [d, mask](V v, float* p) HWY_ATTR { hn::BlendedStore(v, mask, d, p); });
+            HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, p); },
+        [d, mask](V v, float* p)
+            HWY_ATTR { simd::HWY_NAMESPACE::StoreFirst(v, mask, d, p); });
   }
 }
 
@@ -221,7 +223,8 @@ void Normalize(const NormShape& s, const float* x, const float* mean,
 void NormalizeGradSums(const NormShape& s, const float* dy, const float* x,
                        const float* mean, float* sum, float* product_sum) {
   const auto channels = static_cast<size_t>(s.channels);
-  std::vector<double> sums(2 * kParts * channels, 0.0);
+  const auto parts = static_cast<size_t>(std::min(kParts, s.rows));
+  std::vector<double> sums(2 * parts * channels, 0.0);
   ForParts(s, [&](int64_t p, int64_t first, int64_t last) {
     double* mine = &sums[2 * static_cast<size_t>(p) * channels];
     std::vector<float> a(channels), b(channels);
@@ -237,7 +240,7 @@ void NormalizeGradSums(const NormShape& s, const float* dy, const float* x,
   });
   for (size_t c = 0; c < channels; ++c) {
     double a = 0, b = 0;
-    for (size_t p = 0; p < kParts; ++p) {
+    for (size_t p = 0; p < parts; ++p) {
       a += sums[2 * p * channels + c];
       b += sums[(2 * p + 1) * channels + c];
     }

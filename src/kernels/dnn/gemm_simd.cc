@@ -12,6 +12,7 @@
 // After foreach_target.h.
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
+#include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
@@ -42,7 +43,8 @@ HWY_INLINE void TinyTile(D d, int64_t i, int64_t j, int64_t width, int64_t k,
   const T* pa = a.data + i * a.row;
   const T* pb = b + j;
   for (int64_t p = 0; p < k; ++p, pa += a.col, pb += ldb) {
-    const V x = whole ? hn::LoadU(d, pb) : hn::MaskedLoad(mask, d, pb);
+    const V x =
+        whole ? hn::LoadU(d, pb) : simd::HWY_NAMESPACE::LoadFirst(mask, d, pb);
     c0 = MulAdd(hn::Set(d, pa[0]), x, c0);
     if constexpr (kRows == 4) {
       c1 = MulAdd(hn::Set(d, pa[a.row]), x, c1);
@@ -55,8 +57,9 @@ HWY_INLINE void TinyTile(D d, int64_t i, int64_t j, int64_t width, int64_t k,
     if (whole) {
       hn::StoreU(accumulate ? hn::Add(v, hn::LoadU(d, at)) : v, d, at);
     } else {
-      if (accumulate) v = hn::Add(v, hn::MaskedLoad(mask, d, at));
-      hn::BlendedStore(v, mask, d, at);
+      if (accumulate)
+        v = hn::Add(v, simd::HWY_NAMESPACE::LoadFirst(mask, d, at));
+      simd::HWY_NAMESPACE::StoreFirst(v, mask, d, at);
     }
   };
   store(c0, pc);

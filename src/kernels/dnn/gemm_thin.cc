@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+#include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
@@ -58,9 +59,10 @@ HWY_INLINE void AddRows(int64_t n, const T* x, int64_t x_step, const T* b,
     hn::StoreU(sum(whole(c + j), whole, j), d, c + j);
   if (j == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - j));
-  const auto part = [&](const T* at)
-                        HWY_ATTR { return hn::MaskedLoad(mask, d, at); };
-  hn::BlendedStore(sum(part(c + j), part, j), mask, d, c + j);
+  const auto part = [&](const T* at) HWY_ATTR {
+    return simd::HWY_NAMESPACE::LoadFirst(mask, d, at);
+  };
+  simd::HWY_NAMESPACE::StoreFirst(sum(part(c + j), part, j), mask, d, c + j);
 }
 
 template <int kDepth, class T>
@@ -118,8 +120,9 @@ void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
           [&](const T* at) HWY_ATTR { return hn::LoadU(d, at); }, p);
     if (whole < k)
       add(
-          hn::MaskedLoad(mask, d, a + whole),
-          [&](const T* at) HWY_ATTR { return hn::MaskedLoad(mask, d, at); },
+          simd::HWY_NAMESPACE::LoadFirst(mask, d, a + whole),
+          [&](const T* at)
+              HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, at); },
           whole);
     store(s0, c);
     store(s1, c + 1);
@@ -131,8 +134,8 @@ void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
     for (int64_t p = 0; p < whole; p += lanes)
       s = MulAdd(hn::LoadU(d, a + p), hn::LoadU(d, b + p), s);
     if (whole < k)
-      s = MulAdd(hn::MaskedLoad(mask, d, a + whole),
-                 hn::MaskedLoad(mask, d, b + whole), s);
+      s = MulAdd(simd::HWY_NAMESPACE::LoadFirst(mask, d, a + whole),
+                 simd::HWY_NAMESPACE::LoadFirst(mask, d, b + whole), s);
     store(s, c);
   }
 }

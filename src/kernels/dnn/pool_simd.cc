@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+#include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
@@ -92,8 +93,10 @@ HWY_INLINE void OverChannels(D d, int64_t width, Body body) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(width - c));
     body(
         c,
-        [d, mask](const T* p) HWY_ATTR { return hn::MaskedLoad(mask, d, p); },
-        [d, mask](V v, T* p) HWY_ATTR { hn::BlendedStore(v, mask, d, p); });
+        [d, mask](const T* p)
+            HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, p); },
+        [d, mask](V v, T* p)
+            HWY_ATTR { simd::HWY_NAMESPACE::StoreFirst(v, mask, d, p); });
   }
 }
 

@@ -1,0 +1,52 @@
+// The first elements of a vector, where fewer are left than a vector has.
+// Highway's masked loads touch what they leave out, and want alignment, on
+// targets that have no instruction for them.
+#if defined(SLUICE_KERNELS_SIMD_PARTIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_KERNELS_SIMD_PARTIAL_INL_H_
+#undef SLUICE_KERNELS_SIMD_PARTIAL_INL_H_
+#else
+#define SLUICE_KERNELS_SIMD_PARTIAL_INL_H_
+#endif
+
+#include <cstddef>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// p[i] where the mask, one of FirstN, holds, and 0 elsewhere. Reads no others.
+// T is float or double.
+template <class D, class M, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadFirst(M mask, D d, const T* p) {
+#if HWY_TARGET <= HWY_AVX2
+  return hn::MaskedLoad(mask, d, p);
+#else
+  HWY_ALIGN T all[HWY_MAX_BYTES / sizeof(T)] = {};
+  const size_t n = hn::CountTrue(d, mask);
+  for (size_t i = 0; i < n; ++i) all[i] = p[i];
+  return hn::Load(d, all);
+#endif
+}
+
+// Writes v[i] to p[i] where the mask, one of FirstN, holds, and nothing else.
+template <class D, class M, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFirst(hn::Vec<D> v, M mask, D d, T* p) {
+#if HWY_TARGET <= HWY_AVX2
+  hn::BlendedStore(v, mask, d, p);
+#else
+  HWY_ALIGN T all[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(v, d, all);
+  const size_t n = hn::CountTrue(d, mask);
+  for (size_t i = 0; i < n; ++i) p[i] = all[i];
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#endif
