@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "session/same_bits_test_util.h"
 #include "session/session.h"
 
 namespace sluice {
@@ -41,20 +42,7 @@ class FusionTest : public ::testing::Test {
   // Runs with fusion and without, and expects the same bits.
   std::vector<Tensor> Both(const Feeds& feeds,
                            const std::vector<Output>& fetches) {
-    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
-    Session plain(graph_, Off()), session(graph_);
-    const auto want = plain.Run(feeds, fetches);
-    EXPECT_TRUE(want.ok()) << want.status();
-    for (int run = 0; run < 2; ++run) {
-      const auto got = session.Run(feeds, fetches);
-      EXPECT_TRUE(got.ok()) << got.status();
-      if (!want.ok() || !got.ok()) return {};
-      for (size_t i = 0; i < fetches.size(); ++i)
-        EXPECT_TRUE((*got)[i].Identical((*want)[i]))
-            << fetches[i].name() << ": " << (*got)[i].ToString() << " for "
-            << (*want)[i].ToString();
-    }
-    return *want;
+    return SameBits(graph_, Off(), feeds, fetches);
   }
   // The names of the nodes that a step runs, with their ops.
   std::string Nodes(const Feeds& feeds, const std::vector<Output>& fetches,

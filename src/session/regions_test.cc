@@ -11,6 +11,7 @@
 #include "client/control_flow.h"
 #include "client/operators.h"
 #include "passes/passes.h"
+#include "session/same_bits_test_util.h"
 #include "session/session.h"
 #include "sluice/ops.h"
 
@@ -33,23 +34,9 @@ class RegionsTest : public ::testing::Test {
   // Runs with regions and without, and expects the same.
   std::vector<Tensor> Both(const Feeds& feeds,
                            const std::vector<Output>& fetches) {
-    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
     SessionOptions off;
     off.regions = false;
-    Session plain(graph_, off), session(graph_);
-    const auto want = plain.Run(feeds, fetches);
-    EXPECT_TRUE(want.ok()) << want.status();
-    // Twice: what a run leaves behind must not show in the next.
-    for (int run = 0; run < 2; ++run) {
-      const auto got = session.Run(feeds, fetches);
-      EXPECT_TRUE(got.ok()) << got.status();
-      if (!want.ok() || !got.ok()) return {};
-      for (size_t i = 0; i < fetches.size(); ++i)
-        EXPECT_TRUE((*got)[i].Identical((*want)[i]))
-            << fetches[i].name() << ": " << (*got)[i].ToString() << " for "
-            << (*want)[i].ToString();
-    }
-    return *want;
+    return SameBits(graph_, off, feeds, fetches);
   }
   Status Error(const Feeds& feeds, const Output& fetch,
                RunOptions options = {}) {

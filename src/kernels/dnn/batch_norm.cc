@@ -22,27 +22,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
 
-// Calls body(channel, load, store) for a vector of channels at a time; the last
-// may be partial.
 template <class Body>
 HWY_INLINE void ForChannels(int64_t channels, Body body) {
-  const F d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= channels; c += lanes) {
-    body(
-        c, [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); },
-        [d](V v, float* p) HWY_ATTR { hn::StoreU(v, d, p); });
-  }
-  if (c < channels) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(channels - c));
-    body(
-        c,
-        [d, mask](const float* p)
-            HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, p); },
-        [d, mask](V v, float* p)
-            HWY_ATTR { simd::HWY_NAMESPACE::StoreFirst(v, mask, d, p); });
-  }
+  simd::HWY_NAMESPACE::ForVectors(F(), channels, body);
 }
 
 // The sum of term(row's first element) over the rows, by four sums.

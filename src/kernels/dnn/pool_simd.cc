@@ -76,44 +76,21 @@ HWY_INLINE void ClearPart(D d, const PoolGeometry& s, const PoolPart& part,
     std::fill(at, at + width, T(0));
 }
 
-// Runs `body(channel offset, load, store)` over the channels of the part, a
-// vector at a time; the last may be partial.
-template <class D, class Body>
-HWY_INLINE void OverChannels(D d, int64_t width, Body body) {
-  using T = hn::TFromD<D>;
-  using V = hn::Vec<D>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= width; c += lanes) {
-    body(
-        c, [d](const T* p) HWY_ATTR { return hn::LoadU(d, p); },
-        [d](V v, T* p) HWY_ATTR { hn::StoreU(v, d, p); });
-  }
-  if (c < width) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(width - c));
-    body(
-        c,
-        [d, mask](const T* p)
-            HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, p); },
-        [d, mask](V v, T* p)
-            HWY_ATTR { simd::HWY_NAMESPACE::StoreFirst(v, mask, d, p); });
-  }
-}
-
 template <typename T>
 void MaxPool(const PoolGeometry& s, const PoolPart& part, const T* in, T* out) {
   const hn::ScalableTag<T> d;
   const int64_t width = part.last - part.first;
   ForEachWindow(s, part, [&](int64_t o, const Taps& taps) HWY_ATTR {
-    OverChannels(d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
-      auto best = hn::Set(d, std::numeric_limits<T>::lowest());
-      const T* from = in + taps.start + c;
-      taps.ForEach([&](int64_t, int64_t at) HWY_ATTR {
-        const auto v = load(from + at);
-        best = hn::IfThenElse(hn::Lt(best, v), v, best);
-      });
-      store(best, out + o + c);
-    });
+    simd::HWY_NAMESPACE::ForVectors(
+        d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
+          auto best = hn::Set(d, std::numeric_limits<T>::lowest());
+          const T* from = in + taps.start + c;
+          taps.ForEach([&](int64_t, int64_t at) HWY_ATTR {
+            const auto v = load(from + at);
+            best = hn::IfThenElse(hn::Lt(best, v), v, best);
+          });
+          store(best, out + o + c);
+        });
   });
 }
 
@@ -162,28 +139,29 @@ void MaxPoolGrad(const PoolGeometry& s, const PoolPart& part, const T* in,
   ClearPart(d, s, part, d_in);
   ForEachWindow(s, part, [&](int64_t o, const Taps& taps) HWY_ATTR {
     if (taps.count() == 0) return;
-    OverChannels(d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
-      const T* from = in + taps.start + c;
-      // See the rule in pool.h on a NaN that comes first.
-      auto best = std::is_same_v<T, float>
-                      ? hn::Set(d, std::numeric_limits<T>::lowest())
-                      : load(from);
-      auto where = hn::Zero(di);
-      taps.ForEach([&](int64_t tap, int64_t at) HWY_ATTR {
-        const auto v = load(from + at);
-        const auto more = hn::Lt(best, v);
-        best = hn::IfThenElse(more, v, best);
-        where = hn::IfThenElse(hn::RebindMask(di, more),
-                               hn::Set(di, static_cast<I>(tap)), where);
-      });
-      const auto g = load(d_out + o + c);
-      T* to = d_in + taps.start + c;
-      taps.ForEach([&](int64_t tap, int64_t at) HWY_ATTR {
-        const auto mine =
-            hn::RebindMask(d, hn::Eq(where, hn::Set(di, static_cast<I>(tap))));
-        store(hn::Add(load(to + at), hn::IfThenElseZero(mine, g)), to + at);
-      });
-    });
+    simd::HWY_NAMESPACE::ForVectors(
+        d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
+          const T* from = in + taps.start + c;
+          // See the rule in pool.h on a NaN that comes first.
+          auto best = std::is_same_v<T, float>
+                          ? hn::Set(d, std::numeric_limits<T>::lowest())
+                          : load(from);
+          auto where = hn::Zero(di);
+          taps.ForEach([&](int64_t tap, int64_t at) HWY_ATTR {
+            const auto v = load(from + at);
+            const auto more = hn::Lt(best, v);
+            best = hn::IfThenElse(more, v, best);
+            where = hn::IfThenElse(hn::RebindMask(di, more),
+                                   hn::Set(di, static_cast<I>(tap)), where);
+          });
+          const auto g = load(d_out + o + c);
+          T* to = d_in + taps.start + c;
+          taps.ForEach([&](int64_t tap, int64_t at) HWY_ATTR {
+            const auto mine = hn::RebindMask(
+                d, hn::Eq(where, hn::Set(di, static_cast<I>(tap))));
+            store(hn::Add(load(to + at), hn::IfThenElseZero(mine, g)), to + at);
+          });
+        });
   });
 }
 
@@ -193,13 +171,14 @@ void AvgPool(const PoolGeometry& s, const PoolPart& part, const T* in, T* out) {
   const int64_t width = part.last - part.first;
   ForEachWindow(s, part, [&](int64_t o, const Taps& taps) HWY_ATTR {
     const auto count = hn::Set(d, static_cast<T>(taps.count()));
-    OverChannels(d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
-      auto sum = hn::Zero(d);
-      const T* from = in + taps.start + c;
-      taps.ForEach([&](int64_t, int64_t at)
-                       HWY_ATTR { sum = hn::Add(sum, load(from + at)); });
-      store(hn::Div(sum, count), out + o + c);
-    });
+    simd::HWY_NAMESPACE::ForVectors(
+        d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
+          auto sum = hn::Zero(d);
+          const T* from = in + taps.start + c;
+          taps.ForEach([&](int64_t, int64_t at)
+                           HWY_ATTR { sum = hn::Add(sum, load(from + at)); });
+          store(hn::Div(sum, count), out + o + c);
+        });
   });
 }
 
@@ -212,12 +191,14 @@ void AvgPoolGrad(const PoolGeometry& s, const PoolPart& part, const T* d_out,
   ForEachWindow(s, part, [&](int64_t o, const Taps& taps) HWY_ATTR {
     if (taps.count() == 0) return;
     const auto share = hn::Set(d, T(1) / static_cast<T>(taps.count()));
-    OverChannels(d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
-      const auto g = hn::Mul(load(d_out + o + c), share);
-      T* to = d_in + taps.start + c;
-      taps.ForEach([&](int64_t, int64_t at)
-                       HWY_ATTR { store(hn::Add(load(to + at), g), to + at); });
-    });
+    simd::HWY_NAMESPACE::ForVectors(
+        d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
+          const auto g = hn::Mul(load(d_out + o + c), share);
+          T* to = d_in + taps.start + c;
+          taps.ForEach([&](int64_t, int64_t at) HWY_ATTR {
+            store(hn::Add(load(to + at), g), to + at);
+          });
+        });
   });
 }
 

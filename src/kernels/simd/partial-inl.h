@@ -9,6 +9,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 
 #include "hwy/highway.h"
 
@@ -43,6 +44,27 @@ HWY_INLINE void StoreFirst(hn::Vec<D> v, M mask, D d, T* p) {
   const size_t n = hn::CountTrue(d, mask);
   for (size_t i = 0; i < n; ++i) p[i] = all[i];
 #endif
+}
+
+// Calls body(offset, load, store) for a vector at a time of n elements; the
+// last may be partial, which only load and store need to know.
+template <class D, class Body>
+HWY_INLINE void ForVectors(D d, int64_t n, Body body) {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    body(
+        i, [d](const T* p) HWY_ATTR { return hn::LoadU(d, p); },
+        [d](V v, T* p) HWY_ATTR { hn::StoreU(v, d, p); });
+  }
+  if (i < n) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
+    body(
+        i, [d, mask](const T* p) HWY_ATTR { return LoadFirst(mask, d, p); },
+        [d, mask](V v, T* p) HWY_ATTR { StoreFirst(v, mask, d, p); });
+  }
 }
 
 }  // namespace HWY_NAMESPACE
