@@ -125,7 +125,8 @@ def check_file(path, text):
 
 def check_tree(root):
     breaches = []
-    for folder in ("src", "include", "tools", "bench", "examples", "tests"):
+    for folder in ("src", "include", "tools", "bench", "examples", "tests",
+                   "python"):
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in MAX_LINES or not file.is_file():
                 continue

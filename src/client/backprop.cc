@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "graph/control_flow_recovery.h"
@@ -44,6 +45,23 @@ Output ZerosFor(const Output& x) {
       {}, "zeros", {});
 }
 
+namespace {
+
+// The gradients' name, under which no gradient array is kept yet. (An imported
+// graph may hold some, and one of a function.)
+std::string NewGradientSource(const Graph& graph, const std::string& name) {
+  std::set<std::string> taken;
+  for (const auto& n : graph.nodes())
+    if (n->op_name().rfind("TensorArrayGrad", 0) == 0)
+      taken.insert(n->AttrOr<std::string>("source", ""));
+  std::string source = name;
+  for (int i = 1; taken.count(source) != 0; ++i)
+    source = absl::StrCat(name, "_", i);
+  return source;
+}
+
+}  // namespace
+
 Backprop::Backprop(const std::vector<Output>& ys,
                    const std::vector<GradTarget>& xs,
                    const GradientOptions& options)
@@ -61,7 +79,7 @@ Result<std::vector<Gradient>> Backprop::Run() {
     FindBetween();
     FindUnits();
     const NameScope scope(options_.name);
-    const GradientScope call(scope.prefix());
+    const GradientScope call(NewGradientSource(*graph_, scope.prefix()));
     SLUICE_RETURN_IF_ERROR(Seed());
     outermost.loop = base_;
     SLUICE_RETURN_IF_ERROR(Walk(outermost));
@@ -149,14 +167,22 @@ Result<std::vector<Gradient>> Backprop::Totals(Node* node, Level& level) {
   return totals;
 }
 
-ControlFlowContext* Backprop::Mirror(ControlFlowContext* c,
-                                     Level& level) const {
+ControlFlowContext* Backprop::Mirror(ControlFlowContext* c, Level& level) {
   if (level.member != nullptr) return level.member->Mirror(c);
-  return IsInside(base_, c) ? base_ : c;
+  if (IsInside(base_, c)) return base_;
+  if (IsInside(c, base_) || c->AsCond() == nullptr) return c;
+  Conditional* const here = Mirror(c->AsCond()->conditional(), level);
+  return here == nullptr ? nullptr : here->branch(c->AsCond()->branch());
 }
 
-Conditional* Backprop::Mirror(Conditional* c, Level& level) const {
-  return level.member != nullptr ? level.member->Mirror(c) : c;
+// In a loop's body what is around the loop is differentiated too: its
+// conditionals decide there as they did.
+Conditional* Backprop::Mirror(Conditional* c, Level& level) {
+  if (level.member != nullptr) return level.member->Mirror(c);
+  if (IsInside(c->outer(), base_)) return c;
+  Conditional*& here = mirrors_[c];
+  if (here == nullptr) here = ConditionalLike(*c, Mirror(c->outer(), level));
+  return here;
 }
 
 // ---- The walk ---------------------------------------------------------------

@@ -92,8 +92,8 @@ class Backprop {
   Result<Output> Built(Output o) const;
   Status BuildStatus() const { return graph_->status(); }
   // Where the gradient of what is in `c` is built.
-  ControlFlowContext* Mirror(ControlFlowContext* c, Level& level) const;
-  Conditional* Mirror(Conditional* c, Level& level) const;
+  ControlFlowContext* Mirror(ControlFlowContext* c, Level& level);
+  Conditional* Mirror(Conditional* c, Level& level);
 
   // ---- Conditionals (cond_gradient.cc).
   Status VisitSwitch(Node* node, Level& level);
@@ -137,6 +137,8 @@ class Backprop {
   const GradientOptions& options_;
   Graph* graph_ = nullptr;
   WhileContext* base_ = nullptr;  // The innermost loop around all the ys.
+  // In base_, by those around it.
+  std::unordered_map<const Conditional*, Conditional*> mirrors_;
   // By node id, for the nodes there were when it began. between_: some y
   // depends on it, and it depends on some x, by edges that gradients can flow
   // through.

@@ -4,6 +4,7 @@
 
 #include "client/build_util.h"
 #include "graph/control_flow.h"
+#include "graph/tensor_array_info.h"
 
 namespace sluice::internal {
 namespace {
@@ -17,6 +18,16 @@ Output AsOutput(const Operand& x, DType want) {
 
 std::string Describe(const Output& o) {
   return absl::StrCat(DTypeName(o.dtype()), " of shape ", o.shape().ToString());
+}
+
+// Two flows of different TensorArrays: the names of these; "" if they are not.
+// (Only the flow is a loop variable or a result of a branch, so that one array
+// cannot stand for another.)
+std::string DifferentArrays(const Output& want, const Output& got) {
+  const Node* const a = TensorArrayOfFlow(want);
+  const Node* const b = TensorArrayOfFlow(got);
+  if (a == nullptr || b == nullptr || a == b) return "";
+  return absl::StrCat("'", a->name(), "', got '", b->name(), "'");
 }
 
 bool IsPredicate(const Output& o) {
@@ -110,6 +121,12 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
                           ", got ", Describe(sides[1]), " where it holds and ",
                           Describe(sides[0]), " where not"),
           loc);
+      return merged;
+    }
+    if (const std::string e = DifferentArrays(sides[1], sides[0]); !e.empty()) {
+      BuildError(InvalidArgument(what, ": expected one TensorArray as result ",
+                                 i, " from both branches, ", e),
+                 loc);
       return merged;
     }
     merged[i] = Output(c->AddMerge(sides[0], sides[1], loc));
@@ -346,8 +363,13 @@ class LoopBuilder {
       const DType type = values[i].dtype();
       const Output value =
           AsOutput(next[i], next[i].weak ? type : DType::kInvalid);
-      if (!value || !loop_->CloseVariable(static_cast<int>(i), value, loc_))
-        return false;
+      if (!value) return false;
+      if (const std::string e = DifferentArrays(values[i], value); !e.empty())
+        return Fail(InvalidArgument(what_, ": ", VariableName(i),
+                                    ": expected the TensorArray that enters "
+                                    "the loop, ",
+                                    e));
+      if (!loop_->CloseVariable(static_cast<int>(i), value, loc_)) return false;
     }
     if (!maximum_) return true;
     const Output counter = loop_->variables()[count_].body_value;

@@ -6,6 +6,7 @@
 #include "client/backprop.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/function.h"
+#include "graph/node_names.h"
 #include "passes/lower_functional.h"
 
 namespace sluice {
@@ -57,6 +58,7 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
       if (!copy->input(i))
         SLUICE_RETURN_IF_ERROR(g.SetBackEdge(
             copy, i, Output(copies.at(n->input(i).node), n->input(i).index)));
+  TakeScopes(&g);
   std::vector<Output> ys, dys;
   std::vector<GradTarget> xs;
   for (size_t i = 0; i < f.args.size(); ++i) {

@@ -65,6 +65,8 @@ class LoopMember {
   // An Exit: when it has a token, all that WaitFor named is done.
   Node* Done();
   void RunAfter(LoopMember* other);
+  // Where `node` is in the frame around the loop or in one further out.
+  void BeginAfter(Node* node);
 
   const std::shared_ptr<LoopFamily> family_;
   WhileContext* const loop_;
@@ -80,6 +82,11 @@ class LoopMember {
   std::unordered_map<Conditional*, Conditional*> mirrors_;  // By original.
   std::set<LoopMember*> after_;
 };
+
+// A conditional of `outer` that decides as `original`, of another loop or from
+// around it, did. Null on errors, which are recorded in the graph.
+Conditional* ConditionalLike(const Conditional& original,
+                             ControlFlowContext* outer);
 
 // Owned by its members together.
 class LoopFamily {

@@ -106,17 +106,44 @@ void LoopMember::WaitFor(Node* node) {
 void LoopMember::RunAfter(LoopMember* other) {
   // The first one's count is what the others begin with. Within loops of one
   // family those follow each other.
-  if (other == family_->first_ || !after_.insert(other).second ||
-      InnermostWhile(other->loop_->outer()) != InnermostWhile(loop_->outer()))
+  if (other == family_->first_ || !after_.insert(other).second) return;
+  if (Node* const done = other->Done()) BeginAfter(done);
+}
+
+void LoopMember::BeginAfter(Node* node) {
+  // (Where the two are in mirrored loops, those follow each other.)
+  if (!IsInside(InnermostWhile(loop_->outer()),
+                InnermostWhile(ControlContextOf(node))))
     return;
-  Node* const done = other->Done();
-  if (done == nullptr) return;
+  const Result<Node*> here =
+      CaptureControl(loop_->outer(), node, LineOf(loop_));
+  if (!here.ok()) {
+    loop_->graph()->RecordError(here.status());
+    return;
+  }
   loop_->graph()
-      ->AddControlEdge(done, loop_->variable(index_variable_).enter)
+      ->AddControlEdge(*here, loop_->variable(index_variable_).enter)
       .IgnoreError();
 }
 
 // ---- Places -----------------------------------------------------------------
+
+Conditional* ConditionalLike(const Conditional& original,
+                             ControlFlowContext* outer) {
+  Graph* const graph = original.pred().graph();
+  const ExactLine line(original.pred().node->loc());
+  const Result<Output> pred = Capture(outer, original.pred(), "pred");
+  if (!pred.ok()) {
+    graph->RecordError(pred.status());
+    return nullptr;
+  }
+  const ContextScope around(outer);
+  const NameScope scope(original.name() + "_grad");
+  Conditional* const made =
+      graph->control_flow().NewConditional(scope.prefix(), *pred, outer);
+  made->AddPivots();
+  return made;
+}
 
 ControlFlowContext* LoopMember::Mirror(ControlFlowContext* c) {
   if (c == nullptr || c->AsWhile() != nullptr) return loop_;
@@ -130,18 +157,9 @@ Conditional* LoopMember::Mirror(Conditional* c) {
   if (InnermostWhile(original->outer()) == loop_) return original;
   const auto it = mirrors_.find(original);
   if (it != mirrors_.end()) return it->second;
-  const ExactLine line(original->pred().node->loc());
   ControlFlowContext* const outer = Mirror(original->outer());
-  const Result<Output> pred = Capture(outer, original->pred(), "pred");
-  if (!pred.ok()) {
-    loop_->graph()->RecordError(pred.status());
-    return nullptr;
-  }
-  const ContextScope around(outer);
-  const NameScope scope(original->name() + "_grad");
-  Conditional* const made = loop_->graph()->control_flow().NewConditional(
-      scope.prefix(), *pred, outer);
-  made->AddPivots();
+  Conditional* const made = ConditionalLike(*original, outer);
+  if (made == nullptr) return nullptr;
   mirrors_[original] = made;
   family_->originals_[made] = original;
   return made;
@@ -230,10 +248,7 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
   if (next_of >= 0) {
     if (!family_->SaveLast(array, from, from->loop_->variable(next_of)))
       return Output();
-    if (InnermostWhile(from->loop_->outer()) == InnermostWhile(loop_->outer()))
-      loop_->graph()
-          ->AddControlEdge(array->last, loop_->variable(index_variable_).enter)
-          .IgnoreError();
+    BeginAfter(array->last);
     if (!next_index_) {
       const InContext here(loop_, index_.node);
       next_index_ = Build("AddV2", {index_, ScalarOf(DType::kInt32, 1)}, {},

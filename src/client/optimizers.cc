@@ -265,6 +265,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     }
   }
   const std::string name = options.name.empty() ? name_ : options.name;
+  std::string whole_name;  // Of the training node: that of its scope.
   std::vector<Node*> updates;
   {
     std::vector<Output> ends;
@@ -286,6 +287,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
                                        : std::vector<Output>());
     const NameScope scope(name);
+    whole_name = scope.prefix() + "/";
     Prepare();
     for (const GradAndVar& gv : some) {
       const NameScope update("update_" + gv.var.name());
@@ -303,7 +305,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     const ControlDependencies after(updates);
     train = options.global_step.AssignAdd(1);
   } else {
-    train = Group(updates, name, {});
+    train = Group(updates, whole_name, {});
   }
   if (train == nullptr) return BuilderError();
   return train;

@@ -211,6 +211,27 @@ TEST_F(TensorArrayClientTest, AnArrayIsALoopVariable) {
   EXPECT_EQ(handles, 0);
 }
 
+TEST_F(TensorArrayClientTest, OneArrayDoesNotStandForAnother) {
+  const TensorArray a(DType::kFloat, 2, {.name = "A"});
+  const TensorArray b(DType::kFloat, 2, {.name = "B"});
+  While(
+      std::tuple{0, a, b},
+      [](Output i, TensorArray, TensorArray) { return i < 2; },
+      [](Output i, TensorArray u, TensorArray v) {
+        return std::tuple{i + 1, v.Write(i, 1.0f), u.Write(i, 2.0f)};
+      });
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("loop variable 1: expected the TensorArray that enters "
+                        "the loop, 'A', got 'B'"));
+  graph_.ClearError();
+  Cond(
+      Constant(true), [&] { return a.Write(0, 1.0f); },
+      [&] { return b.Write(0, 2.0f); });
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("expected one TensorArray as result 0 from both "
+                        "branches, 'A', got 'B'"));
+}
+
 TEST_F(TensorArrayClientTest, NestedLoopsFillOneArray) {
   const TensorArray a(DType::kInt32, 12);
   const auto [i, filled] = While(

@@ -89,6 +89,9 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
         !IsCarried(v))
       continue;
     const AtLine at(v.merge->loc());
+    if (v.exit == nullptr && !v.merge->output_shape(0).fully_known() &&
+        loop->AddExit(static_cast<int>(i)) == nullptr)
+      return Built(Output()).status();
     Output last;
     if (v.exit != nullptr) {
       SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(v.exit), outer));
@@ -96,13 +99,7 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
       if (g && !last) return Built(last).status();
     }
     if (!last) {
-      Node* const exit = v.exit;
-      if (exit == nullptr && !v.merge->output_shape(0).fully_known())
-        return InvalidArgument("gradients: expected loop variable '", v.name,
-                               "' of known shape or with an Exit, got ",
-                               v.merge->output_shape(0).ToString(), "; ",
-                               v.merge->Describe());
-      last = ZerosFor(exit == nullptr ? Output(v.merge) : Output(exit));
+      last = ZerosFor(Output(v.exit == nullptr ? v.merge : v.exit));
       SLUICE_RETURN_IF_ERROR(Built(last).status());
     }
     const int mine =
@@ -122,6 +119,12 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
     if (!Between(v.merge)) continue;
     const Output value(v.switch_node, 1);
     const AtLine at(v.merge->loc());
+    // What the body used of the condition's nodes took the value there.
+    if (HasGradient(Output(v.merge))) {
+      SLUICE_ASSIGN_OR_RETURN(const Gradient there,
+                              Total(Output(v.merge), inner));
+      Add(value, there);
+    }
     SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(value, inner));
     const Output& begin = v.enter->input(0);
     if (!IsCarried(v)) {

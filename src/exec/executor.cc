@@ -181,14 +181,16 @@ void Execution::Cancel(const Status& why) {
 }
 
 Status Execution::MissingResult(uint32_t index) const {
-  const Output fetched = plan_->retvals[index]->node->input(0);
+  const Node& retval = *plan_->retvals[index]->node;
+  const Output read = retval.input(0);  // (A region, for one.)
+  const auto fetched = retval.AttrOr<std::string>("_fetched", read.name());
   if (dead_results_[index] != 0)
-    return InvalidArgument("fetch: expected a value, got none from '",
-                           fetched.name(),
-                           "', which lies in a branch that was not taken; ",
-                           fetched.node->Describe());
+    return InvalidArgument(
+        "fetch: expected a value, got none from '", fetched,
+        "', which lies in a branch that was not taken; ",
+        retval.AttrOr<std::string>("_fetched_node", read.node->Describe()));
   const std::string waiting = DescribeWaiting();
-  return Internal("fetch: expected a value of '", fetched.name(),
+  return Internal("fetch: expected a value of '", fetched,
                   "', got none: the step came to rest before it; ",
                   waiting.empty() ? "no node waits" : waiting);
 }

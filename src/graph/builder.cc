@@ -9,6 +9,7 @@
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/grad.h"
+#include "graph/scope_state.h"
 
 namespace sluice {
 namespace {
@@ -201,6 +202,18 @@ ExactLine::ExactLine(SourceLoc line) : saved_(CurrentLine()) {
 }
 ExactLine::~ExactLine() { Current().loc = saved_; }
 
+ScopeState::ScopeState() : state_(std::make_shared<const Scopes>(Current())) {}
+ScopeState::ScopeState(Graph& g) {
+  auto fresh = std::make_shared<Scopes>();
+  fresh->graph = &g;
+  state_ = std::move(fresh);
+}
+void ScopeState::Restore() const {
+  Current() = *static_cast<const Scopes*>(state_.get());
+}
+
+void SetNamePrefix(const std::string& prefix) { Current().prefix = prefix; }
+
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs, const std::string& name, SourceLoc loc) {
   Scopes& s = Current();
@@ -216,7 +229,10 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
     }
   NodeSpec spec;
   spec.op = op;
-  spec.name = s.graph->UniqueName(s.prefix + (name.empty() ? op : name));
+  // (A scope's name, which ends with a slash, is all of the node's name.)
+  spec.name = name.ends_with('/')
+                  ? name.substr(0, name.size() - 1)
+                  : s.graph->UniqueName(s.prefix + (name.empty() ? op : name));
   spec.inputs = std::move(inputs);
   spec.control_inputs = s.control;  // Perhaps some twice: AddNode takes one.
   spec.attrs = std::move(attrs);

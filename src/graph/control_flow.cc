@@ -122,6 +122,15 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
              : value.graph()->status();
 }
 
+// Whether the value, which is in `context` by now, is there in the iterations
+// of the innermost loop alone (`in_condition`: and when it ends).
+bool HoldsToIteration(ControlFlowContext* context, bool in_condition,
+                      const Node* node) {
+  if (IsConstantEnter(node)) return false;
+  const WhileContext* const loop = context->AsWhile();
+  return loop == nullptr || in_condition || !loop->ComesOnceMore(node);
+}
+
 }  // namespace
 
 // ---- Questions --------------------------------------------------------------
@@ -208,7 +217,7 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
   for (Node*& c : spec->control_inputs) {
     if (context != nullptr && c->graph() != context->graph()) continue;
     held |= context != nullptr && IsInside(ControlContextOf(c), context) &&
-            !IsConstantEnter(c);
+            HoldsToIteration(context, in_condition, c);
     const Result<Node*> here = CaptureControl(context, c, spec->loc);
     if (!here.ok()) return fail(here.status());
     c = *here;
@@ -219,7 +228,8 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
     const Result<Output> here = Capture(context, in, spec->name, spec->loc);
     if (!here.ok()) return fail(here.status());
     in = *here;
-    held |= !IsConstantEnter(in.node);
+    held |=
+        context == nullptr || HoldsToIteration(context, in_condition, in.node);
   }
   if (context == nullptr || held) return OkStatus();
   if (context->AsCond() != nullptr && !spec->inputs.empty()) return OkStatus();
@@ -353,6 +363,11 @@ Output WhileContext::body_pivot() const {
   return variables_.empty() ? Output() : variables_[0].body_value;
 }
 
+bool WhileContext::ComesOnceMore(const Node* node) const {
+  return node->id() < condition_end_ && node->op().role != OpRole::kSwitch &&
+         ContextOf(node) == this;
+}
+
 void WhileContext::Index(int variable) {
   const LoopVariable& v = variables_[static_cast<size_t>(variable)];
   for (const Node* n :
@@ -395,7 +410,8 @@ int WhileContext::OpenVariable(Output init, const std::string& name,
   std::vector<Node*> controls = after;
   // A constant of an outer loop is there in its last, dead iteration too, where
   // this loop must not begin.
-  if (IsConstantEnter(around->node))
+  if (outer() != nullptr &&
+      !HoldsToIteration(outer(), in_outer_condition(), around->node))
     if (const Output pivot = NearestPivot(outer(), in_outer_condition()))
       controls.push_back(pivot.node);
   LoopVariable v;
@@ -468,6 +484,7 @@ bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
   loop_cond_ = AddMover(graph(), this, "LoopCond", name() + "/LoopCond",
                         {*here}, after, {}, loc);
   if (loop_cond_ == nullptr) return false;
+  condition_end_ = loop_cond_->id();
   for (size_t i = 0; i < variables_.size(); ++i)
     if (!AddSwitch(static_cast<int>(i), loc)) return false;
   return true;
@@ -504,9 +521,11 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
              loc);
     return false;
   }
-  // A constant would come again in the iteration that does not happen.
+  // A constant, or a value of the condition's, would come again in the
+  // iteration that does not happen.
   std::vector<Node*> after;
-  if (IsConstantEnter(here->node) && body_pivot())
+  if ((IsConstantEnter(here->node) || ComesOnceMore(here->node)) &&
+      body_pivot())
     after.push_back(body_pivot().node);
   const bool ref = IsRef(v.merge->input_type(1)) && IsRef(here->dtype());
   v.next = AddMover(graph(), this, ref ? "RefNextIteration" : "NextIteration",
@@ -516,6 +535,18 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   const Status s = graph()->SetBackEdge(v.merge, 1, Output(v.next));
   if (!s.ok()) RecordAt(graph(), s, loc);
   return s.ok();
+}
+
+Node* WhileContext::AddExit(int index, SourceLoc loc) {
+  const Lock lock(graph()->mutex());
+  LoopVariable& v = variables_[static_cast<size_t>(index)];
+  if (v.exit == nullptr && v.switch_node != nullptr) {
+    const Output last(v.switch_node, 0);
+    v.exit = AddMover(graph(), this, ForType("Exit", last), name() + "/Exit",
+                      {last}, {}, {}, loc);
+    Index(index);
+  }
+  return v.exit;
 }
 
 Output WhileContext::Take(Output value, const std::string& consumer,

@@ -159,6 +159,10 @@ class WhileContext : public ControlFlowContext {
     return constants_;
   }
   Node* loop_cond() const { return loop_cond_; }
+  // True of what was built as the condition's: a value that comes once more
+  // than the body runs, so that what is made of nothing else in the body must
+  // be held back the last time.
+  bool ComesOnceMore(const Node* node) const;
   // Nodes that depend on no loop variable wait for these, so that they run
   // once per iteration: in the condition and in the body.
   Output condition_pivot() const;
@@ -201,6 +205,8 @@ class WhileContext : public ControlFlowContext {
   // Hands `next`, a value of the body or one that is captured into it, to the
   // next iteration. Its type and shape must be those of the variable.
   bool CloseVariable(int index, Output next, SourceLoc loc = {});
+  // Gives a variable of an imported loop an Exit, if it has none.
+  Node* AddExit(int index, SourceLoc loc = {});
   // The value (of the outer context) in the loop, as a loop constant.
   Output Take(Output value, const std::string& consumer = "",
               SourceLoc loc = {});
@@ -225,6 +231,7 @@ class WhileContext : public ControlFlowContext {
   std::unordered_map<Output, Node*, OutputHash> constants_;
   std::unordered_map<const Node*, Node*> controls_;  // By outer node.
   Node* loop_cond_ = nullptr;
+  int condition_end_ = 0;  // Nodes of a lesser number are the condition's.
 };
 
 // A graph's contexts. Owned by the graph (Graph::control_flow()) and guarded by

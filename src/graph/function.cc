@@ -60,11 +60,47 @@ Status FunctionOpShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// True if running the node shows, whoever reads its results.
+// True if running the node shows, whoever reads its results. (What is in an
+// array or on a stack is read in the order of flows and control edges alone.)
 bool HasEffect(const Node& n) {
   return n.op().stateful && n.op().role != OpRole::kArg &&
-         n.op().family != "random" &&
+         n.op().family != "random" && n.op().family != "tensor_array" &&
          (n.num_inputs() > 0 || n.num_outputs() == 0);
+}
+
+// The loops of a body's primitives, by the outermost frame.
+struct OuterLoops {
+  std::vector<std::string> frame_of;  // By node; "" for none.
+  std::map<std::string, std::vector<Node*>> exits;
+};
+
+OuterLoops FindOuterLoops(const Graph& graph) {
+  OuterLoops loops;
+  loops.frame_of.resize(graph.nodes().size());
+  std::vector<int> depth(graph.nodes().size(), 0);
+  const Result<std::vector<Node*>> order = TopologicalOrder(graph);
+  if (!order.ok()) return loops;  // (FindOrder says so.)
+  for (Node* n : *order) {
+    const auto id = static_cast<size_t>(n->id());
+    const auto join = [&](const Node* from) {
+      const auto f = static_cast<size_t>(from->id());
+      if (depth[f] <= depth[id]) return;
+      depth[id] = depth[f];
+      loops.frame_of[id] = loops.frame_of[f];
+    };
+    for (const Output& in : n->inputs())
+      if (in && !(n->op().role == OpRole::kMerge &&
+                  in.node->op().role == OpRole::kNextIteration))
+        join(in.node);
+    for (const Node* c : n->control_inputs()) join(c);
+    if (n->op().role == OpRole::kEnter && depth[id]++ == 0)
+      loops.frame_of[id] = n->AttrOr<std::string>("frame_name", "");
+    if (n->op().role == OpRole::kExit && depth[id] > 0 && --depth[id] == 0) {
+      loops.exits[loops.frame_of[id]].push_back(n);
+      loops.frame_of[id].clear();
+    }
+  }
+  return loops;
 }
 
 }  // namespace
@@ -95,8 +131,20 @@ Status FindOrder(FunctionBody* body) {
 }
 
 void FindEffects(FunctionBody* body) {
-  for (const auto& n : body->graph->nodes())
-    if (HasEffect(*n)) body->control_results.push_back(n.get());
+  const OuterLoops loops = FindOuterLoops(*body->graph);
+  std::set<std::string> done;
+  for (const auto& n : body->graph->nodes()) {
+    if (!HasEffect(*n)) continue;
+    // What a loop does is done when the loop is.
+    const std::string& frame = loops.frame_of[static_cast<size_t>(n->id())];
+    if (frame.empty()) {
+      body->control_results.push_back(n.get());
+    } else if (const auto exits = loops.exits.find(frame);
+               exits != loops.exits.end() && done.insert(frame).second) {
+      body->control_results.insert(body->control_results.end(),
+                                   exits->second.begin(), exits->second.end());
+    }
+  }
 }
 
 std::vector<DType> FunctionBody::arg_types() const { return DTypes(args); }

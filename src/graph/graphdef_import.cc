@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/function.h"
 #include "graph/graphdef_internal.h"
+#include "graph/node_names.h"
 
 namespace sluice {
 namespace {
@@ -38,8 +39,10 @@ class Importer {
       SLUICE_RETURN_IF_ERROR(CollectEdges(i));
     SLUICE_RETURN_IF_ERROR(CheckReturnElements());
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
+    const int first = g_.num_nodes();
     for (int i : order) SLUICE_RETURN_IF_ERROR(AddNode(i));
     for (int i : order) SLUICE_RETURN_IF_ERROR(CloseCycles(i));
+    TakeScopes(&g_, first);
     return Return();
   }
 
@@ -337,7 +340,10 @@ class Importer {
       spec.attrs.erase(line);
     }
     SLUICE_RETURN_IF_ERROR(At(i, CheckAttrs(*p.op, spec.attrs)));
-    if (!options_.prefix.empty()) PrefixColocation(&spec.attrs);
+    if (!options_.prefix.empty()) {
+      PrefixColocation(&spec.attrs);
+      PrefixNames(*p.op, &spec.attrs);
+    }
     bool depends = false;
     for (const Edge& e : p.inputs) {
       spec.pending_input_types.push_back(DType::kInvalid);
@@ -426,6 +432,19 @@ class Importer {
     for (std::string& s : out)
       if (s.starts_with("loc:@")) s = "loc:@" + Prefixed(s.substr(5));
     it->second = AttrValue(std::move(out));
+  }
+
+  // The same for attributes that are names. Frames are called anew too: those
+  // of a graph that is imported twice are not the same.
+  void PrefixNames(const OpDef& op, AttrMap* attrs) const {
+    const auto prefix = [&](const char* attr) {
+      auto it = attrs->find(attr);
+      if (it == attrs->end()) return;
+      if (const std::string* name = it->second.get<std::string>())
+        it->second = AttrValue(Prefixed(*name));
+    };
+    for (const char* attr : kNamingAttrs) prefix(attr);
+    if (op.role == OpRole::kEnter) prefix("frame_name");
   }
 
   Status CloseCycles(int i) {

@@ -1,9 +1,5 @@
 #include "graph/tensor_array_info.h"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -36,16 +32,24 @@ Output Behind(Output o, bool either) {
   return Output();
 }
 
+bool MakesArray(const Node& n) {
+  const std::string& op = n.op_name();
+  return op == "TensorArrayV3" || op == "TensorArrayGradV3" ||
+         op == "TensorArrayGradWithShape";
+}
+
+bool WritesArray(const Node& n) {
+  const std::string& op = n.op_name();
+  return op == "TensorArrayWriteV3" || op == "TensorArrayScatterV3" ||
+         op == "TensorArraySplitV3";
+}
+
 }  // namespace
 
 const Node* TensorArrayBehind(const Output& handle) {
   const Output made = Behind(handle, /*either=*/false);
-  if (!made || made.index != 0) return nullptr;
-  const std::string& op = made.node->op_name();
-  return op == "TensorArrayV3" || op == "TensorArrayGradV3" ||
-                 op == "TensorArrayGradWithShape"
-             ? made.node
-             : nullptr;
+  return made && made.index == 0 && MakesArray(*made.node) ? made.node
+                                                           : nullptr;
 }
 
 PartialShape TensorArrayElementShape(const Output& handle) {
@@ -66,15 +70,16 @@ PartialShape TensorArrayElementShape(const Output& handle) {
 bool IsTensorArrayFlow(const Output& o) {
   if (!o || o.dtype() != DType::kFloat) return false;
   const Output made = Behind(o, /*either=*/true);
-  if (!made) return false;
-  const std::string& op = made.node->op_name();
-  if (op == "TensorArrayV3" || op == "TensorArrayGradV3" ||
-      op == "TensorArrayGradWithShape")
-    return made.index == 1;
-  constexpr std::string_view kWriters[] = {
-      "TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3"};
-  return std::find(std::begin(kWriters), std::end(kWriters), op) !=
-         std::end(kWriters);
+  return made && ((made.index == 1 && MakesArray(*made.node)) ||
+                  WritesArray(*made.node));
+}
+
+const Node* TensorArrayOfFlow(const Output& flow) {
+  if (!IsTensorArrayFlow(flow)) return nullptr;
+  const Node* n = Behind(flow, /*either=*/true).node;
+  if (WritesArray(*n)) n = TensorArrayBehind(n->input(0));
+  // (Gradient arrays may be the same though other nodes made them.)
+  return n != nullptr && n->op_name() == "TensorArrayV3" ? n : nullptr;
 }
 
 }  // namespace sluice

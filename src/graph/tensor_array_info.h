@@ -20,6 +20,9 @@ PartialShape TensorArrayElementShape(const Output& handle);
 // not order what reads the gradient array after the writes of the forward one).
 bool IsTensorArrayFlow(const Output& o);
 
+// The TensorArrayV3 whose ops a flow orders; null if unknown.
+const Node* TensorArrayOfFlow(const Output& flow);
+
 }  // namespace sluice
 
 #endif  // SLUICE_GRAPH_TENSOR_ARRAY_INFO_H_

@@ -476,8 +476,10 @@ Status TensorArrayState::Gradient(const std::string& source,
   auto options = std::make_shared<TensorArrayDecl>(*options_);
   options->name = absl::StrCat(name(), "@", source);
   options->dynamic_size = false;
-  // Each write of the forward array reads once, unless several added up in it.
-  options->clear_after_read = !summed_;
+  // Each write of the forward array reads once, unless several added up in it,
+  // or may do so yet.
+  options->clear_after_read = !(summed_ || options_->may_sum);
+  options->may_sum = !options_->clear_after_read;
   options->element_shape = element_shape_;
   if (prepend != nullptr)
     options->element_shape = array::JoinShapes(*prepend, element_shape_);

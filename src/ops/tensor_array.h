@@ -28,6 +28,9 @@ struct TensorArrayDecl {
   bool dynamic_size = false;
   bool clear_after_read = true;
   bool identical_element_shapes = false;
+  // Of a gradient array: the reads of one element may be many, whose gradients
+  // it adds up.
+  bool may_sum = false;
 };
 
 // An array of tensors, each written once and then read, and the gradient arrays

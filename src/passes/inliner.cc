@@ -4,6 +4,7 @@
 
 #include "absl/strings/strip.h"
 #include "graph/builder.h"
+#include "graph/node_names.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -141,6 +142,10 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
     to_->SetAttr(
         copy, "frame_name",
         AttrValue(at.prefix + n.AttrOr<std::string>("frame_name", "")));
+  for (const char* attr : kNamingAttrs)
+    if (n.FindAttr(attr) != nullptr)
+      to_->SetAttr(copy, attr,
+                   AttrValue(at.prefix + n.AttrOr<std::string>(attr, "")));
   if (const AttrValue* c = n.FindAttr("_class"))
     if (const auto* groups = c->get<AttrValue::Strings>()) {
       AttrValue::Strings here;

@@ -58,12 +58,13 @@ struct PlacementOptions {
 // One device have: the ends of a reference or resource edge (so a handle, all
 // that it goes through and all its users; a call's arguments count as those of
 // the function); nodes of one "loc:@" group; a NextIteration and its Merge; the
-// calls of a function that runs as a frame, its arguments and its results. The
-// ends of an edge of lists and other variants do where that is possible. Such a
-// group goes where all of it may go. Nodes that leave a choice go, in this
-// order, where what they read lies, where their readers are (constants, fed
-// values, and what enters loops), or to the first device that they may have;
-// variables to the first one at once.
+// calls of a function that runs as a frame, its arguments and its results (a
+// NextIteration goes with its Merge whatever it asks for, and such a call with
+// the first that asks). The ends of an edge of lists and other variants do
+// where that is possible. Such a group goes where all of it may go. Nodes that
+// leave a choice go, in this order, where what they read lies, where their
+// readers are (constants, fed values, and what enters loops), or to the first
+// device that they may have; variables to the first one at once.
 //
 // InvalidArgument: a name that is none, a device that does not exist or has no
 // kernel, nodes that must share a device and ask for different ones. It names

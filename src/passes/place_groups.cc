@@ -76,6 +76,19 @@ Status Placer::FindChoices() {
                           own_[Index(in.node)].may) == DeviceSets::kNone)
         own_[Index(in.node)] = Feasibility::Choice();
   }
+  // Calls that are parts of one frame are together, too: what they ask for
+  // counts until one asks for something else.
+  std::map<std::string, Id> asked;
+  for (size_t i = 0; i < n; ++i) {
+    if (At(i).op().role != OpRole::kCall) continue;
+    const auto [it, first] = asked.try_emplace(
+        At(i).AttrOr<std::string>("function", ""), own_[i].may);
+    const Id both = sets_.Intersect(it->second, own_[i].may);
+    if (both == DeviceSets::kNone)
+      own_[i] = Feasibility::Choice();
+    else
+      it->second = both;
+  }
   parent_.resize(n);
   std::iota(parent_.begin(), parent_.end(), size_t{0});
   choice_ = own_;

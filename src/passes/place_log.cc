@@ -4,6 +4,11 @@
 #include "passes/placer.h"
 
 namespace sluice {
+namespace {
+
+constexpr char kNotPossible[] = "nothing that was asked for is possible";
+
+}  // namespace
 
 std::string Placer::Reason(const Node& n, const Node& decider) {
   const size_t i = Index(&n);
@@ -26,7 +31,7 @@ std::string Placer::Reason(const Node& n, const Node& decider) {
     case Why::kKernel:
       return "the only device with a kernel";
     case Why::kSoft:
-      return "nothing that was asked for is possible";
+      return kNotPossible;
     case Why::kState:
       return "an earlier step put it there";
     case Why::kGroup:
@@ -51,8 +56,13 @@ void Placer::Log() {
   for (const auto& n : graph_.nodes()) {
     const size_t root = Root(n.get());
     const Node* decider = decider_[root];
+    std::string reason = Reason(*n, *decider);
+    // (Where it is may have another reason; that it is not where it asked to be
+    // has this one.)
+    if (own_[Index(n.get())].softened && reason != kNotPossible)
+      absl::StrAppend(&reason, "; ", kNotPossible);
     options_.log->push_back({n->name(), n->op_name(), n->device(),
-                             DeviceText(device_[root]), Reason(*n, *decider)});
+                             DeviceText(device_[root]), std::move(reason)});
   }
 }
 

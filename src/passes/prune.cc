@@ -167,6 +167,9 @@ class Pruner {
       retval.inputs = {o};
       retval.attrs = {{"T", RemoveRef(o.dtype())},
                       {"index", static_cast<int64_t>(i)}};
+      // (What is read here may come to be another node, which stands for it.)
+      retval.attrs["_fetched"] = signature_.fetches[i].name();
+      retval.attrs["_fetched_node"] = signature_.fetches[i].node->Describe();
       retval.loc = signature_.fetches[i].node->loc();
       SLUICE_RETURN_IF_ERROR(out_->AddNode(std::move(retval)).status());
     }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "client/control_flow.h"
+#include "client/loops.h"
 #include "client/operators.h"
 #include "passes/passes.h"
 #include "session/same_bits_test_util.h"
@@ -20,7 +21,9 @@ namespace {
 
 using namespace ops;  // NOLINT: a program of the graph reads like one.
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Output FeedOf(DType t, PartialShape shape = PartialShape::Scalar()) {
   return Build("Placeholder", {}, {{"dtype", t}, {"shape", shape}});
@@ -376,6 +379,24 @@ TEST_F(RegionsTest, ALoopThatIsCancelledTellsWhy) {
   EXPECT_TRUE(session.Close().ok());
   step.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr("session")) << s;
+}
+
+TEST_F(RegionsTest, AFetchFromADeadLoopNamesItsOwnNode) {
+  const Output p = FeedOf(DType::kBool);
+  const Output start = Switch(Int(0), p).output_true;
+  const Output i = OpenMerge(Enter(start, "dead"));
+  const Output limit = Enter(Int(3), "dead", {.is_constant = true});
+  const auto [done, again] =
+      Switch(i, Build("LoopCond", {Less(i, limit)}, {}, "go"));
+  const Output one = Enter(Int(1), "dead", {.is_constant = true});
+  CloseMerge(i, NextIteration(AddV2(again, one)));
+  const Output e = Exit(done, {.name = "e"});
+  EXPECT_THAT(OpsOf({p}, {e}), Contains("_Region"));
+  const std::string says(
+      Error({{p, Tensor::Scalar<bool>(false)}}, e).message());
+  EXPECT_THAT(says, HasSubstr("got none from 'e:0', which lies in a branch"));
+  EXPECT_THAT(says, HasSubstr("node 'e' (Exit)"));
+  EXPECT_THAT(says, Not(HasSubstr("_Region")));
 }
 
 }  // namespace

@@ -81,6 +81,15 @@ struct Session::Compiled {
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
                            "; ", o.node->Describe());
   }
+  // What another process gave: whoever reads it takes it for what was built.
+  Status CheckFetch(size_t i, const Tensor& t) const {
+    const Output& o = signature.fetches[i];
+    const DType want = RemoveRef(o.dtype());
+    if (t.valid() && t.dtype() == want) return OkStatus();
+    return DataLoss("fetch '", o.name(), "': expected ", DTypeName(want),
+                    ", got ", t.valid() ? DTypeName(t.dtype()) : "none", "; ",
+                    o.node->Describe());
+  }
 };
 
 // Everything behind a session; callables and partial runs share it.
@@ -385,7 +394,16 @@ Result<std::vector<Tensor>> Session::State::RunStep(
                            feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i)
     SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
-  if (backend != nullptr) return backend->Run(c.remote, feeds, run, metadata);
+  if (backend != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                            backend->Run(c.remote, feeds, run, metadata));
+    if (out.size() != c.signature.fetches.size())
+      return DataLoss("fetches: expected ", c.signature.fetches.size(),
+                      " from the cluster, got ", out.size());
+    for (size_t i = 0; i < out.size(); ++i)
+      SLUICE_RETURN_IF_ERROR(c.CheckFetch(i, out[i]));
+    return out;
+  }
   const bool measured = metadata != nullptr;
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
@@ -700,8 +718,12 @@ Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
         remote->Run(args, values, asked);
     failed = got.status();
     SLUICE_RETURN_IF_ERROR(failed);
-    for (size_t i = 0; i < asked.size(); ++i)
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (const std::optional<Tensor>& t = (*got)[i]; t && failed.ok())
+        failed = compiled->CheckFetch(asked[i], *t);
       kept[asked[i]] = std::move((*got)[i]);
+    }
+    SLUICE_RETURN_IF_ERROR(failed);
   }
   for (const uint32_t i : wanted) {
     const Output& fetch = compiled->signature.fetches[i];

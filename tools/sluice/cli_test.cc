@@ -128,6 +128,15 @@ TEST_F(Command, ShowDrawsClustersForGraphviz) {
                 "--format");
 }
 
+TEST_F(Command, ShowWritesWhatTheNameOfTheFileSays) {
+  const std::string graph = Write("g.pbtxt", kLoop);
+  const std::string dot = dir_ + "/g.dot", text = dir_ + "/text.dot";
+  EXPECT_EQ(Sluice({"show", graph, "-o", dot}).code, 0);
+  EXPECT_THAT(ReadFile(dot).value_or(""), StartsWith("digraph sluice {"));
+  EXPECT_EQ(Sluice({"show", graph, "-o", text, "--format", "text"}).code, 0);
+  EXPECT_THAT(ReadFile(text).value_or(""), HasSubstr("\n┌ while count"));
+}
+
 TEST_F(Command, RunPrintsWhatIsFetched) {
   const std::string graph = Write("g.pbtxt", kNegate);
   ASSERT_TRUE(WriteNpy(dir_ + "/x.npy", Tensor::Vector<float>({1, -2})).ok());

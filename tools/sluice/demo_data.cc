@@ -119,15 +119,15 @@ Result<ImageData> LoadFashionMnist(const std::string& dir) {
   return data;
 }
 
-ImageData MakeImages(uint64_t seed) {
+ImageData MakeImages(uint64_t seed, int train, int test) {
   std::mt19937_64 random(seed);
   const Patterns patterns(&random);
   ImageData data;
   data.name = "made images";
   for (int i = 0; i < kClasses; ++i)
     data.classes.push_back("pattern " + std::to_string(i));
-  data.train = Draw(patterns, 12000, &random);
-  data.test = Draw(patterns, 2000, &random);
+  data.train = Draw(patterns, train, &random);
+  data.test = Draw(patterns, test, &random);
   return data;
 }
 

@@ -35,7 +35,7 @@ inline constexpr const char* kFashionMnistDir =
 Result<ImageData> LoadFashionMnist(const std::string& dir);
 
 // Ten blurred patterns, shifted, dimmed and noisy; equal for equal seeds.
-ImageData MakeImages(uint64_t seed);
+ImageData MakeImages(uint64_t seed, int train = 12000, int test = 2000);
 
 }  // namespace sluice::demo
 

@@ -16,17 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The first images of a set.
-ImageSet Some(const ImageSet& set, size_t count) {
-  ImageSet some;
-  some.labels.assign(set.labels.begin(),
-                     set.labels.begin() + static_cast<std::ptrdiff_t>(count));
-  some.pixels.assign(
-      set.pixels.begin(),
-      set.pixels.begin() + static_cast<std::ptrdiff_t>(count * kPixels));
-  return some;
-}
-
 int Demo(std::vector<std::string> args) {
   args.insert(args.begin(), "demo");
   std::vector<char*> argv;
@@ -35,16 +24,15 @@ int Demo(std::vector<std::string> args) {
 }
 
 TEST(DemoTest, MadeImagesAreEqualForEqualSeeds) {
-  const ImageData a = MakeImages(3), b = MakeImages(3), c = MakeImages(4);
+  const ImageData a = MakeImages(3, 500, 9), b = MakeImages(3, 500, 9),
+                  c = MakeImages(4, 500, 9);
   EXPECT_EQ(a.train.pixels, b.train.pixels);
   EXPECT_NE(a.train.pixels, c.train.pixels);
   EXPECT_EQ(a.train.pixels.size(), a.train.labels.size() * kPixels);
 }
 
 TEST(DemoTest, LearnsAndShowsIt) {
-  ImageData data = MakeImages(1);
-  data.train = Some(data.train, 2000);
-  data.test = Some(data.test, 300);
+  const ImageData data = MakeImages(1, 2000, 300);
   TrainOptions options;
   options.title = "A <classifier>";
   options.epochs = 2;
@@ -62,9 +50,7 @@ TEST(DemoTest, LearnsAndShowsIt) {
 }
 
 TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
-  ImageData data = MakeImages(1);
-  data.train = Some(data.train, 50);
-  data.test = Some(data.test, 10);
+  const ImageData data = MakeImages(1, 50, 10);
   TrainOptions options;
   options.batch = 50;
   const Result<Training> t = Train(BuildConvNet, data, options);
@@ -75,9 +61,7 @@ TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
 }
 
 TEST(DemoTest, TheConvolutionalNetworkIsAsGoodInInt8AndSmaller) {
-  ImageData data = MakeImages(1);
-  data.train = Some(data.train, 3000);
-  data.test = Some(data.test, 500);
+  const ImageData data = MakeImages(1, 3000, 500);
   TrainOptions options;
   options.batch = 50;
   options.int8 = true;
@@ -109,7 +93,7 @@ TEST(DemoTest, LearnsToWrite) {
   EXPECT_LT(t->final_bits, 4);  // Of 7.
   EXPECT_LT(t->bits.back().value, t->bits.front().value);
   EXPECT_EQ(t->last_words.size(), 500u);
-  const std::string page = MakePage(MakeImages(1), {}, &*t);
+  const std::string page = MakePage(MakeImages(1, 50, 50), {}, &*t);
   EXPECT_THAT(page, HasSubstr("A language model of"));
   EXPECT_THAT(page, HasSubstr("<polyline"));
   std::ofstream(path) << "too short";

@@ -42,6 +42,10 @@ class ShowDevices {
 
   // If any node has a device.
   bool any() const { return !names_.empty(); }
+  // If it is a device of some node, by that very name.
+  bool Knows(const std::string& device) const {
+    return !device.empty() && nodes_.contains(device);
+  }
   // "worker:1 CPU:0", or "CPU:0" if there is but one task.
   std::string ShortName(const std::string& device) const;
   // For nodes, light; for edges that leave them, strong.

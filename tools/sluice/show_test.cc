@@ -1,10 +1,15 @@
-// sluice show: devices, their colours and what crosses.
+// sluice show: boxes, devices, their colours and what crosses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "client/functions.h"
 #include "graph/graph.h"
 #include "sluice/sluice.h"
+#include "tools/sluice/show_boxes.h"
 #include "tools/sluice/show_devices.h"
+#include "tools/sluice/show_dot.h"
 
 namespace sluice::cli {
 namespace {
@@ -102,6 +107,193 @@ TEST_F(ShowTest, ManyDevicesHaveColoursOfTheirOwn) {
   }
   EXPECT_EQ(fills.size(), 40u);
   EXPECT_EQ(lines.size(), 40u);
+}
+
+// ---- Functional nodes -------------------------------------------------------
+
+using Values = std::vector<Output>;
+
+class ShowFunctionsTest : public ShowTest {
+ protected:
+  static constexpr DType kF = DType::kFloat;
+
+  std::string Text(int most = 1000) {
+    const auto boxes = Boxes::Of(&graph_, false, most);
+    EXPECT_TRUE(boxes.ok()) << boxes.status();
+    left_out_ = (*boxes)->left_out();
+    std::string text;
+    Print((*boxes)->whole(), 0, &text);
+    return text;
+  }
+  std::string Drawn() {
+    const auto boxes = Boxes::Of(&graph_, false, 1000);
+    EXPECT_TRUE(boxes.ok()) << boxes.status();
+    return Dot(**boxes, ShowDevices(graph_, false), false);
+  }
+  Function Double() {
+    return DefineFunction("double", {kF}, [](const Values& a) {
+      return Output(ops::AddV2(a[0], a[0], {.name = "sum"}));
+    });
+  }
+  // A loop with a conditional in its body, as TensorFlow 2 writes them.
+  Output Loop() {
+    x_ = Placeholder<float>({}, "x");
+    const Function twice = Double();
+    const Function negate = DefineFunction("negate", {kF}, [](const Values& a) {
+      return Output(ops::Neg(a[0], {.name = "minus"}));
+    });
+    const Function cond = DefineFunction("cond", {kF}, [](const Values& a) {
+      return Output(ops::Less(a[0], Constant(9.f), {.name = "less"}));
+    });
+    const Function body = DefineFunction("body", {kF}, [&](const Values& a) {
+      const Output p = ops::Less(a[0], Constant(0.f), {.name = "below"});
+      return sluice::Build("StatelessIf", {p, a[0]},
+                           {{"then_branch", negate.ref()},
+                            {"else_branch", twice.ref()},
+                            {"Tout", AttrValue::Types{kF}}},
+                           "choice");
+    });
+    return sluice::Build("StatelessWhile", {x_},
+                         {{"cond", cond.ref()}, {"body", body.ref()}}, "loop");
+  }
+  // The node with this label: its name in the drawing.
+  static std::string IdOf(const std::string& dot, const std::string& label) {
+    const size_t at = dot.find(" [label=\"" + label);
+    if (at == std::string::npos) return "no " + label;
+    const size_t line = dot.rfind('\n', at) + 1;
+    return dot.substr(line, at - line);
+  }
+  static std::string Edge(const std::string& dot, const std::string& from,
+                          const std::string& to) {
+    return "\n" + IdOf(dot, from) + " -> " + IdOf(dot, to) + " [";
+  }
+
+  Output x_;
+  int left_out_ = 0;
+};
+
+TEST_F(ShowFunctionsTest, BodiesOfLoopsAndBranchesAreNestedBoxes) {
+  ops::Exp(Loop(), {.name = "y"});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string text = Text();
+  const auto has = [&](const std::string& line) {
+    EXPECT_THAT("\n" + text, HasSubstr("\n" + line));
+  };
+  has("x = Placeholder()");
+  has("┌ while loop   (parallel_iterations 10)\n");
+  has("│ loop = StatelessWhile[cond, body](x)");
+  has("│ ┌ condition  cond(");
+  has("│ │ less = Less(");
+  has("│ │ return less\n│ └\n");
+  has("│ ┌ body  body(");
+  has("│ │ ┌ if below   (choice)  negate(");
+  has("│ │ │ minus = Neg(");
+  has("│ │ │ return minus\n│ │ └\n");
+  has("│ │ ┌ if not below   (choice)  double(");
+  has("│ │ │ sum = AddV2(");
+  has("│ │ choice = StatelessIf[negate, double](below, ");
+  has("│ │ return choice\n│ └\n└\n");
+  has("y = Exp(loop)");
+  EXPECT_EQ(left_out_, 0);
+}
+
+TEST_F(ShowFunctionsTest, EdgesOfADrawingGoThroughTheBoxes) {
+  ops::Exp(Loop(), {.name = "y"});
+  const std::string dot = Drawn();
+  for (const char* label :
+       {"while loop   (parallel_iterations 10)", "condition", "body",
+        "if below   (choice)", "if not below   (choice)"})
+    EXPECT_THAT(dot, HasSubstr("{\nlabel=\"" + std::string(label) + "\""));
+  for (const auto& [from, to] :
+       std::vector<std::pair<const char*, const char*>>{{"x", "loop"},
+                                                        {"loop", "less"},
+                                                        {"less", "loop"},
+                                                        {"loop", "below"},
+                                                        {"loop", "minus"},
+                                                        {"loop", "sum"},
+                                                        {"below", "choice"},
+                                                        {"minus", "choice"},
+                                                        {"sum", "choice"},
+                                                        {"choice", "loop"},
+                                                        {"loop", "y"}})
+    EXPECT_THAT(dot, HasSubstr(Edge(dot, from, to)));
+}
+
+TEST_F(ShowFunctionsTest, EachCallIsABoxOfItsOwn) {
+  const Output x = Placeholder<float>({}, "x");
+  const Function twice = Double();
+  const auto call = [&](const Output& in, const std::string& name) {
+    return sluice::Build("PartitionedCall", {in},
+                         {{"f", twice.ref()}, {"Tout", AttrValue::Types{kF}}},
+                         name);
+  };
+  ops::Exp(call(call(x, "one"), "two"), {.name = "y"});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("(one = PartitionedCall[double](x)"));
+  EXPECT_THAT(text, HasSubstr("(two = PartitionedCall[double](one)"));
+  EXPECT_THAT(text, HasSubstr("\n│ return sum\n└\n┌ call double("));
+  const std::string dot = Drawn();
+  EXPECT_THAT(dot, HasSubstr("{\nlabel=\"call double   (one)\""));
+  EXPECT_THAT(dot, HasSubstr("{\nlabel=\"call double   (two)\""));
+  // From one body into the other, and out.
+  const std::string first = IdOf(dot, "sum");
+  EXPECT_THAT(dot, HasSubstr(IdOf(dot, "x") + " -> " + first));
+  EXPECT_THAT(dot, HasSubstr("\n" + first + " -> p"));
+  EXPECT_THAT(dot, HasSubstr(" -> " + IdOf(dot, "y") + " ["));
+  EXPECT_THAT(dot, Not(HasSubstr("PartitionedCall\"")));
+}
+
+TEST_F(ShowFunctionsTest, AFunctionWithinItselfStaysANode) {
+  const Function down = DefineFunction(
+      "down", {kF}, {kF}, [](const Function& self, const Values& a) {
+        return FunctionResults(self({a[0] - 1}));
+      });
+  const Output x = Placeholder<float>({}, "x");
+  ops::Exp(down({x})[0]);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("┌ call down("));
+  EXPECT_THAT(text, HasSubstr("│ down = PartitionedCall[down](Sub)"));
+  EXPECT_THAT(text, Not(HasSubstr("│ ┌")));
+  EXPECT_EQ(left_out_, 0);
+}
+
+TEST_F(ShowFunctionsTest, BodiesBeyondTheBoundStayClosed) {
+  // Each uses the one before it twice: 2^40 nodes.
+  Function f = Double();
+  for (int i = 0; i < 40; ++i)
+    f = DefineFunction("f" + std::to_string(i), {kF}, [f](const Values& a) {
+      return FunctionResults(f(f(a)));
+    });
+  f({Placeholder<float>({}, "x")});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string text = Text(500);
+  EXPECT_GT(left_out_, 0);
+  EXPECT_THAT(text, HasSubstr("┌ call f39("));
+  EXPECT_THAT(text, HasSubstr("│ ┌ call f38("));
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 2000);
+}
+
+TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
+  ops::Exp(Loop(), {.name = "y"});
+  ASSERT_TRUE(LowerForShow(&graph_).ok());
+  ASSERT_TRUE(PlaceForShow("", "cpu=1", &graph_).ok());
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("┌ while "));
+  EXPECT_THAT(text, HasSubstr("│ ┌ if "));
+  EXPECT_THAT(text, Not(HasSubstr("StatelessWhile")));
+  EXPECT_THAT(text, Not(HasSubstr("StatelessIf")));
+}
+
+TEST(ShowFormat, IsWhatTheFilesNameEndsIn) {
+  EXPECT_EQ(FormatOfFile("x.svg"), "svg");
+  EXPECT_EQ(FormatOfFile("a.b/x.HTML"), "html");
+  EXPECT_EQ(FormatOfFile("x.htm"), "html");
+  EXPECT_EQ(FormatOfFile("x.svg.dot"), "dot");
+  EXPECT_EQ(FormatOfFile("x.gv"), "dot");
+  for (const char* other : {"", "x", "x.txt", "svg", "x.svg/y", "x."})
+    EXPECT_EQ(FormatOfFile(other), "text") << other;
 }
 
 }  // namespace

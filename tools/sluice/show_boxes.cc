@@ -1,0 +1,303 @@
+#include "tools/sluice/show_boxes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "graph/control_flow_recovery.h"
+#include "passes/lower_functional.h"
+
+namespace sluice::cli {
+namespace {
+
+// Boxes in boxes beyond this nobody reads; and each line begins with its bars.
+constexpr int kDeepest = 60;
+
+std::string TitleOf(ControlFlowContext* c) {
+  if (const CondContext* cond = c->AsCond())
+    return absl::StrCat("if ", cond->branch() == 1 ? "" : "not ",
+                        cond->conditional()->pred().name(), "   (", c->name(),
+                        ")");
+  const WhileContext* loop = c->AsWhile();
+  std::vector<std::string> variables;
+  for (const LoopVariable& v : loop->variables())
+    variables.push_back(
+        absl::StrCat(v.name, " ", TypeAndShape(Output(v.merge))));
+  return absl::StrCat("while ", c->name(), "   (",
+                      loop->forward != nullptr ? "backwards; " : "",
+                      "parallel_iterations ", loop->parallel_iterations, ")  ",
+                      absl::StrJoin(variables, ", "));
+}
+
+std::string NameOf(const Output& o) {
+  return !o ? "?" : o.index == 0 ? o.node->name() : o.name();
+}
+
+std::string Signature(const FunctionBody& f) {
+  std::vector<std::string> args;
+  for (Node* a : f.args)
+    args.push_back(absl::StrCat(a->name(), " ", TypeAndShape(Output(a))));
+  return absl::StrCat(f.ref.name, "(", absl::StrJoin(args, ", "), ")");
+}
+
+std::string Results(const FunctionBody& f) {
+  std::vector<std::string> results;
+  for (const Output& r : f.results) results.push_back(NameOf(r));
+  return "return " + absl::StrJoin(results, ", ");
+}
+
+bool InUse(const Part* part, const std::string& function) {
+  for (; part->body != nullptr; part = part->outer)
+    if (part->body->ref.name == function) return true;
+  return false;
+}
+
+FunctionRef Named(const Node& n, const char* attr) {
+  return n.AttrOr<FunctionRef>(attr, {});
+}
+
+}  // namespace
+
+std::string TypeAndShape(const Output& o) {
+  return absl::StrCat(DTypeName(o.dtype()), o.shape().ToString());
+}
+
+std::string FunctionsOf(const Node& n) {
+  if (KindOfCall(n) == CallKind::kNone) return "";
+  std::vector<std::string> names;
+  for (const AttrDef& def : n.op().attrs)
+    if (const AttrValue* v = n.FindAttr(def.name))
+      ForEachFunction(*v, [&](const FunctionRef& f) {
+        if (std::find(names.begin(), names.end(), f.name) == names.end())
+          names.push_back(f.name);
+      });
+  return absl::StrJoin(names, ", ");
+}
+
+std::string Line(const Node& n) {
+  std::vector<std::string> inputs;
+  for (const Output& in : n.inputs()) inputs.push_back(NameOf(in));
+  for (const Node* c : n.control_inputs()) inputs.push_back("^" + c->name());
+  std::vector<std::string> outputs;
+  for (int i = 0; i < n.num_outputs(); ++i)
+    outputs.push_back(TypeAndShape(Output(const_cast<Node*>(&n), i)));
+  const std::string functions = FunctionsOf(n);
+  return absl::StrCat(n.name(), " = ", n.op_name(),
+                      functions.empty() ? "" : "[" + functions + "]", "(",
+                      absl::StrJoin(inputs, ", "), ")",
+                      outputs.empty() ? "" : "  ", absl::StrJoin(outputs, ", "),
+                      n.device().empty() ? "" : "  @" + n.device(),
+                      n.loc().known() ? "  " + n.loc().ToString() : "");
+}
+
+void Print(const Box& box, int depth, std::string* out) {
+  const std::string bar = [depth] {
+    std::string s;
+    for (int i = 0; i < depth; ++i) s += "│ ";
+    return s;
+  }();
+  for (const Box::Item& item : box.items) {
+    if (item.box != nullptr) {
+      absl::StrAppend(out, bar, "┌ ", item.box->title, "\n");
+      Print(*item.box, depth + 1, out);
+      absl::StrAppend(out, bar, "└\n");
+    } else if (const std::vector<const Part*>* inside =
+                   item.part->Inside(item.node);
+               inside == nullptr || (*inside)[0]->kind != CallKind::kCall) {
+      absl::StrAppend(out, bar, Line(*item.node), "\n");
+    }  // (The line of a call is its box's title.)
+  }
+  if (!box.last.empty()) absl::StrAppend(out, bar, box.last, "\n");
+}
+
+Status LowerForShow(Graph* g) {
+  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(g));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*g));
+  for (Node* n : order)
+    if (CanLowerInPlace(*n)) SLUICE_RETURN_IF_ERROR(LowerInPlace(*g, n));
+  return OkStatus();
+}
+
+// ---- Boxes ------------------------------------------------------------------
+
+Result<std::unique_ptr<Boxes>> Boxes::Of(Graph* g, bool constants, int most) {
+  auto boxes = std::make_unique<Boxes>();
+  boxes->constants_ = constants;
+  boxes->room_ = most;
+  auto whole = std::make_unique<Part>();
+  whole->graph = g;
+  whole->box = boxes->NewBox(nullptr, Box::kWhole, "", "");
+  boxes->parts_.push_back(std::move(whole));
+  SLUICE_RETURN_IF_ERROR(boxes->Fill(boxes->parts_[0].get()));
+  // (parts_ grows.) A body that is wrong is shown as far as it can be.
+  for (size_t i = 1; i < boxes->parts_.size(); ++i)
+    if (const Status s = boxes->Fill(boxes->parts_[i].get()); !s.ok())
+      boxes->parts_[i]->box->last = std::string(s.message());
+  return boxes;
+}
+
+Box* Boxes::NewBox(Box* in, Box::Kind kind, std::string title,
+                   std::string label) {
+  all_.push_back(std::make_unique<Box>());
+  Box* const box = all_.back().get();
+  box->kind = kind;
+  box->title = std::move(title);
+  box->label = std::move(label);
+  if (in != nullptr) in->items.push_back({nullptr, nullptr, box});
+  return box;
+}
+
+Box* Boxes::BoxOf(const Part* part, ControlFlowContext* c) {
+  if (c == nullptr) return part->box;
+  if (const auto it = boxes_.find({part, c}); it != boxes_.end())
+    return it->second;
+  const std::string title = TitleOf(c);
+  Box* const box =
+      NewBox(BoxOf(part, c->outer()),
+             c->AsWhile() != nullptr ? Box::kLoop : Box::kBranch, title, title);
+  boxes_[{part, c}] = box;
+  return box;
+}
+
+Status Boxes::Fill(Part* part) {
+  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(part->graph));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(*part->graph));
+  for (const Node* n : order) {
+    if (!constants_ && n->op().role == OpRole::kConst) continue;
+    if (part->body != nullptr && n->op().role == OpRole::kArg) continue;
+    Box* const in = BoxOf(part, ContextOf(n));
+    if (!Open(part, n, in)) in->items.push_back({n, part, nullptr});
+  }
+  if (part->body != nullptr) part->box->last = Results(*part->body);
+  return OkStatus();
+}
+
+// Makes boxes of the bodies of `n`, if it has some and they fit.
+bool Boxes::Open(Part* part, const Node* n, Box* in) {
+  const CallKind kind = KindOfCall(*n);
+  std::vector<Use> uses;
+  int first_arg = kind == CallKind::kFor ? 3 : 1;
+  switch (kind) {
+    case CallKind::kNone:
+    case CallKind::kGradient:
+      return false;
+    case CallKind::kCall:
+      uses.push_back({CalledFunction(*n, &first_arg), "call ", Box::kCall});
+      break;
+    case CallKind::kIf:
+      uses.push_back({Named(*n, "then_branch"),
+                      "if " + NameOf(n->input(0)) + "   (" + n->name() + ")",
+                      Box::kBranch});
+      uses.push_back(
+          {Named(*n, "else_branch"),
+           "if not " + NameOf(n->input(0)) + "   (" + n->name() + ")",
+           Box::kBranch});
+      break;
+    case CallKind::kCase: {
+      const auto branches = n->AttrOr<AttrValue::Functions>("branches", {});
+      for (size_t i = 0; i < branches.size(); ++i)
+        uses.push_back(
+            {branches[i],
+             absl::StrCat("case ", i,
+                          i + 1 == branches.size() ? " or else" : "", " of ",
+                          NameOf(n->input(0)), "   (", n->name(), ")"),
+             Box::kBranch});
+      break;
+    }
+    case CallKind::kWhile:
+      first_arg = 0;
+      uses.push_back({Named(*n, "cond"), "condition", Box::kPart});
+      uses.push_back({Named(*n, "body"), "body", Box::kPart});
+      break;
+    case CallKind::kFor:
+      uses.push_back({Named(*n, "body"), "body", Box::kPart});
+      break;
+  }
+  if (uses.empty()) return false;
+  for (const Use& u : uses)
+    if (InUse(part, u.ref.name)) return false;
+  std::vector<const FunctionBody*> bodies;
+  int nodes = 0;
+  bool fits = part->depth < kDeepest;
+  for (size_t i = 0; fits && i < uses.size(); ++i) {
+    const Result<const FunctionBody*> body =
+        part->graph->function_library().Instantiate(uses[i].ref);
+    if (!body.ok()) return false;
+    bodies.push_back(*body);
+    nodes += (*body)->graph->num_nodes();
+    fits = nodes <= room_;
+  }
+  if (!fits) {
+    ++left_out_;
+    return false;
+  }
+  room_ -= nodes;
+  if (kind == CallKind::kWhile || kind == CallKind::kFor) {
+    const std::string title = absl::StrCat(
+        kind == CallKind::kFor ? "for " : "while ", n->name(),
+        kind == CallKind::kFor
+            ? ""
+            : absl::StrCat("   (parallel_iterations ",
+                           n->AttrOr<int64_t>("parallel_iterations", 10), ")"));
+    in = NewBox(in, Box::kLoop, title, title);
+    in->items.push_back({n, part, nullptr});
+  }
+  std::vector<const Part*>& inside = part->inside[n];
+  for (size_t i = 0; i < uses.size(); ++i) {
+    auto p = std::make_unique<Part>();
+    p->graph = bodies[i]->graph.get();
+    p->number = static_cast<int>(parts_.size());
+    p->depth = part->depth + 1;
+    p->body = bodies[i];
+    p->outer = part;
+    p->caller = n;
+    p->kind = kind;
+    p->condition = kind == CallKind::kWhile && i == 0;
+    p->first_arg = first_arg;
+    const std::string& what = uses[i].title;
+    if (kind == CallKind::kCall)
+      p->box = NewBox(
+          in, Box::kCall,
+          absl::StrCat(what, Signature(*bodies[i]), "   (", Line(*n), ")"),
+          absl::StrCat(what, uses[i].ref.name, "   (", n->name(), ")"));
+    else
+      p->box = NewBox(in, uses[i].kind,
+                      absl::StrCat(what, "  ", Signature(*bodies[i])), what);
+    inside.push_back(p.get());
+    parts_.push_back(std::move(p));
+  }
+  // A conditional's node joins what its branches give; a call's has no line,
+  // but what waits for it may need a place to hang on.
+  if (kind != CallKind::kWhile && kind != CallKind::kFor)
+    (kind == CallKind::kCall ? inside[0]->box : in)
+        ->items.push_back({n, part, nullptr});
+  return true;
+}
+
+Shown Boxes::Resolve(const Part* part, Output o) const {
+  while (o) {
+    if (part->body != nullptr && o.node->op().role == OpRole::kArg) {
+      const auto& args = part->body->args;
+      const int k = static_cast<int>(
+          std::find(args.begin(), args.end(), o.node) - args.begin());
+      if (part->kind == CallKind::kWhile || part->kind == CallKind::kFor)
+        return {part->outer, part->caller,
+                part->kind == CallKind::kFor ? std::max(0, k - 1) : k};
+      const int input = part->first_arg + k;
+      if (input >= part->caller->num_inputs()) return {};
+      o = part->caller->input(input);
+      part = part->outer;
+      continue;
+    }
+    const std::vector<const Part*>* const inside = part->Inside(o.node);
+    if (inside == nullptr || (*inside)[0]->kind != CallKind::kCall)
+      return {part, o.node, o.index};
+    const auto index = static_cast<size_t>(o.index);
+    part = (*inside)[0];
+    if (index >= part->body->results.size()) return {};
+    o = part->body->results[index];
+  }
+  return {};
+}
+
+}  // namespace sluice::cli

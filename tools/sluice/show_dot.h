@@ -1,0 +1,19 @@
+// The graph of `sluice show` in Graphviz's language.
+#ifndef SLUICE_TOOLS_SLUICE_SHOW_DOT_H_
+#define SLUICE_TOOLS_SLUICE_SHOW_DOT_H_
+
+#include <string>
+
+#include "tools/sluice/show_boxes.h"
+#include "tools/sluice/show_devices.h"
+
+namespace sluice::cli {
+
+std::string Dot(const Boxes& boxes, const ShowDevices& devices, bool constants);
+
+// "svg", "html" or "dot" by what a file's name ends in; else "text".
+std::string FormatOfFile(const std::string& name);
+
+}  // namespace sluice::cli
+
+#endif  // SLUICE_TOOLS_SLUICE_SHOW_DOT_H_
