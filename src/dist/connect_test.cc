@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -155,6 +156,40 @@ TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
 
 // One that takes longer than the client waits is not begun again, and what was
 // begun goes when the client does.
+// One that died is in the list until its lease ends; by then another may have
+// its place.
+TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
+  auto ps = Start("ps");
+  ASSERT_NE(ps, nullptr);
+  const std::string dead = "127.0.0.1:" + std::to_string(FreePorts(1)[0]);
+  ClusterSpec before;
+  ASSERT_TRUE(before.Add("ps", 0, dead).ok());
+  ASSERT_TRUE(
+      before.Add("worker", 0, cluster_.Find("worker", 0)->address).ok());
+  ServerOptions options;
+  options.cluster = cluster_;
+  options.job = "worker";
+  options.connect_timeout = milliseconds(20'000);
+  std::atomic<int> asked{0};
+  options.members = [&](bool) -> Result<ClusterSpec> {
+    return ++asked < 3 ? before : cluster_;
+  };
+  auto worker = Server::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  Graph graph;
+  const WithGraph use(graph);
+  Output x;
+  {
+    DeviceScope on("/job:ps/task:0");
+    x = ops::Neg(Constant(2.0f));
+  }
+  Session session((*worker)->target(), graph);
+  const auto out = session.Run(x);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->scalar<float>(), -2);
+  EXPECT_GE(asked, 3);
+}
+
 TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
   auto ps = Start("ps");
   auto worker = Start("worker");

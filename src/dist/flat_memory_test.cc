@@ -130,7 +130,7 @@ class FlatMemory : public ::testing::Test {
 };
 
 TEST_F(FlatMemory, OverStepsWithFailuresInBetween) {
-  const int steps = FullTests() ? 100'000 : Sanitized() ? 400 : 2'000;
+  const int steps = FullTests() ? 100'000 : kSanitized ? 400 : 2'000;
   const int warm = steps / 4;
   std::map<std::string, Holdings> before;
   for (int i = 0; i < steps; ++i) {
@@ -146,7 +146,7 @@ TEST_F(FlatMemory, OverStepsWithFailuresInBetween) {
                                     std::to_string(now.resident_kb));
     // What an allocator keeps varies; what grows with each step would be more.
     // (Sanitizers keep what was freed.)
-    if (!Sanitized()) {
+    if (!kSanitized) {
       EXPECT_LE(now.resident_kb, was.resident_kb + 12'000);
     }
     EXPECT_LE(now.threads, was.threads + 8);

@@ -574,7 +574,7 @@ bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
   return OfferRing(message) || NextPiece(message);
 }
 
-void GrpcLink::Close(bool) {
+void GrpcLink::Close() {
   std::shared_ptr<GrpcStream> out, accepted;
   {
     std::lock_guard<std::mutex> lock(mu_);

@@ -103,7 +103,7 @@ class GrpcLink final : public Link {
                     std::span<TokenMessage> batch) override;
   Status SendControl(uint8_t kind, std::string_view bytes) override;
   void SendHeartbeat() override;
-  void Close(bool goodbye) override;
+  void Close() override;
 
   // A call of the peer's. False if it has one already.
   bool Attach(const std::shared_ptr<GrpcStream>& stream);

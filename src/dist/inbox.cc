@@ -149,8 +149,6 @@ bool Inbox::EndDirect() {
 }
 
 void Inbox::Close() {
-  std::list<Item> items;
-  std::map<uint64_t, std::list<Item>> early;
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
   // (What is being filled stays where it is.)

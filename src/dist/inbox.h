@@ -21,10 +21,10 @@ namespace sluice {
 // bodies.
 class Inbox {
  public:
-  // Adds what a frame holds (its hello, heartbeats and goodbye are the caller's
-  // matter). Frames may come in any order, and again; each counts once. Where
-  // bodies are to go is appended to `*bodies`, valid until BodyDone.
-  // InvalidArgument if the numbers are out of reason.
+  // Adds what a frame holds (its hello and heartbeats are the caller's matter).
+  // Frames may come in any order, and again; each counts once. Where bodies are
+  // to go is appended to `*bodies`, valid until BodyDone. InvalidArgument if
+  // the numbers are out of reason.
   Status Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies);
   // `body` is full.
   Status BodyDone(IncomingBody* body);

@@ -100,6 +100,8 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
                    s = bytes.status();
                    if (s.ok()) response.add_fetch(*std::move(bytes));
                  }
+                 if (s.ok()) s = CheckMessage("fetches", response);
+                 if (!s.ok()) response.clear_fetch();
                  if (s.ok())
                    for (proto::TaskStats& t : result->stats)
                      response.add_stats()->Swap(&t);
@@ -217,7 +219,9 @@ Status Master::PartialRun(const proto::PartialRunRequest& request,
                               SerializeTensorProto(*t));
     }
   }
-  return OkStatus();
+  const Status fits = CheckMessage("fetches", *response);
+  if (!fits.ok()) response->clear_fetch();
+  return fits;
 }
 
 Status Master::EndPartialRun(const proto::EndPartialRunRequest& request) {

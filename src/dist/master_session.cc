@@ -16,6 +16,9 @@ namespace {
 // Exchanges with a clock at a time. The best of a few has seldom waited.
 constexpr int kClockExchanges = 8;
 constexpr int64_t kClockPatienceMs = 1000;
+// After so long it is asked whether a task that does not answer is elsewhere.
+// (One that hangs up is told of sooner.)
+constexpr std::chrono::milliseconds kMovePatience{3000};
 
 }  // namespace
 
@@ -51,7 +54,7 @@ Status MasterSession::Open() {
   }
   SLUICE_RETURN_IF_ERROR(ForAllTasks(tasks_.size(), [this](size_t i) {
     Task& t = tasks_[i];
-    const Status s = t.stub->GetStatus({}, &t.status);
+    const Status s = Ask(&t);
     if (!s.ok())
       return Annotate(
           s, absl::StrCat("task ", t.where.name(), " at ", t.where.address));
@@ -94,6 +97,36 @@ Status MasterSession::Open() {
     return Annotate(tasks_[i].stub->CreateSession(mine),
                     tasks_[i].where.name());
   });
+}
+
+Status MasterSession::Ask(Task* task) {
+  using Clock = std::chrono::steady_clock;
+  if (!context_->members || task->where.name() == context_->worker->task())
+    return task->stub->GetStatus({}, &task->status);
+  const auto end = Clock::now() + context_->connect_timeout;
+  const std::chrono::milliseconds patience =
+      std::min(context_->connect_timeout, kMovePatience);
+  proto::GetStatusRequest ask;
+  ask.set_patience_ms(std::max<int64_t>(patience.count(), 1));
+  for (;;) {
+    const auto began = Clock::now();
+    const Status s = task->stub->GetStatus(ask, &task->status);
+    const auto now = Clock::now();
+    // (What is told sooner than it was waited for is no silence.)
+    if (s.ok() || now - began < patience * 9 / 10) return s;
+    if (now >= end)
+      return Unavailable("expected an answer within ",
+                         context_->connect_timeout.count(),
+                         " ms, got none; at last: ", s.message());
+    // One that died is in the list until its lease ends; then another may take
+    // its place.
+    const Result<ClusterSpec> members = context_->Members(/*complete=*/false);
+    if (!members.ok()) continue;
+    const auto there = members->Find(task->where.job, task->where.task);
+    if (!there.ok() || there->address == task->where.address) continue;
+    task->where = *there;
+    SLUICE_ASSIGN_OR_RETURN(task->stub, context_->connect(*there));
+  }
 }
 
 Status MasterSession::Extend(std::string_view graph_def) {

@@ -33,6 +33,8 @@ struct MasterContext {
   Transport* transport = nullptr;
   WorkerConnector connect;
   std::chrono::milliseconds patience{5000};
+  // How long a task that does not answer is asked.
+  std::chrono::milliseconds connect_timeout{20000};
   // That a session keeps; then the one that was used longest ago goes.
   size_t prepared_steps = 1024;
 };
@@ -78,6 +80,8 @@ class MasterSession {
     PeerId peer = kThisTask;
     proto::GetStatusResponse status;
   };
+  // Fills in `status`, and where the task is if it has moved meanwhile.
+  Status Ask(Task* task);
   // `staged`: see PartitionOptions. `log` may be null.
   Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
                            bool staged, std::vector<std::string>* targets,

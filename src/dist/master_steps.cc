@@ -11,8 +11,10 @@ namespace {
 // The worker's own report of a missed deadline says more: it has so long.
 constexpr std::chrono::milliseconds kDeadlineGrace{200};
 
-// Partial runs, of all sessions, that were begun and not yet ended.
-constexpr size_t kMostStaged = 1024;
+// Partial runs that were begun and not yet ended: of one session, so that no
+// client is kept from its own by another's, and of all, so that tasks have room
+// for other steps (StepLimits::running).
+constexpr size_t kMostStaged = 256, kMostStagedOfAll = 2048;
 
 }  // namespace
 
@@ -83,6 +85,9 @@ class MasterSteps::Running {
     const auto& mine = step->parts[part].fetches;
     if (std::find(mine.begin(), mine.end(), index) == mine.end()) return;
     std::lock_guard<std::mutex> lock(mu_);
+    // (None are left once they were taken: what a task sends after its part is
+    // done, or when it was given up, may come as late as that.)
+    if (index >= result_.fetches.size()) return;
     result_.fetches[index] = std::move(value);
     if (!step->staged) return;
     come_[index] = 1;
@@ -115,7 +120,7 @@ class MasterSteps::Running {
   }
   StepResult Take() {
     std::lock_guard<std::mutex> lock(mu_);
-    return std::move(result_);
+    return std::exchange(result_, {});
   }
   // Nothing will come any more.
   void Conclude(const Status& s) {
@@ -286,9 +291,15 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
                       "make a new one");
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
   if (r->step->staged) {
-    if (staged_.size() >= kMostStaged)
-      return ResourceExhausted("partial run: expected at most ", kMostStaged,
-                               " that were not ended, got one more");
+    size_t mine = 0;
+    for (const auto& [run, other] : staged_)
+      mine += other->step->session == r->step->session;
+    for (const auto& [what, had, most] :
+         {std::tuple("of a session", mine, kMostStaged),
+          std::tuple("of all sessions", staged_.size(), kMostStagedOfAll)})
+      if (had >= most)
+        return ResourceExhausted("partial run: expected at most ", most, " ",
+                                 what, " that were not ended, got one more");
     staged_.emplace(r->run, r);
   }
   running_.emplace(r->run, r);

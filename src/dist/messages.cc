@@ -77,12 +77,22 @@ void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
   p->mutable_event()->DeleteSubrange(keep, left_out);
 }
 
+Status CheckMessage(const char* what, const google::protobuf::Message& m) {
+  constexpr size_t kMost =
+      INT32_MAX - (1 << 20);  // What is around it is small.
+  const size_t bytes = m.ByteSizeLong();
+  if (bytes <= kMost) return OkStatus();
+  return ResourceExhausted(what, ": expected at most ", kMost,
+                           " bytes to or from a cluster at once, got ", bytes);
+}
+
 StepLog BoundedLog(StepLog log) {
   if (!log) return nullptr;
   constexpr int64_t kMost = 8 << 20;
+  constexpr int64_t kEach = 64;  // What a line takes however short it is.
   return [log = std::move(log), left = std::make_shared<std::atomic<int64_t>>(
                                     kMost)](const std::string& text) {
-    const auto size = static_cast<int64_t>(text.size());
+    const auto size = static_cast<int64_t>(text.size()) + kEach;
     const int64_t had = left->fetch_sub(size);
     if (had < 0) return;
     log(had >= size ? text : "(what the step prints further is left out)\n");

@@ -55,9 +55,14 @@ inline uint64_t RunNumber(uint64_t session, uint64_t count) {
 
 // Takes what a step prints. May be called by several threads at once.
 using StepLog = std::function<void(const std::string& text)>;
-// Of one task's part of a step: passes on 8 MB, which may have to be kept until
-// they can be sent, and then a line that says so. Null stays null.
+// Of one task's part of a step: passes on 8 MB, what each line takes beside its
+// text counted, which may have to be kept until they can be sent; and then a
+// line that says so. Null stays null.
 StepLog BoundedLog(StepLog log);
+
+// Whether it can be sent: protocol buffers hold less than 2 GiB, and gRPC ends
+// the process, or says nothing, where there is more. `what`: "feeds".
+Status CheckMessage(const char* what, const google::protobuf::Message& m);
 
 // How long a step may take; 0: as long as it wants. (Whatever a message says, a
 // time so far from now can be told.)

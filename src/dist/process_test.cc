@@ -14,6 +14,7 @@
 
 #include "dist/process_test_util.h"
 #include "dist/server.h"
+#include "dist/test_scale_test_util.h"
 #include "dist/worker_main.h"
 #include "sluice/sluice.h"
 
@@ -214,6 +215,25 @@ TEST_F(ProcessTest, AProgramMayBeATaskAndRefuseLargeMessages) {
   EXPECT_EQ(TaskServer::Start(options).status().code(), StatusCode::kNotFound)
       << TaskServer::Start(options).status();
   (*task)->Stop();
+}
+
+TEST_F(ProcessTest, FeedsThatNoMessageHoldsAreAnError) {
+  if (!FullTests()) GTEST_SKIP() << "it takes 5 GB; SLUICE_TEST_FULL=1 runs it";
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({-1}), y = Placeholder<float>({-1});
+  Output both =
+      BothTasks(ops::Cast(ops::Size(x) + ops::Size(y), DType::kFloat));
+  Session session(target(), graph_);
+  // (Equal values would be sent as one.)
+  Tensor large(DType::kFloat, Shape({300 << 20}));
+  std::iota(large.data<float>(), large.data<float>() + (300 << 20), 0.0f);
+  Status s = session.Run({{x, large}, {y, large}}, both).status();
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  large = Tensor::Vector<float>({1, 2});
+  const auto out = session.Run({{x, large}, {y, large}}, both);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->scalar<float>(), 10);
 }
 
 TEST_F(ProcessTest, AStepOverTwoProcesses) {

@@ -60,7 +60,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
   }
   static bool Picks(uint64_t seed) {
     return FullTests() || (seed % 3 == static_cast<uint64_t>(GetParam()) &&
-                           (!Sanitized() || seed % 10 == 0));
+                           (!kSanitized || seed % 10 == 0));
   }
 
   std::unique_ptr<Transport> Make(TransportOptions o) {
@@ -205,8 +205,8 @@ TEST_P(RandomProcesses, ProgramsAndTheirGradientsGiveTheSame) {
     cluster.Spawn(job, "",
                   {"SLUICE_TEST_TRANSPORT=" + GetParam(),
                    "SLUICE_TEST_TIMEOUT_MS=60000"});
-  const uint64_t stride = FullTests() ? 2 : Sanitized() ? 50 : 20;
-  for (uint64_t seed = 3; seed < 200; seed += stride) {
+  const uint64_t stride = FullTests() ? 1 : kSanitized ? 50 : 20;
+  for (uint64_t seed = FullTests() ? 0 : 3; seed < 200; seed += stride) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     WholeProgram p(seed);
     std::vector<std::string> tasks;

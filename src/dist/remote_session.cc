@@ -148,6 +148,7 @@ class RemoteSession final : public SessionBackend {
         SLUICE_ASSIGN_OR_RETURN(*feed->mutable_tensor(),
                                 SerializeTensorProto(values[i]));
       }
+      SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
       request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
       proto::PartialRunResponse response;
       SLUICE_RETURN_IF_ERROR(session_->Within(
@@ -225,6 +226,7 @@ class RemoteSession final : public SessionBackend {
     for (const Tensor& t : feeds) {
       SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
     }
+    SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
     proto::RunStepResponse response;
     request.set_step(Number(step));
     Status ran = master_->RunStep(request, &response, options.log);

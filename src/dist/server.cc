@@ -235,6 +235,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   context.transport = server->transport_.get();
   context.connect = std::move(parts.connect);
   context.patience = options.peer_timeout;
+  context.connect_timeout = options.connect_timeout;
   context.prepared_steps = std::max<size_t>(options.prepared_steps, 1);
   server->master_ = std::make_unique<Master>(std::move(context));
   SLUICE_RETURN_IF_ERROR(server->transport_->Start(server.get()));

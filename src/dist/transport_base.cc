@@ -81,7 +81,7 @@ class LocalLink final : public Link {
     return OkStatus();
   }
 
-  void Close(bool) override {
+  void Close() override {
     std::shared_ptr<LocalLink> mate;
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -224,7 +224,7 @@ void TransportBase::Shutdown() {
   for (const auto& link : links) {
     link->lost.store(true);
     link->inbox.Close();
-    link->Close(/*goodbye=*/true);
+    link->Close();
   }
   StopNetwork();
   for (const auto& link : links) link->inbox.AwaitIdle();
@@ -272,7 +272,7 @@ void TransportBase::Lose(Link* link, Status why) {
   link->inbox.Close();
   counters_->lost.fetch_add(1, std::memory_order_relaxed);
   PostLoss([this, keep, why = std::move(why)] {
-    keep->Close(/*goodbye=*/false);
+    keep->Close();
     handler_->OnPeerLost(keep->id, why);
   });
 }
@@ -355,7 +355,7 @@ void TransportBase::Disconnect(PeerId peer) {
     return;
   (*link)->lost.store(true);
   (*link)->inbox.Close();
-  (*link)->Close(/*goodbye=*/true);
+  (*link)->Close();
 }
 
 std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {

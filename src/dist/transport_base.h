@@ -39,9 +39,9 @@ class Link : public std::enable_shared_from_this<Link> {
                             std::span<TokenMessage> batch) = 0;
   virtual Status SendControl(uint8_t kind, std::string_view bytes) = 0;
   virtual void SendHeartbeat() {}
-  // Breaks the connection; with `goodbye`, tells the peer. Once. May be called
-  // on any thread; nothing is delivered afterwards.
-  virtual void Close(bool goodbye) = 0;
+  // Breaks the connection, which the peer sees at once if it still lives. Once.
+  // May be called on any thread; nothing is delivered afterwards.
+  virtual void Close() = 0;
   // False for peers that cannot fall silent.
   virtual bool has_heartbeat() const { return true; }
 

@@ -403,7 +403,7 @@ TEST(TransportChild, DISABLED_Run) {
 }
 
 TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
-  Task a(GetParam(), "/job:w/task:0", milliseconds(1000));
+  Task a(GetParam(), "/job:w/task:0", milliseconds(5000));
   Child child(GetParam(), "/job:w/task:1");
   const PeerId to = *a.transport->Connect(child.where());
   Tensor large(DType::kFloat, Shape({1000000}));
@@ -416,8 +416,10 @@ TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
   child.Signal(SIGKILL);
   ASSERT_TRUE(a.handler.AwaitLost(1));
   EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
-  EXPECT_NE(a.handler.lost[0].second.message().find("/job:w/task:1"),
-            std::string::npos);
+  const std::string why(a.handler.lost[0].second.message());
+  EXPECT_NE(why.find("/job:w/task:1"), why.npos) << why;
+  // By its end, also while nobody has asked how it ended, not by its silence.
+  EXPECT_EQ(why.find("sign of life"), why.npos) << why;
 }
 
 TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {

@@ -61,17 +61,19 @@ class UcxLink final : public Link {
   // `accepted`: the peer connected to us.
   UcxLink(UcxTransport* owner, PeerId id, std::string task, std::string address,
           uint64_t expected, bool accepted);
+  ~UcxLink() override;
 
   void Open() override;
   Status SendTokens(uint64_t step, uint32_t partition,
                     std::span<TokenMessage> batch) override;
   Status SendControl(uint8_t kind, std::string_view bytes) override;
   void SendHeartbeat() override;
-  void Close(bool goodbye) override;
+  void Close() override;
 
  private:
   friend class UcxTransport;
   Status Pass(bool* drop);
+  bool ProcessEnded() const;
 
   UcxTransport* const transport_;
   const std::string address_;
@@ -82,6 +84,7 @@ class UcxLink final : public Link {
   bool closed_ = false;               // GUARDED_BY(mu_)
   // Of a process on this machine; else 0.
   const int pid_;
+  const int pidfd_;  // -1 if there is none.
   const bool accepted_;
   // The worker's lock guards these.
   ucp_ep_h endpoint_ = nullptr;

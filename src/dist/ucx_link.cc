@@ -1,6 +1,9 @@
 #if SLUICE_HAVE_UCX
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -16,9 +19,23 @@ UcxLink::UcxLink(UcxTransport* owner, PeerId id, std::string task,
       connection_(owner->next_connection_.fetch_add(1)),
       writer_(owner->options().inline_bytes),
       pid_(owner->LocalPid(address_)),
+      pidfd_(pid_ != 0 ? static_cast<int>(syscall(SYS_pidfd_open, pid_, 0))
+                       : -1),
       accepted_(accepted) {
   writer_.AddHello({owner->incarnation(), expected, owner->options().task,
                     owner->address()});
+}
+
+UcxLink::~UcxLink() {
+  if (pidfd_ >= 0) close(pidfd_);
+}
+
+bool UcxLink::ProcessEnded() const {
+  if (pid_ == 0) return false;
+  // (kill finds also those whose end nobody has asked for yet.)
+  if (pidfd_ < 0) return kill(pid_, 0) != 0 && errno == ESRCH;
+  pollfd end = {pidfd_, POLLIN, 0};
+  return poll(&end, 1, 0) > 0;
 }
 
 void UcxLink::Open() {
@@ -78,7 +95,7 @@ void UcxLink::SendHeartbeat() {
     return;
   }
   // Through shared memory one does not see that the other is gone.
-  if (pid_ != 0 && kill(pid_, 0) != 0 && errno == ESRCH) {
+  if (ProcessEnded()) {
     owner->Lose(this, Unavailable(Describe(), ": process ", pid_, " ended"));
     return;
   }
@@ -91,7 +108,7 @@ void UcxLink::SendHeartbeat() {
   transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
 }
 
-void UcxLink::Close(bool) {
+void UcxLink::Close() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     closed_ = true;

@@ -56,6 +56,33 @@ class VirtualClusterTest : public ::testing::Test {
   std::thread pump_;
 };
 
+// A step costs a message to each task and one back, beside what is fed and
+// fetched, and a loop's iterations are the tasks' own matter.
+TEST_F(VirtualClusterTest, AMasterTakesNoPartInIterations) {
+  VirtualNetworkOptions options;
+  options.reorder = false;  // (Else a batch is cut into several frames.)
+  Start(options);
+  Graph graph;
+  WithGraph use(graph);
+  std::vector<Output> sums;
+  for (const int32_t n : {3, 400})
+    sums.push_back(std::get<1>(CountAndSum(Constant(n), "/job:worker/task:0")));
+  {
+    Session session(cluster_->target("worker", 1), graph);
+    for (const Output& sum : sums) {
+      ASSERT_TRUE(session.Run(sum).ok());  // Compiles it.
+      Transport& master = cluster_->server("worker", 1).transport();
+      const TransportStats before = master.stats();
+      ASSERT_TRUE(session.Run(sum).ok());
+      const TransportStats after = master.stats();
+      EXPECT_EQ(after.frames_sent - before.frames_sent, 2);
+      EXPECT_EQ(after.frames_received - before.frames_received, 3);
+      EXPECT_EQ(after.tokens_received - before.tokens_received, 1);
+    }
+  }
+  Stop();
+}
+
 TEST_F(VirtualClusterTest, ABadNetworkChangesNoResult) {
   Output n = Placeholder<int32_t>({});
   Output sum = Sum(n);

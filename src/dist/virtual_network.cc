@@ -122,7 +122,7 @@ class VirtualLink final : public Link {
     return OkStatus();
   }
 
-  void Close(bool) override {
+  void Close() override {
     std::lock_guard<std::mutex> lock(mu_);
     closed_ = true;
     Packet(VirtualNetwork::Packet::kClose, true, {});

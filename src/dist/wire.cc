@@ -17,7 +17,6 @@ enum RecordKind : uint8_t {
   kControl = 2,
   kHello = 3,
   kHeartbeat = 4,
-  kGoodbye = 5,
 };
 constexpr uint8_t kDead = 1, kGroup = 2, kValue = 4, kTag = 8;
 constexpr uint8_t kBody = 1;
@@ -220,12 +219,9 @@ Status ReadRecord(WireReader& r, const WireLimits& limits,
     case kHeartbeat:
       frame->records.push_back(Heartbeat());
       return OkStatus();
-    case kGoodbye:
-      frame->records.push_back(Goodbye());
-      return OkStatus();
   }
   return InvalidArgument(
-      "record on the wire: expected a kind from 1 to 5, got ", int{kind});
+      "record on the wire: expected a kind from 1 to 4, got ", int{kind});
 }
 
 }  // namespace

@@ -20,7 +20,6 @@
 //              u32 length, its task, u32 length, its address. The first record
 //              of a connection, and nowhere else
 //   4 heartbeat: nothing
-//   5 goodbye: nothing; the sender will close the connection
 // A tensor:
 //   u8 dtype, u8 rank, u8 flags (1: its bytes are a body), u8 0, i64 dims, and
 //   if they are no body, its bytes. Those of plain dtypes are as in memory;
@@ -135,9 +134,8 @@ struct IncomingLarge {
   IncomingBody body;
 };
 struct Heartbeat {};
-struct Goodbye {};
 using Record = std::variant<IncomingTokens, IncomingControl, IncomingLarge,
-                            Hello, Heartbeat, Goodbye>;
+                            Hello, Heartbeat>;
 
 struct IncomingFrame {
   uint64_t number = 0;

@@ -108,12 +108,17 @@ class WorkerSteps::Step final : public TokenSink {
     const auto& all = request.step->partitions;
     return partition < all.size() && all[partition].plan != nullptr;
   }
-  bool Involves(PeerId peer) const {
+  // Calls fn with its master and the tasks of its partitions, until it is true.
+  template <typename Fn>
+  bool AnyPeer(Fn fn) const {
     const RegisteredStep& s = *request.step;
-    if (request.master == peer) return true;
+    if (fn(request.master)) return true;
     for (size_t i = 0; i < s.partitions.size(); ++i)
-      if (s.partitions[i].plan == nullptr && s.peers[i] == peer) return true;
+      if (s.partitions[i].plan == nullptr && fn(s.peers[i])) return true;
     return false;
+  }
+  bool Involves(PeerId peer) const {
+    return AnyPeer([peer](PeerId p) { return p == peer; });
   }
 
   StepRequest request;
@@ -223,8 +228,7 @@ void WorkerSteps::Start(StepRequest request) {
       early_bytes_ -= it->second.bytes;
       early_.erase(it);
     }
-    for (const auto& [peer, why] : lost_)
-      if (refused.ok() && step->Involves(peer)) refused = why;
+    if (refused.ok() && !lost_.empty()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
                                   " at once in task ", task_, ", got more");
@@ -250,6 +254,17 @@ void WorkerSteps::Start(StepRequest request) {
     Run(step);
   else
     threads_.Schedule([this, step] { Run(step); });
+}
+
+Status WorkerSteps::FindLost(const Step& step) const {
+  Status why;
+  step.AnyPeer([&](PeerId peer) {
+    const auto it = lost_.find(peer);
+    if (it == lost_.end()) return false;
+    why = it->second;
+    return true;
+  });
+  return why;
 }
 
 void WorkerSteps::Run(const std::shared_ptr<Step>& step) {

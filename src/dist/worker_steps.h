@@ -140,6 +140,8 @@ class WorkerSteps {
   void Ended(uint64_t run);  // REQUIRES: mu_ held.
   void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
   void DropExpired();  // REQUIRES: mu_ held.
+  // Why one of its tasks is gone, if one is. REQUIRES: mu_ held.
+  Status FindLost(const Step& step) const;
 
   const std::string task_;
   const StepLimits limits_;
