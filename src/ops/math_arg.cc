@@ -150,7 +150,7 @@ class TopK {
     ParallelFor(x.num_elements() / columns,
                 std::max<int64_t>(1, 8192 / columns),
                 [&](int64_t begin, int64_t end) {
-                  std::vector<int32_t> order(static_cast<size_t>(columns));
+                  std::vector<int32_t> order;
                   for (int64_t r = begin; r < end; ++r)
                     Row(in + r * columns, columns, k, order, values + r * k,
                         indices, r * k);
@@ -162,7 +162,6 @@ class TopK {
   // Of equal elements the lower index comes first; NaN comes before numbers.
   void Row(const T* in, int64_t columns, int64_t k, std::vector<int32_t>& order,
            T* values, Tensor& indices, int64_t at) const {
-    std::iota(order.begin(), order.end(), 0);
     const auto before = [in](int32_t a, int32_t b) {
       const auto x = static_cast<ComputeType<T>>(in[a]);
       const auto y = static_cast<ComputeType<T>>(in[b]);
@@ -171,11 +170,25 @@ class TopK {
       const bool x_nan = x != x, y_nan = y != y;
       return x_nan != y_nan ? x_nan : a < b;
     };
-    const auto middle = order.begin() + k;
+    order.resize(static_cast<size_t>(k));
+    std::iota(order.begin(), order.end(), 0);
     if (k == columns) {
       std::sort(order.begin(), order.end(), before);
     } else {
-      std::partial_sort(order.begin(), middle, order.end(), before);
+      // A heap of the first k so far, the last of them on top. Few of many
+      // columns get in, so most cost one comparison.
+      std::make_heap(order.begin(), order.end(), before);
+      auto last = static_cast<ComputeType<T>>(in[order.front()]);
+      for (int64_t i = k; i < columns; ++i) {
+        // (An equal one comes behind, and behind NaN come all.)
+        if (static_cast<ComputeType<T>>(in[i]) <= last || last != last)
+          continue;
+        std::pop_heap(order.begin(), order.end(), before);
+        order.back() = static_cast<int32_t>(i);
+        std::push_heap(order.begin(), order.end(), before);
+        last = static_cast<ComputeType<T>>(in[order.front()]);
+      }
+      std::sort_heap(order.begin(), order.end(), before);
     }
     for (int64_t i = 0; i < k; ++i) {
       const int32_t from = order[static_cast<size_t>(i)];

@@ -1,7 +1,11 @@
 // Arithmetic, reductions and products against values recorded from TensorFlow
 // 2.21, and gradients against finite differences.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
 
 #include "ops/math_test_util.h"
 
@@ -235,6 +239,32 @@ TEST(Arg, FindsTheFirst) {
                                        Tensor::Scalar<int32_t>(3)});
   ASSERT_TRUE(top.ok()) << top.status();
   EXPECT_EQ((*top)[1].ToVector<int32_t>(), (std::vector<int32_t>{0, 2, 3}));
+}
+
+// Against a sort of all, with many ties and some NaN.
+TEST(TopK, IsTheBeginningOfTheSortedRow) {
+  constexpr unsigned kSeed = 31;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 rng(kSeed);
+  for (int64_t columns : {1, 2, 9, 100, 1000}) {
+    for (int64_t k : {int64_t{1}, columns / 2, columns - 1, columns}) {
+      std::vector<float> row(static_cast<size_t>(columns));
+      for (float& x : row)
+        x = rng() % 20 == 0 ? kNan : static_cast<float>(rng() % 50) - 25;
+      std::vector<int32_t> want(row.size());
+      std::iota(want.begin(), want.end(), 0);
+      std::stable_sort(want.begin(), want.end(), [&](int32_t a, int32_t b) {
+        const float x = row[a], y = row[b];
+        return std::isnan(x) != std::isnan(y) ? std::isnan(x) : x > y;
+      });
+      want.resize(static_cast<size_t>(k));
+      const auto top =
+          RunOpAll("TopKV2", {Tensor::Vector<float>(row),
+                              Tensor::Scalar<int32_t>(static_cast<int>(k))});
+      ASSERT_TRUE(top.ok()) << top.status();
+      EXPECT_EQ((*top)[1].ToVector<int32_t>(), want) << columns << " " << k;
+    }
+  }
 }
 
 TEST(Segment, LeavesGapsNeutral) {

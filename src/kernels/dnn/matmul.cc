@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "kernels/dnn/gemm_simd.h"
+#include "kernels/dnn/matmul_bf16.h"
 #include "kernels/dnn/threads.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
@@ -237,6 +238,8 @@ void Gemm(const GemmShape& s, const T* a, const T* b, T* c) {
                        std::is_same_v<T, complex128>) {
     GemmComplex(s, a, b, c);
   } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    if constexpr (std::is_same_v<T, bfloat16>)
+      if (GemmByBf16(s, a, b, c)) return;
     GemmThrough<float>(s, a, b, c, GemmFloat);
   } else if constexpr (sizeof(T) == 8) {
     GemmOwn<uint64_t>(s, reinterpret_cast<const uint64_t*>(a),

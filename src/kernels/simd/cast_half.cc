@@ -1,5 +1,8 @@
 // Casts between float and the 16-bit floats, and plain casts whose speed
 // depends on the instruction set.
+#include <algorithm>
+#include <limits>
+
 #include "kernels/simd/cast.h"
 #include "kernels/simd/target.h"
 
@@ -44,6 +47,47 @@ void Plain(const void* pin, void* pout, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<To>(in[i]);
 }
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As FloatToInt of cast.cc has it: what does not fit is the least integer.
+void ToInt32(const float* in, int32_t* out, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto convert = [&](auto x) HWY_ATTR {
+    const auto end = hn::Set(d, 2147483648.0f);
+    const auto fits = hn::And(hn::Ge(x, hn::Neg(end)), hn::Lt(x, end));
+    return hn::IfThenElse(hn::RebindMask(di, fits), hn::ConvertTo(di, x),
+                          hn::Set(di, std::numeric_limits<int32_t>::min()));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(convert(hn::LoadU(d, in + i)), di, out + i);
+  if (i == n) return;
+  alignas(HWY_MAX_BYTES) float rest[HWY_MAX_BYTES / sizeof(float)] = {};
+  alignas(HWY_MAX_BYTES) int32_t done[HWY_MAX_BYTES / sizeof(int32_t)];
+  std::copy(in + i, in + n, rest);
+  hn::Store(convert(hn::Load(d, rest)), di, done);
+  std::copy(done, done + (n - i), out + i);
+}
+
+void FloatToInt32(const void* in, void* out, int64_t n) {
+  ToInt32(static_cast<const float*>(in), static_cast<int32_t*>(out), n);
+}
+
+// By way of 32 bits, cut down to the type.
+template <class To>
+void FloatToSmall(const void* pin, void* pout, int64_t n) {
+  const float* in = static_cast<const float*>(pin);
+  To* out = static_cast<To*>(pout);
+  alignas(64) int32_t wide[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = n - i < kBlock ? n - i : kBlock;
+    ToInt32(in + i, wide, m);
+    Plain<int32_t, To>(wide, out + i, m);
+  }
+}
+
 // bool is stored as the bytes 0 and 1.
 template <class To>
 CastFn FromByte(DType from) {
@@ -62,8 +106,10 @@ CastFn CastHalfFn(DType from, DType to) {
       if (from_bfloat16) return Widen<bfloat16>;
       if (from == DType::kDouble) return Plain<double, float>;
       if (from == DType::kInt32) return Plain<int32_t, float>;
+      if (from == DType::kInt64) return Plain<int64_t, float>;
       return FromByte<float>(from);
     case DType::kDouble:
+      if (from == DType::kInt32) return Plain<int32_t, double>;
       return from == DType::kFloat ? Plain<float, double> : nullptr;
     case DType::kHalf:
       if (from == DType::kFloat) return Narrow<half>;
@@ -71,7 +117,13 @@ CastFn CastHalfFn(DType from, DType to) {
     case DType::kBfloat16:
       if (from == DType::kFloat) return Narrow<bfloat16>;
       return from_half ? Across<half, bfloat16> : nullptr;
+    case DType::kInt8:
+      return from == DType::kFloat ? FloatToSmall<int8_t> : nullptr;
+    case DType::kUint8:
+      return from == DType::kFloat ? FloatToSmall<uint8_t> : nullptr;
     case DType::kInt32:
+      if (from == DType::kFloat) return FloatToInt32;
+      if (from == DType::kInt64) return Plain<int64_t, int32_t>;
       return FromByte<int32_t>(from);
     case DType::kInt64:
       if (from == DType::kInt32) return Plain<int32_t, int64_t>;

@@ -1,10 +1,15 @@
 #include "kernels/simd/move.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/base/attributes.h"
 #include "base/parallel.h"
 
 namespace sluice::simd {
@@ -15,6 +20,9 @@ constexpr int64_t kGrain = 32768;
 // Side of the squares in which a transposition goes: as many cache lines of
 // either side stay in the first-level cache.
 constexpr int64_t kSquare = 16;
+// Of an output from this size on nothing is in a cache when it is read: its
+// lines are written past them, so none is fetched only to be overwritten.
+constexpr int64_t kPastCaches = 16 << 20;
 
 struct Bytes16 {
   uint64_t lo, hi;
@@ -119,8 +127,8 @@ void TurnSquare(const T* in, int64_t stride, T (*square)[kSquare]) {
 }
 
 // Four by four elements of four bytes at a time: four loads, eight shuffles.
-void TurnSquare(const uint32_t* in, int64_t stride,
-                uint32_t (*square)[kSquare]) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void TurnSquare(
+    const uint32_t* in, int64_t stride, uint32_t (*square)[kSquare]) {
   using V = uint32_t __attribute__((vector_size(16)));
   for (int64_t c = 0; c < kSquare; c += 4) {
     for (int64_t r = 0; r < kSquare; r += 4) {
@@ -141,28 +149,61 @@ void TurnSquare(const uint32_t* in, int64_t stride,
   }
 }
 
-// The output advances along `a` (its stride there is 1), the input along `b`.
-template <class T>
-void CopySquares(const T* in, T* out, const Loop& a, const Loop& b) {
-  for (int64_t i = 0; i < b.dim; i += kSquare) {
-    const int64_t rows = std::min(kSquare, b.dim - i);
-    for (int64_t j = 0; j < a.dim; j += kSquare) {
-      const int64_t columns = std::min(kSquare, a.dim - j);
-      const T* from = in + i * b.in + j * a.in;
-      T* to = out + i * b.out + j * a.out;
-      if (rows == kSquare && columns == kSquare) {
-        // Read along the input, then write along the output.
-        T square[kSquare][kSquare];
-        TurnSquare(from, a.in, square);
-        for (int64_t r = 0; r < kSquare; ++r)
-          std::memcpy(to + r * b.out, square[r], sizeof(square[r]));
-      } else {
-        for (int64_t r = 0; r < rows; ++r)
-          for (int64_t c = 0; c < columns; ++c)
-            to[r * b.out + c] = from[r + c * a.in];
-      }
-    }
+// kPast: beside the caches, if it can be; WrittenPast() then comes last.
+template <bool kPast, class T>
+inline void WriteRow(const T (&row)[kSquare], T* to) {
+#if defined(__SSE2__)
+  if (kPast && reinterpret_cast<uintptr_t>(to) % sizeof(__m128i) == 0) {
+    constexpr size_t kBytes = kSquare * sizeof(T);
+    for (size_t k = 0; k < kBytes / sizeof(__m128i); ++k)
+      _mm_stream_si128(
+          reinterpret_cast<__m128i*>(to) + k,
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(row) + k));
+    return;
   }
+#endif
+  std::memcpy(to, row, sizeof(row));
+}
+
+void WrittenPast() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+// A part of at most kSquare by kSquare.
+template <bool kPast, class T>
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void CopySquare(const T* in, T* out,
+                                                    int64_t in_stride,
+                                                    int64_t out_stride,
+                                                    int64_t columns,
+                                                    int64_t rows) {
+  if (rows == kSquare && columns == kSquare) {
+    // Read along the input, then write along the output.
+    alignas(64) T square[kSquare][kSquare];
+    TurnSquare(in, in_stride, square);
+    for (int64_t r = 0; r < kSquare; ++r)
+      WriteRow<kPast>(square[r], out + r * out_stride);
+  } else {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        out[r * out_stride + c] = in[r + c * in_stride];
+  }
+}
+
+// The output advances along `a` (its stride there is 1), the input along `b`.
+template <bool kPast, class T>
+void CopySquares(const T* in, T* out, const Loop& a, const Loop& b) {
+  constexpr int64_t kStrip = kPast ? 4 * kSquare : kSquare;
+  for (int64_t strip = 0; strip < b.dim; strip += kStrip) {
+    const int64_t end = std::min(b.dim, strip + kStrip);
+    for (int64_t j = 0; j < a.dim; j += kSquare)
+      for (int64_t i = strip; i < end; i += kSquare)
+        CopySquare<kPast>(in + i + j * a.in, out + i * b.out + j, a.in, b.out,
+                          std::min(kSquare, a.dim - j),
+                          std::min(kSquare, end - i));
+  }
+  if (kPast) WrittenPast();
 }
 
 template <class T>
@@ -183,6 +224,8 @@ void Run(Nest nest, const void* pin, void* pout) {
     const int depth = nest.rank - 2;
     const int64_t strips = (across.dim + kSquare - 1) / kSquare;
     const int64_t grain = std::max<int64_t>(1, kGrain / (inner.dim * kSquare));
+    const bool past =
+        nest.Count(nest.rank) * static_cast<int64_t>(sizeof(T)) >= kPastCaches;
     ParallelFor(
         nest.Count(depth) * strips, grain, [&](int64_t begin, int64_t end) {
           while (begin < end) {
@@ -193,8 +236,9 @@ void Run(Nest nest, const void* pin, void* pout) {
             const Loop part = {std::min(count * kSquare, across.dim - row), 1,
                                across.out};
             Walk(nest, depth, outer, outer + 1, [&](int64_t i, int64_t o) {
-              CopySquares(in + i + row, out + o + row * across.out, inner,
-                          part);
+              const auto copy =
+                  past ? CopySquares<true, T> : CopySquares<false, T>;
+              copy(in + i + row, out + o + row * across.out, inner, part);
             });
             begin += count;
           }
@@ -271,13 +315,28 @@ bool BoxNest(absl::Span<const int64_t> shape, absl::Span<const int64_t> begin,
   return true;
 }
 
+// Much of it by the C library's copy, which knows how each processor writes
+// fastest.
 template <class T>
 void FillWith(const void* value, void* pout, int64_t n) {
+  constexpr int64_t kPattern = 8192 / static_cast<int64_t>(sizeof(T));
   T v;
   std::memcpy(&v, value, sizeof(T));
+  char bytes[sizeof(T)];
+  std::memset(bytes, *static_cast<const char*>(value), sizeof(T));
+  const bool even = std::memcmp(bytes, value, sizeof(T)) == 0;
   T* out = static_cast<T*>(pout);
   ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-    std::fill(out + begin, out + end, v);
+    if (even) {
+      std::memset(out + begin, bytes[0],
+                  static_cast<size_t>(end - begin) * sizeof(T));
+      return;
+    }
+    const int64_t pattern = std::min(end, begin + kPattern);
+    std::fill(out + begin, out + pattern, v);
+    for (int64_t i = pattern; i < end; i += kPattern)
+      std::memcpy(out + i, out + begin,
+                  static_cast<size_t>(std::min(kPattern, end - i)) * sizeof(T));
   });
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "base/parallel.h"
@@ -168,6 +170,31 @@ TYPED_TEST(MoveTest, TilePadAndBroadcast) {
   });
 }
 
+// Of 16 MB and more, which goes past the caches where its lines are aligned.
+template <class T>
+void CheckLargeTranspose() {
+  const int64_t rows = 1030;
+  const int64_t columns = (17 << 20) / static_cast<int64_t>(sizeof(T)) / rows;
+  const auto n = static_cast<size_t>(rows * columns);
+  std::vector<T> in(n), want(n), out(n + 1);
+  std::iota(in.begin(), in.end(), T(0));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      want[static_cast<size_t>(j * rows + i)] =
+          in[static_cast<size_t>(i * columns + j)];
+  for (size_t at : {0, 1}) {
+    ASSERT_TRUE(Transpose(sizeof(T), Shape{rows, columns}, {1, 0}, in.data(),
+                          out.data() + at));
+    EXPECT_EQ(std::memcmp(out.data() + at, want.data(), n * sizeof(T)), 0)
+        << sizeof(T) << " bytes, " << at << " from the line";
+  }
+}
+
+TEST(MoveTest, TransposeOfMoreThanTheCaches) {
+  CheckLargeTranspose<uint32_t>();
+  CheckLargeTranspose<double>();
+}
+
 TYPED_TEST(MoveTest, FillAnySize) {
   using T = TypeParam;
   ScopedIntraOpThreads threads(2);
@@ -285,6 +312,33 @@ TEST(CastEdgeTest, FloatsTruncateTowardsZero) {
   EXPECT_EQ((CastOne<double, int32_t>(-2147483648.5)),
             std::numeric_limits<int32_t>::min());
   EXPECT_EQ((CastOne<float, uint32_t>(3e9f)), 3000000000u);
+}
+
+template <class To>
+void CheckWholeVectors() {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float odd[] = {-2.9f,  2.9f,   inf,           -inf,  std::nanf(""),
+                       3e9f,   -3e9f,  2147483648.f,  300.f, -300.f,
+                       -0.25f, 127.9f, -2147483648.f, 1e30f, 2147483520.f};
+  for (int64_t n : {1, 15, 16, 33, 700}) {
+    Unaligned<float> in(n);
+    Unaligned<To> out(n);
+    for (int64_t i = 0; i < n; ++i) in[i] = odd[(i + i / 16) % std::ssize(odd)];
+    GetCast(DType::kFloat, DTypeOf<To>())(in.data(), out.data(), n);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool fits = in[i] >= -2147483648.f && in[i] < 2147483648.f;
+      const int32_t want = fits ? static_cast<int32_t>(in[i])
+                                : std::numeric_limits<int32_t>::min();
+      ASSERT_EQ(out[i], static_cast<To>(want)) << in[i] << " at " << i;
+    }
+  }
+}
+
+TEST(CastEdgeTest, FloatsOutOfRangeAreTheLeastIntegerInEveryLane) {
+  CheckWholeVectors<int32_t>();
+  CheckWholeVectors<int8_t>();
+  CheckWholeVectors<uint8_t>();
+  CheckWholeVectors<int16_t>();
 }
 
 TEST(CastEdgeTest, OutOfRangeAndNanDoNotTrap) {
