@@ -1,0 +1,50 @@
+"""Sluice: dataflow graphs, built from Python and run by a C++ engine.
+
+    import sluice as sl
+
+    x = sl.placeholder(sl.float32, [None, 3])
+    w = sl.Variable(sl.random_normal([3, 2]))
+    y = sl.nn.relu(x @ w)
+    with sl.Session() as session:
+        session.run(sl.global_variables_initializer())
+        print(session.run(y, {x: [[1, 2, 3]]}))
+
+`sluice.compat.v1` has TensorFlow 1's names on the same objects.
+"""
+
+import os as _os
+
+from sluice import _core
+
+_core.set_package(_os.path.dirname(__file__) + _os.sep)
+
+# pylint: disable=wrong-import-position
+from sluice.framework import conversion as _conversion
+from sluice.framework import dtypes as _dtypes
+from sluice.framework import graph as _graph
+from sluice.framework import tensor_shape as _tensor_shape
+from sluice.framework import errors
+from sluice.client import session as _session
+from sluice.ops import array_ops as _array_ops, math_ops as _math_ops
+from sluice.ops.variables import Variable as _Variable
+
+_core.set_hooks(
+    operation_class=_graph.Operation, tensor_class=_graph.Tensor,
+    dtypes=_dtypes._BY_NUMBER, as_dtype=_dtypes.as_dtype,
+    shape_dims=_tensor_shape._shape_dims, run_error=errors._from_status,
+    convert=_conversion._convert, pack=_conversion._pack_list,
+    expand_fetch=_session._expand_fetch, expand_feed=_session._expand_feed,
+    variable_class=_Variable)
+_core.set_default_graph(_graph.Graph())
+
+from sluice import names as _names
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name):
+    return _names.lookup("sluice", name, globals())
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_names.PUBLIC))

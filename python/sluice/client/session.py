@@ -1,0 +1,343 @@
+"""Sessions: running steps of a graph."""
+
+import threading
+
+from sluice import _core
+from sluice.framework import conversion, errors, graph as graphs
+
+_stack = threading.local()
+
+
+def get_default_session():
+    """The session of the innermost `with session:` of this thread, or None."""
+    sessions = getattr(_stack, "sessions", None)
+    return sessions[-1] if sessions else None
+
+
+class RunOptions:
+    """How a step runs: a time limit, whether it is traced."""
+
+    NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
+
+    def __init__(self, trace_level=0, timeout_in_ms=0, inter_op_thread_pool=0,
+                 output_partition_graphs=False,
+                 report_tensor_allocations_upon_oom=False):
+        self.trace_level = trace_level
+        self.timeout_in_ms = timeout_in_ms
+        self.inter_op_thread_pool = inter_op_thread_pool
+        self.output_partition_graphs = output_partition_graphs
+
+
+class RunMetadata:
+    """What a step cost; filled in by `Session.run`."""
+
+    def __init__(self):
+        self.wall_nanos = 0
+        self.peak_bytes = 0
+        self.live_bytes = 0
+        self.chrome_trace = ""  # For chrome://tracing, of a traced step.
+
+    def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace):
+        self.wall_nanos = wall_nanos
+        self.peak_bytes = peak_bytes
+        self.live_bytes = live_bytes
+        self.chrome_trace = chrome_trace
+
+
+class _Fields:
+    """An object of named fields, for ConfigProto and its parts."""
+
+    _defaults = {}
+
+    def __init__(self, **fields):
+        for name, value in self._defaults.items():
+            setattr(self, name, value() if isinstance(value, type) else value)
+        for name, value in fields.items():
+            if name not in self._defaults:
+                near = ", ".join(_core.nearest_names(name,
+                                                     list(self._defaults)))
+                raise ValueError(f'Protocol message {type(self).__name__} has '
+                                 f'no "{name}" field (nearest: {near}).')
+            setattr(self, name, value)
+
+    def CopyFrom(self, other):
+        """Takes over all fields of another."""
+        self.__dict__.update(other.__dict__)
+
+
+class GPUOptions(_Fields):
+    """Fields for accelerators; kept, and without effect on a CPU."""
+
+    _defaults = {"per_process_gpu_memory_fraction": 0.0, "allow_growth": False,
+                 "visible_device_list": "", "allocator_type": ""}
+
+
+class OptimizerOptions(_Fields):
+    """What is done to a graph before it runs: `opt_level` L0 (-1) or L1 (0)."""
+
+    L1, L0 = 0, -1
+    DEFAULT, ON_1, ON_2, OFF = 0, 1, 2, -1
+    _defaults = {"opt_level": 0, "do_common_subexpression_elimination": True,
+                 "do_constant_folding": True, "do_function_inlining": True,
+                 "global_jit_level": 0}
+
+
+class GraphOptions(_Fields):
+    """What is done to a graph before it runs."""
+
+    _defaults = {"optimizer_options": OptimizerOptions,
+                 "rewrite_options": None, "infer_shapes": True,
+                 "place_pruned_graph": False, "build_cost_model": 0}
+
+
+class ConfigProto(_Fields):
+    """How a session runs its steps."""
+
+    _defaults = {"device_count": dict, "intra_op_parallelism_threads": 0,
+                 "inter_op_parallelism_threads": 0,
+                 "use_per_session_threads": False,
+                 "allow_soft_placement": False, "log_device_placement": False,
+                 "gpu_options": GPUOptions, "graph_options": GraphOptions,
+                 "operation_timeout_in_ms": 0, "isolate_session_state": False,
+                 "cluster_def": None, "device_filters": list}
+
+    def _options(self):
+        options = {}
+        if self.inter_op_parallelism_threads:
+            # (The caller's thread is one of them.)
+            options["inter_op_threads"] = self.inter_op_parallelism_threads - 1
+        if self.intra_op_parallelism_threads:
+            options["intra_op_threads"] = self.intra_op_parallelism_threads
+        if self.device_count.get("CPU", 0) > 1:
+            options["cpus"] = self.device_count["CPU"]
+        optimizer = self.graph_options.optimizer_options
+        if optimizer.opt_level < 0:
+            options["constant_folding"] = options["common_subexpressions"] = 0
+            options["fusion"] = options["regions"] = 0
+        options["soft_placement"] = int(self.allow_soft_placement)
+        options["isolated"] = int(self.isolate_session_state)
+        return options
+
+
+class BaseSession(_core.Session):
+    """Runs steps of one graph; its variables live as long as it does.
+
+    All methods may be called by several threads at once.
+    """
+
+    def __new__(cls, target="", graph=None, config=None):
+        if graph is None:
+            graph = graphs.get_default_graph()
+        if not isinstance(graph, graphs.Graph):
+            raise TypeError(f"graph must be a tf.Graph, but got {graph!r}")
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f"config must be a tf.ConfigProto, but got "
+                            f"{config!r}")
+        if isinstance(target, bytes):
+            target = target.decode()
+        if not isinstance(target, str):
+            raise TypeError(f"target must be a string, but got {target!r}")
+        options = {} if config is None else config._options()
+        self = super().__new__(cls, graph, "" if target == "local" else target,
+                               options)
+        self._graph = graph
+        self._target = target
+        self._config = config
+        self._timeout = 0 if config is None else config.operation_timeout_in_ms
+        self._closed = False
+        return self
+
+    def __init__(self, target="", graph=None, config=None):
+        pass
+
+    @property
+    def graph(self):
+        """The graph whose steps it runs."""
+        return self._graph
+
+    @property
+    def graph_def(self):
+        """The graph as a GraphDef."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self):
+        """The target that it was made for."""
+        return self._target
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """Runs the part of the graph that `fetches` need; their values.
+
+        Args:
+          fetches: a Tensor, Operation, Variable, SparseTensor, a name, or
+            (nested) lists, tuples and dicts of these; the result has the same
+            structure, with None for operations.
+          feed_dict: values of tensors, which are not computed then.
+          options: a RunOptions.
+          run_metadata: a RunMetadata, to be filled in.
+
+        Raises:
+          RuntimeError: if the session is closed.
+          TypeError, ValueError: for fetches and feeds that make no sense.
+          errors.OpError: what went wrong in the step.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not self._graph.version:
+            raise RuntimeError("The Session graph is empty. Add operations to "
+                               "the graph before calling run().")
+        if feed_dict is None and options is None and run_metadata is None and (
+                not self._timeout):
+            return self._run(fetches)
+        if feed_dict is not None and not isinstance(feed_dict, dict):
+            feed_dict = dict(feed_dict)
+        if options is None and self._timeout:
+            options = RunOptions(timeout_in_ms=self._timeout)
+        return self._run(fetches, feed_dict, options, run_metadata)
+
+    def make_callable(self, fetches, feed_list=None, accept_options=False):
+        """A function that runs this step, for the lowest overhead.
+
+        It takes the values of `feed_list` in order, and RunOptions and
+        RunMetadata as `options` and `run_metadata`.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError("`feed_list` must be a list or tuple.")
+        feeds = [self._graph.as_graph_element(f, allow_operation=False)
+                 for f in feed_list or []]
+        return self._make_callable(fetches, feeds)
+
+    def list_devices(self):
+        """Names of the devices that steps may use."""
+        return self._devices()
+
+    def as_default(self):
+        """A with-block in which this is the default session."""
+        return _AsDefault(self)
+
+    def close(self):
+        """Ends running steps; later ones fail. Frees the variables."""
+        if not self._closed:
+            self._closed = True
+            self._close()
+
+    def __repr__(self):
+        return f"<sluice.Session of {self._graph!r}>"
+
+
+class _AsDefault:
+    """The with-block of `Session.as_default`."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def __enter__(self):
+        if not hasattr(_stack, "sessions"):
+            _stack.sessions = []
+        _stack.sessions.append(self._session)
+        return self._session
+
+    def __exit__(self, *unused):
+        if not _stack.sessions or _stack.sessions[-1] is not self._session:
+            raise AssertionError("Nesting violated for default stack of "
+                                 "sessions")
+        _stack.sessions.pop()
+
+
+class Session(BaseSession):
+    """A session; a with-block of it makes it and its graph the default ones,
+    and closes it."""
+
+    def __enter__(self):
+        graph, session = self.graph.as_default(), self.as_default()
+        graph.__enter__()
+        session.__enter__()
+        if not hasattr(_stack, "entered"):
+            _stack.entered = []
+        _stack.entered.append((self, graph, session))
+        return self
+
+    def __exit__(self, exc_type, exc_value, traceback):
+        entered = _stack.entered.pop()
+        if entered[0] is not self:
+            raise RuntimeError("Session context managers: expected to leave "
+                               "the one that was entered last")
+        entered[2].__exit__()
+        entered[1].__exit__()
+        self.close()
+
+    @staticmethod
+    def reset(target, containers=None, config=None):
+        """Forgets the state of a cluster's containers."""
+        raise errors.UnimplementedError(
+            None, None, "Session.reset: expected a session's own state, which "
+            "ends with it, got a call for a cluster's")
+
+
+class InteractiveSession(BaseSession):
+    """A session that makes itself the default one until it is closed."""
+
+    def __init__(self, target="", graph=None, config=None):
+        super().__init__(target, graph, config)
+        self._default = self.as_default()
+        self._default.__enter__()
+        self._graph_default = None
+        if graph is not None:
+            self._graph_default = graph.as_default()
+            self._graph_default.__enter__()
+
+    def close(self):
+        """Ends it, and that it is the default one."""
+        if self._closed:
+            return
+        super().close()
+        if self._graph_default is not None:
+            self._graph_default.__exit__()
+        sessions = getattr(_stack, "sessions", [])
+        if self in sessions:
+            sessions.remove(self)
+
+
+def _expand_fetch(fetch, graph):
+    """What _core calls for fetches that it does not know: (parts, function of
+    their values), or (one part, None)."""
+    if fetch is None:
+        raise TypeError("Fetch argument None has invalid type <class "
+                        "'NoneType'>")
+    if isinstance(fetch, conversion.SparseTensor):
+        return ([fetch.indices, fetch.values, fetch.dense_shape],
+                lambda v: conversion.SparseTensorValue(*v))
+    if isinstance(fetch, conversion.IndexedSlices):
+        parts = [fetch.values, fetch.indices]
+        if fetch.dense_shape is None:
+            return parts, lambda v: conversion.IndexedSlicesValue(*v, None)
+        return (parts + [fetch.dense_shape],
+                lambda v: conversion.IndexedSlicesValue(*v))
+    try:
+        return [graph.as_graph_element(fetch)], None
+    except TypeError as e:
+        raise TypeError(f"Fetch argument {fetch!r} has invalid type "
+                        f"{type(fetch)}, must be a string or Tensor. "
+                        f"({e})") from None
+    except (ValueError, KeyError) as e:
+        raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a "
+                         f"Tensor. ({e.args[0]})") from None
+
+
+def _expand_feed(key, value, graph):
+    """What _core calls for keys of feed_dict that it does not know."""
+    if isinstance(key, conversion.SparseTensor):
+        pairs = list(zip([key.indices, key.values, key.dense_shape], value))
+        return pairs
+    if isinstance(key, conversion.IndexedSlices):
+        parts = [key.values, key.indices]
+        if key.dense_shape is not None:
+            parts.append(key.dense_shape)
+        return list(zip(parts, value))
+    try:
+        return [(graph.as_graph_element(key, allow_operation=False), value)]
+    except Exception as e:
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: "
+                        f"{e.args[0]}") from None

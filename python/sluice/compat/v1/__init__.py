@@ -1,0 +1,46 @@
+"""TensorFlow 1's names and behaviours, on Sluice's objects.
+
+    import sluice.compat.v1 as tf
+"""
+
+from sluice import compat, errors, names as _names
+
+__version__ = "1.15.0"
+
+
+def disable_eager_execution():
+    """Nothing: graphs are all there is."""
+
+
+def disable_v2_behavior():
+    """Nothing: this is TensorFlow 1's behaviour."""
+
+
+def disable_resource_variables():
+    """Nothing: variables are references unless asked otherwise."""
+
+
+def executing_eagerly():
+    """False."""
+    return False
+
+
+def control_flow_v2_enabled():
+    """False: loops and conditionals are built of Switch, Merge and Enter."""
+    return False
+
+
+def enable_control_flow_v2():
+    """Nothing: see control_flow_v2_enabled."""
+
+
+def disable_control_flow_v2():
+    """Nothing: see control_flow_v2_enabled."""
+
+
+def __getattr__(name):
+    return _names.lookup("sluice.compat.v1", name, globals())
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_names.PUBLIC))

@@ -1,0 +1,409 @@
+"""Values that become tensors, and what is made of several tensors."""
+
+import collections
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs, tensor_shape
+
+_pack = _core.op("Pack", "stack")
+
+
+# ---- Made of tensors ---------------------------------------------------------
+
+
+class IndexedSlices:
+    """Rows `indices` of a tensor are `values`; all other rows are zero.
+
+    What sparse gradients are. Rows that occur several times add up.
+    """
+
+    def __init__(self, values, indices, dense_shape=None):
+        self._values, self._indices = values, indices
+        self._dense_shape = dense_shape
+
+    @property
+    def values(self):
+        """The rows."""
+        return self._values
+
+    @property
+    def indices(self):
+        """Which rows they are."""
+        return self._indices
+
+    @property
+    def dense_shape(self):
+        """The shape of the whole, a tensor, or None."""
+        return self._dense_shape
+
+    @property
+    def name(self):
+        """The name of the rows."""
+        return self._values.name
+
+    @property
+    def device(self):
+        """The device of the rows."""
+        return self._values.device
+
+    @property
+    def op(self):
+        """The operation that makes the rows."""
+        return self._values.op
+
+    @property
+    def dtype(self):
+        """The type of the rows."""
+        return self._values.dtype
+
+    @property
+    def graph(self):
+        """The graph of the rows."""
+        return self._values.graph
+
+    @property
+    def shape(self):
+        """What is known of the whole's shape."""
+        if self._dense_shape is None:
+            return tensor_shape.unknown_shape()
+        return constant_value_as_shape(self._dense_shape)
+
+    def __neg__(self):
+        return IndexedSlices(-self._values, self._indices, self._dense_shape)
+
+    def __repr__(self):
+        return (f"IndexedSlices(indices={self._indices}, "
+                f"values={self._values})")
+
+
+IndexedSlicesValue = collections.namedtuple(
+    "IndexedSlicesValue", ["values", "indices", "dense_shape"])
+SparseTensorValue = collections.namedtuple(
+    "SparseTensorValue", ["indices", "values", "dense_shape"])
+
+
+class SparseTensor:
+    """A tensor of few elements: `values` at the coordinates `indices`."""
+
+    def __init__(self, indices, values, dense_shape):
+        with graphs.name_scope(None, "SparseTensor",
+                               [indices, values, dense_shape]):
+            self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
+            self._values = convert_to_tensor(values, name="values")
+            self._dense_shape = convert_to_tensor(dense_shape, dtypes.int64,
+                                                  "dense_shape")
+        self._indices.shape.with_rank(2)
+        self._values.shape.with_rank(1)
+        self._dense_shape.shape.with_rank(1)
+
+    @classmethod
+    def from_value(cls, value):
+        """A SparseTensor of a SparseTensor or a SparseTensorValue."""
+        return value if isinstance(value, cls) else cls(*value)
+
+    @property
+    def indices(self):
+        """The coordinates: int64 [elements, rank]."""
+        return self._indices
+
+    @property
+    def values(self):
+        """The elements."""
+        return self._values
+
+    @property
+    def dense_shape(self):
+        """The shape of the whole: int64 [rank]."""
+        return self._dense_shape
+
+    @property
+    def op(self):
+        """The operation that makes the values."""
+        return self._values.op
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        return self._values.dtype
+
+    @property
+    def graph(self):
+        """The graph of the values."""
+        return self._values.graph
+
+    @property
+    def shape(self):
+        """What is known of the whole's shape."""
+        return constant_value_as_shape(self._dense_shape)
+
+    get_shape = lambda self: self.shape  # noqa: E731
+
+    def eval(self, feed_dict=None, session=None):
+        """Its value in a step: a SparseTensorValue."""
+        return graphs._use_session(session, self.graph, "eval").run(
+            self, feed_dict)
+
+    def __repr__(self):
+        return (f"SparseTensor(indices={self._indices}, "
+                f"values={self._values}, dense_shape={self._dense_shape})")
+
+
+def constant_value(tensor, partial=False):
+    """The value of a constant, as a numpy array; None if it is none."""
+    if not isinstance(tensor, _core.Tensor):
+        return tensor
+    op = tensor.op
+    if op.type == "Const":
+        return _array(op._attr("value"))
+    if op.type == "Shape":
+        dims = op.inputs[0]._dims
+        if dims is not None and None not in dims:
+            return _core.as_array(list(dims), tensor.dtype)
+    if op.type == "Rank" and op.inputs[0]._dims is not None:
+        return _array(_core.as_array(len(op.inputs[0]._dims), tensor.dtype))
+    if op.type == "Pack":
+        parts = [constant_value(x) for x in op.inputs]
+        if all(p is not None for p in parts) and op._attr("axis") == 0:
+            import numpy as np
+            return np.stack(parts) if parts else None
+    if op.type == "Cast":
+        value = constant_value(op.inputs[0])
+        if value is not None:
+            return value.astype(tensor.dtype.as_numpy_dtype)
+    return None
+
+
+def _array(value):
+    import numpy as np
+    return value if isinstance(value, np.ndarray) else np.asarray(value)
+
+
+def constant_value_as_shape(tensor):
+    """The TensorShape that a tensor of dimensions stands for."""
+    value = constant_value(tensor)
+    if value is None:
+        dims = tensor._dims
+        return tensor_shape.unknown_shape(
+            dims[0] if dims is not None and len(dims) == 1 else None)
+    return tensor_shape.TensorShape([None if d < 0 else int(d)
+                                     for d in value])
+
+
+# ---- Conversions -------------------------------------------------------------
+
+_registry = []  # (priority, order, types, function)
+
+
+def register_tensor_conversion_function(base_type, conversion_func,
+                                        priority=100):
+    """Registers how objects of a type become tensors.
+
+    `conversion_func(value, dtype, name, as_ref)` gives a Tensor or
+    NotImplemented; those of lower priority come first.
+    """
+    if not callable(conversion_func):
+        raise TypeError("conversion_func must be callable")
+    types = base_type if isinstance(base_type, tuple) else (base_type,)
+    if not all(isinstance(t, type) for t in types):
+        raise TypeError("base_type must be a type or a tuple of types")
+    _registry.append((priority, len(_registry), types, conversion_func))
+    _registry.sort(key=lambda entry: entry[:2])
+
+
+def _convert(value, dtype, name, as_ref):
+    """What _core calls for values that it does not know."""
+    for _, _, types, function in _registry:
+        if not isinstance(value, types):
+            continue
+        result = function(value, dtype=dtype, name=name, as_ref=as_ref)
+        if result is not NotImplemented:
+            if not isinstance(result, _core.Tensor):
+                raise RuntimeError(
+                    f"Conversion function {function!r} for type {types} "
+                    f"returned non-Tensor: {result!r}")
+            if dtype is not None and not dtype.is_compatible_with(
+                    result.dtype):
+                raise ValueError(
+                    f"Tensor conversion requested dtype {dtype.name} for "
+                    f"Tensor with dtype {result.dtype.name}: {result!r}")
+            return result
+    if value is None:
+        raise ValueError("None values not supported.")
+    if isinstance(value, (list, tuple)):
+        return _pack_list(value, dtype, name, as_ref)
+    if hasattr(value, "__array__"):
+        import numpy as np
+        return _core.constant(np.asarray(value), dtype, name)
+    raise TypeError(f"Failed to convert {value!r} to a Tensor: expected a "
+                    f"number, a string, an array, or a list of these, got "
+                    f"{type(value).__name__}.")
+
+
+def _pack_list(values, dtype, name, as_ref=False):
+    """A list with tensors in it: they become one."""
+    if dtype is None:
+        dtype = _dtype_within(values)
+    parts = [convert_to_tensor(v, dtype) if not isinstance(v, _core.Tensor)
+             else _checked(v, dtype) for v in values]
+    return _pack(parts, name=name)
+
+
+def _dtype_within(values):
+    for v in values:
+        if isinstance(v, (list, tuple)):
+            found = _dtype_within(v)
+            if found is not None:
+                return found
+        else:
+            found = getattr(v, "dtype", None)
+            if isinstance(found, dtypes.DType):
+                return found.base_dtype
+    return None
+
+
+def _checked(tensor, dtype):
+    if dtype is not None and tensor.dtype.base_dtype is not dtype:
+        raise TypeError(f"Cannot convert a list containing a tensor of dtype "
+                        f"{tensor.dtype} to {dtype} (Tensor is: {tensor!r})")
+    return tensor
+
+
+def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
+                      dtype_hint=None):
+    """`value` as a tensor: itself, or a new constant.
+
+    Python's ints become int32, floats float32; numpy's types are kept.
+
+    Args:
+      value: a tensor, variable, number, string, array, or nested lists of these.
+      dtype: the type that it must have, or None.
+      name: of the new operation ("Const").
+      preferred_dtype, dtype_hint: the type to try first.
+
+    Raises:
+      TypeError, ValueError: if it cannot be one, or not of that type.
+    """
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+    if isinstance(value, _core.Tensor):
+        if dtype is not None and not dtype.is_compatible_with(value.dtype):
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtype.name} for Tensor "
+                f"with dtype {value.dtype.name}: {value!r}")
+        return value
+    hint = preferred_dtype if preferred_dtype is not None else dtype_hint
+    if dtype is None and hint is not None:
+        try:
+            made = _plain_or_registered(value, dtypes.as_dtype(hint), name)
+            return made
+        except (TypeError, ValueError):
+            pass
+    return _plain_or_registered(value, dtype, name)
+
+
+def _plain_or_registered(value, dtype, name):
+    made = _core.to_tensor(value, dtype, name or "Const")
+    if made is not None:
+        return made
+    return _convert(value, None if dtype is None else dtype.base_dtype,
+                    name or ("stack" if isinstance(value, (list, tuple))
+                             else "Const"), False)
+
+
+def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
+    """`convert_to_tensor` of each."""
+    return [convert_to_tensor(v, dtype,
+                              None if name is None else f"{name}_{i}",
+                              preferred_dtype) for i, v in enumerate(values)]
+
+
+def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
+    """IndexedSlices and None as they are, all else as a tensor."""
+    if value is None or isinstance(value, (IndexedSlices, SparseTensor)):
+        return value
+    return convert_to_tensor(value, dtype, name)
+
+
+def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
+    """A SparseTensor of what is one, else a tensor."""
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
+    if isinstance(value, SparseTensor):
+        return value
+    return convert_to_tensor(value, dtype, name)
+
+
+def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
+    """A tensor that is always `value`.
+
+    Args:
+      value: a number, a string, an array, or nested lists of these.
+      dtype: the type; None: int32 for ints, float32 for floats, numpy's own.
+      shape: the shape; fewer values are repeated (the last one) to fill it.
+      name: of the operation.
+      verify_shape: whether the value must have the shape as it is.
+    """
+    name = name or "Const"
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+    if isinstance(value, _core.Tensor):
+        raise TypeError(f"constant: expected a value, got {value!r}")
+    if shape is None:
+        return _core.constant(value, dtype, name)
+    import numpy as np
+    array = _array(_core.as_array(value, dtype))
+    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
+        dtype = dtypes.as_dtype(array.dtype)
+    dims = tensor_shape.as_shape(shape).as_list()
+    if verify_shape and list(array.shape) != dims:
+        raise TypeError(f"Expected Tensor's shape: {tuple(dims)}, got "
+                        f"{array.shape}.")
+    size = 1
+    for d in dims:
+        size *= d
+    if array.size > size:
+        raise ValueError(f"Too many elements provided. Needed at most {size}, "
+                         f"but received {array.size}")
+    if array.size == size:
+        array = array.reshape(dims)
+    elif array.size == 0:
+        raise ValueError(f"constant: expected {size} values, got none")
+    else:
+        flat = array.reshape(-1)
+        array = np.concatenate(
+            [flat, np.repeat(flat[-1:], size - flat.size)]).reshape(dims)
+    return _core.constant(array, dtype, name)
+
+
+def _slices_to_tensor(value, dtype=None, name=None, as_ref=False):
+    if value.dense_shape is None:
+        raise ValueError("Tensor conversion requested for IndexedSlices "
+                         "without dense_shape.")
+    rows = _core.op("StridedSlice")(value.dense_shape, [0], [1], [1],
+                                    shrink_axis_mask=1)
+    return _core.op("UnsortedSegmentSum")(value.values, value.indices, rows,
+                                          name=name)
+
+
+def _shape_to_tensor(value, dtype=None, name=None, as_ref=False):
+    if not value.is_fully_defined():
+        raise ValueError(f"Cannot convert a partially known TensorShape "
+                         f"{value} to a Tensor.")
+    if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
+        raise TypeError(f"Cannot convert TensorShape to dtype {dtype.name}")
+    return _core.constant(value.as_list(), dtype or dtypes.int32,
+                          name or "shape_as_tensor")
+
+
+def _dimension_to_tensor(value, dtype=None, name=None, as_ref=False):
+    if value.value is None:
+        raise ValueError(f"Cannot convert unknown Dimension {value} to a "
+                         f"Tensor.")
+    return _core.constant(value.value, dtype or dtypes.int32,
+                          name or "shape_as_tensor")
+
+
+register_tensor_conversion_function(IndexedSlices, _slices_to_tensor)
+register_tensor_conversion_function(tensor_shape.TensorShape, _shape_to_tensor)
+register_tensor_conversion_function(tensor_shape.Dimension,
+                                    _dimension_to_tensor)

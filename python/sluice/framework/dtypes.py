@@ -1,0 +1,223 @@
+"""Types of tensors' elements: `float32`, `int64`, ..., and `as_dtype`."""
+
+import sys
+
+
+class DType:
+    """The type of the elements of a tensor; there is one object per type.
+
+    A reference type (`float32_ref`) is that of an edge which carries a variable
+    instead of a value.
+    """
+
+    __slots__ = ("_number", "_name", "__weakref__")
+
+    def __init__(self, number, name):
+        self._number = number
+        self._name = name
+
+    @property
+    def name(self):
+        """The name, such as "float32"."""
+        return self._name
+
+    @property
+    def as_datatype_enum(self):
+        """The number of the type in GraphDefs."""
+        return self._number
+
+    @property
+    def base_dtype(self):
+        """The type of the values: itself, if it is no reference type."""
+        return _BY_NUMBER[self._number % 100]
+
+    @property
+    def real_dtype(self):
+        """The type of a complex number's parts; else the type itself."""
+        if self.base_dtype is complex64:
+            return float32
+        return float64 if self.base_dtype is complex128 else self
+
+    @property
+    def _is_ref_dtype(self):
+        return self._number > 100
+
+    @property
+    def _as_ref(self):
+        return _BY_NUMBER[self._number % 100 + 100]
+
+    @property
+    def as_numpy_dtype(self):
+        """The scalar type of numpy: `numpy.float32`."""
+        return _numpy_type(self._number % 100)
+
+    @property
+    def is_bool(self):
+        """Whether it is `bool`."""
+        return self._number % 100 == 10
+
+    @property
+    def is_floating(self):
+        """Whether its values are real numbers of some precision."""
+        return self._number % 100 in (1, 2, 14, 19)
+
+    @property
+    def is_complex(self):
+        """Whether its values are complex numbers."""
+        return self._number % 100 in (8, 18)
+
+    @property
+    def is_integer(self):
+        """Whether its values are integers (not quantised ones)."""
+        return self._number % 100 in (3, 4, 5, 6, 9, 17, 22, 23)
+
+    @property
+    def is_quantized(self):
+        """Whether it is one of the quantised types."""
+        return self._number % 100 in (11, 12, 13, 15, 16)
+
+    @property
+    def is_unsigned(self):
+        """Whether it is an unsigned integer type."""
+        return self._number % 100 in (4, 17, 22, 23)
+
+    @property
+    def is_numpy_compatible(self):
+        """Whether numpy arrays have such elements."""
+        return self._number % 100 not in (20, 21)
+
+    @property
+    def size(self):
+        """Bytes per element; 1 for strings, resources and variants."""
+        return _SIZES.get(self._number % 100, 1)
+
+    @property
+    def min(self):
+        """The least finite value."""
+        return self.limits[0]
+
+    @property
+    def max(self):
+        """The largest finite value."""
+        return self.limits[1]
+
+    @property
+    def limits(self):
+        """(min, max) of the type's finite values."""
+        import numpy as np
+        if self.is_bool:
+            return False, True
+        if self.is_integer:
+            info = np.iinfo(self.as_numpy_dtype)
+        elif self.is_floating and self.base_dtype is not bfloat16:
+            info = np.finfo(self.as_numpy_dtype)
+        elif self.base_dtype is bfloat16:
+            return -3.38953139e38, 3.38953139e38
+        else:
+            raise TypeError(f"Cannot find minimum value of {self}.")
+        return info.min, info.max
+
+    def is_compatible_with(self, other):
+        """Whether a value of type `other` may go where this is asked for."""
+        other = as_dtype(other)
+        return self._number in (other._number, other._number + 100)
+
+    def __int__(self):
+        return self._number
+
+    def __eq__(self, other):
+        if other is self:
+            return True
+        if other is None:
+            return False
+        try:
+            return as_dtype(other) is self
+        except TypeError:
+            return False
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return self._number
+
+    def __repr__(self):
+        return "tf." + self._name
+
+    def __str__(self):
+        return f"<dtype: '{self._name}'>"
+
+    def __reduce__(self):
+        return as_dtype, (self._name,)
+
+
+_NAMES = {
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8",
+    7: "string", 8: "complex64", 9: "int64", 10: "bool", 11: "qint8",
+    12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
+    17: "uint16", 18: "complex128", 19: "float16", 20: "resource",
+    21: "variant", 22: "uint32", 23: "uint64"}
+_SIZES = {1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 8: 8, 9: 8, 10: 1, 11: 1, 12: 1,
+          13: 4, 14: 2, 15: 2, 16: 2, 17: 2, 18: 16, 19: 2, 22: 4, 23: 8}
+
+_BY_NUMBER = {number: DType(number, name) for number, name in _NAMES.items()}
+_BY_NUMBER.update({number + 100: DType(number + 100, name + "_ref")
+                   for number, name in _NAMES.items()})
+_KNOWN = {t.name: t for t in _BY_NUMBER.values()}
+_KNOWN.update(_BY_NUMBER)
+_KNOWN.update({"float": _BY_NUMBER[1], "double": _BY_NUMBER[2],
+               "half": _BY_NUMBER[19], "float_ref": _BY_NUMBER[101],
+               "double_ref": _BY_NUMBER[102], "half_ref": _BY_NUMBER[119],
+               float: _BY_NUMBER[1], int: _BY_NUMBER[3], bool: _BY_NUMBER[10],
+               complex: _BY_NUMBER[18], str: _BY_NUMBER[7],
+               bytes: _BY_NUMBER[7]})
+
+float32, float64, int32, uint8, int16, int8, string, complex64, int64 = (
+    _BY_NUMBER[i] for i in range(1, 10))
+qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128 = (
+    _BY_NUMBER[i] for i in range(11, 19))
+float16, resource, variant, uint32, uint64 = (
+    _BY_NUMBER[i] for i in range(19, 24))
+half, double = float16, float64
+# (`bool` would hide Python's within this module.)
+bool_ = _BY_NUMBER[10]
+
+
+def _numpy_type(number):
+    import numpy as np
+    if number == 7 or number in (20, 21):
+        return np.object_
+    # numpy has no bfloat16 of its own: its values are float32 there.
+    names = {11: "int8", 12: "uint8", 13: "int32", 14: "float32", 15: "int16",
+             16: "uint16", 10: "bool_"}
+    return getattr(np, names.get(number, _NAMES[number]))
+
+
+def as_dtype(type_value):
+    """The DType for a DType, a name, a number, or a type of numpy's.
+
+    Raises:
+      TypeError: if there is none.
+    """
+    if isinstance(type_value, DType):
+        return type_value
+    try:
+        known = _KNOWN.get(type_value)
+    except TypeError:  # Not hashable.
+        known = None
+    if known is not None:
+        return known
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type_value is not None:
+        try:
+            array_type = numpy.dtype(type_value)
+        except TypeError:
+            array_type = None
+        if array_type is not None:
+            if array_type.kind in "SUO":
+                return string
+            known = _KNOWN.get(array_type.name)
+            if known is not None:
+                return known
+    raise TypeError(
+        f"Cannot convert value {type_value!r} to a TensorFlow DType.")

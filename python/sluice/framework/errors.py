@@ -1,0 +1,115 @@
+"""What running a step raises: a class for each kind of error."""
+
+import re
+
+
+class OpError(Exception):
+    """An error of a step; `op` is where it happened, if that is known."""
+
+    def __init__(self, node_def, op, message, error_code=2):
+        super().__init__(message)
+        self._node_def = node_def
+        self._op = op
+        self._message = message
+        self._error_code = error_code
+
+    @property
+    def message(self):
+        """What went wrong: the node, and the line that made it."""
+        return self._message
+
+    @property
+    def op(self):
+        """The Operation that failed, or None."""
+        return self._op
+
+    @property
+    def node_def(self):
+        """The NodeDef of that operation, or None."""
+        return self._node_def
+
+    @property
+    def error_code(self):
+        """The number of the kind of error."""
+        return self._error_code
+
+    def __str__(self):
+        return self._message
+
+    def __reduce__(self):
+        return type(self), (None, None, self._message)
+
+
+OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED = range(5)
+NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED = range(5, 9)
+FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED = range(9, 13)
+INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED = range(13, 17)
+
+_CLASSES = {}
+
+
+def _declare(name, code, doc):
+    def __init__(self, node_def, op, message, *unused):
+        OpError.__init__(self, node_def, op, message, code)
+
+    made = type(name, (OpError,), {"__init__": __init__, "__doc__": doc,
+                                   "__module__": __name__})
+    _CLASSES[code] = made
+    return made
+
+
+CancelledError = _declare("CancelledError", CANCELLED,
+                          "The step was cancelled: its session was closed.")
+UnknownError = _declare("UnknownError", UNKNOWN, "An error of no known kind.")
+InvalidArgumentError = _declare(
+    "InvalidArgumentError", INVALID_ARGUMENT,
+    "An operation got values that it cannot work on.")
+DeadlineExceededError = _declare(
+    "DeadlineExceededError", DEADLINE_EXCEEDED,
+    "The step took longer than its RunOptions allow.")
+NotFoundError = _declare("NotFoundError", NOT_FOUND,
+                         "Something that was asked for does not exist.")
+AlreadyExistsError = _declare("AlreadyExistsError", ALREADY_EXISTS,
+                              "Something that was to be made exists already.")
+PermissionDeniedError = _declare("PermissionDeniedError", PERMISSION_DENIED,
+                                 "The caller may not do this.")
+ResourceExhaustedError = _declare("ResourceExhaustedError", RESOURCE_EXHAUSTED,
+                                  "There is not enough memory, or the like.")
+FailedPreconditionError = _declare(
+    "FailedPreconditionError", FAILED_PRECONDITION,
+    "The state does not allow it: a variable has no value yet.")
+AbortedError = _declare("AbortedError", ABORTED,
+                        "The step was given up; another try may succeed.")
+OutOfRangeError = _declare("OutOfRangeError", OUT_OF_RANGE,
+                           "Beyond the end: a queue is closed and empty.")
+UnimplementedError = _declare("UnimplementedError", UNIMPLEMENTED,
+                              "There is no kernel for this.")
+InternalError = _declare("InternalError", INTERNAL,
+                         "Something that always holds does not.")
+UnavailableError = _declare("UnavailableError", UNAVAILABLE,
+                            "A task cannot be reached just now.")
+DataLossError = _declare("DataLossError", DATA_LOSS,
+                         "Data are lost or corrupted beyond repair.")
+UnauthenticatedError = _declare("UnauthenticatedError", UNAUTHENTICATED,
+                                "The caller is not known.")
+
+
+def exception_type_from_error_code(error_code):
+    """The class for an error's number."""
+    return _CLASSES.get(error_code, UnknownError)
+
+
+def error_code_from_exception_type(cls):
+    """The number of an error's class."""
+    return next((code for code, c in _CLASSES.items() if c is cls), UNKNOWN)
+
+
+_NODE = re.compile(r"node '([^']+)' \(")
+
+
+def _from_status(code, message, graph):
+    """The exception for a status of the library; _core raises it."""
+    found = _NODE.search(message)
+    op = graph._find_operation(found.group(1)) if found and graph else None
+    return exception_type_from_error_code(code)(
+        None if op is None else op.node_def, op, message)

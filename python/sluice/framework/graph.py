@@ -1,0 +1,685 @@
+"""Graph, Operation and Tensor, and the scopes that new operations get."""
+
+import re
+import threading
+
+from sluice import _core
+from sluice.framework import tensor_shape
+from sluice.framework.node_def import NodeDef, make_graph_def
+
+
+class GraphKeys:
+    """Names of a graph's standard collections."""
+
+    GLOBAL_VARIABLES = "variables"
+    VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    METRIC_VARIABLES = "metric_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    SUMMARIES = "summaries"
+    QUEUE_RUNNERS = "queue_runners"
+    TABLE_INITIALIZERS = "table_initializer"
+    ASSET_FILEPATHS = "asset_filepaths"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    CONCATENATED_VARIABLES = "concatenated_variables"
+    SAVERS = "savers"
+    WEIGHTS = "weights"
+    BIASES = "biases"
+    ACTIVATIONS = "activations"
+    UPDATE_OPS = "update_ops"
+    LOSSES = "losses"
+    SAVEABLE_OBJECTS = "saveable_objects"
+    RESOURCES = "resources"
+    LOCAL_RESOURCES = "local_resources"
+    TRAINABLE_RESOURCE_VARIABLES = "trainable_resource_variables"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
+    SUMMARY_OP = "summary_op"
+    GLOBAL_STEP = "global_step"
+    EVAL_STEP = "eval_step"
+    TRAIN_OP = "train_op"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"
+
+
+# Variables that the C++ libraries make are collected there; how to show them
+# here (set by ops.variables).
+_variable_of_handle = None
+_SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
+                GraphKeys.LOCAL_VARIABLES)
+
+
+class Operation(_core.Operation):
+    """A node of a graph: an op, the tensors it reads, the tensors it makes.
+
+    Op functions make them; their attributes are those of the graph's node and
+    do not change.
+    """
+
+    @property
+    def node_def(self):
+        """The operation as a GraphDef holds it."""
+        return NodeDef(self)
+
+    @property
+    def op_def(self):
+        """The declaration of the op (its name and what it does)."""
+        return _OpDef(self.type, self._op_doc)
+
+    @property
+    def traceback(self):
+        """Where the user's program made it: [(file, line)]."""
+        line = self._line
+        return [] if line is None else [line]
+
+    @property
+    def _control_inputs(self):
+        return self.control_inputs
+
+    @property
+    def control_outputs(self):
+        """The operations that wait for this one."""
+        return [op for op in self.graph.get_operations()
+                if self in op.control_inputs]
+
+    @property
+    def _control_flow_context(self):
+        return self._context_name
+
+    def get_attr(self, name):
+        """The value of an attribute; ValueError if there is none."""
+        value = self._attr(name)
+        if name == "shape" and isinstance(value, (tuple, type(None))):
+            return tensor_shape.TensorShape(value)
+        return value
+
+    def values(self):
+        """The outputs, as a tuple."""
+        return tuple(self.outputs)
+
+    def colocation_groups(self):
+        """What it shares a device with: [b"loc:@name"]."""
+        groups = self._attr("_class") if "_class" in self._attr_names() else []
+        return [g for g in groups if g.startswith(b"loc:@")] or [
+            b"loc:@" + self.name.encode()]
+
+    def run(self, feed_dict=None, session=None):
+        """Runs it in `session`, or in the default one."""
+        _use_session(session, self.graph, "run").run(self, feed_dict)
+
+    def __str__(self):
+        return str(self.node_def)
+
+    def __repr__(self):
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+class _OpDef:
+    """What there is to say of an op."""
+
+    def __init__(self, name, doc):
+        self.name = name
+        self.summary = doc
+
+
+class Tensor(_core.Tensor):
+    """One output of an operation: a value that each step computes anew.
+
+    Operators build operations: `x + 1`, `x[0, ::2]`. Two tensors are equal to
+    Python (`==`, as keys of a dict) if they are the same output.
+    """
+
+    __array_priority__ = 100  # numpy's operators leave it to ours.
+
+    @property
+    def shape(self):
+        """What is known of the shape, a TensorShape."""
+        return tensor_shape.TensorShape._of(self._dims)
+
+    def get_shape(self):
+        """What is known of the shape, a TensorShape."""
+        return tensor_shape.TensorShape._of(self._dims)
+
+    def set_shape(self, shape):
+        """Adds to what is known of the shape.
+
+        Raises:
+          ValueError: if it contradicts what is known.
+        """
+        self._set_shape(shape)
+
+    @property
+    def ndim(self):
+        """The rank, or None."""
+        return None if self._dims is None else len(self._dims)
+
+    def _shape_as_list(self):
+        return None if self._dims is None else list(self._dims)
+
+    def eval(self, feed_dict=None, session=None):
+        """Its value in a step of `session`, or of the default one."""
+        return _use_session(session, self.graph, "eval").run(self, feed_dict)
+
+    def _as_graph_element(self):
+        return self
+
+    def __iter__(self):
+        raise TypeError(
+            "Tensor objects are only iterable when eager execution is enabled. "
+            "To iterate over this tensor use tf.map_fn.")
+
+    def __len__(self):
+        raise TypeError(
+            f"object of type 'Tensor' has no len(): {self.name}. Please call "
+            f"`x.shape` rather than `len(x)` for shape information.")
+
+    def __bool__(self):
+        raise TypeError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t "
+            "is not None:` instead of `if t:` to test if a tensor is defined, "
+            "and use TensorFlow ops such as tf.cond to execute subgraphs "
+            "conditioned on the value of a tensor.")
+
+    def __array__(self, dtype=None):
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy "
+            f"array: run it in a session.")
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __copy__(self):
+        return self
+
+    def __str__(self):
+        shape = "" if self._dims is None else f", shape={self.shape}"
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
+
+    def __repr__(self):
+        return (f"<tf.Tensor '{self.name}' shape={self.shape} "
+                f"dtype={self.dtype.name}>")
+
+
+def _use_session(session, graph, what):
+    from sluice.client import session as sessions
+    if session is None:
+        session = sessions.get_default_session()
+        if session is None:
+            raise ValueError(
+                f"Cannot {what} the tensor or operation without a session: No "
+                f"default session is registered. Use `with sess.as_default()` "
+                f"or pass an explicit session.")
+        if session.graph is not graph:
+            raise ValueError(
+                "Cannot use the default session to evaluate tensor: the "
+                "tensor's graph is different from the session's graph. Pass an "
+                "explicit session.")
+    elif session.graph is not graph:
+        raise ValueError(
+            "Cannot use the given session to evaluate tensor: the tensor's "
+            "graph is different from the session's graph.")
+    return session
+
+
+class _Scope:
+    """A with-block whose end restores the scopes that it began with."""
+
+    __slots__ = ("_enter", "_token", "_value")
+
+    def __init__(self, enter, value=None):
+        self._enter = enter
+        self._value = value
+        self._token = None
+
+    def __enter__(self):
+        self._token = self._enter()
+        return self._value
+
+    def __exit__(self, *unused):
+        _core.exit_scope(self._token)
+        self._token = None
+
+
+class _NameScope:
+    """The with-block of `Graph.name_scope`; its value is the prefix."""
+
+    __slots__ = ("_graph", "_name", "_token")
+
+    def __init__(self, graph, name):
+        self._graph = graph
+        self._name = name
+
+    def __enter__(self):
+        self._token, prefix = _core.enter_name_scope(self._graph, self._name)
+        return prefix
+
+    def __exit__(self, *unused):
+        _core.exit_scope(self._token)
+        self._token = None
+
+
+class _DefaultGraph:
+    """The with-block of `Graph.as_default`."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph):
+        self._graph = graph
+
+    def __enter__(self):
+        _core.push_default_graph(self._graph)
+        return self._graph
+
+    def __exit__(self, *unused):
+        _core.pop_default_graph(self._graph)
+
+
+class Graph(_core.Graph):
+    """Operations and tensors: what a session runs.
+
+    A thread builds into the graph of its innermost `as_default`, or into the
+    process's default graph.
+    """
+
+    def __init__(self):
+        self._collections = {}
+        self._shared_seen = {}
+        self._finalized = False
+        self._lock = threading.RLock()
+        self._container = ""
+
+    # ---- What there is.
+
+    def get_operations(self):
+        """All operations, in the order they were made."""
+        return self._operations(0)
+
+    def get_operation_by_name(self, name):
+        """The operation of that full name; KeyError if there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not "
+                            f"{type(name).__name__}.")
+        return self.as_graph_element(name, allow_tensor=False)
+
+    def get_tensor_by_name(self, name):
+        """The tensor "name:0"; KeyError if there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not "
+                            f"{type(name).__name__}.")
+        return self.as_graph_element(name, allow_operation=False)
+
+    def as_graph_element(self, obj, allow_tensor=True, allow_operation=True):
+        """The tensor or operation that `obj` is, names, or stands for.
+
+        Raises:
+          TypeError: if it can be neither.
+          ValueError: if it is of another graph, or no name of the right form.
+          KeyError: if nothing has that name.
+        """
+        if not isinstance(obj, (str, bytes, _core.Tensor, _core.Operation)):
+            convert = getattr(obj, "_as_graph_element", None)
+            if convert is not None:
+                obj = convert()
+        if isinstance(obj, bytes):
+            obj = obj.decode()
+        kinds = ("Tensor or Operation" if allow_tensor and allow_operation
+                 else "Tensor" if allow_tensor else "Operation")
+        if isinstance(obj, _core.Tensor) and allow_tensor or isinstance(
+                obj, _core.Operation) and allow_operation:
+            if obj.graph is not self:
+                raise ValueError(f"{obj} is not an element of this graph.")
+            return obj
+        if not isinstance(obj, str):
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a "
+                            f"{kinds}.")
+        name, colon, index = obj.rpartition(":")
+        if colon and allow_tensor:
+            if not index.isdigit():
+                raise ValueError(
+                    f"The name {obj!r} looks a like a Tensor name, but is not "
+                    f"a valid one. Tensor names must be of the form "
+                    f'"<op_name>:<output_index>".')
+            op = self._find_operation(name)
+            if op is None:
+                raise KeyError(
+                    f"The name {obj!r} refers to a Tensor which does not "
+                    f"exist. The operation, {name!r}, does not exist in the "
+                    f"graph{self._hint(name)}.")
+            outputs = op.outputs
+            if int(index) >= len(outputs):
+                raise KeyError(
+                    f"The name {obj!r} refers to a Tensor which does not "
+                    f"exist. The operation, {name!r}, exists but only has "
+                    f"{len(outputs)} outputs.")
+            return outputs[int(index)]
+        if colon:
+            raise ValueError(f"The name {obj!r} appears to refer to a Tensor, "
+                             f"not a Operation.")
+        if not allow_operation:
+            op = self._find_operation(obj)
+            what = ("refers to an Operation" if op is not None else
+                    "looks like an (invalid) Operation name")
+            raise ValueError(
+                f"The name {obj!r} {what}, not a Tensor. Tensor names must be "
+                f'of the form "<op_name>:<output_index>".')
+        op = self._find_operation(obj)
+        if op is None:
+            raise KeyError(f"The name {obj!r} refers to an Operation not in "
+                           f"the graph{self._hint(obj)}.")
+        return op
+
+    def _hint(self, name):
+        near = self._nearest(name)
+        return f" (nearest: {near})" if near else ""
+
+    def as_graph_def(self, from_version=None, add_shapes=False):
+        """The whole graph as a GraphDef (see `sluice.GraphDef`)."""
+        return make_graph_def(self)
+
+    def is_feedable(self, tensor):
+        """Whether a step may be given this tensor's value."""
+        return True
+
+    def is_fetchable(self, tensor_or_op):
+        """Whether a step may be asked for it."""
+        return True
+
+    @property
+    def finalized(self):
+        """Whether the graph may not grow any more."""
+        return self._finalized
+
+    def finalize(self):
+        """Declares that the graph is complete."""
+        self._finalized = True
+
+    # ---- Scopes.
+
+    def as_default(self):
+        """A with-block in which this thread builds into this graph."""
+        return _DefaultGraph(self)
+
+    def name_scope(self, name):
+        """A with-block in which names begin with `name/`, made unique.
+
+        A name that ends with a slash is a prefix as it is; None or "" is none.
+        """
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"'{name}' is not a valid scope name: expected a "
+                            f"str")
+        return _NameScope(self, name)
+
+    def unique_name(self, name, mark_as_used=True):
+        """`name` under the current scope, or name_1, ..., if it is taken."""
+        return self._unique_name(_core.name_prefix(self) + name, mark_as_used)
+
+    def get_name_scope(self):
+        """The current scope, without the slash at its end."""
+        return _core.name_prefix(self)[:-1]
+
+    def device(self, device_name_or_function):
+        """A with-block for operations on a device.
+
+        The device fills in what devices within leave open; a function gets each
+        operation (with name, type and device) and gives its device.
+        """
+        spec = device_name_or_function
+        if callable(spec) and not hasattr(spec, "to_string"):
+            function = spec
+            spec = lambda kind, name, device: _device_string(
+                function(_FutureOperation(kind, name, device, self)))
+        else:
+            spec = _device_string(spec)
+        return _Scope(lambda: _core.enter_device(self, spec))
+
+    def colocate_with(self, op, ignore_existing=False):
+        """A with-block for operations on the device of `op`."""
+        if op is not None:
+            op = _operation_of(op)
+        return _Scope(lambda: _core.enter_colocation(self, op,
+                                                     bool(ignore_existing)))
+
+    def control_dependencies(self, control_inputs):
+        """A with-block for operations that run after all of these.
+
+        None forgets the outer ones, and leaves loops and conditionals.
+        """
+        if control_inputs is not None:
+            control_inputs = [_operation_of(self._control_input(c))
+                              for c in control_inputs]
+        return _Scope(lambda: _core.enter_control_dependencies(
+            self, control_inputs))
+
+    def _control_input(self, c):
+        values = getattr(c, "values", None)  # IndexedSlices.
+        if not isinstance(c, (_core.Operation, _core.Tensor)) and isinstance(
+                values, _core.Tensor):
+            return values
+        return self.as_graph_element(c)
+
+    def gradient_override_map(self, op_type_map):
+        """A with-block whose ops of some types use registered gradients."""
+        if not isinstance(op_type_map, dict):
+            raise TypeError("op_type_map must be a dictionary mapping strings "
+                            "to strings")
+        return _Scope(lambda: _core.enter_gradient_override(self, op_type_map))
+
+    def container(self, container_name):
+        """A with-block for state in a container of that name."""
+        return _Container(self, container_name)
+
+    # ---- Collections.
+
+    def _shared(self, name):
+        """Takes over what C++ libraries collected since the last look."""
+        if name not in _SHARED_KEYS or _variable_of_handle is None:
+            return
+        seen = self._shared_seen.get(name, 0)
+        new = self._collected(name, seen)
+        if not new:
+            return
+        self._shared_seen[name] = seen + len(new)
+        there = self._collections.setdefault(name, [])
+        for handle in new:
+            variable = _variable_of_handle(handle)
+            if not any(variable is v for v in there):
+                there.append(variable)
+
+    def add_to_collection(self, name, value):
+        """Adds a value to the collection `name`."""
+        with self._lock:
+            self._shared(name)
+            self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names, value):
+        """Adds a value to several collections (or one)."""
+        names = (names,) if isinstance(names, str) else set(names)
+        for name in names:
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name):
+        """The collection itself, a list."""
+        with self._lock:
+            self._shared(name)
+            return self._collections.setdefault(name, [])
+
+    def get_collection(self, name, scope=None):
+        """A copy of the collection; those whose names begin with `scope`."""
+        with self._lock:
+            self._shared(name)
+            values = list(self._collections.get(name, []))
+        if scope is None:
+            return values
+        regex = re.compile(scope)
+        return [v for v in values
+                if hasattr(v, "name") and regex.match(v.name)]
+
+    def get_all_collection_keys(self):
+        """The names of the collections that hold something."""
+        with self._lock:
+            for name in _SHARED_KEYS:
+                self._shared(name)
+            return [key for key, values in self._collections.items() if values]
+
+    @property
+    def collections(self):
+        """The names of the collections that hold something."""
+        return self.get_all_collection_keys()
+
+    def clear_collection(self, name):
+        """Empties a collection."""
+        with self._lock:
+            self._shared(name)
+            self._collections.pop(name, None)
+
+    def __repr__(self):
+        return f"<sluice.Graph of {self.version} operations>"
+
+
+class _Container:
+    """The with-block of `Graph.container`."""
+
+    def __init__(self, graph, name):
+        self._graph, self._name = graph, name
+
+    def __enter__(self):
+        self._old, self._graph._container = self._graph._container, self._name
+        return self._name
+
+    def __exit__(self, *unused):
+        self._graph._container = self._old
+
+
+class _FutureOperation:
+    """What a device function sees of an operation before it is made."""
+
+    def __init__(self, kind, name, device, graph):
+        self.type, self.name, self.device, self.graph = kind, name, device, graph
+        self.node_def = self
+        self.op = kind
+
+
+def _device_string(device):
+    if device is None:
+        return None
+    if hasattr(device, "to_string"):
+        return device.to_string()
+    if not isinstance(device, str):
+        raise ValueError(f"device: expected a str, a function or None, got "
+                         f"{device!r}")
+    return device
+
+
+def _operation_of(value):
+    if isinstance(value, _core.Operation):
+        return value
+    if not isinstance(value, _core.Tensor):
+        convert = getattr(value, "_as_graph_element", None)
+        if convert is None:
+            values = getattr(value, "values", None)
+            if not isinstance(values, _core.Tensor):
+                raise TypeError(f"Can not convert a {type(value).__name__} "
+                                f"into a Tensor or Operation.")
+            value = values
+        else:
+            value = convert()
+    return value.op
+
+
+# ---- The default graph -------------------------------------------------------
+
+
+def get_default_graph():
+    """The graph that this thread builds into."""
+    return _core.get_default_graph()
+
+
+def reset_default_graph():
+    """Makes an empty graph the process's default one."""
+    _core.set_default_graph(Graph())
+
+
+def name_scope(name, default_name=None, values=None):
+    """A with-block in which names begin with `name/` (or `default_name/`)."""
+    return _default_for(values).name_scope(
+        default_name if name is None else name)
+
+
+def _default_for(values):
+    for value in values or ():
+        graph = getattr(value, "graph", None)
+        if isinstance(graph, _core.Graph):
+            return graph
+    return _core.get_default_graph()
+
+
+def device(device_name_or_function):
+    """`Graph.device` of the default graph."""
+    return get_default_graph().device(device_name_or_function)
+
+
+def control_dependencies(control_inputs):
+    """`Graph.control_dependencies` of the default graph."""
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def colocate_with(op, ignore_existing=False):
+    """`Graph.colocate_with` of the default graph."""
+    return get_default_graph().colocate_with(op, ignore_existing)
+
+
+def container(container_name):
+    """`Graph.container` of the default graph."""
+    return get_default_graph().container(container_name)
+
+
+def init_scope():
+    """A with-block whose operations are of no loop or branch, and wait for
+    nothing."""
+    return get_default_graph().control_dependencies(None)
+
+
+def add_to_collection(name, value):
+    """Adds to a collection of the default graph."""
+    get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names, value):
+    """Adds to several collections of the default graph."""
+    get_default_graph().add_to_collections(names, value)
+
+
+def get_collection(key, scope=None):
+    """A copy of a collection of the default graph."""
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key):
+    """A collection of the default graph itself."""
+    return get_default_graph().get_collection_ref(key)
+
+
+def set_random_seed(seed):
+    """Sets the graph-level seed of the default graph."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed):
+    """(graph seed, op seed) for a random op, as TensorFlow derives them."""
+    graph_seed = get_default_graph().seed
+    if graph_seed is not None:
+        if op_seed is None:
+            op_seed = get_default_graph().version
+        seeds = graph_seed % (2**31 - 1), op_seed % (2**31 - 1)
+        return (0, 2**31 - 1) if seeds == (0, 0) else seeds
+    if op_seed is not None:
+        seeds = 87654321, op_seed % (2**31 - 1)
+        return (0, 2**31 - 1) if seeds == (0, 0) else seeds
+    return None, None

@@ -1,0 +1,369 @@
+"""Shapes of which not all need be known: `TensorShape` and `Dimension`."""
+
+import operator
+
+
+class Dimension:
+    """The size of one dimension, or unknown (its `value` is None)."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value):
+        if isinstance(value, Dimension):
+            value = value._value
+        elif value is not None:
+            try:
+                value = operator.index(value)
+            except TypeError:
+                raise TypeError(
+                    f"Dimension value must be integer or None or have an "
+                    f"__index__ method, got value '{value!r}' with type "
+                    f"'{type(value)!r}'") from None
+            if value < 0:
+                raise ValueError(f"Dimension {value} must be >= 0")
+        self._value = value
+
+    @property
+    def value(self):
+        """The size, or None."""
+        return self._value
+
+    def is_compatible_with(self, other):
+        """Whether both may be the same size."""
+        other = as_dimension(other)
+        return (self._value is None or other._value is None or
+                self._value == other._value)
+
+    def assert_is_compatible_with(self, other):
+        """Raises ValueError unless both may be the same size."""
+        if not self.is_compatible_with(other):
+            raise ValueError(
+                f"Dimensions {self} and {other} are not compatible")
+
+    def merge_with(self, other):
+        """What is known from either; ValueError if they contradict."""
+        other = as_dimension(other)
+        self.assert_is_compatible_with(other)
+        return Dimension(other._value if self._value is None else self._value)
+
+    def _calculate(self, other, fn):
+        try:
+            other = as_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._value is None or other._value is None:
+            return Dimension(None)
+        return Dimension(fn(self._value, other._value))
+
+    def _compare(self, other, fn):
+        other = as_dimension(other)
+        if self._value is None or other._value is None:
+            return None
+        return fn(self._value, other._value)
+
+    def __eq__(self, other):
+        try:
+            return self._compare(other, operator.eq)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __ne__(self, other):
+        try:
+            return self._compare(other, operator.ne)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __lt__(self, other):
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other):
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other):
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other):
+        return self._compare(other, operator.ge)
+
+    def __add__(self, other):
+        return self._calculate(other, operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._calculate(other, operator.sub)
+
+    def __rsub__(self, other):
+        return self._calculate(other, lambda a, b: b - a)
+
+    def __mul__(self, other):
+        return self._calculate(other, operator.mul)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other):
+        return self._calculate(other, operator.floordiv)
+
+    def __rfloordiv__(self, other):
+        return self._calculate(other, lambda a, b: b // a)
+
+    def __mod__(self, other):
+        return self._calculate(other, operator.mod)
+
+    def __int__(self):
+        return self._value
+
+    def __index__(self):
+        return self._value
+
+    def __hash__(self):
+        if self._value is None:
+            raise ValueError("Unable to hash Dimension with value 'None'")
+        return hash(self._value)
+
+    def __repr__(self):
+        return f"Dimension({self._value!r})"
+
+    def __str__(self):
+        return "?" if self._value is None else str(self._value)
+
+    def __reduce__(self):
+        return Dimension, (self._value,)
+
+
+def as_dimension(value):
+    """`value`, an int, None or a Dimension, as a Dimension."""
+    return value if isinstance(value, Dimension) else Dimension(value)
+
+
+def dimension_value(dimension):
+    """The int or None that a dimension is."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+class TensorShape:
+    """What is known of a tensor's shape: nothing, the rank, or dimensions.
+
+    Made from a list of ints, Nones (unknown) and Dimensions, from None (unknown
+    rank), or from another shape.
+    """
+
+    __slots__ = ("_dims",)
+
+    def __init__(self, dims):
+        if dims is None:
+            self._dims = None
+        elif isinstance(dims, TensorShape):
+            self._dims = dims._dims
+        elif isinstance(dims, (list, tuple)):
+            self._dims = tuple(_dim(d) for d in dims)
+        elif isinstance(dims, (int, Dimension)) or not hasattr(
+                dims, "__iter__"):
+            self._dims = (_dim(dims),)
+        elif isinstance(dims, str):
+            raise TypeError(f"Dimension value must be integer or None, got "
+                            f"value '{dims}'")
+        else:
+            self._dims = tuple(_dim(d) for d in dims)
+
+    @classmethod
+    def _of(cls, dims):
+        made = cls.__new__(cls)
+        made._dims = dims
+        return made
+
+    @property
+    def dims(self):
+        """A list of Dimensions, or None for an unknown rank."""
+        return None if self._dims is None else [Dimension(d)
+                                                for d in self._dims]
+
+    @property
+    def ndims(self):
+        """The rank, or None."""
+        return None if self._dims is None else len(self._dims)
+
+    rank = ndims
+
+    def as_list(self):
+        """Ints and Nones; ValueError for an unknown rank."""
+        if self._dims is None:
+            raise ValueError("as_list() is not defined on an unknown "
+                             "TensorShape.")
+        return list(self._dims)
+
+    def num_elements(self):
+        """How many elements such a tensor has, or None."""
+        if not self.is_fully_defined():
+            return None
+        count = 1
+        for d in self._dims:
+            count *= d
+        return count
+
+    def is_fully_defined(self):
+        """Whether rank and all dimensions are known."""
+        return self._dims is not None and None not in self._dims
+
+    def assert_is_fully_defined(self):
+        """Raises ValueError unless all is known."""
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
+
+    def is_compatible_with(self, other):
+        """Whether some shape fits both."""
+        other = as_shape(other)
+        if self._dims is None or other._dims is None:
+            return True
+        return len(self._dims) == len(other._dims) and all(
+            a is None or b is None or a == b
+            for a, b in zip(self._dims, other._dims))
+
+    def assert_is_compatible_with(self, other):
+        """Raises ValueError unless some shape fits both."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {as_shape(other)} are "
+                             f"incompatible")
+
+    def assert_same_rank(self, other):
+        """Raises ValueError if the ranks are known and differ."""
+        other = as_shape(other)
+        if None not in (self.ndims, other.ndims) and self.ndims != other.ndims:
+            raise ValueError(f"Shapes {self} and {other} must have the same "
+                             f"rank")
+
+    def assert_has_rank(self, rank):
+        """Raises ValueError if the rank is known to be another."""
+        if self.ndims not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def with_rank(self, rank):
+        """This shape, which must have that rank."""
+        try:
+            return self.merge_with(unknown_shape(rank))
+        except ValueError:
+            raise ValueError(f"Shape {self} must have rank {rank}") from None
+
+    def with_rank_at_least(self, rank):
+        """This shape, whose rank must be at least that."""
+        if self.ndims is not None and self.ndims < rank:
+            raise ValueError(f"Shape {self} must have rank at least {rank}")
+        return self
+
+    def with_rank_at_most(self, rank):
+        """This shape, whose rank must be at most that."""
+        if self.ndims is not None and self.ndims > rank:
+            raise ValueError(f"Shape {self} must have rank at most {rank}")
+        return self
+
+    def merge_with(self, other):
+        """What is known from either; ValueError if they contradict."""
+        other = as_shape(other)
+        if self._dims is None:
+            return other
+        if other._dims is None:
+            return self
+        self.assert_is_compatible_with(other)
+        return TensorShape._of(tuple(b if a is None else a for a, b in
+                                     zip(self._dims, other._dims)))
+
+    def concatenate(self, other):
+        """The dimensions of this, then those of the other."""
+        other = as_shape(other)
+        if self._dims is None or other._dims is None:
+            return unknown_shape()
+        return TensorShape._of(self._dims + other._dims)
+
+    def as_proto(self):
+        """The dimensions as GraphDefs have them: -1 where unknown."""
+        return None if self._dims is None else [-1 if d is None else d
+                                                for d in self._dims]
+
+    def __len__(self):
+        if self._dims is None:
+            raise ValueError("Cannot take the length of shape with unknown "
+                             "rank.")
+        return len(self._dims)
+
+    def __bool__(self):
+        return self._dims is not None
+
+    def __iter__(self):
+        if self._dims is None:
+            raise ValueError("Cannot iterate over a shape with unknown rank.")
+        return iter([Dimension(d) for d in self._dims])
+
+    def __getitem__(self, key):
+        if self._dims is not None:
+            if isinstance(key, slice):
+                return TensorShape._of(self._dims[key])
+            return Dimension(self._dims[key])
+        if not isinstance(key, slice):
+            return Dimension(None)
+        start, stop = key.start or 0, key.stop
+        if key.step is not None:
+            raise ValueError("Steps are not yet handled")
+        if stop is None or start < 0 or stop < 0:
+            return unknown_shape()
+        return unknown_shape(max(0, stop - start))
+
+    def __add__(self, other):
+        return self.concatenate(other)
+
+    def __radd__(self, other):
+        return as_shape(other).concatenate(self)
+
+    def __eq__(self, other):
+        try:
+            other = as_shape(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return self._dims == other._dims
+
+    def __ne__(self, other):
+        try:
+            other = as_shape(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._dims is None or other._dims is None:
+            raise ValueError("The inequality of unknown TensorShapes is "
+                             "undefined.")
+        return self._dims != other._dims
+
+    def __hash__(self):
+        return hash(self._dims)
+
+    def __repr__(self):
+        if self._dims is None:
+            return "TensorShape(None)"
+        return f"TensorShape({[Dimension(d) for d in self._dims]!r})"
+
+    def __str__(self):
+        if self._dims is None:
+            return "<unknown>"
+        dims = ["?" if d is None else str(d) for d in self._dims]
+        return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+
+    def __reduce__(self):
+        return TensorShape, (None if self._dims is None else list(self._dims),)
+
+
+def _dim(value):
+    if value is None or type(value) is int and value >= 0:
+        return value
+    return Dimension(value)._value
+
+
+def as_shape(shape):
+    """A TensorShape of what is one, or of what it can be made from."""
+    return shape if isinstance(shape, TensorShape) else TensorShape(shape)
+
+
+def unknown_shape(rank=None):
+    """A shape of which at most the rank is known."""
+    return TensorShape._of(None if rank is None else (None,) * rank)
+
+
+def _shape_dims(shape):
+    """What _core reads: a tuple of ints and Nones, or None."""
+    return as_shape(shape)._dims

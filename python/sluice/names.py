@@ -1,0 +1,206 @@
+"""The names of the package, each with where it is defined.
+
+Modules are loaded when a name of theirs is first asked for; a name that is not
+there is answered with the nearest one.
+"""
+
+import importlib
+
+from sluice import _core
+
+
+def _from(module, *names, **renamed):
+    found = {name: (module, name) for name in names}
+    found.update({name: (module, there) for name, there in renamed.items()})
+    return found
+
+
+_FRAMEWORK = {
+    **_from("sluice.framework.dtypes", "DType", "as_dtype", "float16",
+            "float32", "float64", "bfloat16", "half", "double", "int8",
+            "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+            "string", "complex64", "complex128", "resource", "variant",
+            "qint8", "quint8", "qint16", "quint16", "qint32", bool="bool_"),
+    **_from("sluice.framework.tensor_shape", "TensorShape", "Dimension",
+            "dimension_value"),
+    **_from("sluice.framework.graph", "Graph", "Operation", "Tensor",
+            "GraphKeys", "get_default_graph", "reset_default_graph",
+            "name_scope", "device", "control_dependencies", "colocate_with",
+            "container", "add_to_collection", "add_to_collections",
+            "get_collection", "get_collection_ref", "set_random_seed",
+            "get_seed", "init_scope"),
+    **_from("sluice.framework.node_def", "GraphDef", "NodeDef",
+            "import_graph_def"),
+    **_from("sluice.framework.conversion", "IndexedSlices",
+            "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
+            "constant", "convert_to_tensor",
+            "convert_to_tensor_or_indexed_slices",
+            "convert_to_tensor_or_sparse_tensor",
+            "register_tensor_conversion_function",
+            get_static_value="constant_value"),
+    **_from("sluice.client.session", "Session", "InteractiveSession",
+            "RunOptions", "RunMetadata", "ConfigProto", "GPUOptions",
+            "GraphOptions", "OptimizerOptions", "get_default_session"),
+}
+
+_MATH = _from(
+    "sluice.ops.math_ops", "add", "subtract", "multiply", "divide", "truediv",
+    "floordiv", "floormod", "mod", "truncatediv", "truncatemod", "realdiv",
+    "div", "div_no_nan", "floor_div", "maximum", "minimum",
+    "squared_difference", "negative", "reciprocal", "square", "sqrt", "rsqrt",
+    "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid",
+    "erf", "erfc", "lgamma", "digamma", "sign", "floor", "ceil", "rint",
+    "round", "is_nan", "is_inf", "is_finite", "less", "less_equal", "greater",
+    "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
+    "logical_not", "logical_xor", "abs", "pow", "cast", "saturate_cast",
+    "to_float", "to_double", "to_int32", "to_int64", "to_bfloat16", "real",
+    "imag", "conj", "complex", "scalar_mul", "add_n", "accumulate_n", "matmul",
+    "range", "linspace", "reduce_sum", "reduce_mean", "reduce_prod",
+    "reduce_max", "reduce_min", "reduce_all", "reduce_any",
+    "reduce_logsumexp", "count_nonzero", "cumsum", "cumprod", "argmax",
+    "argmin", "tensordot", "segment_sum", "segment_mean", "segment_max",
+    "segment_min", "segment_prod", "unsorted_segment_sum",
+    "unsorted_segment_max", "bincount", "cholesky", "trace", neg="negative", mul="multiply",
+    sub="subtract", arg_max="argmax", arg_min="argmin", lin_space="linspace")
+
+_OPS = {
+    **_MATH,
+    **_from("sluice.ops.array_ops", "reshape", "identity", "identity_n",
+            "stop_gradient", "tile", "gather", "gather_nd", "scatter_nd",
+            "invert_permutation", "unique", "unique_with_counts",
+            "broadcast_to", "fill", "slice", "matrix_diag", "matrix_diag_part", "diag",
+            "diag_part", "bitcast", "check_numerics", "dynamic_partition",
+            "dynamic_stitch", "space_to_depth", "depth_to_space",
+            "space_to_batch_nd", "batch_to_space_nd", "matrix_band_part",
+            "placeholder", "placeholder_with_default", "shape", "shape_n",
+            "size", "rank", "zeros", "ones", "zeros_like", "ones_like",
+            "expand_dims", "squeeze", "concat", "stack", "parallel_stack",
+            "unstack", "split", "transpose", "matrix_transpose", "where",
+            "where_v2", "pad", "reverse", "reverse_v2", "one_hot",
+            "boolean_mask", "sequence_mask", "sparse_to_dense",
+            "strided_slice", "newaxis"),
+    **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
+            "truncated_normal", "random_shuffle", "multinomial"),
+    **_from("sluice.ops.control_flow", "no_op", "group", "tuple", "cond",
+            "case", "while_loop", "Assert", "Print", "assert_equal"),
+    **_from("sluice.ops.tensor_array", "TensorArray"),
+    **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
+            "clip_by_global_norm", "global_norm"),
+    **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
+    **_from("sluice.ops.gradients", "gradients", "hessians",
+            "RegisterGradient", "NotDifferentiable", "NoGradient",
+            "UnconnectedGradients", "AggregationMethod"),
+    **_from("sluice.ops.variables", "Variable", "global_variables",
+            "all_variables", "local_variables", "model_variables",
+            "trainable_variables", "moving_average_variables",
+            "variables_initializer", "initialize_variables",
+            "global_variables_initializer", "initialize_all_variables",
+            "local_variables_initializer", "initialize_local_variables",
+            "is_variable_initialized", "report_uninitialized_variables",
+            "assert_variables_initialized", "scatter_update", "scatter_add",
+            "scatter_sub", "scatter_mul", "scatter_div", "assign",
+            "assign_add", "assign_sub"),
+    **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
+            "variable_scope", "variable_op_scope", "get_variable",
+            "get_local_variable", "get_variable_scope", "no_regularizer"),
+    **_from("sluice.ops.init_ops", "Initializer",
+            zeros_initializer="Zeros", ones_initializer="Ones",
+            constant_initializer="Constant",
+            random_uniform_initializer="RandomUniform",
+            random_normal_initializer="RandomNormal",
+            truncated_normal_initializer="TruncatedNormal",
+            variance_scaling_initializer="VarianceScaling",
+            glorot_uniform_initializer="GlorotUniform",
+            glorot_normal_initializer="GlorotNormal"),
+}
+
+_ERRORS = _from("sluice.framework.errors", "OpError")
+
+# Modules, and namespaces that take their names from several.
+_NAMESPACES = {
+    "errors": "sluice.framework.errors", "nn": "sluice.ops.nn",
+    "train": "sluice.train", "nest": "sluice.nest",
+    "raw_ops": "sluice.raw_ops", "initializers": None, "math": None,
+    "random": None, "logging": "sluice.logging", "version": "sluice.version",
+    "test": "sluice.test",
+    "compat": "sluice.compat"}
+
+_INITIALIZERS = _from(
+    "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
+    random_uniform="RandomUniform", random_normal="RandomNormal",
+    truncated_normal="TruncatedNormal", variance_scaling="VarianceScaling",
+    glorot_uniform="GlorotUniform", glorot_normal="GlorotNormal",
+    identity="Identity")
+_INITIALIZERS.update({
+    name: ("sluice.ops.variables", there) for name, there in (
+        ("variables", "variables_initializer"),
+        ("global_variables", "global_variables_initializer"),
+        ("local_variables", "local_variables_initializer"))})
+_RANDOM = _from(
+    "sluice.ops.random_ops", uniform="random_uniform", normal="random_normal",
+    truncated_normal="truncated_normal", shuffle="random_shuffle",
+    multinomial="multinomial")
+_RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
+_MATH_NAMESPACE = dict(_MATH)
+for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
+              "in_top_k", "l2_normalize", "zero_fraction"):
+    _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)
+
+PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
+
+
+class _Namespace:
+    """Names that are found when they are asked for: `math`, `random`."""
+
+    def __init__(self, name, names):
+        self.__name__ = name
+        self._names = names
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _find(self.__name__, name, self._names, self.__dict__)
+
+    def __dir__(self):
+        return sorted(self._names)
+
+    def __repr__(self):
+        return f"<namespace {self.__name__}>"
+
+
+_GROUPS = {"initializers": _INITIALIZERS, "math": _MATH_NAMESPACE,
+           "random": _RANDOM}
+
+
+def _find(where, name, names, cache):
+    entry = names.get(name)
+    if entry is None:
+        near = ", ".join(_core.nearest_names(name, sorted(names)))
+        raise AttributeError(
+            f"module '{where}' has no attribute '{name}'"
+            f"{f' (nearest: {near})' if near else ''}")
+    value = getattr(importlib.import_module(entry[0]), entry[1])
+    cache[name] = value
+    return value
+
+
+def lookup(where, name, cache):
+    """What `name` is in the module `where`, whose globals are `cache`.
+
+    Raises:
+      AttributeError: with the nearest name, if it is nothing.
+    """
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _GROUPS:
+        cache[name] = _Namespace(f"{where}.{name}", _GROUPS[name])
+        return cache[name]
+    module = _NAMESPACES.get(name)
+    if module is not None:
+        try:
+            cache[name] = importlib.import_module(module)
+            return cache[name]
+        except ModuleNotFoundError:
+            pass
+    return _find(where, name, PUBLIC, cache)

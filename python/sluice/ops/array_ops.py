@@ -1,0 +1,460 @@
+"""Shapes, slices, joining and splitting."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import (
+    IndexedSlices, SparseTensor, constant, constant_value, convert_to_tensor)
+
+_op = _core.op
+
+reshape = _op("Reshape")
+identity = _op("Identity")
+identity_n = _op("IdentityN")
+stop_gradient = _op("StopGradient")
+tile = _op("Tile")
+gather_nd = _op("GatherNd")
+scatter_nd = _op("ScatterNd")
+invert_permutation = _op("InvertPermutation")
+unique = _op("Unique")
+unique_with_counts = _op("UniqueWithCounts")
+broadcast_to = _op("BroadcastTo")
+fill = _op("Fill")
+slice = _op("Slice")  # pylint: disable=redefined-builtin
+matrix_diag = _op("MatrixDiag")
+matrix_diag_part = _op("MatrixDiagPart")
+diag = _op("Diag")
+diag_part = _op("DiagPart")
+bitcast = _op("Bitcast")
+check_numerics = _op("CheckNumerics")
+dynamic_partition = _op("DynamicPartition")
+dynamic_stitch = _op("DynamicStitch")
+space_to_depth = _op("SpaceToDepth")
+depth_to_space = _op("DepthToSpace")
+space_to_batch_nd = _op("SpaceToBatchND")
+batch_to_space_nd = _op("BatchToSpaceND")
+matrix_band_part = _op("MatrixBandPart")
+_placeholder = _op("Placeholder")
+_shape_op = _op("Shape")
+_concat = _op("ConcatV2", "concat")
+_pack = _op("Pack", "stack")
+_unpack = _op("Unpack", "unstack")
+_strided_slice = _op("StridedSlice", "strided_slice")
+_zeros_like = _op("ZerosLike", "zeros_like")
+_transpose = _op("Transpose", "transpose")
+
+
+def placeholder(dtype, shape=None, name=None):
+    """A tensor whose value every step is given (`feed_dict`).
+
+    Args:
+      dtype: the type of its elements.
+      shape: what is known of its shape; None for a dimension, or for all, that
+        may be anything.
+      name: of the operation ("Placeholder").
+    """
+    return _placeholder(dtype, shape, name=name)
+
+
+def placeholder_with_default(input, shape, name=None):  # pylint: disable=redefined-builtin
+    """A tensor that is `input` where a step is not given its value."""
+    return _op("PlaceholderWithDefault")(input, shape, name=name)
+
+
+def shape(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
+    """The shape of a tensor, as a tensor."""
+    if isinstance(input, SparseTensor):
+        return _op("Cast")(input.dense_shape, out_type, name=name)
+    input = convert_to_tensor(input)
+    if input.shape.is_fully_defined():
+        return constant(input.shape.as_list(), out_type, name=name or "Shape")
+    return _shape_op(input, out_type=out_type, name=name)
+
+
+def shape_n(input, out_type=dtypes.int32, name=None):  # pylint: disable=redefined-builtin
+    """The shapes of several tensors."""
+    return _op("ShapeN")(input, out_type=out_type, name=name)
+
+
+def size(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
+    """The number of elements."""
+    input = convert_to_tensor(input)
+    count = input.shape.num_elements()
+    if count is not None:
+        return constant(count, out_type, name=name or "Size")
+    return _op("Size")(input, out_type=out_type, name=name)
+
+
+def rank(input, name=None):  # pylint: disable=redefined-builtin
+    """The number of dimensions."""
+    input = convert_to_tensor(input)
+    if input.shape.ndims is not None:
+        return constant(input.shape.ndims, dtypes.int32, name=name or "Rank")
+    return _op("Rank")(input, name=name)
+
+
+def zeros(shape, dtype=dtypes.float32, name=None):
+    """A tensor of zeros (False, "")."""
+    return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 0, name or "zeros")
+
+
+def ones(shape, dtype=dtypes.float32, name=None):
+    """A tensor of ones (True)."""
+    return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 1, name or "ones")
+
+
+def _filled(dims, dtype, value, name):
+    value = {dtypes.bool_: bool(value), dtypes.string: ""}.get(dtype, value)
+    if not isinstance(dims, _core.Tensor):
+        try:
+            known = tensor_shape.as_shape(dims).as_list()
+            if None not in known:
+                count = tensor_shape.TensorShape(known).num_elements()
+                if count < 1000:
+                    return constant(value, dtype, known, name)
+                dims = known
+        except (TypeError, ValueError):
+            pass
+    with graphs.name_scope(name) as scope:
+        if not isinstance(dims, _core.Tensor):
+            dims = convert_to_tensor(dims, dtypes.int32,
+                                     name="shape_as_tensor")
+        elif dims.shape.ndims == 0:
+            dims = reshape(dims, [-1])
+        return fill(dims, constant(value, dtype), name=scope)
+
+
+def zeros_like(tensor, dtype=None, name=None, optimize=True):
+    """Zeros of a tensor's shape (and type, unless `dtype` says otherwise)."""
+    tensor = convert_to_tensor(tensor, name="tensor")
+    dtype = dtypes.as_dtype(dtype or tensor.dtype).base_dtype
+    if optimize and tensor.shape.is_fully_defined() and (
+            dtype is not dtypes.variant):
+        return zeros(tensor.shape, dtype, name or "zeros_like")
+    if dtype is tensor.dtype.base_dtype:
+        return _zeros_like(tensor, name=name)
+    with graphs.name_scope(name, "zeros_like", [tensor]) as scope:
+        return zeros(shape(tensor), dtype, scope)
+
+
+def ones_like(tensor, dtype=None, name=None, optimize=True):
+    """Ones of a tensor's shape (and type, unless `dtype` says otherwise)."""
+    with graphs.name_scope(name, "ones_like", [tensor]) as scope:
+        tensor = convert_to_tensor(tensor, name="tensor")
+        dims = shape(tensor, "Shape") if optimize else _shape_op(tensor)
+        made = ones(dims, dtype or tensor.dtype.base_dtype, scope)
+        made.set_shape(tensor.shape)
+        return made
+
+
+def expand_dims(input, axis=None, name=None, dim=None):  # pylint: disable=redefined-builtin
+    """The tensor with a dimension of size 1 more, at `axis`."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    return _op("ExpandDims")(input, axis, name=name)
+
+
+def squeeze(input, axis=None, name=None, squeeze_dims=None):  # pylint: disable=redefined-builtin
+    """The tensor without dimensions of size 1 (all, or those of `axis`)."""
+    axis = squeeze_dims if axis is None else axis
+    if axis is None:
+        axis = []
+    elif not isinstance(axis, (list, tuple)):
+        axis = [axis]
+    return _op("Squeeze")(input, squeeze_dims=axis, name=name)
+
+
+def concat(values, axis, name="concat"):
+    """The tensors one after the other, along a dimension."""
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if len(values) == 1:
+        with graphs.name_scope(name) as scope:
+            convert_to_tensor(axis, dtypes.int32, name="concat_dim")
+            return identity(values[0], name=scope)
+    return _concat(list(values), axis, name=name)
+
+
+def stack(values, axis=0, name="stack"):
+    """The tensors as one of a dimension more, at `axis`."""
+    return _pack(values, axis=axis, name=name)
+
+
+parallel_stack = stack
+
+
+def unstack(value, num=None, axis=0, name="unstack"):
+    """The slices of a tensor along a dimension, a list."""
+    value = convert_to_tensor(value)
+    if num is None:
+        dims = value.shape
+        if dims.ndims is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {dims}")
+        if not -dims.ndims <= axis < dims.ndims:
+            raise ValueError(f"Argument `axis` = {axis} not in range "
+                             f"[{-dims.ndims}, {dims.ndims})")
+        num = dims.as_list()[axis]
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {dims}")
+    return _unpack(value, num=num, axis=axis, name=name)
+
+
+def split(value, num_or_size_splits, axis=0, num=None, name="split"):
+    """The parts of a tensor along a dimension, a list.
+
+    Args:
+      value: what to split.
+      num_or_size_splits: into how many equal parts, or the sizes of the parts.
+      axis: the dimension.
+      num: how many parts, where the sizes are a tensor of unknown shape.
+      name: of the operation.
+    """
+    if isinstance(num_or_size_splits, int) and not isinstance(
+            num_or_size_splits, bool):
+        return _op("Split")(axis, value, num_split=num_or_size_splits,
+                            name=name)
+    sizes = convert_to_tensor(num_or_size_splits)
+    if sizes.shape.ndims == 0:
+        raise ValueError("Rank-0 tensors are not supported as the "
+                         "num_or_size_splits argument to split.")
+    if num is None:
+        num = sizes.shape.as_list()[0] if sizes.shape.ndims else None
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape "
+                             f"{sizes.shape}")
+    return _op("SplitV")(value, sizes, axis, num_split=num, name=name)
+
+
+def transpose(a, perm=None, name="transpose", conjugate=False):
+    """The tensor with its dimensions in another order (by default reversed)."""
+    a = convert_to_tensor(a, name="a")
+    op = _op("ConjugateTranspose", "transpose") if (
+        conjugate and a.dtype.is_complex) else _transpose
+    with graphs.name_scope(name) as scope:
+        if perm is None:
+            if a.shape.ndims is not None:
+                perm = list(range(a.shape.ndims))[::-1]
+            else:
+                rank_ = _op("Rank")(a)
+                perm = (rank_ - 1) - _op("Range")(0, rank_, 1)
+        return op(a, perm, name=scope)
+
+
+def matrix_transpose(a, name="matrix_transpose", conjugate=False):
+    """The tensor with its last two dimensions swapped."""
+    a = convert_to_tensor(a, name="a")
+    n = len(a.shape)
+    return transpose(a, list(range(n - 2)) + [n - 1, n - 2], name, conjugate)
+
+
+def gather(params, indices, validate_indices=None, name=None, axis=None,
+           batch_dims=0):
+    """The slices of `params` that `indices` name, along a dimension."""
+    if axis is None:
+        axis = batch_dims
+    read = getattr(params, "sparse_read", None)
+    if read is not None and axis == 0 and not batch_dims:
+        return read(indices, name=name)
+    return _op("GatherV2", "GatherV2")(params, indices, axis,
+                                       batch_dims=batch_dims, name=name)
+
+
+def where(condition, x=None, y=None, name=None):
+    """Where `condition` holds: x, else y; without these, the coordinates."""
+    if x is None and y is None:
+        return _op("Where")(convert_to_tensor(condition), name=name)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return _op("Select")(condition, x, y, name=name)
+
+
+def where_v2(condition, x=None, y=None, name=None):
+    """`where`, with shapes that broadcast."""
+    if x is None and y is None:
+        return _op("Where")(convert_to_tensor(condition), name=name)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return _op("SelectV2")(condition, x, y, name=name)
+
+
+def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
+    """The tensor with elements more before and after, along each dimension."""
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        if not isinstance(constant_values, _core.Tensor) and (
+                constant_values == 0):
+            return _op("Pad")(tensor, paddings, name=name)
+        return _op("PadV2")(tensor, paddings, constant_values, name=name)
+    if mode in ("REFLECT", "SYMMETRIC"):
+        return _op("MirrorPad")(tensor, paddings, mode=mode, name=name)
+    raise ValueError(f"Value of argument `mode` expected to be one of "
+                     f"'CONSTANT', 'REFLECT' or 'SYMMETRIC'. Received {mode}")
+
+
+def reverse(tensor, axis, name=None):
+    """The tensor with the elements in reverse, along dimensions."""
+    return _op("ReverseV2")(tensor, axis, name=name)
+
+
+reverse_v2 = reverse
+
+
+def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
+            dtype=None, name=None):
+    """Vectors of zeros with a one at each index."""
+    with graphs.name_scope(name, "one_hot", [indices, depth, on_value,
+                                             off_value]) as scope:
+        values = [None if v is None else convert_to_tensor(v, dtype, name=n)
+                  for v, n in ((on_value, "on_value"),
+                               (off_value, "off_value"))]
+        kinds = [v.dtype.base_dtype for v in values if v is not None]
+        if len(set(kinds)) > 1:
+            raise TypeError(f"dtype {kinds[0]} of on_value does not match "
+                            f"dtype {kinds[1]} of off_value")
+        dtype = kinds[0] if kinds else dtypes.as_dtype(dtype or dtypes.float32)
+        on, off = (v if v is not None else constant(n, dtype, name=label)
+                   for v, n, label in zip(values, (1, 0),
+                                          ("on_value", "off_value")))
+        return _op("OneHot")(indices, depth, on, off,
+                             axis=-1 if axis is None else axis, name=scope)
+
+
+def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
+    """The slices of a tensor where a mask of known rank holds."""
+    with graphs.name_scope(name):
+        tensor = convert_to_tensor(tensor, name="tensor")
+        mask = convert_to_tensor(mask, name="mask")
+        axis, n = axis or 0, mask.shape.ndims
+        if not n:
+            raise ValueError("mask cannot be scalar." if n == 0 else
+                             "Number of mask dimensions must be specified")
+        dims = shape(tensor)
+        size_ = _op("Prod")(dims[axis:axis + n], [0])
+        flat = reshape(tensor, concat(
+            [dims[:axis], [size_], dims[axis + n:]], 0))
+        rows = squeeze(_op("Where")(reshape(mask, [-1])), [1])
+        return gather(flat, rows, axis=axis)
+
+
+def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
+    """Rows whose first `lengths` elements are True."""
+    with graphs.name_scope(name, "SequenceMask", [lengths]):
+        lengths = convert_to_tensor(lengths)
+        if maxlen is None:
+            maxlen = _op("Max")(reshape(lengths, [-1]), [0])
+        maxlen = _op("Cast")(convert_to_tensor(maxlen),
+                             lengths.dtype.base_dtype)
+        zero, one = constant(0, maxlen.dtype), constant(1, maxlen.dtype)
+        row = _op("Range")(zero, maxlen, one)
+        mask = row < expand_dims(lengths, -1)
+        dtype = dtypes.as_dtype(dtype)
+        return mask if dtype is dtypes.bool_ else _op("Cast")(mask, dtype)
+
+
+def sparse_to_dense(sparse_indices, output_shape, sparse_values,
+                    default_value=0, validate_indices=True, name=None):
+    """A tensor of `default_value`s, and of values at some coordinates."""
+    return _op("SparseToDense")(sparse_indices, output_shape, sparse_values,
+                                default_value,
+                                validate_indices=validate_indices, name=name)
+
+
+def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0,
+                  ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0,
+                  var=None, name=None):
+    """What x[begin:end:strides] is, with the masks of NumPy's indexing."""
+    if strides is None:
+        strides = _op("OnesLike")(convert_to_tensor(begin))
+    return _strided_slice(input_, begin, end, strides, begin_mask=begin_mask,
+                          end_mask=end_mask, ellipsis_mask=ellipsis_mask,
+                          new_axis_mask=new_axis_mask,
+                          shrink_axis_mask=shrink_axis_mask, name=name)
+
+
+newaxis = None
+
+
+def _getitem(tensor, key):
+    """tensor[key]: integers, slices, `...` and newaxis, a mask."""
+    if isinstance(key, _core.Tensor) and key.dtype.is_bool or (
+            hasattr(key, "dtype") and getattr(key, "ndim", 0) and
+            getattr(key.dtype, "kind", "") == "b"):
+        return boolean_mask(tensor, key)
+    keys = key if isinstance(key, (list, tuple)) else (key,)
+    begin, end, strides = [], [], []
+    masks = dict(begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                 shrink_axis_mask=0)
+    import builtins
+    for i, k in enumerate(keys):
+        bit = 1 << i
+        if isinstance(k, builtins.slice):
+            begin.append(0 if k.start is None else _index(k.start))
+            end.append(0 if k.stop is None else _index(k.stop))
+            strides.append(1 if k.step is None else _index(k.step))
+            masks["begin_mask"] |= bit if k.start is None else 0
+            masks["end_mask"] |= bit if k.stop is None else 0
+        elif k is Ellipsis:
+            begin.append(0)
+            end.append(0)
+            strides.append(1)
+            masks["ellipsis_mask"] |= bit
+        elif k is None:
+            begin.append(0)
+            end.append(0)
+            strides.append(1)
+            masks["new_axis_mask"] |= bit
+        else:
+            k = _index(k)
+            begin.append(k)
+            end.append(k + 1)
+            strides.append(1)
+            masks["shrink_axis_mask"] |= bit
+            # The element before the last + 1 is not the first.
+            if isinstance(k, int) and k == -1:
+                masks["end_mask"] |= bit
+    with graphs.name_scope("strided_slice") as scope:
+        if begin:
+            kind = _index_type(begin + end + strides)
+            parts = [_pack_indices(p, kind) for p in (begin, end, strides)]
+        else:
+            parts = [constant([], dtypes.int32, name=n)
+                     for n in ("begin", "end", "strides")]
+        return _strided_slice(tensor, *parts, name=scope, **masks)
+
+
+def _index(k):
+    if isinstance(k, (_core.Tensor, int)):
+        return k
+    if isinstance(k, tensor_shape.Dimension):
+        return k.value
+    if hasattr(k, "__index__"):
+        return k.__index__()
+    read = getattr(k, "value", None)
+    if callable(read):
+        return read()
+    raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
+                    f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
+                    f"are valid indices, got {k!r}")
+
+
+def _index_type(values):
+    types = {v.dtype.base_dtype for v in values if isinstance(v, _core.Tensor)}
+    bad = types - {dtypes.int32, dtypes.int64}
+    if bad:
+        raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
+                        f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 "
+                        f"tensors are valid indices, got a tensor of "
+                        f"{bad.pop().name}")
+    return dtypes.int64 if dtypes.int64 in types else dtypes.int32
+
+
+def _pack_indices(values, kind):
+    if any(isinstance(v, _core.Tensor) for v in values):
+        return _pack([v if isinstance(v, _core.Tensor) and v.dtype is kind
+                      else _op("Cast")(v, kind)
+                      if isinstance(v, _core.Tensor) else constant(v, kind)
+                      for v in values])
+    return constant(values, kind, name="stack")
+
+
+graphs.Tensor.__getitem__ = _getitem

@@ -1,0 +1,71 @@
+"""Bringing values and gradients into bounds."""
+
+from sluice.framework import graph as graphs
+from sluice.framework.conversion import (
+    IndexedSlices, constant, convert_to_tensor)
+from sluice.ops import array_ops, math_ops
+
+
+def clip_by_value(t, clip_value_min, clip_value_max, name=None):
+    """Elements below the least value, or above the largest, become these."""
+    with graphs.name_scope(name, "clip_by_value", [t]) as scope:
+        values = convert_to_tensor(
+            t.values if isinstance(t, IndexedSlices) else t, name="t")
+        low = math_ops.minimum(values, clip_value_max)
+        values.shape.assert_is_compatible_with(low.shape)
+        clipped = math_ops.maximum(low, clip_value_min, name=scope)
+        if isinstance(t, IndexedSlices):
+            return IndexedSlices(clipped, t.indices, t.dense_shape)
+        return clipped
+
+
+def clip_by_norm(t, clip_norm, axes=None, name=None):
+    """The tensor, scaled down where its Euclidean norm is above a limit."""
+    with graphs.name_scope(name, "clip_by_norm", [t]) as scope:
+        values = convert_to_tensor(
+            t.values if isinstance(t, IndexedSlices) else t, name="t")
+        squares = math_ops.reduce_sum(values * values, axes, True)
+        positive = squares > 0
+        # (The gradient of a root is not finite at zero.)
+        safe = array_ops.where(positive, squares,
+                               array_ops.ones_like(squares))
+        norm = array_ops.where(positive, math_ops.sqrt(safe), squares)
+        scaled = values * clip_norm
+        clipped = array_ops.identity(
+            scaled / math_ops.maximum(norm, clip_norm), name=scope)
+        if isinstance(t, IndexedSlices):
+            return IndexedSlices(clipped, t.indices, t.dense_shape)
+        return clipped
+
+
+def global_norm(t_list, name=None):
+    """The Euclidean norm of all elements of several tensors."""
+    from sluice.ops import nn
+    with graphs.name_scope(name, "global_norm", t_list) as scope:
+        halves = [nn.l2_loss(t.values if isinstance(t, IndexedSlices) else t)
+                  for t in t_list if t is not None]
+        total = math_ops.reduce_sum(array_ops.stack(halves))
+        return math_ops.sqrt(total * constant(2.0, total.dtype), name=scope)
+
+
+def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
+    """(the tensors, scaled down together where the norm of all is above a
+    limit, that norm)."""
+    if not isinstance(t_list, (list, tuple)):
+        raise TypeError("t_list should be a sequence")
+    norm = global_norm(t_list) if use_norm is None else use_norm
+    with graphs.name_scope(name, "clip_by_global_norm"):
+        # (Of a norm that is not finite: NaN, as it should be seen.)
+        scale = clip_norm * math_ops.minimum(
+            1.0 / norm, constant(1.0, norm.dtype) / clip_norm)
+        scale = array_ops.where(math_ops.is_finite(norm), scale, norm - norm)
+        clipped = []
+        for t in t_list:
+            if t is None:
+                clipped.append(None)
+            elif isinstance(t, IndexedSlices):
+                clipped.append(IndexedSlices(t.values * scale, t.indices,
+                                             t.dense_shape))
+            else:
+                clipped.append(t * scale)
+        return clipped, norm

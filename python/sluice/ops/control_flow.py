@@ -1,0 +1,356 @@
+"""Conditionals, loops, and what orders operations."""
+
+from sluice import _core, nest
+from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import constant, convert_to_tensor
+from sluice.ops import array_ops, math_ops
+
+_no_op = _core.op("NoOp")
+_identity = _core.op("Identity")
+
+
+def no_op(name=None):
+    """An operation that does nothing."""
+    return _no_op(name=name)
+
+
+def group(*inputs, **kwargs):
+    """An operation that runs after all of these."""
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
+    leaves = [x for x in nest.flatten(list(inputs)) if x is not None]
+    with graphs.control_dependencies(leaves):
+        return _no_op(name=name or "group_deps")
+
+
+def with_dependencies(dependencies, output_tensor, name=None):
+    """`output_tensor`, after these operations."""
+    with graphs.name_scope(name, "control_dependency") as scope:
+        with graphs.colocate_with(output_tensor), graphs.control_dependencies(
+                dependencies):
+            if isinstance(output_tensor, conversion.IndexedSlices):
+                return conversion.IndexedSlices(
+                    _identity(output_tensor.values), output_tensor.indices,
+                    output_tensor.dense_shape)
+            return _identity(output_tensor, name=scope)
+
+
+def tuple(tensors, name=None, control_inputs=None):  # pylint: disable=redefined-builtin
+    """The tensors, each after all of them are computed."""
+    with graphs.name_scope(name, "tuple", tensors):
+        after = [t for t in tensors if t is not None]
+        gate = group(*(after + list(control_inputs or [])))
+        return [None if t is None else with_dependencies([gate], t)
+                for t in tensors]
+
+
+# ---- Structures of tensors ---------------------------------------------------
+
+
+def _parts(value):
+    """The tensors that a leaf is made of."""
+    if isinstance(value, conversion.IndexedSlices):
+        parts = [value.values, value.indices]
+        return parts if value.dense_shape is None else parts + [
+            value.dense_shape]
+    if isinstance(value, conversion.SparseTensor):
+        return [value.indices, value.values, value.dense_shape]
+    if hasattr(value, "_flow_of_array"):
+        return [value.flow]
+    return [value]
+
+
+def _join(like, parts):
+    """A leaf like `like`, of as many tensors."""
+    if isinstance(like, conversion.IndexedSlices):
+        return conversion.IndexedSlices(*parts)
+    if isinstance(like, conversion.SparseTensor):
+        return conversion.SparseTensor(*parts)
+    if hasattr(like, "_flow_of_array"):
+        return like._flow_of_array(parts[0])
+    return parts[0]
+
+
+def _flatten(structure):
+    return [part for leaf in nest.flatten(structure) for part in _parts(leaf)]
+
+
+def _pack(structure, tensors):
+    tensors = iter(tensors)
+    leaves = [_join(leaf, [next(tensors) for _ in _parts(leaf)])
+              for leaf in nest.flatten(structure)]
+    return nest.pack_sequence_as(structure, leaves)
+
+
+# ---- Conditionals ------------------------------------------------------------
+
+
+def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
+         fn2=None):
+    """What `true_fn()` gives where `pred` holds, else what `false_fn()` gives.
+
+    Both are called once, to build their branches; only the one that is taken
+    runs. They return as many values of the same types: a structure of tensors.
+
+    Raises:
+      TypeError, ValueError: if they do not, or are not callable.
+    """
+    true_fn = fn1 if true_fn is None else true_fn
+    false_fn = fn2 if false_fn is None else false_fn
+    if not callable(true_fn):
+        raise TypeError("'true_fn' must be callable.")
+    if not callable(false_fn):
+        raise TypeError("'false_fn' must be callable.")
+    if isinstance(pred, bool):
+        raise TypeError("'pred' must not be a Python bool.")
+    pred = convert_to_tensor(pred, name="pred")
+    structures = []
+
+    def branch(fn):
+        def build():
+            result = fn()
+            if result is None:
+                structures.append(None)
+                return [constant(True)]
+            structure = nest.map_structure(_branch_value, result)
+            structures.append((structure, result))
+            return [p if p.dtype._number < 100 else _identity(p)
+                    for p in _flatten(structure)]
+        return build
+
+    if isinstance(pred, _core.Tensor) and not pred.dtype.is_bool:
+        raise TypeError(f"cond: expected a predicate that is a boolean scalar, "
+                        f"got {pred}")
+    merged = _cond(pred, branch(true_fn), branch(false_fn), structures,
+                   name or "cond")
+    if structures[0] is None:
+        return merged[0]
+    result = _pack(structures[0][0], merged)
+    if not strict and isinstance(result, (list, builtins_tuple)) and (
+            len(result) == 1) and not hasattr(result, "_fields"):
+        return result[0]
+    return result
+
+
+builtins_tuple = type(())
+
+
+def _cond(pred, then_fn, else_fn, structures, name):
+    def checked_else():
+        values = else_fn()
+        one, two = structures[0], structures[-1]
+        if (one is None) != (two is None):
+            raise ValueError("true_fn must have return value" if one is None
+                             else "false_fn must have return value")
+        if one is not None:
+            try:
+                nest.assert_same_structure(one[0], two[0])
+            except (ValueError, TypeError) as e:
+                raise type(e)(f"Outputs of true_fn and false_fn must have the "
+                              f"same structure: {e}") from None
+            then_values = _flatten(one[0])
+            for a, b in zip(then_values, values):
+                if a.dtype.base_dtype is not b.dtype.base_dtype:
+                    raise ValueError(
+                        f"Outputs of true_fn and false_fn must have the same "
+                        f"type: {a.dtype.name}, {b.dtype.name}")
+        return values
+    return _core.cond(pred, then_fn, checked_else, name)
+
+
+def _branch_value(value):
+    if isinstance(value, _core.Operation):
+        with graphs.control_dependencies([value]):
+            return constant(True, name="done")
+    if isinstance(value, (conversion.IndexedSlices, conversion.SparseTensor)
+                  ) or hasattr(value, "_flow_of_array"):
+        return value
+    return convert_to_tensor(value)
+
+
+def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
+         name="case"):
+    """What the function of the first predicate that holds gives, else what
+    `default` gives."""
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict)
+                 else pred_fn_pairs)
+    if not pairs and default is None:
+        raise ValueError("case: expected a branch, got none")
+    for pred, fn in pairs:
+        if not isinstance(pred, _core.Tensor) or not pred.dtype.is_bool:
+            raise TypeError(f"pred must be Tensor of type bool: {pred}")
+        if not callable(fn):
+            raise TypeError(f"fn for pred {pred.name} must be callable.")
+    with graphs.name_scope(name):
+        checks = []
+        preds = [p for p, _ in pairs]
+        if exclusive and len(preds) > 1:
+            holding = math_ops.reduce_sum(
+                math_ops.cast(array_ops.stack(preds), dtypes.int32))
+            checks.append(Assert(holding < 2, [
+                "More than one condition evaluated as True but "
+                "exclusive=True.", holding]))
+        if default is None:
+            checks.append(Assert(math_ops.reduce_any(array_ops.stack(preds)), [
+                "None of the conditions evaluated as True.",
+                array_ops.stack(preds)]))
+            default = pairs.pop()[1]
+        result = default
+        for pred, fn in reversed(pairs):
+            result = (lambda p, f, rest: lambda: cond(p, f, rest, strict))(
+                pred, fn, result)
+        with graphs.control_dependencies(checks):
+            out = result()
+            return nest.map_structure(
+                lambda x: _identity(x) if isinstance(x, _core.Tensor) else x,
+                out) if checks else out
+
+
+def Assert(condition, data, summarize=None, name=None):
+    """An operation whose step fails, with `data`, unless `condition` holds."""
+    with graphs.name_scope(name, "Assert", [condition, data]):
+        data = [convert_to_tensor(d) for d in data]
+        condition = convert_to_tensor(condition, dtypes.bool_)
+        return _core.op("Assert")(condition, data,
+                                  summarize=3 if summarize is None
+                                  else summarize, name="Assert")
+
+
+def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
+    """`input_`; when it is computed, `data` are printed to standard error."""
+    return _core.op("Print")(
+        input_, data, message=message or "",
+        first_n=-1 if first_n is None else first_n,
+        summarize=3 if summarize is None else summarize, name=name)
+
+
+def assert_equal(x, y, data=None, summarize=None, message=None, name=None):
+    """An operation whose step fails unless x == y, elementwise."""
+    with graphs.name_scope(name, "assert_equal", [x, y, data]):
+        x = convert_to_tensor(x, name="x")
+        y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
+        if data is None:
+            data = [message or "", "Condition x == y did not hold "
+                    "element-wise:", f"x ({x.name}) = ", x, f"y ({y.name}) = ",
+                    y]
+        return Assert(math_ops.reduce_all(math_ops.equal(x, y)), data,
+                      summarize)
+
+
+# ---- Loops -------------------------------------------------------------------
+
+
+def while_loop(cond, body, loop_vars, shape_invariants=None,
+               parallel_iterations=10, back_prop=True, swap_memory=False,
+               name=None, maximum_iterations=None, return_same_structure=False):
+    """Repeats `body` while `cond` holds, from `loop_vars` on; what they are
+    then.
+
+    Args:
+      cond: takes the loop variables, gives a boolean scalar.
+      body: takes the loop variables, gives their next values, in the same
+        structure.
+      loop_vars: a list or tuple of tensors, or structures of them.
+      shape_invariants: what is known of each one's shape in every iteration, in
+        the same structure; by default the shape that it begins with.
+      parallel_iterations: how many may run at once.
+      back_prop: whether gradients may flow through the loop.
+      swap_memory: whether values kept for the gradients may wait in slower
+        memory.
+      maximum_iterations: after how many it ends in any case.
+      return_same_structure: whether a single variable comes back in its list.
+    """
+    if not callable(cond):
+        raise TypeError("'cond' must be callable.")
+    if not callable(body):
+        raise TypeError("'body' must be callable.")
+    if not loop_vars:
+        raise ValueError("'loop_vars' must be provided.")
+    if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
+        raise TypeError("'parallel_iterations' must be a positive integer.")
+    if not isinstance(loop_vars, (list, builtins_tuple)):
+        loop_vars = [loop_vars]
+
+    def leaf(value):
+        if isinstance(value, (conversion.IndexedSlices,
+                              conversion.SparseTensor)) or hasattr(
+                                  value, "_flow_of_array"):
+            return value
+        return convert_to_tensor(value)
+
+    init = nest.map_structure(leaf, loop_vars)
+    invariants = []
+    if shape_invariants is not None:
+        shapes = _flat_shapes(loop_vars, shape_invariants)
+        for value, shape in zip(nest.flatten(init), shapes):
+            parts = _parts(value)
+            invariants += [shape] if len(parts) == 1 else [
+                p.shape for p in parts]
+    most = None
+    if maximum_iterations is not None:
+        most = convert_to_tensor(maximum_iterations,
+                                 name="maximum_iterations")
+        if most.shape.ndims not in (0, None):
+            raise ValueError(f"maximum_iterations must be a scalar, saw shape: "
+                             f"{most.shape}")
+
+    def call_cond(values):
+        return [convert_to_tensor(cond(*_pack(init, values)))]
+
+    def call_body(values):
+        result = body(*_pack(init, values))
+        if len(loop_vars) == 1 and not (
+                isinstance(result, (list, builtins_tuple)) and
+                len(result) == 1 and (not nest.is_nested(loop_vars[0]) or
+                                      nest.is_nested(result[0]))):
+            result = [result]
+        elif not isinstance(result, (list, builtins_tuple)):
+            result = [result]
+        try:
+            nest.assert_same_structure(list(init), list(result), False)
+        except ValueError as e:
+            raise ValueError(f"The two structures don't have the same nested "
+                             f"structure: the loop variables and what the body "
+                             f"returned. {e}") from None
+        flat_init = nest.flatten(init)
+        next_values = []
+        for i, (value, like) in enumerate(zip(nest.flatten(result),
+                                              flat_init)):
+            if len(_parts(like)) == 1 and not hasattr(like, "_flow_of_array"):
+                value = convert_to_tensor(value,
+                                          dtype_hint=like.dtype.base_dtype)
+                if value.dtype.base_dtype is not like.dtype.base_dtype:
+                    raise TypeError(
+                        f"Loop variable {i} ({like.name}) enters the loop with "
+                        f"type {like.dtype.base_dtype.name}, but has type "
+                        f"{value.dtype.base_dtype.name} after one iteration.")
+            next_values += _parts(value)
+        return next_values
+
+    results = _core.while_loop(
+        call_cond, call_body, [_value_of(t) for t in _flatten(init)],
+        invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
+        most, name or "while")
+    packed = _pack(init, results)
+    if len(packed) == 1 and not return_same_structure:
+        return packed[0]
+    return packed
+
+
+def _value_of(tensor):
+    return _identity(tensor) if tensor.dtype._number > 100 else tensor
+
+
+def _flat_shapes(like, shapes):
+    """One TensorShape per leaf of `like`."""
+    if isinstance(shapes, tensor_shape.TensorShape) or not nest.is_nested(
+            like):
+        return [tensor_shape.as_shape(shapes)]
+    children = nest._children(like)
+    given = nest._children(shapes)
+    if len(children) != len(given):
+        raise ValueError("The two structures don't have the same nested "
+                         "structure: loop_vars and shape_invariants")
+    return [s for child, shape in zip(children, given)
+            for s in _flat_shapes(child, shape)]

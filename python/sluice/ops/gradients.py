@@ -1,0 +1,124 @@
+"""Gradients: the operations that compute them."""
+
+import enum
+
+from sluice import _core, nest
+from sluice.framework import conversion, graph as graphs
+from sluice.framework.conversion import IndexedSlices, convert_to_tensor
+from sluice.ops.variables import Variable
+
+
+class UnconnectedGradients(enum.Enum):
+    """What an x gets that no y depends on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class AggregationMethod:
+    """How gradients are added up; they all give the same sum."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+def _target(x):
+    if isinstance(x, Variable):
+        return x._ref()
+    if isinstance(x, IndexedSlices):
+        return x.values
+    return convert_to_tensor(x)
+
+
+def _list(values):
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def gradients(ys, xs, grad_ys=None, name="gradients",
+              colocate_gradients_with_ops=False, gate_gradients=False,
+              aggregation_method=None, stop_gradients=None,
+              unconnected_gradients=UnconnectedGradients.NONE):
+    """d(sum of ys) / dx for each x: a list of tensors, IndexedSlices and Nones.
+
+    Args:
+      ys: tensors, or one.
+      xs: tensors and variables, or one.
+      grad_ys: the gradients of the ys (None: ones).
+      name: of the scope.
+      colocate_gradients_with_ops: whether gradients are on their ops' devices.
+      gate_gradients: whether an op's gradients are ready together.
+      aggregation_method: one of AggregationMethod.
+      stop_gradients: tensors beyond which nothing flows back.
+      unconnected_gradients: what an x gets that no y depends on.
+
+    Raises:
+      LookupError: if an op on the way has no gradient.
+    """
+    unconnected = UnconnectedGradients(unconnected_gradients)
+    ys = [_target(y) if not isinstance(y, Variable) else y.value()
+          for y in _list(ys)]
+    xs = _list(xs)
+    stops = [_target(x) for x in _list(stop_gradients or [])]
+    if grad_ys is None:
+        grad_ys = []
+    else:
+        grad_ys = _list(grad_ys)
+        if len(grad_ys) != len(ys):
+            raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
+        grad_ys = [None if g is None else convert_to_tensor(
+            g, y.dtype.base_dtype, name=f"grad_ys_{i}")
+                   for i, (g, y) in enumerate(zip(grad_ys, ys))]
+    made = _core.gradients(ys, [_target(x) for x in xs], grad_ys, stops,
+                           name or "gradients",
+                           unconnected is UnconnectedGradients.ZERO,
+                           bool(colocate_gradients_with_ops),
+                           bool(gate_gradients))
+    return [IndexedSlices(*g) if type(g) is tuple else g for g in made]
+
+
+class RegisterGradient:
+    """A decorator that registers a function as the gradient of an op.
+
+        @tf.RegisterGradient("Sub")
+        def _sub_grad(op, grad):
+            return grad, -grad
+
+    Under a name that is no op's it is for `Graph.gradient_override_map`.
+    """
+
+    def __init__(self, op_type):
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f):
+        _core.register_gradient(self._op_type, f)
+        return f
+
+
+def NotDifferentiable(op_type):
+    """Registers that no gradients flow through ops of a type."""
+    _core.register_gradient(op_type, None)
+
+
+NoGradient = NotDifferentiable
+
+
+def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
+             gate_gradients=False, aggregation_method=None):
+    """The matrices of second derivatives of sum(ys), one per x."""
+    from sluice.ops import array_ops, control_flow, math_ops
+    result = []
+    for grad, x in zip(gradients(ys, xs, name=name), _list(xs)):
+        x = convert_to_tensor(x) if isinstance(x, Variable) else x
+        flat = array_ops.reshape(grad, [-1])
+        n = array_ops.size(x)
+        rows = [gradients(flat[i], x)[0]
+                for i in range(x.shape.num_elements())]
+        del n, control_flow, math_ops
+        result.append(array_ops.reshape(
+            array_ops.stack(rows),
+            array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
+    return result

@@ -1,0 +1,181 @@
+"""Initialisers: how variables begin."""
+
+import math
+
+from sluice.framework import dtypes
+from sluice.framework.conversion import constant
+from sluice.ops import array_ops, random_ops
+
+
+class Initializer:
+    """Makes the first value of a variable: `initializer(shape, dtype)`."""
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        raise NotImplementedError
+
+    def get_config(self):
+        """The arguments that make such an initialiser."""
+        return {k: v for k, v in self.__dict__.items()}
+
+    @classmethod
+    def from_config(cls, config):
+        """The initialiser of `get_config`'s arguments."""
+        return cls(**config)
+
+
+class Zeros(Initializer):
+    """All zeros."""
+
+    def __init__(self, dtype=dtypes.float32):
+        self.dtype = dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return array_ops.zeros(shape, dtype or self.dtype)
+
+
+class Ones(Initializer):
+    """All ones."""
+
+    def __init__(self, dtype=dtypes.float32):
+        self.dtype = dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return array_ops.ones(shape, dtype or self.dtype)
+
+
+class Constant(Initializer):
+    """A given value, or several."""
+
+    def __init__(self, value=0, dtype=dtypes.float32, verify_shape=False):
+        self.value = value
+        self.dtype = dtypes.as_dtype(dtype)
+        self.verify_shape = verify_shape
+
+    def __call__(self, shape, dtype=None, partition_info=None,
+                 verify_shape=None):
+        return constant(self.value, dtype or self.dtype, shape,
+                        verify_shape=self.verify_shape
+                        if verify_shape is None else verify_shape)
+
+
+class _Random(Initializer):
+    """What random initialisers have in common."""
+
+    def __init__(self, a, b, seed, dtype):
+        self._a, self._b, self.seed = a, b, seed
+        self.dtype = dtypes.as_dtype(dtype)
+
+
+class RandomUniform(_Random):
+    """Numbers of [minval, maxval)."""
+
+    def __init__(self, minval=0, maxval=None, seed=None, dtype=dtypes.float32):
+        super().__init__(minval, maxval, seed, dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return random_ops.random_uniform(shape, self._a, self._b,
+                                         dtype or self.dtype, self.seed)
+
+
+class RandomNormal(_Random):
+    """Normally distributed numbers."""
+
+    def __init__(self, mean=0.0, stddev=1.0, seed=None, dtype=dtypes.float32):
+        super().__init__(mean, stddev, seed, dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return random_ops.random_normal(shape, self._a, self._b,
+                                        dtype or self.dtype, self.seed)
+
+
+class TruncatedNormal(_Random):
+    """Normally distributed numbers within two standard deviations."""
+
+    def __init__(self, mean=0.0, stddev=1.0, seed=None, dtype=dtypes.float32):
+        super().__init__(mean, stddev, seed, dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return random_ops.truncated_normal(shape, self._a, self._b,
+                                           dtype or self.dtype, self.seed)
+
+
+def _fans(shape):
+    if not shape:
+        return 1, 1
+    if len(shape) == 1:
+        return shape[0], shape[0]
+    if len(shape) == 2:
+        return shape
+    field = 1
+    for d in shape[:-2]:
+        field *= d
+    return shape[-2] * field, shape[-1] * field
+
+
+class VarianceScaling(Initializer):
+    """Random numbers whose variance is scale / n, n the number of inputs
+    (fan_in), outputs (fan_out), or their mean (fan_avg)."""
+
+    def __init__(self, scale=1.0, mode="fan_in",
+                 distribution="truncated_normal", seed=None,
+                 dtype=dtypes.float32):
+        if scale <= 0:
+            raise ValueError(f"Argument `scale` must be positive, got {scale}")
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(f"Argument `mode` should be one of ['fan_in', "
+                             f"'fan_out', 'fan_avg'], got {mode}")
+        if distribution not in ("normal", "uniform", "truncated_normal",
+                                "untruncated_normal"):
+            raise ValueError(f"Invalid `distribution`: {distribution}")
+        self.scale, self.mode, self.distribution = scale, mode, distribution
+        self.seed, self.dtype = seed, dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        dtype = dtype or self.dtype
+        dims = [int(d) for d in (partition_info.full_shape
+                                 if partition_info else shape)]
+        fan_in, fan_out = _fans(dims)
+        n = {"fan_in": fan_in, "fan_out": fan_out,
+             "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        variance = self.scale / max(1.0, n)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return random_ops.random_uniform(shape, -limit, limit, dtype,
+                                             self.seed)
+        if self.distribution == "untruncated_normal":
+            return random_ops.random_normal(shape, 0.0, math.sqrt(variance),
+                                            dtype, self.seed)
+        # The standard deviation of what is cut off at two of them.
+        stddev = math.sqrt(variance) / 0.87962566103423978
+        return random_ops.truncated_normal(shape, 0.0, stddev, dtype,
+                                           self.seed)
+
+
+class GlorotUniform(VarianceScaling):
+    """Uniform, of variance 2 / (inputs + outputs). What variables get that
+    say nothing else."""
+
+    def __init__(self, seed=None, dtype=dtypes.float32):
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+class GlorotNormal(VarianceScaling):
+    """Normal, of variance 2 / (inputs + outputs)."""
+
+    def __init__(self, seed=None, dtype=dtypes.float32):
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+class Identity(Initializer):
+    """The identity matrix, times `gain`."""
+
+    def __init__(self, gain=1.0, dtype=dtypes.float32):
+        self.gain, self.dtype = gain, dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        import numpy as np
+        if len(shape) != 2:
+            raise ValueError("Identity matrix initializer can only be used for "
+                             "2D matrices")
+        return constant(self.gain * np.eye(*[int(d) for d in shape]),
+                        dtype or self.dtype)

@@ -1,0 +1,603 @@
+"""Arithmetic, comparisons, reductions, products; the operators of tensors."""
+
+import builtins
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import (
+    IndexedSlices, SparseTensor, constant, constant_value, convert_to_tensor)
+
+_op = _core.op
+_builtin_range = builtins.range
+
+add = _op("AddV2", "Add")
+subtract = _op("Sub")
+multiply = _op("Mul")
+floordiv = floor_div = _op("FloorDiv", "floordiv")
+floormod = mod = _op("FloorMod")
+truncatediv = _op("TruncateDiv")
+truncatemod = _op("TruncateMod")
+realdiv = _op("RealDiv")
+divide_no_nan = _op("DivNoNan", "div_no_nan")
+maximum = _op("Maximum")
+minimum = _op("Minimum")
+squared_difference = _op("SquaredDifference")
+negative = neg = _op("Neg")
+reciprocal = _op("Reciprocal")
+square = _op("Square")
+sqrt = _op("Sqrt")
+rsqrt = _op("Rsqrt")
+exp = _op("Exp")
+expm1 = _op("Expm1")
+log = _op("Log")
+log1p = _op("Log1p")
+sin = _op("Sin")
+cos = _op("Cos")
+tan = _op("Tan")
+asin = _op("Asin")
+acos = _op("Acos")
+atan = _op("Atan")
+atan2 = _op("Atan2")
+sinh = _op("Sinh")
+cosh = _op("Cosh")
+tanh = _op("Tanh")
+asinh = _op("Asinh")
+acosh = _op("Acosh")
+atanh = _op("Atanh")
+sigmoid = _op("Sigmoid")
+erf = _op("Erf")
+erfc = _op("Erfc")
+lgamma = _op("Lgamma")
+digamma = _op("Digamma")
+sign = _op("Sign")
+floor = _op("Floor")
+ceil = _op("Ceil")
+rint = _op("Rint")
+is_nan = _op("IsNan")
+is_inf = _op("IsInf")
+is_finite = _op("IsFinite")
+less = _op("Less")
+less_equal = _op("LessEqual")
+greater = _op("Greater")
+greater_equal = _op("GreaterEqual")
+logical_and = _op("LogicalAnd")
+logical_or = _op("LogicalOr")
+logical_not = _op("LogicalNot")
+segment_sum = _op("SegmentSum")
+segment_mean = _op("SegmentMean")
+segment_max = _op("SegmentMax")
+segment_min = _op("SegmentMin")
+segment_prod = _op("SegmentProd")
+unsorted_segment_sum = _op("UnsortedSegmentSum")
+unsorted_segment_max = _op("UnsortedSegmentMax")
+bincount = _op("Bincount")
+cholesky = _op("Cholesky")
+
+_equal = _op("Equal")
+_not_equal = _op("NotEqual")
+_pow = _op("Pow")
+_abs = _op("Abs")
+_complex_abs = _op("ComplexAbs", "Abs")
+_cast = _op("Cast")
+_round = _op("Round")
+_real_div = _op("RealDiv", "truediv")
+_div = _op("Div", "div")
+_mat_mul = _op("MatMul")
+_batch_mat_mul = _op("BatchMatMulV2", "MatMul")
+_range = _op("Range", "range")
+_shape = _op("Shape")
+_cumsum = _op("Cumsum")
+_cumprod = _op("Cumprod")
+_add_n = _op("AddN")
+_transpose = _op("Transpose", "transpose")
+
+
+def equal(x, y, name=None):
+    """x == y, elementwise."""
+    return _equal(x, y, name=name)
+
+
+def not_equal(x, y, name=None):
+    """x != y, elementwise."""
+    return _not_equal(x, y, name=name)
+
+
+def abs(x, name=None):  # pylint: disable=redefined-builtin
+    """The absolute value, elementwise; of complex numbers the modulus."""
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, _abs(x.values, name=name),
+                            x.dense_shape)
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        return _complex_abs(x, Tout=x.dtype.real_dtype, name=name)
+    return _abs(x, name=name)
+
+
+def pow(x, y, name=None):  # pylint: disable=redefined-builtin
+    """x to the power of y, elementwise."""
+    return _pow(x, y, name=name)
+
+
+def round(x, name=None):  # pylint: disable=redefined-builtin
+    """The nearest integer, elementwise; halves go to the even one."""
+    x = convert_to_tensor(x, name="x")
+    return x if x.dtype.is_integer else _round(x, name=name)
+
+
+def cast(x, dtype, name=None):
+    """`x` with elements of type `dtype`."""
+    base = dtypes.as_dtype(dtype).base_dtype
+    if isinstance(x, _core.Tensor) and x.dtype is base:
+        return x
+    if isinstance(x, SparseTensor):
+        return SparseTensor(x.indices, cast(x.values, base, name),
+                            x.dense_shape)
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(cast(x.values, base, name), x.indices,
+                             x.dense_shape)
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex and base.is_floating:
+        x = real(x)
+    return x if x.dtype.base_dtype is base else _cast(x, base, name=name)
+
+
+def saturate_cast(value, dtype, name=None):
+    """`cast`, with values beyond the type's range brought to its ends."""
+    value = convert_to_tensor(value, name="value")
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    low, high = value.dtype.limits
+    if low < dtype.min:
+        value = maximum(value, convert_to_tensor(dtype.min, value.dtype))
+    if high > dtype.max:
+        value = minimum(value, convert_to_tensor(dtype.max, value.dtype))
+    return cast(value, dtype, name=name)
+
+
+def _caster(dtype, python_name):
+    def to_dtype(x, name="To" + python_name):
+        return cast(x, dtype, name)
+    to_dtype.__doc__ = f"Casts to {dtype.name}."
+    to_dtype.__name__ = "to_" + python_name.lower()
+    return to_dtype
+
+
+to_float = _caster(dtypes.float32, "Float")
+to_double = _caster(dtypes.float64, "Double")
+to_int32 = _caster(dtypes.int32, "Int32")
+to_int64 = _caster(dtypes.int64, "Int64")
+to_bfloat16 = _caster(dtypes.bfloat16, "BFloat16")
+
+
+def real(input, name=None):  # pylint: disable=redefined-builtin
+    """The real part, elementwise."""
+    x = convert_to_tensor(input, name="input")
+    if not x.dtype.is_complex:
+        return x
+    return _op("Real")(x, Tout=x.dtype.real_dtype, name=name)
+
+
+def imag(input, name=None):  # pylint: disable=redefined-builtin
+    """The imaginary part, elementwise."""
+    x = convert_to_tensor(input, name="input")
+    if x.dtype.is_complex:
+        return _op("Imag")(x, Tout=x.dtype.real_dtype, name=name)
+    return _op("ZerosLike")(x, name=name)
+
+
+def conj(x, name=None):
+    """The complex conjugate, elementwise."""
+    x = convert_to_tensor(x, name="x")
+    return _op("Conj")(x, name=name) if x.dtype.is_complex else x
+
+
+def complex(real, imag, name=None):  # pylint: disable=redefined-builtin
+    """Complex numbers of two tensors of the same type."""
+    real = convert_to_tensor(real, name="real")
+    imag = convert_to_tensor(imag, name="imag")
+    out = {dtypes.float32: dtypes.complex64,
+           dtypes.float64: dtypes.complex128}.get(real.dtype.base_dtype)
+    if out is None or real.dtype.base_dtype != imag.dtype.base_dtype:
+        raise TypeError(f"real and imag have incorrect types: "
+                        f"{real.dtype.name} {imag.dtype.name}")
+    return _op("Complex")(real, imag, Tout=out, name=name)
+
+
+# What x / y is computed in.
+_TRUEDIV = {dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32,
+            dtypes.uint16: dtypes.float32, dtypes.int16: dtypes.float32,
+            dtypes.int32: dtypes.float64, dtypes.int64: dtypes.float64,
+            dtypes.uint32: dtypes.float64, dtypes.uint64: dtypes.float64}
+
+
+def truediv(x, y, name=None):
+    """x / y, elementwise; of integers: as floating-point numbers."""
+    if isinstance(x, _core.Tensor) and x.dtype._number % 100 in (1, 2, 14, 19):
+        return _real_div(x, y, name=name)
+    if not (isinstance(x, _core.Tensor) and isinstance(y, _core.Tensor)):
+        with graphs.name_scope(name, "truediv", [x, y]) as scope:
+            return truediv(*_pair(x, y), name=scope)
+    if x.dtype.base_dtype != y.dtype.base_dtype:
+        raise TypeError(f"`x` and `y` must have the same dtype, got {x.dtype!r} "
+                        f"!= {y.dtype!r}.")
+    wide = _TRUEDIV.get(x.dtype.base_dtype)
+    if wide is None:
+        return _real_div(x, y, name=name)
+    with graphs.name_scope(name, "truediv", [x, y]) as scope:
+        return _real_div(cast(x, wide), cast(y, wide), name=scope)
+
+
+def _pair(x, y):
+    x = convert_to_tensor(x, name="x")
+    return x, convert_to_tensor(y, x.dtype.base_dtype, name="y")
+
+
+def divide(x, y, name=None):
+    """x / y as Python 3 divides."""
+    return truediv(x, y, name)
+
+
+def div(x, y, name=None):
+    """x / y as Python 2 divides: of integers, rounded down."""
+    with graphs.name_scope(name, "div", [x, y]) as scope:
+        x, y = _pair(x, y)
+        if x.dtype.is_floating or x.dtype.is_complex:
+            return _real_div(x, y, name=scope)
+        return floordiv(x, y, name=scope)
+
+
+def div_no_nan(x, y, name=None):
+    """x / y, and 0 where y is 0."""
+    return divide_no_nan(x, y, name=name)
+
+
+def scalar_mul(scalar, x, name=None):
+    """A scalar times a tensor (or IndexedSlices)."""
+    scalar = convert_to_tensor(scalar, x.dtype.base_dtype, name="scalar")
+    if scalar.shape.ndims not in (0, None):
+        raise ValueError("The input scalar must be a 0-D value.")
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(multiply(scalar, x.values, name=name), x.indices,
+                             x.dense_shape)
+    return multiply(scalar, x, name=name)
+
+
+def add_n(inputs, name=None):
+    """The sum of tensors of one shape."""
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        raise ValueError("Inputs must be an iterable of at least one "
+                         "Tensor/IndexedSlices with the same dtype and shape.")
+    inputs = [convert_to_tensor(x) for x in inputs]
+    if len(inputs) == 1:
+        if name:
+            return _op("Identity")(inputs[0], name=name)
+        return inputs[0]
+    return _add_n(inputs, name=name)
+
+
+def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
+    """The sum of tensors of one shape."""
+    if not inputs:
+        raise ValueError("inputs must be a list of at least one Tensor")
+    return add_n(inputs, name or "AccumulateNV2")
+
+
+def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
+           adjoint_b=False, a_is_sparse=False, b_is_sparse=False, name=None):
+    """The matrix product of the last two dimensions.
+
+    Dimensions before these are batches, which broadcast. `transpose_*` and
+    `adjoint_*` say how the arguments are to be read; `*_is_sparse` that most of
+    their elements are zero (it changes nothing but speed elsewhere).
+    """
+    if transpose_a and adjoint_a:
+        raise ValueError("Only one of `transpose_a` and `adjoint_a` can be "
+                         "True.")
+    if transpose_b and adjoint_b:
+        raise ValueError("Only one of `transpose_b` and `adjoint_b` can be "
+                         "True.")
+    if not isinstance(a, _core.Tensor):
+        a = convert_to_tensor(a, name="a")
+    if not isinstance(b, _core.Tensor):
+        b = convert_to_tensor(b, dtype_hint=a.dtype.base_dtype, name="b")
+    dims_a, dims_b = a._dims, b._dims
+    batch = (dims_a is None or len(dims_a) > 2) and (
+        dims_b is None or len(dims_b) > 2) or (
+            dims_a is not None and len(dims_a) > 2) or (
+                dims_b is not None and len(dims_b) > 2)
+    if batch:
+        if transpose_a:
+            a, adjoint_a = conj(a), True
+        if transpose_b:
+            b, adjoint_b = conj(b), True
+        return _batch_mat_mul(a, b, adj_x=adjoint_a, adj_y=adjoint_b, name=name)
+    if adjoint_a:
+        a, transpose_a = conj(a), True
+    if adjoint_b:
+        b, transpose_b = conj(b), True
+    return _mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
+                    name=name)
+
+
+def range(start, limit=None, delta=1, dtype=None, name="range"):  # pylint: disable=redefined-builtin
+    """The numbers from `start` (0, if it is the only one) to before `limit`."""
+    if limit is None:
+        start, limit = 0, start
+    with graphs.name_scope(name, "Range", [start, limit, delta]) as scope:
+        values = [convert_to_tensor(v, dtype, name=n) for v, n in (
+            (start, "start"), (limit, "limit"), (delta, "delta"))]
+        if dtype is None:
+            order = [dtypes.int32, dtypes.int64, dtypes.float32,
+                     dtypes.float64]
+            dtype = max((v.dtype.base_dtype for v in values), key=order.index)
+        return _range(*(cast(v, dtype) for v in values), name=scope)
+
+
+def linspace(start, stop, num, name=None):
+    """`num` numbers from `start` to `stop`, evenly spaced."""
+    return _op("LinSpace")(start, stop, num, name=name)
+
+
+# ---- Reductions --------------------------------------------------------------
+
+
+def _axes(x, axis, reduction_indices, keep_dims, keepdims):
+    if reduction_indices is not None:
+        if axis is not None:
+            raise ValueError("Cannot specify both 'axis' and "
+                             "'reduction_indices'.")
+        axis = reduction_indices
+    if keepdims is None:
+        keepdims = keep_dims
+    x = convert_to_tensor(x, name="input_tensor")
+    if axis is None:
+        dims = x._dims
+        if dims is not None:
+            axis = _core.constant(list(_builtin_range(len(dims))),
+                                  dtypes.int32, "Const")
+        else:
+            axis = _range(0, _op("Rank")(x), 1)
+    return x, axis, bool(keepdims)
+
+
+def _reduction(kind, doc):
+    op = _op(kind)
+
+    def reduce(input_tensor, axis=None, keepdims=None, name=None,
+               reduction_indices=None, keep_dims=None):
+        x, axis, keep = _axes(input_tensor, axis, reduction_indices, keep_dims,
+                              keepdims)
+        return op(x, axis, keep_dims=keep, name=name)
+
+    reduce.__doc__ = doc + """
+
+    Args:
+      input_tensor: what to reduce.
+      axis: a dimension, or several; None: all.
+      keepdims: whether they stay, with size 1.
+      name: of the operation.
+      reduction_indices, keep_dims: the old names of axis and keepdims.
+    """
+    return reduce
+
+
+reduce_sum = _reduction("Sum", "The sum over dimensions.")
+reduce_mean = _reduction("Mean", "The mean over dimensions.")
+reduce_prod = _reduction("Prod", "The product over dimensions.")
+reduce_max = _reduction("Max", "The maximum over dimensions.")
+reduce_min = _reduction("Min", "The minimum over dimensions.")
+reduce_all = _reduction("All", "Whether all hold, over dimensions.")
+reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
+
+
+def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,
+                     reduction_indices=None, keep_dims=None):
+    """log(sum(exp(x))) over dimensions, without overflow."""
+    keep = keepdims if keepdims is not None else bool(keep_dims)
+    axis = reduction_indices if axis is None else axis
+    with graphs.name_scope(name, "ReduceLogSumExp", [input_tensor]):
+        x = convert_to_tensor(input_tensor)
+        top = reduce_max(x, axis, True)
+        top = _op("StopGradient")(_op("SelectV2")(is_finite(top), top,
+                                                  _op("ZerosLike")(top)))
+        result = log(reduce_sum(exp(x - top), axis, keep))
+        if not keep:
+            top = _op("Reshape")(top, _shape(result))
+        return add(result, top)
+
+
+def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
+    """The variance over dimensions."""
+    with graphs.name_scope(name or "reduce_variance"):
+        mean = reduce_mean(input_tensor, axis, True)
+        return reduce_mean(square(input_tensor - mean), axis, keepdims)
+
+
+def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
+    """The standard deviation over dimensions."""
+    with graphs.name_scope(name or "reduce_std"):
+        return sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+def count_nonzero(input_tensor, axis=None, keepdims=None, dtype=dtypes.int64,
+                  name=None, reduction_indices=None, keep_dims=None):
+    """How many elements are not zero, over dimensions."""
+    with graphs.name_scope(name, "count_nonzero", [input_tensor]):
+        x = convert_to_tensor(input_tensor)
+        zero = _op("ZerosLike")(x)
+        return cast(reduce_sum(cast(not_equal(x, zero), dtypes.int64), axis,
+                               keepdims, None, reduction_indices, keep_dims),
+                    dtype)
+
+
+def trace(x, name=None):
+    """The sum of the diagonal of the last two dimensions."""
+    with graphs.name_scope(name, "Trace", [x]) as scope:
+        return reduce_sum(_op("MatrixDiagPart")(x), [-1], name=scope)
+
+
+def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
+    """Sums of all elements so far, along a dimension."""
+    return _cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
+
+
+def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
+    """Products of all elements so far, along a dimension."""
+    return _cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)
+
+
+def argmax(input, axis=None, name=None, dimension=None,  # pylint: disable=redefined-builtin
+           output_type=dtypes.int64):
+    """Where the largest element is, along a dimension (by default the first)."""
+    axis = dimension if axis is None else axis
+    return _op("ArgMax")(input, 0 if axis is None else axis,
+                         output_type=output_type, name=name)
+
+
+def argmin(input, axis=None, name=None, dimension=None,  # pylint: disable=redefined-builtin
+           output_type=dtypes.int64):
+    """Where the smallest element is, along a dimension (by default the
+    first)."""
+    axis = dimension if axis is None else axis
+    return _op("ArgMin")(input, 0 if axis is None else axis,
+                         output_type=output_type, name=name)
+
+
+def tensordot(a, b, axes, name=None):
+    """Sums of products over the given axes of both tensors."""
+    with graphs.name_scope(name, "Tensordot", [a, b]) as scope:
+        a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
+        na, nb = len(a.shape), len(b.shape)
+        if isinstance(axes, int):
+            axes = [list(_builtin_range(na - axes, na)),
+                    list(_builtin_range(axes))]
+        over_a, over_b = ([x] if isinstance(x, int) else list(x) for x in axes)
+        over_a = [i % na for i in over_a]
+        over_b = [i % nb for i in over_b]
+        free_a = [i for i in _builtin_range(na) if i not in over_a]
+        free_b = [i for i in _builtin_range(nb) if i not in over_b]
+        gather, reshape = _op("GatherV2"), _op("Reshape")
+        shape_a = gather(_shape(a), constant(free_a, dtypes.int32), 0)
+        shape_b = gather(_shape(b), constant(free_b, dtypes.int32), 0)
+        size = 1
+        for i in over_a:
+            size *= a._dims[i] if a._dims[i] is not None else -1
+        flat_a = reshape(_transpose(a, free_a + over_a), _op("ConcatV2")(
+            [reduce_prod(shape_a, keepdims=True),
+             reduce_prod(gather(_shape(a), constant(over_a, dtypes.int32), 0),
+                         keepdims=True)], 0))
+        flat_b = reshape(_transpose(b, over_b + free_b), _op("ConcatV2")(
+            [reduce_prod(gather(_shape(b), constant(over_b, dtypes.int32), 0),
+                         keepdims=True),
+             reduce_prod(shape_b, keepdims=True)], 0))
+        return reshape(_mat_mul(flat_a, flat_b),
+                       _op("ConcatV2")([shape_a, shape_b], 0), name=scope)
+
+
+# ---- The operators of tensors ------------------------------------------------
+
+
+_PLAIN = (int, float, builtins.complex, str, bytes, list, tuple)
+
+
+def _arithmetic(kind, name):
+    """x.__op__ and x.__rop__ of an op; the other side takes x's type."""
+    op = _op(kind, name)
+
+    def forward(x, y):
+        if isinstance(y, _core.Tensor):
+            return op(x, y)
+        try:
+            return op(x, y)
+        except (TypeError, ValueError):
+            # (Perhaps the other side knows what to do.)
+            if hasattr(type(y), f"__r{name}__") and not isinstance(
+                    y, _PLAIN) and not hasattr(y, "__array__"):
+                return NotImplemented
+            raise
+
+    # (The types of both are told by either.)
+    reflected_op = _op(kind, name, True)
+
+    def reflected(y, x):
+        return reflected_op(x, y)
+
+    return forward, reflected
+
+
+def _truediv_operator(x, y):
+    return truediv(x, y, "truediv")
+
+
+def _truediv_reflected(y, x):
+    with graphs.name_scope("truediv") as scope:
+        return truediv(convert_to_tensor(x, y.dtype.base_dtype, name="x"), y,
+                       scope)
+
+
+def _pow_operator(x, y):
+    return _pow(x, y, name="pow")
+
+
+def _matmul_operator(x, y):
+    return matmul(x, y, name="matmul")
+
+
+def _matmul_reflected(y, x):
+    return matmul(convert_to_tensor(x, y.dtype.base_dtype), y, name="matmul")
+
+
+def _logical(kind, integer_kind, name):
+    boolean, integer = _op(kind, name, True), _op(integer_kind, name, True)
+
+    def forward(x, y):
+        return (boolean if x.dtype.is_bool else integer)(x, y)
+
+    def reflected(y, x):
+        return forward(convert_to_tensor(x, y.dtype.base_dtype), y)
+    return forward, reflected
+
+
+def logical_xor(x, y, name="LogicalXor"):
+    """Whether exactly one of them holds, elementwise."""
+    return logical_and(logical_or(x, y), logical_not(logical_and(x, y)),
+                       name=name)
+
+
+def _invert(x):
+    if x.dtype.is_bool:
+        return logical_not(x)
+    return _op("Invert")(x)
+
+
+def install_operators(cls):
+    """Gives a class the operators of tensors."""
+    def both(name, pair):
+        setattr(cls, f"__{name}__", pair[0])
+        setattr(cls, f"__r{name}__", pair[1])
+
+    for name, kind in (("add", "AddV2"), ("sub", "Sub"), ("mul", "Mul"),
+                       ("floordiv", "FloorDiv"), ("mod", "FloorMod")):
+        both(name, _arithmetic(kind, name))
+    both("truediv", (_truediv_operator, _truediv_reflected))
+    both("pow", (_pow_operator, _arithmetic("Pow", "pow")[1]))
+    both("matmul", (_matmul_operator, _matmul_reflected))
+    both("and", _logical("LogicalAnd", "BitwiseAnd", "and"))
+    both("or", _logical("LogicalOr", "BitwiseOr", "or"))
+    xor = _logical("LogicalOr", "BitwiseXor", "xor")
+    both("xor", (lambda x, y: logical_xor(x, y) if x.dtype.is_bool
+                 else xor[0](x, y),
+                 lambda y, x: logical_xor(x, y) if y.dtype.is_bool
+                 else xor[1](y, x)))
+    for name, op in (("lt", less), ("le", less_equal), ("gt", greater),
+                     ("ge", greater_equal)):
+        setattr(cls, f"__{name}__", _comparison(op))
+    cls.__neg__ = lambda x: negative(x)
+    cls.__abs__ = lambda x: abs(x)
+    cls.__invert__ = _invert
+
+
+def _comparison(op):
+    return lambda x, y: op(x, y)
+
+
+install_operators(graphs.Tensor)

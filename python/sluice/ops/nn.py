@@ -1,0 +1,363 @@
+"""Layers' building blocks: activations, losses, convolutions, pooling."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops, math_ops, random_ops
+
+_op = _core.op
+
+relu = _op("Relu")
+relu6 = _op("Relu6")
+elu = _op("Elu")
+selu = _op("Selu")
+softplus = _op("Softplus")
+softsign = _op("Softsign")
+tanh = math_ops.tanh
+sigmoid = math_ops.sigmoid
+l2_loss = _op("L2Loss")
+in_top_k = _op("InTopKV2", "in_top_k")
+lrn = local_response_normalization = _op("LRN")
+_softmax = _op("Softmax")
+_log_softmax = _op("LogSoftmax")
+_xent = _op("SoftmaxCrossEntropyWithLogits")
+_sparse_xent = _op("SparseSoftmaxCrossEntropyWithLogits")
+
+
+def leaky_relu(features, alpha=0.2, name=None):
+    """max(x, alpha x)."""
+    return _op("LeakyRelu")(features, alpha=alpha, name=name)
+
+
+def swish(x, name=None):
+    """x sigmoid(x)."""
+    with graphs.name_scope(name, "swish", [x]):
+        x = convert_to_tensor(x)
+        return x * sigmoid(x)
+
+
+def bias_add(value, bias, data_format=None, name=None):
+    """Adds a vector to the last dimension (the second, for NCHW)."""
+    return _op("BiasAdd")(value, bias, data_format=data_format or "NHWC",
+                          name=name)
+
+
+def xw_plus_b(x, weights, biases, name=None):
+    """x times weights, plus biases."""
+    with graphs.name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
+        return bias_add(math_ops.matmul(x, weights), biases, name=scope)
+
+
+def _last_axis(op, logits, axis, name):
+    x = convert_to_tensor(logits)
+    n = x.shape.ndims
+    if axis in (-1, None) or n is not None and axis == n - 1:
+        return op(x, name=name)
+    if n is None:
+        raise ValueError("softmax: expected a known rank for an axis that is "
+                         "not the last")
+    if not -n <= axis < n:
+        raise ValueError(f"`axis` must be in range [-{n}, {n}), got {axis}")
+    swap = list(range(n))
+    swap[axis % n], swap[n - 1] = n - 1, axis % n
+    return array_ops.transpose(op(array_ops.transpose(x, swap)), swap,
+                               name=name or "softmax")
+
+
+def softmax(logits, axis=None, name=None, dim=None):
+    """exp(x) / sum(exp(x)) along a dimension (by default the last)."""
+    return _last_axis(_softmax, logits, dim if axis is None else axis, name)
+
+
+def log_softmax(logits, axis=None, name=None, dim=None):
+    """log(softmax(x)) along a dimension (by default the last)."""
+    return _last_axis(_log_softmax, logits, dim if axis is None else axis, name)
+
+
+def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
+                                         dim=None):
+    """The cross entropy between softmax(logits) and labels, row by row.
+
+    Gradients flow into the labels too.
+    """
+    axis = dim if axis is None else axis
+    with graphs.name_scope(name, "softmax_cross_entropy_with_logits",
+                           [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, logits.dtype.base_dtype,
+                                   name="labels")
+        n = logits.shape.ndims
+        if axis not in (None, -1) and n is not None and axis != n - 1:
+            swap = list(range(n))
+            swap[axis % n], swap[n - 1] = n - 1, axis % n
+            logits = array_ops.transpose(logits, swap)
+            labels = array_ops.transpose(labels, swap)
+        if n == 2:
+            return _xent(logits, labels, name=scope).loss
+        shape = array_ops.shape(logits)
+        rows = [-1, shape[array_ops.rank(logits) - 1]]
+        loss = _xent(array_ops.reshape(logits, rows),
+                     array_ops.reshape(labels, rows)).loss
+        loss = array_ops.reshape(loss, shape[:-1], name=scope)
+        if n is not None:
+            loss.set_shape(logits.shape[:-1])
+        return loss
+
+
+def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
+                                      dim=-1, name=None, axis=None):
+    """The cross entropy between softmax(logits) and labels, row by row.
+
+    Called with positions, (logits, labels) are meant, as in the first versions
+    of TensorFlow (later ones refuse this). Labels get no gradient.
+    """
+    if _sentinel is not None:
+        if labels is None or logits is not None:
+            raise ValueError("Only call `softmax_cross_entropy_with_logits` "
+                             "with named arguments (labels=..., logits=..., "
+                             "...), or with (logits, labels)")
+        logits = _sentinel
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+    with graphs.name_scope(name, "softmax_cross_entropy_with_logits_sg",
+                           [logits, labels]) as scope:
+        labels = array_ops.stop_gradient(labels, name="labels_stop_gradient")
+        return softmax_cross_entropy_with_logits_v2(
+            labels, logits, dim if axis is None else axis, scope)
+
+
+def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
+                                             logits=None, name=None):
+    """The cross entropy between softmax(logits) and classes, row by row.
+
+    Called with positions, (logits, labels) are meant.
+    """
+    if _sentinel is not None:
+        if labels is None or logits is not None:
+            raise ValueError("Only call `sparse_softmax_cross_entropy_with_"
+                             "logits` with named arguments (labels=..., "
+                             "logits=..., ...)")
+        logits = _sentinel
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+    with graphs.name_scope(name, "SparseSoftmaxCrossEntropyWithLogits",
+                           [labels, logits]) as scope:
+        labels = convert_to_tensor(labels, name="labels")
+        logits = convert_to_tensor(logits, name="logits")
+        n, m = logits.shape.ndims, labels.shape.ndims
+        if n == 0:
+            raise ValueError(f"Logits cannot be scalars - received shape "
+                             f"{logits.shape}.")
+        if None not in (n, m) and m != n - 1:
+            raise ValueError(
+                f"Rank mismatch: Rank of labels (received {m}) should equal "
+                f"rank of logits minus 1 (received {n}).")
+        if n == 2:
+            return _sparse_xent(logits, labels, name=scope).loss
+        classes = array_ops.shape(logits)[array_ops.rank(logits) - 1]
+        loss = _sparse_xent(array_ops.reshape(logits, [-1, classes]),
+                            array_ops.reshape(labels, [-1])).loss
+        loss = array_ops.reshape(loss, array_ops.shape(labels), name=scope)
+        loss.set_shape(labels.shape)
+        return loss
+
+
+def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
+                                      name=None):
+    """The cross entropy between sigmoid(logits) and labels, elementwise."""
+    if _sentinel is not None:
+        logits = _sentinel
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+    with graphs.name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, logits.dtype.base_dtype,
+                                   name="labels")
+        try:
+            labels.shape.assert_is_compatible_with(logits.shape)
+        except ValueError:
+            raise ValueError(
+                f"logits and labels must have the same shape, received "
+                f"({logits.shape} vs {labels.shape}).") from None
+        zeros = array_ops.zeros_like(logits)
+        positive = logits >= zeros
+        relu_logits = array_ops.where(positive, logits, zeros)
+        neg_abs = array_ops.where(positive, -logits, logits)
+        return math_ops.add(relu_logits - logits * labels,
+                            math_ops.log1p(math_ops.exp(neg_abs)), name=scope)
+
+
+def _list(value, name):
+    if isinstance(value, int):
+        return [1, value, value, 1]
+    if len(value) == 2:
+        return [1, *value, 1]
+    if len(value) == 1:
+        return [1, value[0], value[0], 1]
+    if len(value) != 4:
+        raise ValueError(f"{name}: expected 1, 2 or 4 numbers, got {value}")
+    return list(value)
+
+
+def conv2d(input, filter=None, strides=None, padding=None,  # pylint: disable=redefined-builtin
+           use_cudnn_on_gpu=True, data_format="NHWC", dilations=(1, 1, 1, 1),
+           name=None, filters=None):
+    """A two-dimensional convolution of [batch, height, width, channels] with a
+    filter [height, width, channels, outputs]."""
+    explicit = []
+    if isinstance(padding, (list, tuple)):
+        explicit = [n for pair in padding for n in pair]
+        padding = "EXPLICIT"
+    return _op("Conv2D")(
+        input, filters if filter is None else filter,
+        strides=_list(strides, "strides"), padding=padding,
+        use_cudnn_on_gpu=use_cudnn_on_gpu, explicit_paddings=explicit,
+        data_format=data_format, dilations=_list(dilations, "dilations"),
+        name=name)
+
+
+def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # pylint: disable=redefined-builtin
+                     data_format=None, dilations=None):
+    """A convolution of each channel by itself; filter [height, width,
+    channels, multiplier]."""
+    rate = dilations if rate is None else rate
+    return _op("DepthwiseConv2dNative", "depthwise")(
+        input, filter, strides=strides, padding=padding,
+        data_format=data_format or "NHWC",
+        dilations=[1, 1, 1, 1] if rate is None else _list(rate, "rate"),
+        name=name)
+
+
+depthwise_conv2d_native = depthwise_conv2d
+
+
+def conv2d_transpose(value=None, filter=None, output_shape=None,  # pylint: disable=redefined-builtin
+                     strides=None, padding="SAME", data_format="NHWC",
+                     name=None, input=None, filters=None, dilations=None):
+    """The gradient of conv2d to its input: a filter [height, width, outputs,
+    channels] spreads each element."""
+    value = input if value is None else value
+    return _op("Conv2DBackpropInput", "conv2d_transpose")(
+        output_shape, filters if filter is None else filter, value,
+        strides=_list(strides, "strides"), padding=padding,
+        data_format=data_format, name=name)
+
+
+def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
+             input=None):  # pylint: disable=redefined-builtin
+    """The maximum of each window of [batch, height, width, channels]."""
+    return _op("MaxPool")(input if value is None else value,
+                          ksize=_list(ksize, "ksize"),
+                          strides=_list(strides, "strides"), padding=padding,
+                          data_format=data_format, name=name)
+
+
+def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
+             input=None):  # pylint: disable=redefined-builtin
+    """The mean of each window of [batch, height, width, channels]."""
+    return _op("AvgPool")(input if value is None else value,
+                          ksize=_list(ksize, "ksize"),
+                          strides=_list(strides, "strides"), padding=padding,
+                          data_format=data_format, name=name)
+
+
+def moments(x, axes, shift=None, name=None, keep_dims=None, keepdims=None):
+    """(mean, variance) over dimensions."""
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    with graphs.name_scope(name, "moments", [x, axes]):
+        x = convert_to_tensor(x)
+        y = math_ops.cast(x, dtypes.float32) if (
+            x.dtype.base_dtype == dtypes.float16) else x
+        mean = math_ops.reduce_mean(y, axes, True, name="mean")
+        variance = math_ops.reduce_mean(
+            math_ops.squared_difference(y, array_ops.stop_gradient(mean)), axes,
+            True, name="variance")
+        if not keep:
+            mean = array_ops.squeeze(mean, axes)
+            variance = array_ops.squeeze(variance, axes)
+        return math_ops.cast(mean, x.dtype), math_ops.cast(variance, x.dtype)
+
+
+def batch_normalization(x, mean, variance, offset, scale, variance_epsilon,
+                        name=None):
+    """scale (x - mean) / sqrt(variance + epsilon) + offset."""
+    with graphs.name_scope(name, "batchnorm",
+                           [x, mean, variance, scale, offset]):
+        inv = math_ops.rsqrt(variance + variance_epsilon)
+        if scale is not None:
+            inv = inv * scale
+        shift = -mean * inv if offset is None else offset - mean * inv
+        return x * math_ops.cast(inv, x.dtype) + math_ops.cast(shift, x.dtype)
+
+
+def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
+    """x / sqrt(max(sum(x^2), epsilon)) along dimensions."""
+    axis = dim if axis is None else axis
+    with graphs.name_scope(name, "l2_normalize", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        total = math_ops.reduce_sum(math_ops.square(x), axis, True)
+        return math_ops.multiply(
+            x, math_ops.rsqrt(math_ops.maximum(total, epsilon)), name=scope)
+
+
+def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
+            rate=None):
+    """Each element divided by the probability that it is kept, else zero."""
+    if rate is None:
+        if keep_prob is None:
+            raise ValueError("You must provide a rate to dropout.")
+        rate = 1 - keep_prob
+    elif keep_prob is not None:
+        raise ValueError("Only one of `rate` and `keep_prob` can be set.")
+    with graphs.name_scope(name, "dropout", [x]):
+        x = convert_to_tensor(x, name="x")
+        if not x.dtype.is_floating:
+            raise ValueError(f"x has to be a floating point tensor since it "
+                             f"will be scaled. Got a {x.dtype} tensor "
+                             f"instead.")
+        if isinstance(rate, (int, float)):
+            if not 0 <= rate < 1:
+                raise ValueError(f"rate must be a scalar tensor or a float in "
+                                 f"the range [0, 1), got {rate}")
+            if rate == 0:
+                return x
+        rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
+        dims = array_ops.shape(x) if noise_shape is None else noise_shape
+        noise = random_ops.random_uniform(dims, dtype=x.dtype.base_dtype,
+                                          seed=seed)
+        result = x * (1 / (1 - rate)) * math_ops.cast(noise >= rate, x.dtype)
+        result.set_shape(x.shape)
+        return result
+
+
+def embedding_lookup(params, ids, partition_strategy="mod", name=None,
+                     validate_indices=True, max_norm=None):
+    """The rows of `params` that `ids` name."""
+    if isinstance(params, (list, tuple)):
+        if len(params) != 1:
+            raise NotImplementedError(
+                "embedding_lookup: expected one tensor or variable of "
+                "parameters, got several")
+        params = params[0]
+    with graphs.name_scope(name, "embedding_lookup", [params, ids]) as scope:
+        return array_ops.gather(params, ids, name=scope)
+
+
+def top_k(input, k=1, sorted=True, name=None):  # pylint: disable=redefined-builtin
+    """(values, indices) of the k largest elements along the last dimension."""
+    return _op("TopKV2")(input, k, sorted=sorted, name=name)
+
+
+def zero_fraction(value, name=None):
+    """Which part of the elements is zero."""
+    with graphs.name_scope(name, "zero_fraction", [value]):
+        value = convert_to_tensor(value)
+        zero = math_ops.cast(math_ops.equal(value, 0), dtypes.float32)
+        return math_ops.reduce_mean(zero)
+
+
+def crelu(features, name=None, axis=-1):
+    """relu of the features and of their negatives, side by side."""
+    with graphs.name_scope(name, "CRelu", [features]) as scope:
+        x = convert_to_tensor(features)
+        return relu(array_ops.concat([x, -x], axis), name=scope)

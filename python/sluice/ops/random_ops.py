@@ -1,0 +1,76 @@
+"""Random numbers, drawn anew in each step."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+
+_op = _core.op
+_uniform = _op("RandomUniform")
+_uniform_int = _op("RandomUniformInt")
+_normal = _op("RandomStandardNormal")
+_truncated = _op("TruncatedNormal")
+_shuffle = _op("RandomShuffle")
+
+
+def _seeds(seed):
+    one, two = graphs.get_seed(seed)
+    return dict(seed=one or 0, seed2=two or 0)
+
+
+def _shape(shape):
+    return convert_to_tensor(shape, dtypes.int32, name="shape") if not (
+        isinstance(shape, _core.Tensor)) else shape
+
+
+def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
+                   seed=None, name=None):
+    """Numbers of [minval, maxval), all equally likely."""
+    dtype = dtypes.as_dtype(dtype)
+    if maxval is None:
+        if dtype.is_integer:
+            raise ValueError(f"Must specify maxval for integer dtype "
+                             f"{dtype!r}")
+        maxval = 1
+    with graphs.name_scope(name, "random_uniform",
+                           [shape, minval, maxval]) as scope:
+        shape = _shape(shape)
+        if dtype.is_integer:
+            low = convert_to_tensor(minval, dtype, name="min")
+            high = convert_to_tensor(maxval, dtype, name="max")
+            return _uniform_int(shape, low, high, name=scope, **_seeds(seed))
+        low = convert_to_tensor(minval, dtype, name="min")
+        high = convert_to_tensor(maxval, dtype, name="max")
+        drawn = _uniform(shape, dtype, **_seeds(seed))
+        return _op("AddV2")(drawn * (high - low), low, name=scope)
+
+
+def _normal_like(op, default, doc):
+    def draw(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None,
+             name=None):
+        with graphs.name_scope(name, default, [shape, mean, stddev]) as scope:
+            shape = _shape(shape)
+            mean = convert_to_tensor(mean, dtype, name="mean")
+            stddev = convert_to_tensor(stddev, dtype, name="stddev")
+            drawn = op(shape, dtypes.as_dtype(dtype), **_seeds(seed))
+            return _op("AddV2")(drawn * stddev, mean, name=scope)
+    draw.__doc__ = doc
+    return draw
+
+
+random_normal = _normal_like(_normal, "random_normal",
+                             "Normally distributed numbers.")
+truncated_normal = _normal_like(
+    _truncated, "truncated_normal",
+    "Normally distributed numbers within two standard deviations.")
+
+
+def random_shuffle(value, seed=None, name=None):
+    """The slices of the first dimension in random order."""
+    return _shuffle(value, name=name, **_seeds(seed))
+
+
+def multinomial(logits, num_samples, seed=None, name=None,
+                output_dtype=dtypes.int64):
+    """Classes drawn with the probabilities softmax(logits), row by row."""
+    return _op("Multinomial")(logits, num_samples, output_dtype=output_dtype,
+                              name=name, **_seeds(seed))

@@ -1,0 +1,199 @@
+"""Arrays of tensors within a step: what loops read from and write to."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import constant_value, convert_to_tensor
+from sluice.ops import array_ops, math_ops
+
+_op = _core.op
+_make = _op("TensorArrayV3", "TensorArray")
+_read = _op("TensorArrayReadV3")
+_write = _op("TensorArrayWriteV3")
+_gather = _op("TensorArrayGatherV3")
+_scatter = _op("TensorArrayScatterV3")
+_concat = _op("TensorArrayConcatV3")
+_split = _op("TensorArraySplitV3")
+_size = _op("TensorArraySizeV3")
+
+
+class TensorArray:
+    """An array of tensors of one type, each written once in a step.
+
+    A value: `write` returns the array as it is afterwards, and what is done to
+    that comes after the write. As a loop variable it is its flow.
+
+    Args:
+      dtype: of the elements.
+      size: how many there are, a number or a tensor.
+      dynamic_size: whether a write beyond the end makes it longer.
+      clear_after_read: whether a read frees the element.
+      tensor_array_name: for messages.
+      handle, flow: of an array that exists, instead of a size.
+      infer_shape: whether all elements have one shape.
+      element_shape: what is known of it.
+    """
+
+    def __init__(self, dtype, size=None, dynamic_size=None,
+                 clear_after_read=None, tensor_array_name=None, handle=None,
+                 flow=None, infer_shape=True, element_shape=None,
+                 colocate_with_first_write_call=True, name=None):
+        if handle is not None and tensor_array_name:
+            raise ValueError("Cannot provide both `handle` and "
+                             "`tensor_array_name` arguments at the same time.")
+        if handle is not None and not isinstance(handle, _core.Tensor):
+            raise TypeError(f"Expected `handle` to be a Tensor, but got "
+                            f"`{handle}`")
+        if handle is None and size is None:
+            raise ValueError("Argument `size` must be provided if handle is "
+                             "not provided.")
+        if handle is not None and size is not None:
+            raise ValueError("Cannot provide both a `handle` and `size` "
+                             "arguments at the same time.")
+        self._dtype = dtypes.as_dtype(dtype).base_dtype
+        self._infer_shape = bool(infer_shape)
+        self._element_shape = [tensor_shape.as_shape(element_shape)]
+        self._dynamic_size = bool(dynamic_size)
+        with graphs.name_scope(name, "TensorArray",
+                               [handle, size, flow]) as scope:
+            if handle is None:
+                self._handle, self._flow = _make(
+                    size, dtype=self._dtype,
+                    element_shape=self._element_shape[0],
+                    dynamic_size=self._dynamic_size,
+                    clear_after_read=clear_after_read is not False,
+                    identical_element_shapes=self._infer_shape,
+                    tensor_array_name=tensor_array_name or "", name=scope)
+            else:
+                self._handle, self._flow = handle, flow
+
+    def _flow_of_array(self, flow):
+        """The same array, after what `flow` comes after."""
+        made = TensorArray.__new__(TensorArray)
+        made.__dict__.update(self.__dict__)
+        made._flow = flow
+        return made
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        return self._dtype
+
+    @property
+    def handle(self):
+        """The array itself."""
+        return self._handle
+
+    @property
+    def flow(self):
+        """What orders the operations on it."""
+        return self._flow
+
+    @property
+    def dynamic_size(self):
+        """Whether writes may make it longer."""
+        return self._dynamic_size
+
+    @property
+    def element_shape(self):
+        """What is known of the elements' shape."""
+        return self._element_shape[0]
+
+    @property
+    def graph(self):
+        """The graph that it belongs to."""
+        return self._flow.graph
+
+    def _learn(self, shape):
+        if not self._infer_shape:
+            return
+        try:
+            self._element_shape[0] = self._element_shape[0].merge_with(shape)
+        except ValueError:
+            raise ValueError(f"Inconsistent shapes: saw {shape} but expected "
+                             f"{self._element_shape[0]}") from None
+
+    def identity(self):
+        """The array, after the same things."""
+        return self._flow_of_array(array_ops.identity(self._flow))
+
+    def grad(self, source, flow=None, name=None):
+        """The array of its gradients, that `source` tells from others."""
+        made = _op("TensorArrayGradV3")(
+            self._handle, self._flow if flow is None else flow, source=source,
+            name=name)
+        return TensorArray(self._dtype, handle=made[0], flow=made[1],
+                           infer_shape=self._infer_shape,
+                           element_shape=self._element_shape[0])
+
+    def read(self, index, name=None):
+        """Element `index`."""
+        value = _read(self._handle, index, self._flow, dtype=self._dtype,
+                      name=name)
+        if self._element_shape[0]:
+            value.set_shape(self._element_shape[0])
+        return value
+
+    def write(self, index, value, name=None):
+        """The array with `value` as element `index`."""
+        value = convert_to_tensor(value, self._dtype, name="value")
+        self._learn(value.shape)
+        return self._flow_of_array(_write(self._handle, index, value,
+                                          self._flow, name=name))
+
+    def stack(self, name=None):
+        """All elements as one tensor."""
+        with graphs.name_scope(name, "TensorArrayStack", [self._handle]):
+            return self.gather(math_ops.range(0, self.size()))
+
+    def gather(self, indices, name=None):
+        """Some elements as one tensor."""
+        value = _gather(self._handle, indices, self._flow, dtype=self._dtype,
+                        element_shape=self._element_shape[0], name=name)
+        if self._element_shape[0]:
+            value.set_shape([None] + self._element_shape[0].as_list())
+        return value
+
+    def concat(self, name=None):
+        """All elements, one after the other along their first dimension."""
+        value, _ = _concat(self._handle, self._flow, dtype=self._dtype,
+                           element_shape_except0=self._element_shape[0][1:],
+                           name=name)
+        if self._element_shape[0]:
+            value.set_shape([None] + self._element_shape[0].as_list()[1:])
+        return value
+
+    def unstack(self, value, name=None):
+        """The array of a tensor's slices."""
+        with graphs.name_scope(name, "TensorArrayUnstack",
+                               [self._handle, value]):
+            value = convert_to_tensor(value, self._dtype, name="value")
+            n = array_ops.shape(value)[0]
+            return self.scatter(math_ops.range(0, n), value)
+
+    def scatter(self, indices, value, name=None):
+        """The array with a tensor's slices as some elements."""
+        value = convert_to_tensor(value, self._dtype, name="value")
+        if value.shape.ndims is not None:
+            self._learn(value.shape[1:])
+        return self._flow_of_array(_scatter(self._handle, indices, value,
+                                            self._flow, name=name))
+
+    def split(self, value, lengths, name=None):
+        """The array of a tensor's parts, of these lengths."""
+        value = convert_to_tensor(value, self._dtype, name="value")
+        lengths = math_ops.cast(convert_to_tensor(lengths), dtypes.int64)
+        known = constant_value(lengths)
+        if value.shape.ndims is not None and known is not None and len(
+                known) and (known == known[0]).all():
+            self._learn(tensor_shape.TensorShape(
+                [int(known[0])]).concatenate(value.shape[1:]))
+        return self._flow_of_array(_split(self._handle, value, lengths,
+                                          self._flow, name=name))
+
+    def size(self, name=None):
+        """How many elements there are."""
+        return _size(self._handle, self._flow, name=name)
+
+    def close(self, name=None):
+        """An operation that frees the array."""
+        return _op("TensorArrayCloseV3")(self._handle, name=name)

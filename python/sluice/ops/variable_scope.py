@@ -1,0 +1,355 @@
+"""Variables that are shared by name: `get_variable` and `variable_scope`."""
+
+from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.graph import GraphKeys
+from sluice.ops import init_ops
+from sluice.ops.variables import Variable
+
+
+class _AutoReuse:
+    def __repr__(self):
+        return "tf.AUTO_REUSE"
+
+
+AUTO_REUSE = _AutoReuse()
+_UNSET = object()
+
+
+class VariableScope:
+    """What `get_variable` does by default in a `variable_scope`."""
+
+    def __init__(self, reuse=None, name="", initializer=None, regularizer=None,
+                 caching_device=None, partitioner=None, custom_getter=None,
+                 name_scope="", dtype=dtypes.float32, use_resource=None,
+                 constraint=None):
+        self._name, self._reuse = name, reuse
+        self._initializer, self._regularizer = initializer, regularizer
+        self._caching_device, self._partitioner = caching_device, partitioner
+        self._custom_getter, self._name_scope = custom_getter, name_scope
+        self._dtype, self._use_resource = dtype, use_resource
+        self._constraint = constraint
+
+    name = property(lambda self: self._name, doc="The prefix of names.")
+    original_name_scope = property(
+        lambda self: self._name_scope,
+        doc="The name scope that was entered with it, with a slash.")
+    reuse = property(lambda self: self._reuse,
+                     doc="Whether variables must, may or may not exist.")
+    initializer = property(lambda self: self._initializer,
+                           doc="The default initialiser.")
+    regularizer = property(lambda self: self._regularizer,
+                           doc="The default regulariser.")
+    caching_device = property(lambda self: self._caching_device)
+    partitioner = property(lambda self: self._partitioner)
+    custom_getter = property(lambda self: self._custom_getter)
+    constraint = property(lambda self: self._constraint)
+    dtype = property(lambda self: self._dtype, doc="The default type.")
+    use_resource = property(lambda self: self._use_resource)
+
+    def reuse_variables(self):
+        """From now on variables must exist."""
+        self._reuse = True
+
+    def set_initializer(self, initializer):
+        """Sets the default initialiser."""
+        self._initializer = initializer
+
+    def set_regularizer(self, regularizer):
+        """Sets the default regulariser."""
+        self._regularizer = regularizer
+
+    def set_dtype(self, dtype):
+        """Sets the default type."""
+        self._dtype = dtype
+
+    def set_use_resource(self, use_resource):
+        """Sets whether variables are resource variables."""
+        self._use_resource = use_resource
+
+    def set_custom_getter(self, custom_getter):
+        """Sets the function that is asked for variables."""
+        self._custom_getter = custom_getter
+
+    def set_partitioner(self, partitioner):
+        """Sets the default partitioner."""
+        self._partitioner = partitioner
+
+    def get_collection(self, name):
+        """What the collection holds of this scope."""
+        return graphs.get_collection(
+            name, self._name + "/" if self._name else None)
+
+    def trainable_variables(self):
+        """The scope's trainable variables."""
+        return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+
+    def global_variables(self):
+        """The scope's global variables."""
+        return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
+
+
+class _Store:
+    """A graph's variables by name, and its scopes."""
+
+    def __init__(self):
+        self.variables = {}
+        self.scope = VariableScope(False)
+        self.counts = {}
+
+    def open(self, name):
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def close_below(self, name):
+        """Default names start anew within a scope."""
+        for key in self.counts:
+            if not name or key.startswith(name + "/"):
+                self.counts[key] = 0
+
+
+def _store():
+    graph = graphs.get_default_graph()
+    store = graph.__dict__.get("_variable_store")
+    if store is None:
+        store = graph._variable_store = _Store()
+    return store
+
+
+def get_variable_scope():
+    """The current VariableScope."""
+    return _store().scope
+
+
+def _first(*values):
+    return next((v for v in values if v is not None), None)
+
+
+def get_variable(name, shape=None, dtype=None, initializer=None,
+                 regularizer=None, trainable=None, collections=None,
+                 caching_device=None, partitioner=None, validate_shape=True,
+                 use_resource=None, custom_getter=None, constraint=None,
+                 synchronization=None, aggregation=None):
+    """The variable of that name in the current scope, which is made if `reuse`
+    allows it.
+
+    Raises:
+      ValueError: if it exists and may not, or does not and must, or has another
+        shape or type, or the initialiser does not fit.
+    """
+    scope = get_variable_scope()
+    if dtype is None:
+        dtype = scope._dtype
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    if partitioner is not None or scope._partitioner is not None:
+        raise NotImplementedError(
+            f"get_variable('{name}'): expected no partitioner, got one")
+    full_name = f"{scope.name}/{name}" if scope.name else name
+
+    def getter(name, shape=None, dtype=dtype, initializer=None,
+               regularizer=None, reuse=None, trainable=None, collections=None,
+               caching_device=None, partitioner=None, validate_shape=True,
+               use_resource=None, constraint=None, synchronization=None,
+               aggregation=None):
+        return _make_or_find(name, shape, dtype, initializer, regularizer,
+                             reuse, trainable, collections, validate_shape,
+                             use_resource, constraint)
+
+    for wrap in (scope._custom_getter, custom_getter):
+        if wrap is not None:
+            getter = _wrapped(wrap, getter)
+    with graphs.name_scope(None):
+        return getter(
+            full_name, shape=shape, dtype=dtype,
+            initializer=_first(initializer, scope._initializer),
+            regularizer=_first(regularizer, scope._regularizer),
+            reuse=scope._reuse, trainable=trainable, collections=collections,
+            caching_device=caching_device, partitioner=None,
+            validate_shape=validate_shape,
+            use_resource=_first(use_resource, scope._use_resource),
+            constraint=_first(constraint, scope._constraint))
+
+
+def _wrapped(custom, getter):
+    def wrapped(name, *args, **kwargs):
+        return custom(getter, name, *args, **kwargs)
+    return wrapped
+
+
+def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
+                  trainable, collections, validate_shape, use_resource,
+                  constraint):
+    store = _store()
+    shape = None if shape is None else tensor_shape.as_shape(shape)
+    known = store.variables.get(name)
+    if known is not None:
+        if reuse is False or reuse is None:
+            line = known.op._line
+            at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
+            raise ValueError(
+                f"Variable {name} already exists, disallowed. Did you mean to "
+                f"set reuse=True or reuse=tf.AUTO_REUSE in VarScope?{at}")
+        if shape is not None and not shape.is_compatible_with(known.shape):
+            raise ValueError(
+                f"Trying to share variable {name}, but specified shape {shape} "
+                f"and found shape {known.shape}.")
+        if not dtype.is_compatible_with(known.dtype.base_dtype):
+            raise ValueError(
+                f"Trying to share variable {name}, but specified dtype "
+                f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.")
+        return known
+    if reuse is True:
+        near = graphs._core.nearest_names(name, list(store.variables))
+        hint = f" (nearest: {', '.join(near)})" if near else ""
+        raise ValueError(
+            f"Variable {name} does not exist, or was not created with "
+            f"tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
+            f"VarScope?{hint}")
+    if initializer is None:
+        if dtype.is_floating:
+            initializer = init_ops.GlorotUniform(dtype=dtype)
+        elif dtype.is_integer or dtype.is_bool or dtype is dtypes.string:
+            initializer = init_ops.Zeros(dtype)
+        else:
+            raise ValueError(f"An initializer for variable {name} of "
+                             f"{dtype!r} is required")
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if callable(initializer):
+        if shape is not None and not shape.is_fully_defined():
+            raise ValueError(
+                f"Shape of a new variable ({name}) must be fully defined, but "
+                f"instead was {shape}.")
+        if shape is None:
+            first = initializer  # A function of no arguments.
+        else:
+            dims = shape.as_list()
+            make = initializer
+            first = lambda: make(dims, dtype=dtype)  # noqa: E731
+    else:
+        if shape is not None:
+            raise ValueError("If initializer is a constant, do not specify "
+                             "shape.")
+        first = initializer
+    variable = Variable(
+        first, trainable=trainable, collections=collections,
+        validate_shape=validate_shape, name=name, dtype=dtype,
+        constraint=constraint, use_resource=use_resource)
+    store.variables[name] = variable
+    if regularizer is not None:
+        with graphs.colocate_with(variable.op), graphs.name_scope(
+                name + "/Regularizer/"):
+            loss = regularizer(variable.value())
+        if loss is not None:
+            graphs.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return variable
+
+
+def get_local_variable(name, *args, **kwargs):
+    """`get_variable`, of a local variable."""
+    kwargs["trainable"] = False
+    kwargs.setdefault("collections", [GraphKeys.LOCAL_VARIABLES])
+    return get_variable(name, *args, **kwargs)
+
+
+class variable_scope:
+    """A with-block in which `get_variable` prefixes names with `name/`.
+
+    Operations get a name scope of the same name. A VariableScope instead of a
+    name enters that again. `default_name` is made unique, where `name_or_scope`
+    is None. `reuse`: True: variables must exist; AUTO_REUSE: they may; None: as
+    around. The other arguments are defaults of `get_variable`.
+    """
+
+    def __init__(self, name_or_scope, default_name=None, values=None,
+                 initializer=None, regularizer=None, caching_device=None,
+                 partitioner=None, custom_getter=None, reuse=None, dtype=None,
+                 use_resource=None, constraint=None, auxiliary_name_scope=True):
+        if name_or_scope is None and default_name is None:
+            raise TypeError("If default_name is None then name_or_scope is "
+                            "required")
+        self._args = (name_or_scope, default_name)
+        self._values = values
+        self._reuse = reuse
+        self._defaults = dict(
+            initializer=initializer, regularizer=regularizer,
+            caching_device=caching_device, partitioner=partitioner,
+            dtype=dtype, use_resource=use_resource, constraint=constraint)
+        self._custom_getter = custom_getter
+        self._auxiliary = auxiliary_name_scope
+
+    def __enter__(self):
+        self._graph = graphs._default_for(self._values).as_default()
+        self._graph.__enter__()
+        store = _store()
+        outer = store.scope
+        name_or_scope, default_name = self._args
+        name_scope = None
+        if isinstance(name_or_scope, VariableScope):
+            name, base = name_or_scope.name, name_or_scope
+            if self._auxiliary:
+                name_scope = name_or_scope.name.split("/")[-1]
+        else:
+            base = outer
+            local = name_or_scope
+            if local is None:
+                local = self._unique(store, outer.name, default_name)
+            name = f"{outer.name}/{local}" if outer.name else local
+            if self._auxiliary and local:
+                name_scope = local if name_or_scope is not None else default_name
+        reuse = self._reuse
+        if reuse is None or reuse is False:
+            reuse = base._reuse or outer._reuse or reuse
+        entered = VariableScope(
+            reuse, name, base._initializer, base._regularizer,
+            base._caching_device, base._partitioner, base._custom_getter,
+            base._name_scope, base._dtype, base._use_resource,
+            base._constraint)
+        for field, value in self._defaults.items():
+            if value is not None:
+                setattr(entered, "_" + field, value)
+        if self._custom_getter is not None:
+            inner, own = base._custom_getter, self._custom_getter
+            entered._custom_getter = own if inner is None else (
+                lambda getter, *a, **k: own(_wrapped(inner, getter), *a, **k))
+        self._names = None
+        if name_scope:
+            self._names = graphs.name_scope(name_scope)
+            prefix = self._names.__enter__()
+            if not isinstance(name_or_scope, VariableScope):
+                entered._name_scope = prefix
+        self._counts = dict(store.counts)
+        if not isinstance(name_or_scope, VariableScope):
+            store.open(name)
+        store.close_below(name)
+        self._store, self._outer = store, outer
+        store.scope = entered
+        return entered
+
+    @staticmethod
+    def _unique(store, prefix, default_name):
+        full = f"{prefix}/{default_name}" if prefix else default_name
+        if not store.counts.get(full):
+            return default_name
+        i = 1
+        while store.counts.get(f"{full}_{i}"):
+            i += 1
+        return f"{default_name}_{i}"
+
+    def __exit__(self, *exc):
+        name = self._store.scope.name
+        self._store.close_below(name)
+        self._store.scope = self._outer
+        if isinstance(self._args[0], VariableScope):
+            self._store.counts.update(self._counts)
+        if self._names is not None:
+            self._names.__exit__(*exc)
+        self._graph.__exit__(*exc)
+
+
+def variable_op_scope(values, name_or_scope, default_name=None, **kwargs):
+    """`variable_scope`, with its arguments as they once were."""
+    return variable_scope(name_or_scope, default_name, values, **kwargs)
+
+
+def no_regularizer(_):
+    """A regulariser that adds no loss."""
+    return None

@@ -1,0 +1,515 @@
+"""Variables: values that steps read and update."""
+
+from sluice import _core
+from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import constant, convert_to_tensor
+from sluice.framework.graph import GraphKeys
+
+_op = _core.op
+_variable_op = _op("VariableV2", "Variable")
+_handle_op = _op("VarHandleOp", "Variable")
+_assign = _op("Assign")
+_assign_resource = _op("AssignVariableOp", "Assign")
+_identity = _op("Identity")
+_read = _op("ReadVariableOp")
+
+
+class Variable:
+    """A value that a session keeps from step to step.
+
+    It begins as `initial_value` when its initializer runs, and changes by its
+    `assign` methods. Used as a tensor, it is its value in the step. `use_resource`
+    makes it a resource variable, whose reads are ordered by control
+    dependencies; else edges carry references to it, as in TensorFlow 1.
+
+    Args:
+      initial_value: a value, a tensor, or a function that gives one.
+      trainable: whether optimizers update it by default.
+      collections: keys to add it to, instead of GLOBAL_VARIABLES.
+      validate_shape: whether its shape must be known, and stay.
+      name: of the variable ("Variable"), made unique.
+      dtype: the type that the initial value is to have.
+    """
+
+    def __init__(self, initial_value=None, trainable=None, collections=None,
+                 validate_shape=True, caching_device=None, name=None,
+                 variable_def=None, dtype=None, expected_shape=None,
+                 import_scope=None, constraint=None, use_resource=None,
+                 synchronization=None, aggregation=None, shape=None):
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        if constraint is not None and not callable(constraint):
+            raise ValueError("The `constraint` argument must be a callable.")
+        self._trainable = True if trainable is None else bool(trainable)
+        self._constraint = constraint
+        self._resource = bool(use_resource)
+        if collections is None:
+            collections = [GraphKeys.GLOBAL_VARIABLES]
+        if not isinstance(collections, (list, tuple, set)):
+            raise ValueError(f"collections argument to Variable constructor "
+                             f"must be a list, tuple, or set. Got "
+                             f"{collections} of type {type(collections)}")
+        collections = list(collections)
+        if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
+            collections.append(GraphKeys.TRAINABLE_VARIABLES)
+        if dtype is not None:
+            dtype = dtypes.as_dtype(dtype).base_dtype
+        self._graph = graphs.get_default_graph()
+        # (Variables are of no loop or branch, and wait for nothing.)
+        with self._graph.control_dependencies(None), graphs.name_scope(
+                name, "Variable", None if callable(initial_value)
+                else [initial_value]) as scope:
+            self._build(initial_value, scope, dtype, validate_shape, shape,
+                        expected_shape)
+        self._graph.add_to_collections(collections, self)
+
+    def _build(self, initial_value, scope, dtype, validate_shape, shape,
+               expected_shape):
+        graph = self._graph
+        if callable(initial_value):
+            with graph.name_scope("Initializer"):
+                initial = convert_to_tensor(initial_value(), dtype,
+                                            name="initial_value")
+        else:
+            with graph.name_scope("Initializer" if self._resource else scope):
+                initial = convert_to_tensor(initial_value, dtype,
+                                            name="initial_value")
+        if validate_shape and not initial.shape.is_fully_defined() and (
+                shape is None):
+            raise ValueError(f"initial_value must have a shape specified: "
+                             f"{initial}")
+        known = initial.shape if validate_shape else (
+            tensor_shape.unknown_shape())
+        if shape is not None:
+            known = tensor_shape.as_shape(shape)
+        self._initial_value = initial
+        base = initial.dtype.base_dtype
+        if self._resource:
+            self._handle = _handle_op(
+                base, known, shared_name=scope[:-1], name=scope,
+                container=graph._container)
+        else:
+            self._handle = _variable_op(known, base, name=scope,
+                                        container=graph._container)
+        # (Names as TensorFlow's: they lie within the variable's.)
+        with graph.name_scope(scope), graph.colocate_with(self._handle.op):
+            if self._resource:
+                with graph.name_scope("IsInitialized"):
+                    _op("VarIsInitializedOp")(self._handle)
+                self._initializer = _assign_resource(
+                    self._handle, initial, name="Assign")
+                with graph.name_scope("Read"):
+                    self._snapshot = _read(self._handle, base)
+            else:
+                self._initializer = _assign(
+                    self._handle, initial, validate_shape=validate_shape,
+                    name="Assign").op
+                self._snapshot = _identity(self._handle, name="read")
+
+    @classmethod
+    def _of_handle(cls, handle):
+        """A variable that is in the graph already."""
+        self = cls.__new__(cls)
+        graph, name = handle.graph, handle.op.name
+        self._graph, self._handle = graph, handle
+        self._resource = handle.dtype is dtypes.resource
+        self._trainable, self._constraint = False, None
+        self._initializer = graph._find_operation(name + "/Assign")
+        self._initial_value = (None if self._initializer is None
+                               else self._initializer.inputs[1])
+        read = graph._find_operation(
+            name + ("/Read/ReadVariableOp" if self._resource else "/read"))
+        with graph.as_default():
+            self._snapshot = (read.outputs[0] if read is not None
+                              else self.read_value())
+        return self
+
+    # ---- Properties.
+
+    @property
+    def name(self):
+        """The name, with ":0": "w:0"."""
+        return self._handle.name
+
+    @property
+    def op(self):
+        """The operation that makes the handle or reference."""
+        return self._handle.op
+
+    @property
+    def handle(self):
+        """The resource, of a resource variable."""
+        if not self._resource:
+            raise AttributeError("handle: expected a resource variable, got "
+                                 "one behind a reference")
+        return self._handle
+
+    @property
+    def graph(self):
+        """The graph that it belongs to."""
+        return self._graph
+
+    @property
+    def device(self):
+        """The device that it asks for."""
+        return self._handle.device
+
+    @property
+    def dtype(self):
+        """The type of its values; a reference type unless it is a resource."""
+        return (self._snapshot.dtype if self._resource else self._handle.dtype)
+
+    @property
+    def shape(self):
+        """What is known of its shape."""
+        if self._resource:
+            return tensor_shape.TensorShape._of(self.op._attr("shape"))
+        return self._handle.shape
+
+    def get_shape(self):
+        """What is known of its shape."""
+        return self.shape
+
+    def set_shape(self, shape):
+        """Adds to what is known of its values' shape."""
+        (self._snapshot if self._resource else self._handle).set_shape(shape)
+
+    @property
+    def trainable(self):
+        """Whether optimizers update it by default."""
+        return self._trainable
+
+    @property
+    def constraint(self):
+        """A function that is applied after updates, or None."""
+        return self._constraint
+
+    @property
+    def initializer(self):
+        """The operation that gives it its first value."""
+        return self._initializer
+
+    @property
+    def initial_value(self):
+        """The tensor that it begins as."""
+        return self._initial_value
+
+    # ---- Its value.
+
+    def value(self):
+        """The value in the step, at some time: one tensor, kept."""
+        if self._resource:
+            return self.read_value()
+        return self._snapshot
+
+    def read_value(self):
+        """The value when what this adds runs."""
+        if not self._resource:
+            return _identity(self._handle, name="read")
+        with self._graph.colocate_with(self._handle.op):
+            return _read(self._handle, self.op._attr("dtype"))
+
+    def initialized_value(self):
+        """The value, or the initial one as long as there is none."""
+        from sluice.ops import control_flow
+        return control_flow.cond(is_variable_initialized(self),
+                                 self.read_value, lambda: self.initial_value)
+
+    def _as_graph_element(self):
+        return self._snapshot
+
+    def _ref(self):
+        return self._handle
+
+    def eval(self, session=None):
+        """The value in a session."""
+        return self._snapshot.eval(session=session)
+
+    def load(self, value, session=None):
+        """Gives it a value in a session, without adding to the graph."""
+        session = graphs._use_session(session, self._graph, "load")
+        session.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    # ---- Updates.
+
+    def _update(self, reference, resource, value, name, use_locking,
+                read_value):
+        base = self.dtype.base_dtype
+        if not self._resource:
+            return _op(reference)(self._handle, value,
+                                  use_locking=bool(use_locking), name=name)
+        with self._graph.colocate_with(self._handle.op):
+            done = _op(resource)(
+                self._handle, convert_to_tensor(value, base), name=name)
+            if not read_value:
+                return done
+            with self._graph.control_dependencies([done]):
+                return _read(self._handle, base)
+
+    def assign(self, value, use_locking=False, name=None, read_value=True):
+        """Makes `value` its value; gives the new one."""
+        return self._update("Assign", "AssignVariableOp", value,
+                            name, use_locking, read_value)
+
+    def assign_add(self, delta, use_locking=False, name=None,
+                   read_value=True):
+        """Adds to its value; gives the new one."""
+        return self._update("AssignAdd", "AssignAddVariableOp", delta,
+                            name, use_locking, read_value)
+
+    def assign_sub(self, delta, use_locking=False, name=None,
+                   read_value=True):
+        """Subtracts from its value; gives the new one."""
+        return self._update("AssignSub", "AssignSubVariableOp", delta,
+                            name, use_locking, read_value)
+
+    def _scatter(self, reference, slices, use_locking, name):
+        if not isinstance(slices, conversion.IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {slices}")
+        return _scatter(reference, self, slices.indices, slices.values,
+                        use_locking, name)
+
+    def scatter_sub(self, sparse_delta, use_locking=False, name=None):
+        """Subtracts IndexedSlices."""
+        return self._scatter("ScatterSub", sparse_delta, use_locking, name)
+
+    def scatter_add(self, sparse_delta, use_locking=False, name=None):
+        """Adds IndexedSlices."""
+        return self._scatter("ScatterAdd", sparse_delta, use_locking, name)
+
+    def scatter_update(self, sparse_delta, use_locking=False, name=None):
+        """Replaces rows by IndexedSlices."""
+        return self._scatter("ScatterUpdate", sparse_delta, use_locking, name)
+
+    def count_up_to(self, limit):
+        """Adds 1 up to a limit, then fails with OutOfRangeError; gives the
+        value before."""
+        if self._resource:
+            return _op("ResourceCountUpTo")(self._handle, limit=limit,
+                                            T=self.dtype)
+        return _op("CountUpTo")(self._handle, limit=limit)
+
+    def sparse_read(self, indices, name=None):
+        """The rows that `indices` name."""
+        if self._resource:
+            return _op("ResourceGather", "Gather")(
+                self._handle, indices, dtype=self.dtype, name=name)
+        return _op("GatherV2")(self._snapshot, indices, 0, name=name)
+
+    # ---- As a tensor.
+
+    def __getitem__(self, key):
+        return self.value()[key]
+
+    def __iter__(self):
+        raise TypeError("'Variable' object is not iterable.")
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __repr__(self):
+        return (f"<tf.Variable '{self.name}' shape={self.shape} "
+                f"dtype={self.dtype.name}>")
+
+    def to_proto(self, export_scope=None):
+        """Names from which the variable can be made again."""
+        return {"variable_name": self.name,
+                "initializer_name": self.initializer.name,
+                "snapshot_name": self._snapshot.name,
+                "is_resource": self._resource, "trainable": self._trainable}
+
+
+def _install_operators():
+    def forward(name):
+        def method(self, *args):
+            return getattr(graphs.Tensor, name)(self.value(), *args)
+        method.__name__ = name
+        return method
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
+                 "matmul", "and", "or", "xor"):
+        for form in (f"__{name}__", f"__r{name}__"):
+            setattr(Variable, form, forward(form))
+    for name in ("lt", "le", "gt", "ge", "neg", "abs", "invert"):
+        setattr(Variable, f"__{name}__", forward(f"__{name}__"))
+    Variable.__array_priority__ = 100
+
+
+_install_operators()
+RefVariable = Variable
+_variables = {}
+
+
+def _to_tensor(value, dtype=None, name=None, as_ref=False):
+    if dtype is not None and not dtype.is_compatible_with(
+            value.dtype.base_dtype):
+        raise ValueError(
+            f"Incompatible type conversion requested to type '{dtype.name}' "
+            f"for variable of type '{value.dtype.name}'")
+    return value._ref() if as_ref else value.value()
+
+
+conversion.register_tensor_conversion_function(Variable, _to_tensor, 0)
+
+
+def _variable_of_handle(handle):
+    """The variable of a handle: the one that was made here, else a new one."""
+    graph = handle.graph
+    known = graph.__dict__.setdefault("_variables_by_handle", {})
+    if handle.name not in known:
+        for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES,
+                    GraphKeys.TRAINABLE_VARIABLES):
+            for v in graph._collections.get(key, []):
+                if isinstance(v, Variable) and v._handle is handle:
+                    known[handle.name] = v
+                    return v
+        known[handle.name] = Variable._of_handle(handle)
+    return known[handle.name]
+
+
+graphs._variable_of_handle = _variable_of_handle
+
+
+# ---- Collections of variables ------------------------------------------------
+
+
+def global_variables(scope=None):
+    """The variables of the default graph that all sessions share."""
+    return graphs.get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
+
+
+all_variables = global_variables
+
+
+def local_variables(scope=None):
+    """The default graph's local variables."""
+    return graphs.get_collection(GraphKeys.LOCAL_VARIABLES, scope)
+
+
+def model_variables(scope=None):
+    """The default graph's MODEL_VARIABLES."""
+    return graphs.get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
+def trainable_variables(scope=None):
+    """The variables that optimizers update."""
+    return graphs.get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
+
+
+def moving_average_variables(scope=None):
+    """The variables that have moving averages."""
+    return graphs.get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+
+
+def variables_initializer(var_list, name="init"):
+    """An operation that initialises these variables."""
+    from sluice.ops import control_flow
+    return control_flow.group(*[v.initializer for v in var_list], name=name)
+
+
+initialize_variables = variables_initializer
+
+
+def global_variables_initializer():
+    """An operation that initialises all global variables there are by now."""
+    return variables_initializer(global_variables())
+
+
+initialize_all_variables = global_variables_initializer
+
+
+def local_variables_initializer():
+    """An operation that initialises all local variables there are by now."""
+    return variables_initializer(local_variables())
+
+
+initialize_local_variables = local_variables_initializer
+
+
+def is_variable_initialized(variable):
+    """Whether it has a value, a boolean tensor."""
+    if variable._resource:
+        return _op("VarIsInitializedOp")(variable._handle)
+    return _op("IsVariableInitialized")(variable._handle)
+
+
+def report_uninitialized_variables(
+        var_list=None, name="report_uninitialized_variables"):
+    """The names of the variables that have no value, a string tensor."""
+    from sluice.ops import array_ops, math_ops
+    if var_list is None:
+        var_list = global_variables() + local_variables()
+    with graphs.name_scope(name):
+        if not var_list:
+            return constant([], dtypes.string, [0])
+        missing = math_ops.logical_not(array_ops.stack(
+            [is_variable_initialized(v) for v in var_list]))
+        names = constant([v.op.name for v in var_list])
+        return array_ops.boolean_mask(names, missing)
+
+
+def assert_variables_initialized(var_list=None):
+    """A tensor whose step fails where a variable has no value."""
+    from sluice.ops import array_ops
+    if var_list is None:
+        var_list = global_variables() + local_variables()
+    if not var_list:
+        return None
+    return array_ops.stack([array_ops.rank(v.value()) for v in var_list])
+
+
+# ---- Updates as functions ----------------------------------------------------
+
+
+def _scatter(kind, ref, indices, updates, use_locking, name):
+    if isinstance(ref, Variable) and ref._resource:
+        done = _op("Resource" + kind, kind)(
+            ref._handle, indices,
+            convert_to_tensor(updates, ref.dtype.base_dtype), name=name)
+        with graphs.control_dependencies([done]):
+            return ref.read_value()
+    return _op(kind)(ref, indices, updates, use_locking=use_locking, name=name)
+
+
+def _scatter_function(kind, doc):
+    def scatter(ref, indices, updates, use_locking=False, name=None):
+        return _scatter(kind, ref, indices, updates, use_locking, name)
+    scatter.__doc__ = doc
+    return scatter
+
+
+scatter_update = _scatter_function("ScatterUpdate", "Replaces rows.")
+scatter_add = _scatter_function("ScatterAdd", "Adds to rows.")
+scatter_sub = _scatter_function("ScatterSub", "Subtracts from rows.")
+scatter_mul = _scatter_function("ScatterMul", "Multiplies rows.")
+scatter_div = _scatter_function("ScatterDiv", "Divides rows.")
+
+
+def assign(ref, value, validate_shape=None, use_locking=None, name=None):
+    """Makes `value` a variable's value; gives the new one."""
+    if isinstance(ref, Variable) and ref._resource:
+        return ref.assign(value, name=name)
+    return _assign(ref, value,
+                   validate_shape=True if validate_shape is None
+                   else validate_shape,
+                   use_locking=True if use_locking is None else use_locking,
+                   name=name)
+
+
+def assign_add(ref, value, use_locking=None, name=None):
+    """Adds to a variable; gives the new value."""
+    if isinstance(ref, Variable) and ref._resource:
+        return ref.assign_add(value, name=name)
+    return _op("AssignAdd")(ref, value, use_locking=bool(use_locking),
+                            name=name)
+
+
+def assign_sub(ref, value, use_locking=None, name=None):
+    """Subtracts from a variable; gives the new value."""
+    if isinstance(ref, Variable) and ref._resource:
+        return ref.assign_sub(value, name=name)
+    return _op("AssignSub")(ref, value, use_locking=bool(use_locking),
+                            name=name)

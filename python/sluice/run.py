@@ -1,0 +1,73 @@
+"""Runs programs that were written for TensorFlow 1, unchanged:
+
+    python -m sluice.run script.py [arguments of the script]
+    python -m sluice.run -m package.module [arguments]
+
+`import tensorflow` (and `tensorflow.compat.v1`, `from tensorflow.x import y`)
+gives `sluice.compat.v1` and what is in it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import os
+import runpy
+import sys
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers imports of `tensorflow` and its submodules."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "tensorflow" and not fullname.startswith("tensorflow."):
+            return None
+        if self._find(fullname) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec):
+        return self._find(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+    @staticmethod
+    def _find(fullname):
+        import sluice.compat.v1 as v1
+        parts = fullname.split(".")[1:]
+        if parts[:2] == ["compat", "v1"]:
+            parts = parts[2:]
+        found = v1
+        for part in parts:
+            found = getattr(found, part, None)
+            if found is None:
+                return None
+        return found
+
+
+def install():
+    """From now on `import tensorflow` gives this package."""
+    if not any(isinstance(f, _Finder) for f in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def main():
+    """What `python -m sluice.run` does."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        sys.exit(0 if arguments else 2)
+    install()
+    if arguments[0] == "-m":
+        if len(arguments) < 2:
+            sys.exit("sluice.run: expected a module after -m, got nothing")
+        sys.argv = arguments[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""Support for tests that are written as TensorFlow 1's: `TestCase`, gradients."""
+
+import contextlib
+import random
+import tempfile
+import unittest
+
+import numpy as np
+
+from sluice.client import session as sessions
+from sluice.framework import conversion, errors, graph as graphs
+from sluice.ops import gradients as _gradients
+from sluice.ops.variables import Variable
+
+
+def main(argv=None):
+    """Runs the tests of the program."""
+    unittest.main(argv=argv)
+
+
+def get_temp_dir():
+    """A folder for the files of this program's tests."""
+    if not hasattr(get_temp_dir, "folder"):
+        get_temp_dir.folder = tempfile.mkdtemp(prefix="sluice_test_")
+    return get_temp_dir.folder
+
+
+def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
+    """False: there are CPUs only."""
+    return False
+
+
+def is_built_with_cuda():
+    """False: there are CPUs only."""
+    return False
+
+
+def gpu_device_name():
+    """The empty name: there is no such device."""
+    return ""
+
+
+class TestCase(unittest.TestCase):
+    """A test with a graph of its own, sessions, and assertions on arrays."""
+
+    def setUp(self):
+        super().setUp()
+        random.seed(87654321)
+        np.random.seed(87654321)
+        self._cached_session = None
+        self._graph_scope = graphs.Graph().as_default()
+        graphs_default = self._graph_scope.__enter__()
+        graphs_default.seed = 87654321
+        self.addCleanup(self._graph_scope.__exit__)
+
+    def tearDown(self):
+        if self._cached_session is not None:
+            self._cached_session.close()
+            self._cached_session = None
+        super().tearDown()
+
+    def get_temp_dir(self):
+        """A folder for the test's files."""
+        return get_temp_dir()
+
+    @contextlib.contextmanager
+    def session(self, graph=None, config=None, use_gpu=False, force_gpu=False):
+        """A new session, the default one."""
+        with sessions.Session(graph=graph, config=config) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def cached_session(self, graph=None, config=None, use_gpu=False,
+                       force_gpu=False):
+        """The test's session, the default one; the same each time."""
+        if self._cached_session is None:
+            self._cached_session = sessions.Session(
+                graph=graph or graphs.get_default_graph(), config=config)
+        session = self._cached_session
+        with session.graph.as_default(), session.as_default():
+            yield session
+
+    def test_session(self, graph=None, config=None, use_gpu=False,
+                     force_gpu=False):
+        """A session: new for a graph that is given, else the test's."""
+        if self.id().endswith(".test_session"):
+            self.skipTest("Not a test.")
+        if graph is not None:
+            return self.session(graph, config)
+        return self.cached_session(config=config)
+
+    def evaluate(self, tensors):
+        """Their values, in the default session or the test's."""
+        session = sessions.get_default_session()
+        if session is not None:
+            return session.run(tensors)
+        with self.cached_session() as session:
+            return session.run(tensors)
+
+    def _array(self, a):
+        if isinstance(a, (graphs.Tensor, Variable)):
+            a = self.evaluate(a)
+        if isinstance(a, (conversion.SparseTensorValue,
+                          conversion.IndexedSlicesValue)):
+            return a
+        return np.asarray(a)
+
+    def assertShapeEqual(self, np_array, tf_tensor, msg=None):
+        """Asserts that both have the same (known) shape."""
+        self.assertAllEqual(np_array.shape, tf_tensor.shape.as_list(), msg)
+
+    def assertAllEqual(self, a, b, msg=None):
+        """Asserts that all elements are equal."""
+        a, b = self._array(a), self._array(b)
+        self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
+                         f"{b.shape}. {msg or ''}")
+        same = a == b
+        if a.dtype.kind in "fc" and b.dtype.kind in "fc":
+            same = np.logical_or(same, np.logical_and(np.isnan(a),
+                                                      np.isnan(b)))
+        if not np.all(same):
+            where = np.where(np.logical_not(same))
+            raise self.failureException(
+                f"not equal at {where}: {a[where] if a.ndim else a} and "
+                f"{b[where] if b.ndim else b}. {msg or ''}")
+
+    def assertNotAllEqual(self, a, b, msg=None):
+        """Asserts that some element differs."""
+        try:
+            self.assertAllEqual(a, b)
+        except AssertionError:
+            return
+        raise self.failureException(f"The two values are equal at all "
+                                    f"elements. {msg or ''}")
+
+    def assertAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
+        """Asserts that all elements are near, in nested structures too."""
+        if isinstance(a, dict):
+            self.assertEqual(set(a), set(b), msg)
+            for key in a:
+                self.assertAllClose(a[key], b[key], rtol, atol, msg)
+            return
+        if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+            try:
+                a, b = self._array(a), self._array(b)
+                if a.dtype == object or b.dtype == object:
+                    raise ValueError
+            except ValueError:
+                self.assertEqual(len(a), len(b), msg)
+                for x, y in zip(a, b):
+                    self.assertAllClose(x, y, rtol, atol, msg)
+                return
+        a, b = self._array(a), self._array(b)
+        self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
+                         f"{b.shape}. {msg or ''}")
+        if np.float16 in (a.dtype, b.dtype):
+            rtol, atol = max(rtol, 1e-3), max(atol, 1e-3)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol,
+                                   err_msg=msg or "")
+
+    def assertAllCloseAccordingToType(
+            self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,
+            half_rtol=1e-3, half_atol=1e-3, bfloat16_rtol=1e-2,
+            bfloat16_atol=1e-2, msg=None):
+        """`assertAllClose`, as near as the elements' type allows."""
+        a, b = self._array(a), self._array(b)
+        types = (a.dtype, b.dtype)
+        if np.float32 in types or np.complex64 in types:
+            rtol, atol = max(rtol, float_rtol), max(atol, float_atol)
+        if np.float16 in types:
+            rtol, atol = max(rtol, half_rtol), max(atol, half_atol)
+        self.assertAllClose(a, b, rtol, atol, msg)
+
+    def assertNotAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
+        """Asserts that some element is not near."""
+        try:
+            self.assertAllClose(a, b, rtol, atol)
+        except AssertionError:
+            return
+        raise self.failureException(f"The two values are close at all "
+                                    f"elements. {msg or ''}")
+
+    def assertArrayNear(self, farray1, farray2, err, msg=None):
+        """Asserts that elements differ by at most `err`."""
+        self.assertEqual(len(farray1), len(farray2), msg)
+        for a, b in zip(farray1, farray2):
+            self.assertNear(float(a), float(b), err, msg)
+
+    def assertNear(self, f1, f2, err, msg=None):
+        """Asserts that two numbers differ by at most `err`."""
+        self.assertTrue(f1 == f2 or abs(f1 - f2) <= err,
+                        f"{f1} != {f2} +/- {err}. {msg or ''}")
+
+    def assertAllGreater(self, a, comparison_target):
+        """Asserts that all elements are greater."""
+        self.assertGreater(np.min(self._array(a)), comparison_target)
+
+    def assertAllLess(self, a, comparison_target):
+        """Asserts that all elements are less."""
+        self.assertLess(np.max(self._array(a)), comparison_target)
+
+    def assertAllInSet(self, target, expected_set):
+        """Asserts that all elements are among these."""
+        found = set(np.unique(self._array(target)).tolist())
+        self.assertFalse(found - set(expected_set))
+
+    def assertDeviceEqual(self, device1, device2, msg=None):
+        """Asserts that two names mean the same device."""
+        self.assertEqual(device1.lower(), device2.lower(), msg)
+
+    def assertStartsWith(self, actual, expected_start, msg=None):
+        """Asserts that a string begins so."""
+        self.assertTrue(actual.startswith(expected_start),
+                        f"{actual!r} does not start with {expected_start!r}. "
+                        f"{msg or ''}")
+
+    @contextlib.contextmanager
+    def assertRaisesWithPredicateMatch(self, exception_type,
+                                       expected_err_re_or_predicate):
+        """Asserts an exception whose text matches, or that fits a function."""
+        import re
+        try:
+            yield
+        except exception_type as e:
+            text = str(e.message if isinstance(e, errors.OpError) else e)
+            fits = (expected_err_re_or_predicate(e)
+                    if callable(expected_err_re_or_predicate) else
+                    re.search(expected_err_re_or_predicate, text))
+            self.assertTrue(fits, f"unexpected text: {text}")
+        else:
+            raise self.failureException(f"{exception_type} not raised")
+
+    def assertRaisesOpError(self, expected_err_re_or_predicate):
+        """Asserts an error of a step."""
+        return self.assertRaisesWithPredicateMatch(
+            errors.OpError, expected_err_re_or_predicate)
+
+    assertItemsEqual = unittest.TestCase.assertCountEqual
+
+
+# ---- Gradients against finite differences -------------------------------------
+
+
+def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
+    session = graphs._use_session(None, x.graph, "eval")
+    value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
+    nx, ny = int(np.prod(x_shape)), int(np.prod(y_shape))
+    dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
+    dx = _gradients.gradients(y, x, grad_ys=dy)[0]
+    theory = np.zeros([nx, ny], x.dtype.as_numpy_dtype)
+    numeric = np.zeros([nx, ny], x.dtype.as_numpy_dtype)
+    for column in range(ny):
+        unit = np.zeros(ny, y.dtype.as_numpy_dtype)
+        unit[column] = 1
+        got = session.run(dx, {x: value, dy: unit.reshape(y_shape), **extra})
+        if isinstance(got, conversion.IndexedSlicesValue):
+            dense = np.zeros(x_shape, value.dtype)
+            np.add.at(dense, got.indices, got.values)
+            got = dense
+        theory[:, column] = got.reshape(-1)
+    for row in range(nx):
+        sides = []
+        for sign in (1, -1):
+            moved = value.copy()
+            moved.reshape(-1)[row] += sign * delta
+            sides.append(session.run(y, {x: moved, **extra}).reshape(-1))
+        numeric[row] = (sides[0] - sides[1]) / (2 * delta)
+    return theory, numeric
+
+
+def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3,
+                     init_targets=None, extra_feed_dict=None):
+    """(by `gradients`, by finite differences): the Jacobians dy / dx."""
+    if init_targets is not None:
+        for target in init_targets:
+            graphs._use_session(None, x.graph, "eval").run(target)
+    many = isinstance(x, list)
+    xs, shapes = (x, x_shape) if many else ([x], [x_shape])
+    values = x_init_value if many else [x_init_value]
+    values = [np.random.random_sample(s) if v is None else v
+              for v, s in zip(values or [None] * len(xs), shapes)]
+    extra = dict(extra_feed_dict or {})
+    results = []
+    for i, (t, s, v) in enumerate(zip(xs, shapes, values)):
+        others = {o: np.array(w, o.dtype.as_numpy_dtype).reshape(p)
+                  for j, (o, p, w) in enumerate(zip(xs, shapes, values))
+                  if j != i}
+        results.append(_jacobians(t, s, y, y_shape, v, delta,
+                                  {**others, **extra}))
+    return results if many else results[0]
+
+
+def compute_gradient_error(x, x_shape, y, y_shape, x_init_value=None,
+                           delta=1e-3, init_targets=None,
+                           extra_feed_dict=None):
+    """The largest difference of the two Jacobians."""
+    grads = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta,
+                             init_targets, extra_feed_dict)
+    if isinstance(grads, tuple):
+        grads = [grads]
+    return max((np.abs(a - b).max() if a.size else 0.0) for a, b in grads)

@@ -1,0 +1,553 @@
+"""Optimizers, and the global step."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import (
+    IndexedSlices, constant, convert_to_tensor)
+from sluice.framework.graph import GraphKeys
+from sluice.ops import array_ops, control_flow, math_ops
+from sluice.ops.gradients import _list
+from sluice.ops.variables import Variable, _variable_of_handle
+
+_op = _core.op
+
+
+class Optimizer:
+    """What optimizers have in common: gradients of a loss, applied to variables.
+
+    A subclass says what it keeps beside each variable (`_create_slots`), what
+    all updates share (`_prepare`), and how a gradient is applied
+    (`_apply_dense`, `_apply_sparse`, `_resource_apply_dense`,
+    `_resource_apply_sparse`).
+
+    An update waits for everything in the gradients and the loss that reads its
+    variable: a step computes with the values at its start.
+    """
+
+    GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
+    # Whether _apply_sparse takes the same index several times.
+    _accepts_repeated_indices = False
+
+    def __init__(self, use_locking, name):
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._use_locking = bool(use_locking)
+        self._name = name
+        self._slots = {}
+        self._non_slots = {}
+        self._core = _core.new_optimizer(name, self._accepts_repeated_indices)
+
+    def get_name(self):
+        """The name that scopes and slots begin with."""
+        return self._name
+
+    def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1,
+                 aggregation_method=None, colocate_gradients_with_ops=False,
+                 name=None, grad_loss=None):
+        """An operation that runs one training step.
+
+        Args:
+          loss: the tensor to make smaller.
+          global_step: a variable that counts the steps.
+          var_list: the variables; by default all trainable ones.
+          gate_gradients: GATE_NONE, GATE_OP or GATE_GRAPH.
+          name: of the operation.
+          grad_loss: the gradient of the loss (None: one).
+
+        Raises:
+          ValueError: if no variable has a gradient.
+        """
+        grads = self.compute_gradients(
+            loss, var_list, gate_gradients, aggregation_method,
+            colocate_gradients_with_ops, grad_loss)
+        if all(g is None for g, _ in grads):
+            raise ValueError(
+                f"No gradients provided for any variable, check your graph for "
+                f"ops that do not support gradients, between variables "
+                f"{[str(v) for _, v in grads]} and loss {loss}.")
+        return self.apply_gradients(grads, global_step, name)
+
+    def compute_gradients(self, loss, var_list=None, gate_gradients=1,
+                          aggregation_method=None,
+                          colocate_gradients_with_ops=False, grad_loss=None):
+        """[(gradient or None, variable)]: the first half of `minimize`."""
+        if callable(loss):
+            raise RuntimeError("`loss` passed to Optimizer.compute_gradients "
+                               "should be a Tensor")
+        if gate_gradients not in (0, 1, 2):
+            raise ValueError(f"gate_gradients must be one of: Optimizer."
+                             f"GATE_NONE, Optimizer.GATE_OP, Optimizer."
+                             f"GATE_GRAPH. Not {gate_gradients}")
+        loss = convert_to_tensor(loss)
+        if var_list is None:
+            var_list = loss.graph.get_collection(
+                GraphKeys.TRAINABLE_VARIABLES)
+        var_list = _list(var_list)
+        if not var_list:
+            raise ValueError("No variables to optimize.")
+        if grad_loss is not None:
+            grad_loss = convert_to_tensor(grad_loss)
+        grads = _core.optimizer_compute(
+            self._core, loss, [v._ref() for v in var_list], grad_loss,
+            gate_gradients, bool(colocate_gradients_with_ops))
+        return [(IndexedSlices(*g) if type(g) is tuple else g, v)
+                for g, v in zip(grads, var_list)]
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        """An operation that applies gradients: the second half of
+        `minimize`."""
+        pairs = list(grads_and_vars)
+        if not pairs:
+            raise ValueError("No variables provided.")
+        if all(g is None for g, _ in pairs):
+            raise ValueError(f"No gradients provided for any variable: "
+                             f"{[str(v) for _, v in pairs]}.")
+        for g, v in pairs:
+            if not isinstance(v, Variable):
+                raise NotImplementedError(f"Trying to update a Tensor {v}")
+            if g is not None and not isinstance(g, (_core.Tensor,
+                                                    IndexedSlices)):
+                raise TypeError(f"Gradient must be a Tensor, IndexedSlices, or "
+                                f"None: {g}")
+        # (Where there is something to do after the updates, steps are counted
+        # after that.)
+        finishes = type(self)._finish is not Optimizer._finish
+        counted = None if global_step is None else global_step._ref()
+        with pairs[0][1].graph.as_default():
+            train = _core.optimizer_apply(
+                self._core, self, name or self._name,
+                [(g, v._ref()) for g, v in pairs],
+                None if finishes else counted)
+            if finishes:
+                train = self._finish([train], name or self._name)
+                if global_step is not None:
+                    with graphs.control_dependencies([train]):
+                        train = global_step.assign_add(1).op
+        collection = graphs.get_collection_ref(GraphKeys.TRAIN_OP)
+        if train not in collection:
+            collection.append(train)
+        return train
+
+    def get_slot(self, var, name):
+        """What it keeps beside a variable under that name, or None."""
+        return self._slots.get(name, {}).get(var.name)
+
+    def get_slot_names(self):
+        """The names of what it keeps beside variables."""
+        return sorted(self._slots)
+
+    def variables(self):
+        """All variables of its own."""
+        return list(self._non_slots.values()) + [
+            v for slot in self._slots.values() for v in slot.values()]
+
+    # ---- For subclasses.
+
+    def _prepare(self):
+        """Builds what all updates share."""
+
+    def _create_slots(self, var_list):
+        """Makes what it keeps beside variables."""
+
+    def _finish(self, update_ops, name_scope):
+        """What is to be done after the updates: an operation."""
+        return control_flow.group(*update_ops, name=name_scope)
+
+    def _apply_dense(self, grad, var):
+        raise NotImplementedError()
+
+    def _apply_sparse(self, grad, var):
+        raise NotImplementedError()
+
+    def _resource_apply_dense(self, grad, handle):
+        raise NotImplementedError()
+
+    def _resource_apply_sparse(self, grad, handle, indices):
+        raise NotImplementedError()
+
+    def _call_if_callable(self, param):
+        return param() if callable(param) else param
+
+    def _slot_dict(self, slot_name):
+        return self._slots.setdefault(slot_name, {})
+
+    def _get_or_make_slot(self, var, val, slot_name, op_name):
+        """A slot that begins as a value."""
+        slots = self._slot_dict(slot_name)
+        if var.name not in slots:
+            slots[var.name] = Variable(
+                val if callable(val) or isinstance(val, _core.Tensor)
+                else lambda: convert_to_tensor(val), trainable=False, name=f"{var.op.name}/{op_name}",
+                use_resource=var._resource)
+        return slots[var.name]
+
+    def _get_or_make_slot_with_initializer(self, var, initializer, shape, dtype,
+                                           slot_name, op_name):
+        return self._get_or_make_slot(
+            var, lambda: initializer(shape, dtype=dtype), slot_name, op_name)
+
+    def _zeros_slot(self, var, slot_name, op_name):
+        """A slot of zeros."""
+        return self._get_or_make_slot(var, lambda: _like(var, 0.0), slot_name,
+                                      op_name)
+
+    def _create_non_slot_variable(self, initial_value, name, colocate_with):
+        key = (name, id(colocate_with.graph))
+        if key not in self._non_slots:
+            with graphs.colocate_with(colocate_with.op):
+                self._non_slots[key] = Variable(
+                    initial_value, trainable=False, name=name,
+                    use_resource=colocate_with._resource)
+        return self._non_slots[key]
+
+    def _get_non_slot_variable(self, name, graph=None):
+        return self._non_slots.get((name, id(graph)))
+
+    def _rate(self, value, var):
+        """A hyperparameter in a variable's type."""
+        return math_ops.cast(value, var.dtype.base_dtype)
+
+    # ---- What _core calls.
+
+    def _create_slots_for(self, handle):
+        self._create_slots([_variable_of_handle(handle)])
+
+    def _dense(self, grad, handle):
+        var = _variable_of_handle(handle)
+        if var._resource:
+            return self._resource_apply_dense(grad, var)
+        return self._apply_dense(grad, var)
+
+    def _sparse(self, grad, handle):
+        var = _variable_of_handle(handle)
+        if var._resource:
+            return self._resource_apply_sparse(grad[0], var, grad[1])
+        return self._apply_sparse(IndexedSlices(*grad), var)
+
+
+def _like(var, value):
+    """A tensor of a variable's shape, all of one value."""
+    shape, dtype = var.shape, var.dtype.base_dtype
+    if shape.is_fully_defined():
+        return constant(value, dtype, shape)
+    return _op("Fill")(_op("Shape")(var.initial_value), constant(value, dtype))
+
+
+class GradientDescentOptimizer(Optimizer):
+    """var -= learning_rate * gradient."""
+
+    _accepts_repeated_indices = True
+
+    def __init__(self, learning_rate, use_locking=False,
+                 name="GradientDescent"):
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+
+    def _prepare(self):
+        self._learning_rate_tensor = convert_to_tensor(
+            self._call_if_callable(self._learning_rate), name="learning_rate")
+
+    def _apply_dense(self, grad, var):
+        return _op("ApplyGradientDescent")(
+            var._ref(), self._rate(self._learning_rate_tensor, var), grad,
+            use_locking=self._use_locking)
+
+    def _resource_apply_dense(self, grad, var):
+        return _op("ResourceApplyGradientDescent")(
+            var._ref(), self._rate(self._learning_rate_tensor, var), grad,
+            use_locking=self._use_locking)
+
+    def _apply_sparse(self, grad, var):
+        return _op("ScatterSub")(
+            var._ref(), grad.indices,
+            grad.values * self._rate(self._learning_rate_tensor, var),
+            use_locking=self._use_locking)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return _op("ResourceScatterSub")(
+            var._ref(), indices,
+            grad * self._rate(self._learning_rate_tensor, var))
+
+
+class AdagradOptimizer(Optimizer):
+    """The slot "accumulator" sums squared gradients; var -= learning_rate *
+    gradient / sqrt(accumulator)."""
+
+    def __init__(self, learning_rate, initial_accumulator_value=0.1,
+                 use_locking=False, name="Adagrad"):
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(f"initial_accumulator_value must be positive: "
+                             f"{initial_accumulator_value}")
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._initial = initial_accumulator_value
+
+    def _create_slots(self, var_list):
+        for v in var_list:
+            self._get_or_make_slot(
+                v, lambda v=v: _like(v, self._initial), "accumulator",
+                self._name)
+
+    def _prepare(self):
+        self._learning_rate_tensor = convert_to_tensor(
+            self._call_if_callable(self._learning_rate), name="learning_rate")
+
+    def _arguments(self, var):
+        return (var._ref(), self.get_slot(var, "accumulator")._ref(),
+                self._rate(self._learning_rate_tensor, var))
+
+    def _apply_dense(self, grad, var):
+        return _op("ApplyAdagrad")(*self._arguments(var), grad,
+                                   use_locking=self._use_locking)
+
+    def _resource_apply_dense(self, grad, var):
+        return _op("ResourceApplyAdagrad")(*self._arguments(var), grad,
+                                           use_locking=self._use_locking)
+
+    def _apply_sparse(self, grad, var):
+        return _op("SparseApplyAdagrad")(*self._arguments(var), grad.values,
+                                         grad.indices,
+                                         use_locking=self._use_locking)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return _op("ResourceSparseApplyAdagrad")(
+            *self._arguments(var), grad, indices,
+            use_locking=self._use_locking)
+
+
+class MomentumOptimizer(Optimizer):
+    """accum = momentum * accum + gradient; var -= learning_rate * accum (with
+    `use_nesterov`: learning_rate * (gradient + momentum * accum))."""
+
+    def __init__(self, learning_rate, momentum, use_locking=False,
+                 name="Momentum", use_nesterov=False):
+        super().__init__(use_locking, name)
+        self._learning_rate, self._momentum = learning_rate, momentum
+        self._use_nesterov = bool(use_nesterov)
+
+    def _create_slots(self, var_list):
+        for v in var_list:
+            self._zeros_slot(v, "momentum", self._name)
+
+    def _prepare(self):
+        self._learning_rate_tensor = convert_to_tensor(
+            self._call_if_callable(self._learning_rate), name="learning_rate")
+        self._momentum_tensor = convert_to_tensor(
+            self._call_if_callable(self._momentum), name="momentum")
+
+    def _apply(self, op, var, *grad):
+        return _op(op)(
+            var._ref(), self.get_slot(var, "momentum")._ref(),
+            self._rate(self._learning_rate_tensor, var), *grad,
+            self._rate(self._momentum_tensor, var),
+            use_locking=self._use_locking, use_nesterov=self._use_nesterov)
+
+    def _apply_dense(self, grad, var):
+        return self._apply("ApplyMomentum", var, grad)
+
+    def _resource_apply_dense(self, grad, var):
+        return self._apply("ResourceApplyMomentum", var, grad)
+
+    def _apply_sparse(self, grad, var):
+        return self._apply("SparseApplyMomentum", var, grad.values,
+                           grad.indices)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._apply("ResourceSparseApplyMomentum", var, grad, indices)
+
+
+class RMSPropOptimizer(Optimizer):
+    """Gradients divided by the root of their mean square, with momentum."""
+
+    def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
+                 use_locking=False, centered=False, name="RMSProp"):
+        if centered:
+            raise NotImplementedError("RMSPropOptimizer: expected centered to "
+                                      "be False, got True")
+        super().__init__(use_locking, name)
+        self._learning_rate, self._decay = learning_rate, decay
+        self._momentum, self._epsilon = momentum, epsilon
+
+    def _create_slots(self, var_list):
+        for v in var_list:
+            self._get_or_make_slot(v, lambda v=v: _like(v, 1.0), "rms",
+                                   self._name)
+            self._zeros_slot(v, "momentum", self._name)
+
+    def _prepare(self):
+        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
+                         for v, n in ((self._learning_rate, "learning_rate"),
+                                      (self._decay, "decay"),
+                                      (self._momentum, "momentum"),
+                                      (self._epsilon, "epsilon"))]
+
+    def _apply(self, op, var, *grad):
+        return _op(op)(
+            var._ref(), self.get_slot(var, "rms")._ref(),
+            self.get_slot(var, "momentum")._ref(),
+            *(self._rate(t, var) for t in self._tensors), *grad,
+            use_locking=self._use_locking)
+
+    def _apply_dense(self, grad, var):
+        return self._apply("ApplyRMSProp", var, grad)
+
+    def _resource_apply_dense(self, grad, var):
+        return self._apply("ResourceApplyRMSProp", var, grad)
+
+    def _apply_sparse(self, grad, var):
+        return self._apply("SparseApplyRMSProp", var, grad.values, grad.indices)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._apply("ResourceSparseApplyRMSProp", var, grad, indices)
+
+
+class AdamOptimizer(Optimizer):
+    """Kingma and Ba (2014): means of the gradients and of their squares (slots
+    "m" and "v"), corrected for where they begin."""
+
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
+                 epsilon=1e-8, use_locking=False, name="Adam"):
+        super().__init__(use_locking, name)
+        self._lr, self._beta1, self._beta2 = learning_rate, beta1, beta2
+        self._epsilon = epsilon
+
+    def _create_slots(self, var_list):
+        for v in var_list:
+            self._create_non_slot_variable(
+                self._call_if_callable(self._beta1), "beta1_power", v)
+            self._create_non_slot_variable(
+                self._call_if_callable(self._beta2), "beta2_power", v)
+            self._zeros_slot(v, "m", self._name)
+            self._zeros_slot(v, "v", self._name)
+
+    def _prepare(self):
+        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
+                         for v, n in ((self._lr, "learning_rate"),
+                                      (self._beta1, "beta1"),
+                                      (self._beta2, "beta2"),
+                                      (self._epsilon, "epsilon"))]
+
+    def _powers(self, var):
+        return [self._get_non_slot_variable(n, var.graph)
+                for n in ("beta1_power", "beta2_power")]
+
+    def _apply(self, op, var, grad):
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        return _op(op)(
+            var._ref(), m._ref(), v._ref(),
+            *(self._rate(p.value(), var) for p in self._powers(var)),
+            *(self._rate(t, var) for t in self._tensors), grad,
+            use_locking=self._use_locking)
+
+    def _apply_dense(self, grad, var):
+        return self._apply("ApplyAdam", var, grad)
+
+    def _resource_apply_dense(self, grad, var):
+        return self._apply("ResourceApplyAdam", var, grad)
+
+    def _apply_rows(self, grad, var, indices):
+        power1, power2 = (self._rate(p.value(), var)
+                          for p in self._powers(var))
+        rate, beta1, beta2, epsilon = (self._rate(t, var)
+                                       for t in self._tensors)
+        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
+        updated = []
+        for name, beta, rows in (("m", beta1, grad * (1 - beta1)),
+                                 ("v", beta2, grad * grad * (1 - beta2))):
+            slot = self.get_slot(var, name)
+            kept = slot.assign(slot.value() * beta, self._use_locking)
+            with graphs.control_dependencies([kept]):
+                updated.append(slot.scatter_add(IndexedSlices(rows, indices)))
+        m, v = updated
+        step = var.assign_sub(rate * m / (math_ops.sqrt(v) + epsilon),
+                              self._use_locking)
+        return control_flow.group(step, m, v)
+
+    def _apply_sparse(self, grad, var):
+        return self._apply_rows(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._apply_rows(grad, var, indices)
+
+    def _finish(self, update_ops, name_scope):
+        graph = update_ops[0].graph
+        with graphs.control_dependencies(update_ops):
+            updates = []
+            for name, beta in zip(("beta1_power", "beta2_power"),
+                                  self._tensors[1:3]):
+                power = self._get_non_slot_variable(name, graph)
+                with graphs.colocate_with(power.op):
+                    updates.append(power.assign(power.read_value() * self._rate(
+                        beta, power), self._use_locking))
+        return control_flow.group(*update_ops, *updates, name=name_scope)
+
+
+# ---- Learning rates ----------------------------------------------------------
+
+
+def exponential_decay(learning_rate, global_step, decay_steps, decay_rate,
+                      staircase=False, name=None):
+    """learning_rate * decay_rate ^ (global_step / decay_steps)."""
+    if global_step is None:
+        raise ValueError("global_step is required for exponential_decay.")
+    with graphs.name_scope(name, "ExponentialDecay") as scope:
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        dtype = rate.dtype.base_dtype
+        passed = math_ops.cast(global_step, dtype) / math_ops.cast(
+            decay_steps, dtype)
+        if staircase:
+            passed = math_ops.floor(passed)
+        return math_ops.multiply(rate, math_ops.pow(
+            math_ops.cast(decay_rate, dtype), passed), name=scope)
+
+
+def piecewise_constant(x, boundaries, values, name=None):
+    """values[i] where x lies between boundaries[i - 1] and boundaries[i]."""
+    if len(boundaries) != len(values) - 1:
+        raise ValueError("The length of boundaries should be 1 less than the "
+                         "length of values")
+    with graphs.name_scope(name, "PiecewiseConstant"):
+        x = convert_to_tensor(x)
+        values = [convert_to_tensor(v) for v in values]
+        result = values[-1]
+        for bound, value in reversed(list(zip(boundaries, values))):
+            below = x <= math_ops.cast(convert_to_tensor(bound), x.dtype)
+            result = array_ops.where(below, value, result)
+        return result
+
+
+# ---- The global step ---------------------------------------------------------
+
+
+def get_global_step(graph=None):
+    """The variable that counts training steps, or None."""
+    graph = graph or graphs.get_default_graph()
+    steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if len(steps) > 1:
+        raise RuntimeError("Multiple items found in collection "
+                           "\"global_step\"")
+    return steps[0] if steps else None
+
+
+def create_global_step(graph=None):
+    """Makes the variable that counts training steps."""
+    from sluice.ops import variable_scope
+    graph = graph or graphs.get_default_graph()
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    with graph.as_default(), graph.name_scope(None):
+        return variable_scope.get_variable(
+            GraphKeys.GLOBAL_STEP, shape=[], dtype=dtypes.int64,
+            initializer=lambda shape, dtype: array_ops.zeros(shape, dtype),
+            trainable=False, collections=[GraphKeys.GLOBAL_VARIABLES,
+                                          GraphKeys.GLOBAL_STEP])
+
+
+def get_or_create_global_step(graph=None):
+    """The variable that counts training steps; made if there is none."""
+    return get_global_step(graph) or create_global_step(graph)
+
+
+def global_step(sess, global_step_tensor):
+    """The number of steps so far, an int."""
+    return int(sess.run(global_step_tensor))

@@ -1,0 +1,34 @@
+// Op functions: every op of the registry as a Python callable.
+//
+//   add = _core.op("AddV2")
+//   z = add(x, 1.0, name="z")
+//
+// Parameters are the op's inputs, the attributes that inputs do not tell (those
+// without a default first), and `name`: TensorFlow's order. What is not a
+// tensor becomes one, of the type of the inputs before it that share its type.
+// The node's line is that of the innermost Python function outside of the
+// package.
+#ifndef SLUICE_PYTHON_OPS_H_
+#define SLUICE_PYTHON_OPS_H_
+
+#include "objects.h"
+
+namespace sluice::py {
+
+// `value` as an output of `graph`, which is the ambient one and whose mutex is
+// held: itself, or a new constant named `name`. `want`: the type, or kInvalid;
+// an output that is given may have another all the same. `as_ref`: where a
+// variable is meant, not its value.
+bool ToOutput(GraphObject* graph, PyObject* value, DType want, bool as_ref,
+              const std::string& name, SourceLoc loc, Output* out);
+
+// The graph of the first tensor (or variable) among the arguments, in lists
+// too, or the default one; null with an error if they are of several.
+GraphObject* GraphOfArguments(PyObject* const* args, Py_ssize_t n);
+
+bool AddOpFunctions(PyObject* module);
+extern PyMethodDef op_functions[];
+
+}  // namespace sluice::py
+
+#endif  // SLUICE_PYTHON_OPS_H_

@@ -1,0 +1,17 @@
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph():
+    """Each test builds into a graph of its own."""
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def run(fresh_graph):
+    """Runs one step in a session of the test's own."""
+    with tf.Session(graph=fresh_graph) as session:
+        yield session.run

@@ -1,0 +1,210 @@
+"""Gradients, conditionals and loops."""
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def test_gradients(run):
+    x = tf.placeholder(tf.float32, [3])
+    y = tf.reduce_sum(x * x)
+    dx, = tf.gradients(y, x)
+    np.testing.assert_array_equal(run(dx, {x: [1, 2, 3]}), [2, 4, 6])
+    second, = tf.gradients(dx, x)
+    np.testing.assert_array_equal(run(second, {x: [1, 2, 3]}), [2, 2, 2])
+    assert tf.gradients(tf.constant(1.0), x) == [None]
+    zero, = tf.gradients(tf.constant(1.0), x, unconnected_gradients="zero")
+    np.testing.assert_array_equal(run(zero, {x: [1, 2, 3]}), [0, 0, 0])
+    g, = tf.gradients(x * 2.0, x, grad_ys=[[1.0, 10.0, 100.0]])
+    np.testing.assert_array_equal(run(g, {x: [0, 0, 0]}), [2, 20, 200])
+    h = x * 3.0
+    stopped = tf.gradients(h * x, [x], stop_gradients=[h])[0]
+    np.testing.assert_array_equal(run(stopped, {x: [1, 2, 3]}), [3, 6, 9])
+
+
+def test_sparse_gradients(run):
+    w = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2))
+    run(w.initializer)
+    rows = tf.nn.embedding_lookup(w, [0, 2, 0])
+    grad, = tf.gradients(rows, w)
+    assert isinstance(grad, tf.IndexedSlices)
+    got = run(grad)
+    np.testing.assert_array_equal(got.indices, [0, 2, 0])
+    np.testing.assert_array_equal(
+        run(tf.convert_to_tensor(grad)), [[2, 2], [0, 0], [1, 1]])
+
+
+def test_gradient_functions_of_the_user(run):
+    @tf.RegisterGradient("TimesSeven")
+    def _times_seven(op, grad):
+        assert op.type == "Identity"
+        return 7.0 * grad
+
+    x = tf.constant(2.0)
+    with x.graph.gradient_override_map({"Identity": "TimesSeven"}):
+        y = tf.identity(x)
+    assert run(tf.gradients(y, x)[0]) == 7.0
+    assert run(tf.gradients(tf.identity(x), x)[0]) == 1.0
+    with pytest.raises(KeyError):
+        tf.RegisterGradient("TimesSeven")(_times_seven)
+
+    @tf.RegisterGradient("Breaks")
+    def _breaks(op, grad):
+        raise ZeroDivisionError("in the gradient")
+
+    with x.graph.gradient_override_map({"Identity": "Breaks"}):
+        z = tf.identity(x)
+    with pytest.raises(ZeroDivisionError, match="in the gradient"):
+        tf.gradients(z, x)
+    assert run(tf.gradients(y, x)[0]) == 7.0
+
+
+def test_hessians(run):
+    x = tf.constant([1.0, 2.0])
+    h, = tf.hessians(tf.reduce_sum(x ** 3.0), x)
+    np.testing.assert_allclose(run(h), [[6, 0], [0, 12]])
+
+
+def test_cond(run):
+    p = tf.placeholder(tf.bool, [])
+    x = tf.constant(3.0)
+    ran = tf.Variable(0)
+    run(ran.initializer)
+    y = tf.cond(p, lambda: x * 2.0, lambda: -x)
+    assert run(y, {p: True}) == 6.0 and run(y, {p: False}) == -3.0
+    a, b = tf.cond(p, lambda: (x, 1), lambda: (x + 1.0, 2))
+    assert run([a, b], {p: True}) == [3.0, 1]
+    assert run([a, b], {p: False}) == [4.0, 2]
+    d = tf.cond(p, lambda: {"k": [x]}, lambda: {"k": [-x]})
+    assert run(d, {p: False}) == {"k": [-3.0]}
+    only = tf.cond(p, lambda: tf.assign_add(ran, 1).op, lambda: tf.no_op())
+    run(only, {p: False})
+    assert run(ran) == 0
+    run(only, {p: True})
+    assert run(ran) == 1
+    assert run(tf.gradients(y, x)[0], {p: True}) == 2.0
+    assert run(tf.gradients(y, x)[0], {p: False}) == -1.0
+
+
+def test_wrong_conds(run):
+    p = tf.placeholder(tf.bool, [])
+    with pytest.raises(TypeError, match="must be callable"):
+        tf.cond(p, 1, lambda: 2)
+    with pytest.raises(TypeError, match="Python bool"):
+        tf.cond(True, lambda: 1, lambda: 2)
+    with pytest.raises(TypeError, match="boolean scalar"):
+        tf.cond(tf.constant(1), lambda: 1, lambda: 2)
+    with pytest.raises(ValueError, match="same type"):
+        tf.cond(p, lambda: 1, lambda: 2.0)
+    with pytest.raises(ValueError, match="same structure"):
+        tf.cond(p, lambda: [1, 2], lambda: [1])
+    with pytest.raises(ZeroDivisionError):
+        tf.cond(p, lambda: 1 / 0, lambda: 2)
+    assert run(tf.constant(1)) == 1  # Nothing is left behind.
+    with tf.name_scope("after"):
+        assert tf.constant(1, name="c").name == "after/c:0"
+
+
+def test_case(run):
+    x = tf.placeholder(tf.int32, [])
+    y = tf.case([(x < 0, lambda: tf.constant("neg")),
+                 (x < 10, lambda: tf.constant("small"))],
+                default=lambda: tf.constant("big"))
+    assert [run(y, {x: v}) for v in (-1, 5, 50)] == [b"neg", b"small", b"big"]
+
+
+def test_while_loop(run):
+    n = tf.placeholder(tf.int32, [])
+    i, total = tf.while_loop(lambda i, s: i < n,
+                             lambda i, s: (i + 1, s + tf.cast(i, tf.float32)),
+                             [0, 0.0])
+    assert run([i, total], {n: 5}) == [5, 10.0]
+    assert run([i, total], {n: 0}) == [0, 0.0]
+    assert run(tf.while_loop(lambda i: i < 10, lambda i: i + 3, [0])) == 12
+    assert run(tf.while_loop(lambda i: i < 10, lambda i: [i + 3], [0],
+                             return_same_structure=True)) == [12]
+    assert run(tf.while_loop(lambda i: True, lambda i: i + 1, [0],
+                             maximum_iterations=7)) == 7
+    grown = tf.while_loop(
+        lambda x: tf.shape(x)[0] < 5, lambda x: tf.concat([x, x[:1]], 0),
+        [tf.constant([1.0])], shape_invariants=[tf.TensorShape([None])])
+    np.testing.assert_array_equal(run(grown), np.ones(5))
+    state = tf.while_loop(lambda s: s["i"] < 3,
+                          lambda s: {"i": s["i"] + 1, "x": [s["x"][0] * 2.0]},
+                          [{"i": tf.constant(0), "x": [tf.constant(1.0)]}])
+    assert run(state) == {"i": 3, "x": [8.0]}
+
+
+def test_nested_loops_and_gradients(run):
+    x = tf.constant(2.0)
+
+    def outer(i, y):
+        _, y = tf.while_loop(lambda j, _: j < 2, lambda j, y: (j + 1, y * x),
+                             [0, y])
+        return i + 1, tf.cond(i > 0, lambda: y, lambda: y + 1.0)
+
+    _, y = tf.while_loop(lambda i, _: i < 2, outer, [0, 1.0])
+    # ((x^2 + 1) x^2)
+    assert run(y) == 20.0
+    assert run(tf.gradients(y, x)[0]) == 4 * 8 + 2 * 2
+
+
+def test_wrong_loops(run):
+    with pytest.raises(TypeError, match="must be callable"):
+        tf.while_loop(1, lambda i: i, [0])
+    with pytest.raises(ValueError, match="loop_vars"):
+        tf.while_loop(lambda: True, lambda: None, [])
+    with pytest.raises(TypeError, match="float32 after one iteration"):
+        tf.while_loop(lambda i: i < 3, lambda i: tf.cast(i, tf.float32), [0])
+    with pytest.raises(ValueError, match="same nested structure"):
+        tf.while_loop(lambda i, j: i < 3, lambda i, j: [i], [0, 0])
+    with pytest.raises(ValueError, match="shape"):
+        tf.while_loop(lambda x: True, lambda x: tf.concat([x, x], 0),
+                      [tf.constant([1.0])])
+    with pytest.raises(ZeroDivisionError):
+        tf.while_loop(lambda i: i < 3, lambda i: i / (1 - 1) / (1 // 0), [0])
+    assert run(tf.constant(1)) == 1
+
+
+def test_tensor_arrays(run):
+    a = tf.TensorArray(tf.float32, 3).unstack([[1.0, 2.0], [3.0, 4.0],
+                                               [5.0, 6.0]])
+    assert a.element_shape == [2]
+    np.testing.assert_array_equal(run(a.read(1)), [3, 4])
+    x = tf.constant(2.0)
+    out = tf.TensorArray(tf.float32, 4, clear_after_read=False)
+    _, out = tf.while_loop(
+        lambda i, _: i < 4,
+        lambda i, a: (i + 1, a.write(i, x * tf.cast(i, tf.float32))), [0, out])
+    stacked = out.stack()
+    np.testing.assert_array_equal(run(stacked), [0, 2, 4, 6])
+    assert run(out.size()) == 4
+    assert run(tf.gradients(stacked, x)[0]) == 6.0
+    np.testing.assert_array_equal(run(out.gather([3, 0])), [6, 0])
+    parts = tf.TensorArray(tf.int32, 2, infer_shape=False).split(
+        [1, 2, 3], [1, 2])
+    np.testing.assert_array_equal(run(parts.concat()), [1, 2, 3])
+    with pytest.raises(ValueError, match="Inconsistent shapes"):
+        a.write(0, [1.0, 2.0, 3.0])
+
+
+def test_maps_folds_and_scans(run):
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    y = tf.map_fn(lambda row: row * row[0], x)
+    assert y.shape == [3, 2]
+    np.testing.assert_array_equal(run(y), [[1, 2], [9, 12], [25, 30]])
+    np.testing.assert_array_equal(
+        run(tf.gradients(y, x)[0]), [[4, 1], [10, 3], [16, 5]])
+    both = tf.map_fn(lambda p: p[0] + p[1], (x, -x), dtype=tf.float32)
+    np.testing.assert_array_equal(run(both), np.zeros([3, 2]))
+    i = tf.constant([1, 2, 3])
+    assert run(tf.foldl(lambda a, e: a * 10 + e, i)) == 123
+    assert run(tf.foldr(lambda a, e: a * 10 + e, i)) == 321
+    assert run(tf.foldl(lambda a, e: a + e, i, initializer=10)) == 16
+    np.testing.assert_array_equal(run(tf.scan(lambda a, e: a + e, i)),
+                                  [1, 3, 6])
+    np.testing.assert_array_equal(
+        run(tf.scan(lambda a, e: a + e, i, initializer=10)), [11, 13, 16])
+    np.testing.assert_array_equal(
+        run(tf.scan(lambda a, e: a + e, i, reverse=True)), [6, 5, 3])

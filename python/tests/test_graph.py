@@ -1,0 +1,259 @@
+"""Graphs: names, scopes, shapes, what operations and tensors tell."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def line_of_caller():
+    import inspect
+    return inspect.currentframe().f_back.f_lineno
+
+
+def test_names_are_unique_and_scoped():
+    assert tf.constant(1).name == "Const:0"
+    assert tf.constant(1).name == "Const_1:0"
+    assert tf.constant(1, name="a").name == "a:0"
+    assert tf.constant(1, name="a").op.name == "a_1"
+    with tf.name_scope("outer") as scope:
+        assert scope == "outer/"
+        assert tf.constant(1, name="a").name == "outer/a:0"
+        with tf.name_scope("inner"):
+            assert tf.constant(1, name="a").name == "outer/inner/a:0"
+        with tf.name_scope(None):
+            assert tf.constant(1, name="b").name == "b:0"
+    with tf.name_scope("outer") as again:
+        assert again == "outer_1/"
+    with tf.name_scope(scope):
+        assert tf.constant(1, name="a").name == "outer/a_1:0"
+    with pytest.raises(ValueError, match="not a valid scope name"):
+        with tf.name_scope("_bad name"):
+            pass
+
+
+def test_operators_name_their_constants_as_tensorflow_does():
+    x = tf.placeholder(tf.float32, name="x")
+    y = x + 1
+    assert (y.name, y.op.type) == ("add:0", "AddV2")
+    assert [t.name for t in y.op.inputs] == ["x:0", "add/y:0"]
+    z = 2 * x
+    assert [t.name for t in z.op.inputs] == ["mul/x:0", "x:0"]
+    assert tf.add(x, 1.5).op.inputs[1].name == "Add/y:0"
+    assert (x / 2).op.inputs[1].name == "truediv/y:0"
+    assert (2 / x).op.inputs[0].name == "truediv_1/x:0"
+    i = tf.constant([1, 2])
+    assert (i / 2).dtype is tf.float64 and (i // 2).dtype is tf.int32
+    with pytest.raises(TypeError, match="Expected int32, but got 1.5"):
+        i + 1.5
+    assert x[0].op.type == "StridedSlice"
+
+
+def test_handles_are_the_same_object_as_long_as_somebody_holds_one():
+    x = tf.placeholder(tf.float32, name="x")
+    y = tf.identity(x)
+    assert y.op.inputs[0] is x
+    assert y.op.outputs[0] is y
+    assert y.op is y.op.graph.get_operation_by_name("Identity")
+    assert x.graph.get_tensor_by_name("x:0") is x
+    assert {x: 1, y: 2}[x.op.outputs[0]] == 1
+    assert x.consumers() == [y.op]
+
+
+def test_an_attribute_outlives_the_handle():
+    tf.placeholder(tf.float32, name="x").tag = "kept"
+    gc.collect()
+    assert tf.get_default_graph().get_tensor_by_name("x:0").tag == "kept"
+
+
+def test_graphs_are_freed():
+    def build():
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.placeholder(tf.float32)
+            w = tf.Variable(tf.zeros([2]))
+            x.tag = w
+            tf.gradients(x * w, w)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+        return weakref.ref(graph)
+
+    dead = build()
+    gc.collect()
+    assert dead() is None
+
+
+def test_properties():
+    with tf.device("/cpu:0"):
+        x = tf.placeholder(tf.int32, [None, 3], name="x")
+    assert x.dtype is tf.int32 and x.dtype == np.int32 and x.dtype == "int32"
+    assert x.shape.as_list() == [None, 3] and x.get_shape().ndims == 2
+    assert x.shape[1].value == 3 and x.shape[0].value is None
+    assert int(x.shape[-1]) == 3
+    assert str(x) == 'Tensor("x:0", shape=(?, 3), dtype=int32)'
+    assert repr(x) == "<tf.Tensor 'x:0' shape=(?, 3) dtype=int32>"
+    assert x.device == "/device:CPU:0"
+    assert x.op.type == "Placeholder" and x.op.get_attr("dtype") is tf.int32
+    assert x.value_index == 0 and x.op.outputs == [x]
+    x.set_shape([5, None])
+    assert x.shape == [5, 3]
+    with pytest.raises(ValueError, match="expected"):
+        x.set_shape([6, 3])
+    node = tf.identity(x, name="y").op.node_def
+    assert (node.name, node.op, node.input) == ("y", "Identity", ["x"])
+    with pytest.raises(ValueError, match="no attr named 'nothing'"):
+        x.op.get_attr("nothing")
+
+
+def test_tensors_are_no_booleans_and_no_sequences():
+    x = tf.placeholder(tf.bool, [3])
+    with pytest.raises(TypeError, match="as a Python `bool` is not allowed"):
+        if x:
+            pass
+    with pytest.raises(TypeError, match="iterable"):
+        list(x)
+    with pytest.raises(TypeError, match="len"):
+        len(x)
+
+
+def test_errors_name_the_line_of_the_user():
+    a = tf.placeholder(tf.float32, [2, 3])
+    line = line_of_caller() + 2
+    with pytest.raises(ValueError) as caught:
+        tf.matmul(a, a)
+    assert f"test_graph.py:{line}" in str(caught.value)
+    assert "MatMul" in str(caught.value)
+    line = line_of_caller() + 2
+    with pytest.raises(TypeError) as caught:
+        tf.add(a, tf.constant([1, 2, 3]))
+    assert "that does not match type float32 of argument 'x'" in str(
+        caught.value)
+    assert f"test_graph.py:{line}" in str(caught.value)
+    b = tf.constant(1.0)
+    assert b.op.traceback[0][1] == line_of_caller() - 1
+    # The graph is as it was.
+    assert tf.add(b, b).shape == []
+
+
+def test_wrong_names_are_answered_with_the_nearest():
+    with pytest.raises(AttributeError, match="nearest:.*reduce_sum"):
+        tf.reduce_sun  # pylint: disable=pointless-statement
+    with pytest.raises(AttributeError, match="nearest:.*MatMul"):
+        tf.raw_ops.MatMull  # pylint: disable=pointless-statement
+    with pytest.raises(KeyError, match="nearest: layer"):
+        tf.constant(1, name="layer").graph.get_operation_by_name("layr")
+    with pytest.raises(TypeError, match="nearest: transpose_"):
+        tf.raw_ops.MatMul(a=1.0, b=2.0, transpos_a=True)
+
+
+def test_graph_elements():
+    x = tf.placeholder(tf.float32, name="x")
+    g = x.graph
+    assert g.as_graph_element("x:0") is x and g.as_graph_element("x") is x.op
+    assert g.get_operations() == [x.op]
+    with pytest.raises(KeyError, match="does not exist"):
+        g.get_tensor_by_name("y:0")
+    with pytest.raises(KeyError, match="only has 1 outputs"):
+        g.get_tensor_by_name("x:1")
+    with pytest.raises(ValueError, match="refers to an Operation"):
+        g.get_tensor_by_name("x")
+    with pytest.raises(ValueError, match="is not an element of this graph"):
+        tf.Graph().as_graph_element(x)
+
+
+def test_tensors_of_two_graphs_do_not_mix():
+    a = tf.constant(1.0)
+    with tf.Graph().as_default():
+        b = tf.constant(2.0)
+        with pytest.raises(ValueError, match="must be from the same graph"):
+            tf.add(a, b)
+        # An op goes where its inputs are.
+        assert (a + 1).graph is a.graph
+
+
+def test_control_dependencies_and_collections():
+    a = tf.constant(1, name="a")
+    with tf.control_dependencies([a]):
+        b = tf.constant(2, name="b")
+        with tf.control_dependencies(None):
+            c = tf.constant(3)
+        with tf.control_dependencies([c.op]):
+            d = tf.constant(4)
+    assert b.op.control_inputs == [a.op] and c.op.control_inputs == []
+    assert d.op.control_inputs == [a.op, c.op]
+    tf.add_to_collection("mine", a)
+    tf.add_to_collection("mine", b)
+    assert tf.get_collection("mine") == [a, b]
+    assert tf.get_collection("mine", "b") == [b]
+    tf.get_collection("mine").clear()
+    assert len(tf.get_collection("mine")) == 2
+    tf.get_collection_ref("mine").clear()
+    assert tf.get_collection("mine") == []
+
+
+def test_devices():
+    with tf.device("/job:ps/task:1"):
+        with tf.device("/cpu:0"):
+            assert tf.constant(1).device == "/job:ps/task:1/device:CPU:0"
+        with tf.device(None):
+            assert tf.constant(1).device == ""
+        with tf.device(lambda op: "/cpu:1" if op.type == "Const" else ""):
+            assert tf.constant(1).device == "/job:ps/task:1/device:CPU:1"
+            assert tf.no_op().device == "/job:ps/task:1"
+    with pytest.raises(ValueError, match="device"):
+        with tf.device("nonsense:::"):
+            pass
+    a = tf.constant(1, name="a")
+    with tf.colocate_with(a):
+        assert tf.no_op().colocation_groups() == [b"loc:@a"]
+    with pytest.raises(ZeroDivisionError):
+        with tf.device(lambda op: 1 / 0):
+            tf.no_op()
+    tf.no_op()
+
+
+def test_threads_have_scopes_of_their_own():
+    graph = tf.get_default_graph()
+    names = []
+
+    def build():
+        with graph.as_default(), tf.name_scope("thread"):
+            for _ in range(50):
+                names.append(tf.constant(1, name="c").name)
+
+    with tf.name_scope("main"):
+        threads = [threading.Thread(target=build) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert tf.constant(1, name="c").name == "main/c:0"
+    assert len(set(names)) == 200
+    assert all(n.startswith("thread") for n in names)
+
+
+def test_graph_defs_round_trip(run):
+    x = tf.placeholder(tf.float32, [2], name="x")
+    tf.multiply(x, 3.0, name="y")
+    definition = x.graph.as_graph_def()
+    assert 'name: "y"' in str(definition)
+    again = tf.GraphDef.FromString(definition.SerializeToString())
+    z = tf.constant([1.0, 2.0])
+    y, = tf.import_graph_def(again, {"x": z}, ["y:0"], name="copy")
+    assert y.name == "copy/y:0"
+    np.testing.assert_array_equal(run(y), [3, 6])
+
+
+def test_op_functions_tell_about_themselves():
+    op = tf.raw_ops.MatMul
+    assert op.__name__ == "MatMul"
+    assert "transpose_a" in op.__doc__ and "Args:" in op.__doc__
+    assert "MatMul" in dir(tf.raw_ops)
+    with pytest.raises(TypeError, match="missing a required argument: 'b'"):
+        op(1.0)
+    values, indices = tf.raw_ops.TopKV2(input=[1.0, 3.0, 2.0], k=2)
+    assert values.dtype is tf.float32 and indices.dtype is tf.int32

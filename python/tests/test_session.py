@@ -1,0 +1,215 @@
+"""Sessions: fetches, feeds, callables, errors, threads."""
+
+import collections
+import threading
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def test_structures_of_fetches_come_back_alike(run):
+    a, b = tf.constant(1.0, name="a"), tf.constant([2, 3])
+    op = tf.no_op()
+    Pair = collections.namedtuple("Pair", ["first", "second"])
+    got = run([a, (b, op), {"x": a, "y": [b, "a:0", "a"]}, Pair(a, b)])
+    assert got[0] == 1.0 and type(got[0]) is np.float32
+    assert type(got[1]) is tuple and got[1][1] is None
+    np.testing.assert_array_equal(got[2]["y"][0], [2, 3])
+    assert got[2]["y"][1] == 1.0 and got[2]["y"][2] is None
+    assert type(got[3]) is Pair and got[3].first == 1.0
+    assert run([]) == [] and run(op) is None
+    ordered = run(collections.OrderedDict([("z", a), ("a", a)]))
+    assert list(ordered) == ["z", "a"]
+
+
+def test_sparse_fetches_and_feeds(run):
+    sparse = tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])
+    got = run(sparse)
+    assert isinstance(got, tf.SparseTensorValue)
+    np.testing.assert_array_equal(got.indices, [[0, 1], [2, 0]])
+    dense = tf.sparse_to_dense(sparse.indices, sparse.dense_shape,
+                               sparse.values)
+    np.testing.assert_array_equal(
+        run(dense, {sparse: tf.SparseTensorValue([[0, 0], [1, 1]], [4.0, 5.0],
+                                                  [3, 2])}),
+        [[4, 0], [0, 5], [0, 0]])
+    slices = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([3]))
+    assert run(slices).indices == [3]
+
+
+def test_wrong_fetches(run):
+    with pytest.raises(RuntimeError, match="graph is empty"):
+        run([])
+    tf.no_op()
+    with pytest.raises(TypeError, match="has invalid type"):
+        run(37)
+    with pytest.raises(TypeError, match="None has invalid type"):
+        run(None)
+    with pytest.raises(ValueError, match="cannot be interpreted as a Tensor"):
+        run("nothing:0")
+    with tf.Graph().as_default():
+        other = tf.constant(1)
+    with pytest.raises(ValueError, match="is not an element of this graph"):
+        run(other)
+
+
+def test_feeds(run):
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    y = x * 2.0
+    np.testing.assert_array_equal(run(y, {x: [[1, 2]]}), [[2, 4]])
+    np.testing.assert_array_equal(run(y, {"x:0": [[1, 2]]}), [[2, 4]])
+    # Anything may be fed.
+    np.testing.assert_array_equal(run(y + 1.0, {y: np.zeros([1, 2])}),
+                                  [[1, 1]])
+    with pytest.raises(ValueError, match=r"Cannot feed value of shape \(3,\) "
+                                         r"for Tensor x:0"):
+        run(y, {x: [1, 2, 3]})
+    with pytest.raises(TypeError, match="cannot be a tf.Tensor"):
+        run(y, {x: tf.constant([[1.0, 2.0]])})
+    with pytest.raises(TypeError, match="Cannot interpret feed_dict key"):
+        run(y, {"nothing:0": 1})
+    with pytest.raises(TypeError, match="Expected float32"):
+        run(y, {x: [["a", "b"]]})
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        run(y)
+    assert caught.value.op is x.op and caught.value.node_def.name == "x"
+    # Arrays that are not contiguous, or of another type.
+    big = np.arange(12.0).reshape(2, 6)
+    np.testing.assert_array_equal(run(x, {x: big[:, ::3]}), big[:, ::3])
+    np.testing.assert_array_equal(run(x, {x: big.T[:, :]}), big.T)
+
+
+def test_errors_of_steps():
+    x = tf.placeholder(tf.int32, name="x")
+    y = tf.raw_ops.Div(x=tf.constant(1), y=x, name="quotient")
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(y, {x: 0})
+        error = caught.value
+        assert isinstance(error, tf.OpError) and error.error_code == 3
+        assert error.op.name == "quotient" and "quotient" in error.message
+        assert "test_session.py:" in str(error)
+        v = tf.Variable(1.0, name="v")
+        with pytest.raises(tf.errors.FailedPreconditionError, match="v"):
+            session.run(v)
+    with pytest.raises(RuntimeError, match="closed Session"):
+        session.run(y)
+
+
+def test_callables(run):
+    with tf.Session() as session:
+        x = tf.placeholder(tf.float32, [])
+        y = tf.placeholder(tf.float32, [2])
+        f = session.make_callable(x * y, [x, y])
+        np.testing.assert_array_equal(f(2.0, [1, 2]), [2, 4])
+        both = session.make_callable({"a": x, "b": [x + 1.0]}, [x])
+        assert both(1.0) == {"a": 1.0, "b": [2.0]}
+        with pytest.raises(TypeError, match="expected 2 values"):
+            f(1.0)
+        with pytest.raises(ValueError, match="Cannot feed value of shape"):
+            f(1.0, [1, 2, 3])
+        assert session.make_callable(tf.no_op())() is None
+        options = tf.RunOptions(timeout_in_ms=5000)
+        metadata = tf.RunMetadata()
+        f(2.0, [1, 2], options=options, run_metadata=metadata)
+        assert metadata.wall_nanos > 0
+
+
+def test_run_metadata(run):
+    metadata = tf.RunMetadata()
+    x = tf.placeholder(tf.float32, [2])
+    run(x + 1.0, {x: [1, 2]}, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+        run_metadata=metadata)
+    assert metadata.wall_nanos > 0 and "traceEvents" in metadata.chrome_trace
+
+
+def test_timeouts(run):
+    forever = tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        run(forever, options=tf.RunOptions(timeout_in_ms=50))
+
+
+def test_default_sessions():
+    x = tf.constant(3.0)
+    with pytest.raises(ValueError, match="No default session"):
+        x.eval()
+    with tf.Session() as session:
+        assert tf.get_default_session() is session
+        assert x.eval() == 3.0 and (x * x).eval() == 9.0
+        tf.no_op().run()
+        with tf.Session() as inner:
+            assert tf.get_default_session() is inner
+        assert tf.get_default_session() is session
+    assert tf.get_default_session() is None
+    session = tf.InteractiveSession()
+    assert x.eval() == 3.0
+    session.close()
+    assert tf.get_default_session() is None
+    with tf.Graph().as_default():
+        y = tf.constant(1)
+        with tf.Session() as session:
+            with pytest.raises(ValueError, match="different from"):
+                x.eval()
+            assert session.graph is y.graph
+
+
+def test_config():
+    config = tf.ConfigProto(inter_op_parallelism_threads=2,
+                            intra_op_parallelism_threads=1,
+                            allow_soft_placement=True, device_count={"CPU": 2})
+    config.gpu_options.allow_growth = True
+    with tf.device("/cpu:1"):
+        x = tf.constant(2.0) * 3.0
+    with tf.Session(config=config) as session:
+        assert session.run(x) == 6.0
+        assert len(session.list_devices()) == 2
+    with pytest.raises(ValueError, match='no "alow_soft_placement" field '
+                                         r"\(nearest: allow_soft_placement"):
+        tf.ConfigProto(alow_soft_placement=True)
+    with pytest.raises(TypeError, match="graph must be a tf.Graph"):
+        tf.Session(graph="g")
+
+
+def test_threads_share_a_session():
+    x = tf.placeholder(tf.float32, [100, 100])
+    y = tf.reduce_sum(tf.matmul(x, x))
+    wrong = []
+    with tf.Session() as session:
+        def work(k):
+            array = np.full([100, 100], k, np.float32)
+            for _ in range(30):
+                if session.run(y, {x: array}) != 1e6 * k * k:
+                    wrong.append(k)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in (1, 2, 3)]
+        for t in threads:
+            t.start()
+        # The graph grows meanwhile.
+        grown = [tf.constant(i) + 1 for i in range(100)]
+        for t in threads:
+            t.join()
+        assert session.run(grown[-1]) == 100
+    assert not wrong
+
+
+def test_closing_cancels_steps_and_other_threads_run_meanwhile():
+    # (A step that never ends holds neither the interpreter nor the session.)
+    forever = tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
+    x = tf.constant(5)
+    session = tf.Session()
+    caught = []
+
+    def endless():
+        try:
+            session.run(forever)
+        except (tf.errors.OpError, RuntimeError) as e:
+            caught.append(e)
+
+    t = threading.Thread(target=endless)
+    t.start()
+    assert session.run(x) == 5 and not caught
+    session.close()
+    t.join()
+    assert len(caught) == 1

@@ -1,0 +1,165 @@
+"""Conversions: types, constants, arrays; the element types."""
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+@pytest.mark.parametrize("value,dtype", [
+    (1, tf.int32), (2**40, tf.int64), (1.5, tf.float32), (True, tf.bool),
+    (1j, tf.complex128), ("a", tf.string), (b"a", tf.string),
+    ([1, 2], tf.int32), ([1, 2.5], tf.float32), ([1, 2**40], tf.int64),
+    (["a", "bc"], tf.string), ([], tf.float32), ([[True]], tf.bool),
+    (np.float64(1), tf.float64), (np.int64(1), tf.int64),
+    (np.arange(3), tf.int64), (np.ones(2), tf.float64),
+    (np.array(["x", "yz"]), tf.string), ((1, 2), tf.int32)])
+def test_types_are_inferred_as_by_tensorflow(value, dtype, run):
+    c = tf.constant(value)
+    assert c.dtype is dtype
+    got = run(c)
+    if dtype is tf.string:
+        assert np.shape(got) == np.shape(value)
+    else:
+        np.testing.assert_array_equal(got, value)
+
+
+@pytest.mark.parametrize("dtype", [
+    tf.float16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64,
+    tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.complex64, tf.complex128,
+    tf.bool])
+def test_all_types_go_in_and_out(dtype, run):
+    for shape in [(), (0,), (3,), (2, 0, 3), (20, 30)]:
+        array = np.ones(shape, dtype.as_numpy_dtype)
+        x = tf.placeholder(dtype, shape)
+        got = run(x, {x: array})
+        assert got.dtype == array.dtype and got.shape == shape
+        np.testing.assert_array_equal(got, array)
+        np.testing.assert_array_equal(run(tf.constant(array)), array)
+
+
+def test_bfloat16_is_float32_outside(run):
+    got = run(tf.cast(tf.constant([1.5, 3.0]), tf.bfloat16))
+    np.testing.assert_array_equal(got, np.float32([1.5, 3.0]))
+
+
+def test_values_that_do_not_fit_are_type_errors():
+    with pytest.raises(TypeError, match="Expected int32, but got 1.5 of type "
+                                        "'float'"):
+        tf.constant(1.5, tf.int32)
+    with pytest.raises(TypeError, match="Expected int32"):
+        tf.constant([1, [2.5]][1], tf.int32)
+    with pytest.raises(TypeError, match="Expected float32"):
+        tf.constant("x", tf.float32)
+    with pytest.raises(TypeError, match="Expected uint8"):
+        tf.constant([300], tf.uint8)
+    with pytest.raises(TypeError, match="Expected bool"):
+        tf.constant(1, tf.bool)
+    with pytest.raises(ValueError, match="None values"):
+        tf.constant(None)
+    with pytest.raises(TypeError, match="Cannot convert"):
+        tf.constant(1, "flout32")
+    with pytest.raises((TypeError, ValueError)):
+        tf.constant([[1, 2], [3]])
+
+
+def test_constants_fill_shapes(run):
+    np.testing.assert_array_equal(run(tf.constant(7, shape=[2, 2])),
+                                  [[7, 7], [7, 7]])
+    np.testing.assert_array_equal(run(tf.constant([1, 2], shape=[4])),
+                                  [1, 2, 2, 2])
+    np.testing.assert_array_equal(run(tf.constant([1, 2, 3, 4], shape=[2, 2])),
+                                  [[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="Too many elements"):
+        tf.constant([1, 2, 3], shape=[2])
+
+
+def test_lists_with_tensors_are_packed(run):
+    x = tf.constant(2.0)
+    packed = tf.convert_to_tensor([1.0, x, 3])
+    assert packed.op.type == "Pack"
+    np.testing.assert_array_equal(run(packed), [1, 2, 3])
+    np.testing.assert_array_equal(run(tf.reshape(tf.range(6), [2, tf.size(
+        [1, 2, 3])])), [[0, 1, 2], [3, 4, 5]])
+
+
+def test_conversion_functions_of_the_user(run):
+    class Celsius:
+        def __init__(self, degrees):
+            self.degrees = degrees
+
+    tf.register_tensor_conversion_function(
+        Celsius, lambda value, dtype=None, name=None, as_ref=False:
+        tf.constant(value.degrees + 273.15, dtype or tf.float32))
+    assert run(tf.identity(Celsius(0.0))) == np.float32(273.15)
+
+
+def test_strings(run):
+    s = tf.placeholder(tf.string, [2])
+    got = run(s, {s: np.array(["ä", b"\xff"], object)})
+    assert list(got) == ["ä".encode(), b"\xff"]
+    assert run(tf.constant("abc")) == b"abc"
+
+
+def test_fetched_arrays_belong_to_the_caller(run):
+    c = tf.constant(np.zeros(5000, np.float32))
+    one = run(c)
+    one[:] = 7
+    np.testing.assert_array_equal(run(c), np.zeros(5000))
+    v = tf.Variable(tf.zeros([5000]))
+    run(v.initializer)
+    array = run(v)
+    array += 1
+    np.testing.assert_array_equal(run(v), np.zeros(5000))
+
+
+def test_fed_arrays_stay_the_callers(run):
+    x = tf.placeholder(tf.float32, [3000])
+    v = tf.Variable(tf.zeros([3000]))
+    array = np.ones(3000, np.float32)
+    assign = tf.assign(v, x)
+    doubled = tf.nn.relu(-x)
+    run(v.initializer)
+    run(assign, {x: array})
+    array[:] = 5
+    np.testing.assert_array_equal(run(v), np.ones(3000))
+    run(v.assign_add(tf.ones([3000])))
+    np.testing.assert_array_equal(array, np.full(3000, 5))
+    same = run(x, {x: array})
+    same[:] = 9
+    run(doubled, {x: array})
+    np.testing.assert_array_equal(array, np.full(3000, 5))
+
+
+def test_dtypes():
+    assert tf.as_dtype("float") is tf.float32
+    assert tf.as_dtype(np.dtype("int16")) is tf.int16
+    assert tf.as_dtype(float) is tf.float32 and tf.as_dtype(int) is tf.int32
+    assert tf.as_dtype(np.float32) is tf.float32
+    assert tf.float32.as_numpy_dtype is np.float32
+    assert tf.float32.is_floating and not tf.float32.is_integer
+    assert tf.uint8.max == 255 and tf.int8.min == -128
+    assert tf.float32 != tf.float64 and tf.float32 == "float32"
+    assert repr(tf.float32) == "tf.float32"
+    assert tf.complex64.real_dtype is tf.float32
+    assert tf.float32._as_ref.base_dtype is tf.float32
+    assert tf.float32._as_ref.name == "float32_ref"
+
+
+def test_tensor_shapes():
+    s = tf.TensorShape([None, 3])
+    assert str(s) == "(?, 3)" and s.ndims == 2 and not s.is_fully_defined()
+    assert s.merge_with([2, None]) == [2, 3]
+    assert s.concatenate([4]).as_list() == [None, 3, 4]
+    assert s[1:].as_list() == [3] and s[1] == 3
+    assert tf.TensorShape(None).ndims is None
+    assert tf.TensorShape([2, 3]).num_elements() == 6
+    with pytest.raises(ValueError, match="incompatible"):
+        s.assert_is_compatible_with([2, 4])
+    with pytest.raises(ValueError, match="must have rank 3"):
+        s.with_rank(3)
+    d = tf.Dimension(3)
+    assert d + 1 == 4 and d * 2 == tf.Dimension(6) and d.value == 3
+    assert (tf.Dimension(None) == 3) is None
+    with pytest.raises(ValueError):
+        tf.Dimension(-1)

@@ -1,0 +1,261 @@
+"""Variables, their scopes, and training."""
+
+import os
+import runpy
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables(run, resource):
+    v = tf.Variable([1.0, 2.0], name="v", use_resource=resource)
+    assert v.name == "v:0" and v.op.name == "v" and v.shape == [2]
+    assert v.dtype.base_dtype is tf.float32
+    assert v.dtype is (tf.float32 if resource else tf.float32._as_ref)
+    assert v.initializer.name == "v/Assign"
+    assert v.initial_value.name == (
+        "v/Initializer/initial_value:0" if resource else "v/initial_value:0")
+    assert tf.global_variables() == [v] == tf.trainable_variables()
+    w = tf.Variable(lambda: tf.zeros([3]), trainable=False,
+                    use_resource=resource)
+    assert w.name == "Variable:0" and tf.trainable_variables() == [v]
+    uninitialised = tf.report_uninitialized_variables()
+    assert sorted(run(uninitialised)) == [b"Variable", b"v"]
+    run(tf.global_variables_initializer())
+    assert list(run(uninitialised)) == []
+    np.testing.assert_array_equal(run(v + 1.0), [2, 3])
+    np.testing.assert_array_equal(run(2.0 * v), [2, 4])
+    np.testing.assert_array_equal(run(v[1:]), [2])
+    np.testing.assert_array_equal(run(v.assign([5.0, 6.0])), [5, 6])
+    np.testing.assert_array_equal(run(tf.assign_add(v, [1.0, 1.0])), [6, 7])
+    np.testing.assert_array_equal(run(v.assign_sub([1.0, 0.0])), [5, 7])
+    np.testing.assert_array_equal(run(tf.scatter_update(v, [1], [0.0])),
+                                  [5, 0])
+    np.testing.assert_array_equal(run(v), [5, 0])
+    np.testing.assert_array_equal(run("v:0") if not resource else run(v),
+                                  [5, 0])
+    np.testing.assert_array_equal(run(tf.gather(v, [1, 0])), [0, 5])
+    with pytest.raises(ValueError, match="must have a shape specified"):
+        tf.Variable(tf.placeholder(tf.float32))
+
+
+def test_variables_in_loops_and_conditionals(run):
+    def body(i):
+        tf.Variable(1.0, name="inside")
+        return i + 1
+
+    assert run(tf.while_loop(lambda i: i < 3, body, [0])) == 3
+    inside, = tf.global_variables()
+    run(inside.initializer)
+    assert run(inside) == 1.0
+
+
+def test_load_and_eval():
+    v = tf.Variable([1.0, 2.0])
+    with tf.Session() as session:
+        session.run(v.initializer)
+        before = v.graph.version
+        v.load([3.0, 4.0], session)
+        np.testing.assert_array_equal(v.eval(), [3, 4])
+        assert v.graph.version == before
+
+
+def test_get_variable_shares_by_name(run):
+    with tf.variable_scope("a") as scope:
+        w = tf.get_variable("w", [2, 3])
+        assert w.name == "a/w:0" and scope.name == "a"
+        with pytest.raises(ValueError, match=r"a/w already exists.*"
+                                             r"test_variables.py:"):
+            tf.get_variable("w", [2, 3])
+        with tf.variable_scope("b"):
+            assert tf.get_variable("w", []).name == "a/b/w:0"
+            assert tf.constant(1, name="c").name == "a/b/c:0"
+    with tf.variable_scope("a", reuse=True):
+        assert tf.get_variable("w", [2, 3]) is w
+        assert tf.get_variable("w") is w
+        with pytest.raises(ValueError, match="specified shape"):
+            tf.get_variable("w", [3, 3])
+        with pytest.raises(ValueError, match="nearest: a/w"):
+            tf.get_variable("ww", [])
+    with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+        assert tf.get_variable("w", [2, 3]) is w
+        assert tf.get_variable("new", []).name == "a/new:0"
+    with tf.variable_scope("a", reuse=tf.AUTO_REUSE):
+        assert tf.constant(1, name="c").name == "a_3/c:0"
+    for expected in ("layer", "layer_1"):
+        with tf.variable_scope(None, "layer"):
+            assert tf.get_variable("w", []).op.name == expected + "/w"
+
+
+def test_initializers(run):
+    tf.set_random_seed(7)
+    with tf.variable_scope("s", initializer=tf.constant_initializer(3.0)):
+        a = tf.get_variable("a", [2])
+        b = tf.get_variable("b", [2], initializer=tf.zeros_initializer())
+        c = tf.get_variable("c", initializer=tf.constant([9.0]))
+    d = tf.get_variable("d", [100, 100])
+    i = tf.get_variable("i", [2], tf.int32)
+    u = tf.get_variable("u", [1000],
+                        initializer=tf.random_uniform_initializer(2, 3))
+    n = tf.get_variable("n", [3000],
+                        initializer=tf.truncated_normal_initializer(5.0, 0.1))
+    run(tf.global_variables_initializer())
+    np.testing.assert_array_equal(run(a), [3, 3])
+    np.testing.assert_array_equal(run(b), [0, 0])
+    np.testing.assert_array_equal(run(c), [9])
+    limit = np.sqrt(6.0 / 200)
+    assert np.abs(run(d)).max() <= limit and np.abs(run(d)).max() > 0.9 * limit
+    np.testing.assert_array_equal(run(i), [0, 0])
+    assert 2 <= run(u).min() < 2.1 and 2.9 < run(u).max() < 3
+    assert np.abs(run(n) - 5).max() <= 0.2 and abs(run(n).mean() - 5) < 0.02
+
+
+def test_regularizers_and_custom_getters(run):
+    asked = []
+
+    def getter(original, name, *args, **kwargs):
+        asked.append(name)
+        return original(name, *args, **kwargs)
+
+    with tf.variable_scope("s", custom_getter=getter,
+                           regularizer=tf.nn.l2_loss):
+        tf.get_variable("w", initializer=tf.constant([2.0, 4.0]))
+    assert asked == ["s/w"]
+    loss, = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    run(tf.global_variables_initializer())
+    assert run(loss) == 10.0
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("kind", ["GradientDescent", "Adagrad"])
+def test_optimizers_follow_their_formula(run, kind, resource):
+    w = tf.Variable([1.0, 2.0], name="w", use_resource=resource)
+    table = tf.Variable(np.ones([3, 2], np.float32), name="table",
+                        use_resource=resource)
+    loss = tf.reduce_sum(w * w) + tf.reduce_sum(
+        tf.nn.embedding_lookup(table, [0, 2, 0]) * 3.0)
+    step = tf.train.get_or_create_global_step()
+    optimizer = getattr(tf.train, kind + "Optimizer")(0.5)
+    assert optimizer.minimize(loss, name="other").name == "other"
+    train = optimizer.minimize(loss, global_step=step)
+    run(tf.global_variables_initializer())
+    got, value = run([train, loss])
+    assert got is None and value == 5.0 + 18.0
+    run(train)
+    w0, acc = np.array([1.0, 2.0]), np.full(2, 0.1)
+    t0, tacc = np.ones([3, 2]), np.full([3, 2], 0.1)
+    rows = np.array([[6.0], [0.0], [3.0]])
+    for _ in range(2):
+        if kind == "Adagrad":
+            acc = acc + (2 * w0) ** 2
+            w0 = w0 - 0.5 * 2 * w0 / np.sqrt(acc)
+            tacc = tacc + rows ** 2
+            t0 = t0 - 0.5 * rows / np.sqrt(tacc)
+        else:
+            w0 = w0 - 0.5 * 2 * w0
+            t0 = t0 - 0.5 * rows
+    np.testing.assert_allclose(run(w), w0, rtol=1e-6)
+    np.testing.assert_allclose(run(table), t0, rtol=1e-6)
+    assert run(step) == 2
+    if kind == "Adagrad":
+        slot = optimizer.get_slot(w, "accumulator")
+        assert slot.name == "w/Adagrad:0" and slot in tf.global_variables()
+        assert optimizer.get_slot_names() == ["accumulator"]
+        np.testing.assert_allclose(run(slot), acc, rtol=1e-6)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("kind", ["Momentum", "RMSProp", "Adam"])
+def test_fused_optimizers_follow_their_formula(run, kind, resource):
+    w = tf.Variable([1.0, 2.0], name="w", use_resource=resource)
+    table = tf.Variable(np.ones([3, 2], np.float32), name="table",
+                        use_resource=resource)
+    loss = tf.reduce_sum(w * w) + tf.reduce_sum(
+        tf.nn.embedding_lookup(table, [0, 2]) * 3.0)
+    step = tf.train.get_or_create_global_step()
+    optimizer = {"Momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+                 "RMSProp": lambda: tf.train.RMSPropOptimizer(0.1, 0.8),
+                 "Adam": lambda: tf.train.AdamOptimizer(0.1)}[kind]()
+    train = optimizer.minimize(loss, global_step=step)
+    run(tf.global_variables_initializer())
+    x = [np.array([1.0, 2.0]), np.ones([3, 2])]
+    a = [np.full_like(v, 1.0 if kind == "RMSProp" else 0.0) for v in x]
+    b = [np.zeros_like(v) for v in x]
+    touched = [np.ones(2), np.array([[1.0], [0], [1]])]
+    for t in range(1, 4):
+        run(train)
+        grads = [2 * x[0], 3.0 * touched[1] * np.ones([3, 2])]
+        for i, g in enumerate(grads):
+            on = touched[i]
+            if kind == "Momentum":
+                a[i] = np.where(on, 0.9 * a[i] + g, a[i])
+                x[i] = x[i] - 0.1 * a[i] * on
+            elif kind == "RMSProp":
+                a[i] = np.where(on, 0.8 * a[i] + 0.2 * g * g, a[i])
+                x[i] = x[i] - 0.1 * g / np.sqrt(a[i] + 1e-10)
+            else:
+                a[i] = 0.9 * a[i] + 0.1 * g
+                b[i] = 0.999 * b[i] + 0.001 * g * g
+                rate = 0.1 * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+                x[i] = x[i] - rate * a[i] / (np.sqrt(b[i]) + 1e-8)
+    np.testing.assert_allclose(run(w), x[0], rtol=1e-5)
+    np.testing.assert_allclose(run(table), x[1], rtol=1e-5)
+    assert run(step) == 3
+
+
+def test_clipping_and_learning_rates(run):
+    x = tf.constant([3.0, 4.0])
+    np.testing.assert_array_equal(run(tf.clip_by_value(x, 0.0, 3.5)), [3, 3.5])
+    np.testing.assert_allclose(run(tf.clip_by_norm(x, 1.0)), [0.6, 0.8])
+    (a, none, b), norm = tf.clip_by_global_norm([x, None, x * 0.0], 2.5)
+    assert none is None and run(norm) == 5.0
+    np.testing.assert_allclose(run(a), [1.5, 2.0])
+    np.testing.assert_array_equal(run(b), [0, 0])
+    step = tf.placeholder(tf.int32, [])
+    rate = tf.train.exponential_decay(1.0, step, 10, 0.5, staircase=True)
+    assert run(rate, {step: 9}) == 1.0 and run(rate, {step: 20}) == 0.25
+    rate = tf.train.piecewise_constant(step, [5, 10], [1.0, 0.5, 0.1])
+    got = [run(rate, {step: s}) for s in (5, 6, 11)]
+    np.testing.assert_allclose(got, [1.0, 0.5, 0.1])
+
+
+def test_gradients_may_be_changed_between(run):
+    w = tf.Variable(4.0)
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    grads = optimizer.compute_gradients(w * w, [w])
+    train = optimizer.apply_gradients([(g * 0.5, v) for g, v in grads])
+    run(tf.global_variables_initializer())
+    run(train)
+    assert run(w) == 0.0
+    with pytest.raises(ValueError, match="No gradients provided"):
+        optimizer.minimize(tf.constant(1.0))
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="No variables"):
+            optimizer.minimize(tf.constant(1.0))
+
+
+def test_an_optimizer_of_the_users_own(run):
+    class Signed(tf.train.Optimizer):
+        def __init__(self, rate):
+            super().__init__(False, "Signed")
+            self._rate_value = rate
+
+        def _apply_dense(self, grad, var):
+            return var.assign_sub(self._rate_value * tf.sign(grad))
+
+    w = tf.Variable([3.0, -3.0])
+    train = Signed(0.25).minimize(tf.reduce_sum(w * w))
+    run(tf.global_variables_initializer())
+    run(train)
+    np.testing.assert_array_equal(run(w), [2.75, -2.75])
+
+
+def test_figure_1_of_the_paper_runs():
+    example = os.path.join(os.path.dirname(__file__), "..", "examples",
+                           "figure1.py")
+    tf.set_random_seed(1)
+    result = runpy.run_path(example)
+    assert np.isfinite(result["value"]).all()
