@@ -52,6 +52,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 target_link_options(sluice_flags INTERFACE -Wl,--as-needed)
+# Programs with sanitizers are large, and LLVM's linker a few times as fast.
+find_program(SLUICE_LLD ld.lld-14)
+if(SLUICE_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_link_options(sluice_flags INTERFACE --ld-path=${SLUICE_LLD})
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
   # Calls within the library bind to the library: they can be inlined, and cost
   # no jump through the linkage table.
@@ -73,7 +78,9 @@ if(SLUICE_SANITIZE)
     target_compile_options(sluice_flags INTERFACE
       -fno-sanitize=null,vptr,object-size)
   endif()
-  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  # (As in release: what the library has from a header is its own, not a test's.)
+  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
+    -Wl,-Bsymbolic-functions)
   # What hides ThreadSanitizer from the headers of a file.
   set(SLUICE_UNSEEN_TSAN -U__SANITIZE_THREAD__)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
