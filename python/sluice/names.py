@@ -5,6 +5,7 @@ there is answered with the nearest one.
 """
 
 import importlib
+import types
 
 from sluice import _core
 
@@ -104,6 +105,9 @@ _OPS = {
     **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
             "variable_scope", "variable_op_scope", "get_variable",
             "get_local_variable", "get_variable_scope", "no_regularizer"),
+    **_from("sluice.ops.partitioned", "fixed_size_partitioner",
+            "variable_axis_size_partitioner", "min_max_variable_partitioner",
+            "create_partitioned_variables"),
     **_from("sluice.ops.init_ops", "Initializer",
             zeros_initializer="Zeros", ones_initializer="Ones",
             constant_initializer="Constant",
@@ -117,14 +121,13 @@ _OPS = {
 
 _ERRORS = _from("sluice.framework.errors", "OpError")
 
-# Modules, and namespaces that take their names from several.
-_NAMESPACES = {
-    "errors": "sluice.framework.errors", "nn": "sluice.ops.nn",
-    "train": "sluice.train", "nest": "sluice.nest",
-    "raw_ops": "sluice.raw_ops", "initializers": None, "math": None,
-    "random": None, "logging": "sluice.logging", "version": "sluice.version",
-    "test": "sluice.test",
-    "compat": "sluice.compat"}
+# Modules as they are.
+_MODULES = {
+    "errors": "sluice.framework.errors", "train": "sluice.train",
+    "nest": "sluice.nest", "raw_ops": "sluice.raw_ops",
+    "logging": "sluice.logging", "version": "sluice.version",
+    "test": "sluice.test", "compat": "sluice.compat",
+    "layers": "sluice.layers"}
 
 _INITIALIZERS = _from(
     "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
@@ -142,6 +145,26 @@ _RANDOM = _from(
     truncated_normal="truncated_normal", shuffle="random_shuffle",
     multinomial="multinomial")
 _RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
+_NN = {
+    **_from("sluice.ops.nn", "relu", "relu6", "elu", "selu", "softplus",
+            "softsign", "tanh", "sigmoid", "l2_loss", "in_top_k", "lrn",
+            "local_response_normalization", "leaky_relu", "swish", "bias_add",
+            "xw_plus_b", "softmax", "log_softmax",
+            "softmax_cross_entropy_with_logits_v2",
+            "softmax_cross_entropy_with_logits",
+            "sparse_softmax_cross_entropy_with_logits",
+            "sigmoid_cross_entropy_with_logits", "conv2d", "depthwise_conv2d",
+            "depthwise_conv2d_native", "conv2d_transpose", "max_pool",
+            "avg_pool", "moments", "batch_normalization", "l2_normalize",
+            "dropout", "embedding_lookup", "top_k", "zero_fraction", "crelu",
+            "fused_batch_norm"),
+    **_from("sluice.ops.conv", "convolution", "conv1d", "conv1d_transpose",
+            "conv3d", "conv3d_transpose", "conv3d_backprop_filter",
+            "conv2d_backprop_filter", "conv2d_backprop_input",
+            "separable_conv2d", "atrous_conv2d", "atrous_conv2d_transpose",
+            "pool", "max_pool1d", "avg_pool1d", "max_pool3d", "avg_pool3d",
+            "max_pool_with_argmax", "dilation2d", "erosion2d",
+            conv3d_backprop_filter_v2="conv3d_backprop_filter")}
 _MATH_NAMESPACE = dict(_MATH)
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
@@ -150,37 +173,48 @@ for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
 PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
 
-class _Namespace:
-    """Names that are found when they are asked for: `math`, `random`."""
+# Namespaces that take their names from several modules.
+_GROUPS = {"initializers": _INITIALIZERS, "math": _MATH_NAMESPACE, "nn": _NN,
+           "random": _RANDOM}
 
-    def __init__(self, name, names):
-        self.__name__ = name
-        self._names = names
+
+class _Namespace(types.ModuleType):
+    """Names that are found when they are asked for: `math`, `nn`."""
+
+    def __init__(self, name, key):
+        super().__init__(name, f"The names of {key}.")
+        self._key = key
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return _find(self.__name__, name, self._names, self.__dict__)
+        return _find(self.__name__, name, self._key + ".", _GROUPS[self._key],
+                     self.__dict__)
 
     def __dir__(self):
-        return sorted(self._names)
+        within = self._key + "."
+        return sorted(set(_GROUPS[self._key]) | {
+            k[len(within):] for k in (*_GROUPS, *_MODULES)
+            if k.startswith(within) and "." not in k[len(within):]})
 
     def __repr__(self):
         return f"<namespace {self.__name__}>"
 
 
-_GROUPS = {"initializers": _INITIALIZERS, "math": _MATH_NAMESPACE,
-           "random": _RANDOM}
-
-
-def _find(where, name, names, cache):
+def _find(where, name, prefix, names, cache):
+    key = prefix + name
     entry = names.get(name)
-    if entry is None:
+    if entry is not None:
+        value = getattr(importlib.import_module(entry[0]), entry[1])
+    elif key in _GROUPS:
+        value = _Namespace(f"{where}.{name}", key)
+    elif key in _MODULES:
+        value = importlib.import_module(_MODULES[key])
+    else:
         near = ", ".join(_core.nearest_names(name, sorted(names)))
         raise AttributeError(
             f"module '{where}' has no attribute '{name}'"
             f"{f' (nearest: {near})' if near else ''}")
-    value = getattr(importlib.import_module(entry[0]), entry[1])
     cache[name] = value
     return value
 
@@ -193,14 +227,4 @@ def lookup(where, name, cache):
     """
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in _GROUPS:
-        cache[name] = _Namespace(f"{where}.{name}", _GROUPS[name])
-        return cache[name]
-    module = _NAMESPACES.get(name)
-    if module is not None:
-        try:
-            cache[name] = importlib.import_module(module)
-            return cache[name]
-        except ModuleNotFoundError:
-            pass
-    return _find(where, name, PUBLIC, cache)
+    return _find(where, name, "", PUBLIC, cache)

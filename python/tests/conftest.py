@@ -11,7 +11,13 @@ def fresh_graph():
 
 
 @pytest.fixture
-def run(fresh_graph):
-    """Runs one step in a session of the test's own."""
+def session(fresh_graph):
+    """A session of the test's own."""
     with tf.Session(graph=fresh_graph) as session:
-        yield session.run
+        yield session
+
+
+@pytest.fixture
+def run(session):
+    """Runs one step in a session of the test's own."""
+    return session.run

@@ -2,7 +2,7 @@
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.ops import array_ops, math_ops, random_ops
 
 _op = _core.op
@@ -361,3 +361,22 @@ def crelu(features, name=None, axis=-1):
     with graphs.name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features)
         return relu(array_ops.concat([x, -x], axis), name=scope)
+
+
+def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
+                     data_format="NHWC", is_training=True, name=None,
+                     exponential_avg_factor=1.0):
+    """(images normalised per channel, mean, variance).
+
+    In training mean and variance are those of the batch (the variance as an
+    estimate of the population's), else those that are given.
+    """
+    empty = constant([], dtypes.float32)
+    # (What hardware libraries accept at least.)
+    epsilon = max(epsilon, 1.001e-5)
+    y, batch_mean, batch_variance, *_ = _op("FusedBatchNormV3")(
+        x, scale, offset, empty if mean is None else mean,
+        empty if variance is None else variance, epsilon=epsilon,
+        exponential_avg_factor=exponential_avg_factor,
+        data_format=data_format, is_training=is_training, name=name)
+    return y, batch_mean, batch_variance

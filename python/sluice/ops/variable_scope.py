@@ -1,8 +1,9 @@
 """Variables that are shared by name: `get_variable` and `variable_scope`."""
 
 from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import init_ops
+from sluice.ops import init_ops, partitioned
 from sluice.ops.variables import Variable
 
 
@@ -139,19 +140,31 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     if dtype is None:
         dtype = scope._dtype
     dtype = dtypes.as_dtype(dtype).base_dtype
-    if partitioner is not None or scope._partitioner is not None:
-        raise NotImplementedError(
-            f"get_variable('{name}'): expected no partitioner, got one")
-    full_name = f"{scope.name}/{name}" if scope.name else name
+    # (The parts of a variable without a name are named by the scope.)
+    full_name = "/".join(n for n in (scope.name, name) if n)
 
     def getter(name, shape=None, dtype=dtype, initializer=None,
                regularizer=None, reuse=None, trainable=None, collections=None,
                caching_device=None, partitioner=None, validate_shape=True,
                use_resource=None, constraint=None, synchronization=None,
                aggregation=None):
-        return _make_or_find(name, shape, dtype, initializer, regularizer,
-                             reuse, trainable, collections, validate_shape,
-                             use_resource, constraint)
+        def find(name, shape, initializer):
+            return _make_or_find(name, shape, dtype, initializer, regularizer,
+                                 reuse, trainable, collections, validate_shape,
+                                 use_resource, constraint)
+
+        known = None if shape is None else tensor_shape.as_shape(shape)
+        if partitioner is None or known is not None and known.ndims == 0:
+            return find(name, shape, initializer)
+        if known is None:
+            known = convert_to_tensor(initializer).shape
+        if not known.is_fully_defined():
+            raise ValueError(
+                f"Shape of a new partitioned variable ({name}) must be fully "
+                f"defined, but instead was {known}.")
+        return partitioned.make(name, known, dtype, partitioner,
+                                _default_initializer(name, dtype, initializer),
+                                find)
 
     for wrap in (scope._custom_getter, custom_getter):
         if wrap is not None:
@@ -162,7 +175,8 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             initializer=_first(initializer, scope._initializer),
             regularizer=_first(regularizer, scope._regularizer),
             reuse=scope._reuse, trainable=trainable, collections=collections,
-            caching_device=caching_device, partitioner=None,
+            caching_device=caching_device,
+            partitioner=_first(partitioner, scope._partitioner),
             validate_shape=validate_shape,
             use_resource=_first(use_resource, scope._use_resource),
             constraint=_first(constraint, scope._constraint))
@@ -172,6 +186,17 @@ def _wrapped(custom, getter):
     def wrapped(name, *args, **kwargs):
         return custom(getter, name, *args, **kwargs)
     return wrapped
+
+
+def _default_initializer(name, dtype, initializer):
+    if initializer is not None:
+        return initializer
+    if dtype.is_floating:
+        return init_ops.GlorotUniform(dtype=dtype)
+    if dtype.is_integer or dtype.is_bool or dtype is dtypes.string:
+        return init_ops.Zeros(dtype)
+    raise ValueError(f"An initializer for variable {name} of {dtype!r} is "
+                     f"required")
 
 
 def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
@@ -203,14 +228,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
             f"Variable {name} does not exist, or was not created with "
             f"tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
             f"VarScope?{hint}")
-    if initializer is None:
-        if dtype.is_floating:
-            initializer = init_ops.GlorotUniform(dtype=dtype)
-        elif dtype.is_integer or dtype.is_bool or dtype is dtypes.string:
-            initializer = init_ops.Zeros(dtype)
-        else:
-            raise ValueError(f"An initializer for variable {name} of "
-                             f"{dtype!r} is required")
+    initializer = _default_initializer(name, dtype, initializer)
     if isinstance(initializer, type):
         initializer = initializer()
     if callable(initializer):

@@ -1,0 +1,366 @@
+"""Layer: variables and the function that they are of."""
+
+import inspect
+import re
+
+from sluice import _core, nest
+from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.conversion import SparseTensor, convert_to_tensor
+from sluice.framework.graph import GraphKeys
+from sluice.ops import array_ops, math_ops
+from sluice.ops import variable_scope as scopes
+from sluice.ops.partitioned import parts_of
+from sluice.ops.variables import trainable_variables
+
+
+class InputSpec:
+    """What a layer takes: the type, shape or rank of an input."""
+
+    def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None,
+                 min_ndim=None, axes=None):
+        self.dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self.shape = shape
+        self.ndim = len(shape) if shape is not None else ndim
+        self.max_ndim, self.min_ndim = max_ndim, min_ndim
+        self.axes = {int(k): v for k, v in (axes or {}).items()}
+
+    def __repr__(self):
+        fields = ", ".join(f"{k}={v}" for k, v in self.__dict__.items() if v)
+        return f"InputSpec({fields})"
+
+    def _check(self, x, what):
+        """Raises ValueError if a tensor does not fit."""
+        n = x.shape.ndims
+        if n is None:
+            return
+        for wrong, rule in (
+                (self.ndim is not None and n != self.ndim,
+                 f"expected ndim={self.ndim}"),
+                (self.max_ndim is not None and n > self.max_ndim,
+                 f"expected max_ndim={self.max_ndim}"),
+                (self.min_ndim is not None and n < self.min_ndim,
+                 f"expected min_ndim={self.min_ndim}")):
+            if wrong:
+                raise ValueError(f"{what}: {rule}, found ndim={n}. Full shape "
+                                 f"received: {x.shape.as_list()}")
+        if self.dtype is not None and x.dtype.base_dtype != self.dtype:
+            raise ValueError(f"{what}: expected dtype={self.dtype.name}, found "
+                             f"dtype={x.dtype.name}")
+        dims = x.shape.as_list()
+        for axis, size in self.axes.items():
+            if size is not None and dims[axis] not in (size, None):
+                raise ValueError(
+                    f"{what}: expected axis {axis} of input shape to have "
+                    f"value {size} but received input with shape {dims}")
+        for axis, size in enumerate(self.shape or ()):
+            if size is not None and dims[axis] not in (size, None):
+                raise ValueError(f"{what}: expected shape={self.shape}, found "
+                                 f"shape={dims}")
+
+
+def _snake(name):
+    """"Conv2D" -> "conv2d", "BatchNormalization" -> "batch_normalization"."""
+    name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    return "private" + name if name.startswith("_") else name
+
+
+def _numbered(base):
+    """`base`_1, `base`_2, ...: the name of a layer that has been given none."""
+    counts = graphs.get_default_graph().__dict__.setdefault("_layer_counts", {})
+    counts[base] = counts.get(base, 0) + 1
+    return f"{base}_{counts[base]}"
+
+
+def _add_once(key, values):
+    collection = graphs.get_collection_ref(key)
+    for value in values:
+        if not any(value is v for v in collection):
+            collection.append(value)
+
+
+class Layer:
+    """Variables, made when it is first called, and what it computes of them.
+
+    A subclass makes its variables in `build(input_shape)`, by `add_weight`, and
+    computes in `call(inputs)`. Variables and operations are in a variable scope
+    of the layer's name.
+
+    Args:
+      trainable: whether optimizers update its variables by default.
+      name: of the layer; by default that of its class, made unique.
+      dtype: of its variables; by default the type of the first input.
+      activity_regularizer: a function of the output that gives a loss.
+    """
+
+    def __init__(self, trainable=True, name=None, dtype=None,
+                 activity_regularizer=None, **kwargs):
+        scope, self._reuse = kwargs.pop("_scope", None), kwargs.pop("_reuse",
+                                                                    None)
+        if kwargs:
+            raise TypeError(f"Keyword argument not understood: "
+                            f"{', '.join(sorted(kwargs))}")
+        self.trainable = trainable
+        self.built = False
+        self.input_spec = None
+        self._activity_regularizer = activity_regularizer
+        self._dtype = None if dtype is None else dtypes.as_dtype(
+            dtype).base_dtype
+        self._trainable_weights, self._non_trainable_weights = [], []
+        self._losses, self._updates = [], []
+        if isinstance(name, scopes.VariableScope):
+            name = name.name
+        self._base_name = name or _snake(type(self).__name__)
+        self._name = name or _numbered(self._base_name)
+        self._scope = self._current_scope = None
+        if scope:
+            with scopes.variable_scope(scope) as captured:
+                self._scope = captured
+
+    name = property(lambda self: self._name, doc="The name of the layer.")
+    dtype = property(lambda self: None if self._dtype is None else
+                     self._dtype.name, doc="The type of its variables.")
+    activity_regularizer = property(lambda self: self._activity_regularizer)
+
+    @property
+    def scope_name(self):
+        """The name of its variable scope, which the first call decides."""
+        if self._scope is None:
+            raise ValueError(f'No name available for layer scope because the '
+                             f'layer "{self._name}" has not been used yet.')
+        return self._scope.name
+
+    # ---- What it holds.
+
+    @property
+    def trainable_weights(self):
+        """The variables that optimizers update."""
+        return list(self._trainable_weights) if self.trainable else []
+
+    @property
+    def non_trainable_weights(self):
+        """The other variables."""
+        return ([] if self.trainable else list(self._trainable_weights)) + list(
+            self._non_trainable_weights)
+
+    weights = property(lambda self: self.trainable_weights +
+                       self.non_trainable_weights, doc="All variables.")
+    variables = property(lambda self: self.weights, doc="All variables.")
+    trainable_variables = property(lambda self: self.trainable_weights)
+    non_trainable_variables = property(lambda self: self.non_trainable_weights)
+    losses = property(lambda self: list(self._losses),
+                      doc="The losses that it has added.")
+    updates = property(lambda self: list(self._updates),
+                       doc="The operations that are to run in each step.")
+
+    def count_params(self):
+        """How many numbers its variables hold."""
+        if not self.built:
+            raise ValueError(f"You tried to call `count_params` on "
+                             f"{self._name}, but the layer isn't built.")
+        return sum(v.shape.num_elements() for v in self.weights)
+
+    def get_config(self):
+        """The name and what else all layers have."""
+        return {"name": self._name, "trainable": self.trainable,
+                "dtype": self.dtype}
+
+    # ---- For subclasses.
+
+    def build(self, input_shape):
+        """Makes the variables, for inputs of that shape."""
+        self.built = True
+
+    def call(self, inputs, **kwargs):
+        """What the layer computes."""
+        return inputs
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the output for inputs of a shape."""
+        with graphs.Graph().as_default():
+            make = lambda s: array_ops.placeholder(  # noqa: E731
+                self._dtype or dtypes.float32, s)
+            made = self(nest.map_structure(make, input_shape))
+        return nest.map_structure(lambda t: t.shape, made)
+
+    def add_weight(self, name, shape, dtype=None, initializer=None,
+                   regularizer=None, trainable=None, constraint=None,
+                   use_resource=None, synchronization=None, aggregation=None,
+                   partitioner=None):
+        """A variable of the layer's scope, by `get_variable`."""
+        self._set_scope()
+        trainable = (trainable is None or bool(trainable)) and self.trainable
+        before = graphs.get_collection(GraphKeys.GLOBAL_VARIABLES)
+        with self._entered(self.built or self._reuse):
+            variable = scopes.get_variable(
+                name, shape, dtype or self._dtype or dtypes.float32,
+                initializer=initializer, trainable=trainable,
+                constraint=constraint, use_resource=use_resource,
+                partitioner=partitioner)
+            # (A variable that is shared has its loss already.)
+            if regularizer is not None and not any(
+                    p is v for p in parts_of(variable) for v in before):
+                with graphs.name_scope(name + "/Regularizer"):
+                    for part in parts_of(variable):
+                        loss = regularizer(part)
+                        if loss is not None:
+                            self.add_loss(loss)
+        known = self._trainable_weights + self._non_trainable_weights
+        among = trainable_variables()
+        for part in parts_of(variable):
+            if not any(part is v for v in known):
+                (self._trainable_weights
+                 if trainable and any(part is v for v in among)
+                 else self._non_trainable_weights).append(part)
+        return variable
+
+    add_variable = add_weight
+
+    def add_loss(self, losses, inputs=None):
+        """Adds to the layer's losses and to REGULARIZATION_LOSSES."""
+        added = [x() if callable(x) else x for x in nest.flatten(losses)]
+        added = [convert_to_tensor(x) for x in added if x is not None]
+        self._losses += added
+        _add_once(GraphKeys.REGULARIZATION_LOSSES, added)
+
+    def add_update(self, updates, inputs=None):
+        """Adds operations that are to run in each step (UPDATE_OPS)."""
+        self._updates += [u for u in nest.flatten(updates) if u is not None]
+
+    def get_losses_for(self, inputs):
+        """The losses that it has added."""
+        return self.losses
+
+    def get_updates_for(self, inputs):
+        """The operations that are to run in each step."""
+        return self.updates
+
+    # ---- Calls.
+
+    def _set_scope(self, scope=None):
+        if self._scope is not None:
+            return
+        if self._reuse:
+            opened = scopes.variable_scope(scope or self._base_name)
+        else:
+            opened = scopes.variable_scope(scope, self._base_name)
+        with opened as captured:
+            self._scope = captured
+
+    def _entered(self, reuse):
+        return _Entered(self, reuse)
+
+    def _check_inputs(self, tensors):
+        specs = self.input_spec
+        if specs is None:
+            return
+        specs = specs if isinstance(specs, (list, tuple)) else [specs]
+        if len(tensors) != len(specs):
+            raise ValueError(f"Layer {self._name} expects {len(specs)} inputs, "
+                             f"but it received {len(tensors)} input tensors. "
+                             f"Inputs received: {tensors}")
+        for i, (x, spec) in enumerate(zip(tensors, specs)):
+            if spec is not None:
+                spec._check(x, f"Input {i} of layer {self._name} is "
+                            f"incompatible with the layer")
+
+    def __call__(self, inputs, *args, **kwargs):
+        self._set_scope(kwargs.pop("scope", None))
+        with self._entered(True if self.built else self._reuse) as scope:
+            inputs = nest.map_structure(_input_of, inputs)
+            tensors = nest.flatten(inputs)
+            self._check_inputs(tensors)
+            if not self.built:
+                if self._dtype is None and tensors:
+                    self._dtype = tensors[0].dtype.base_dtype
+                self.build(nest.map_structure(lambda x: x.shape, inputs))
+                self.built = True
+            if "scope" in inspect.signature(self.call).parameters:
+                kwargs["scope"] = scope
+            outputs = self.call(inputs, *args, **kwargs)
+            if outputs is None:
+                raise ValueError(f"A layer's `call` method should return a "
+                                 f"Tensor or a list of Tensors, not None "
+                                 f"(layer: {self._name}).")
+            if self._activity_regularizer is not None:
+                self._regularize(nest.flatten(outputs))
+        _add_once(GraphKeys.UPDATE_OPS, self._updates)
+        return outputs
+
+    def apply(self, inputs, *args, **kwargs):
+        """Calls the layer."""
+        return self(inputs, *args, **kwargs)
+
+    def _regularize(self, outputs):
+        with graphs.name_scope("ActivityRegularizer"):
+            for x in outputs:
+                loss = self._activity_regularizer(x)
+                self.add_loss(loss / math_ops.cast(array_ops.shape(x)[0],
+                                                   loss.dtype))
+
+
+def _input_of(value):
+    return value if isinstance(value, (_core.Tensor, SparseTensor)) else (
+        convert_to_tensor(value))
+
+
+class _Entered:
+    """A layer's variable scope, and the name scope that goes with it."""
+
+    def __init__(self, layer, reuse):
+        self._layer = layer
+        self._variables = scopes.variable_scope(
+            layer._scope, reuse=reuse, auxiliary_name_scope=False)
+
+    def __enter__(self):
+        self._outer = self._layer._current_scope
+        scope = self._layer._current_scope = self._variables.__enter__()
+        self._names = graphs.name_scope(scope.original_name_scope)
+        self._names.__enter__()
+        return scope
+
+    def __exit__(self, *exc):
+        self._names.__exit__(*exc)
+        self._variables.__exit__(*exc)
+        self._layer._current_scope = self._outer
+
+
+def last_dimension(shape, axis, what):
+    """The size of a dimension that must be known before a layer is built."""
+    size = tensor_shape.as_shape(shape).as_list()[axis]
+    if size is None:
+        raise ValueError(f"The {what} of the inputs should be defined. Found "
+                         f"`None`.")
+    return size
+
+
+def as_function(cls, reuse=True, training=None):
+    """A layer's class as a function: makes the layer and calls it.
+
+    Its arguments are `inputs` and those of the class; the name is that of the
+    variable scope, and `reuse` says whether the variables must be there.
+    `training` names the arguments that go to the call.
+    """
+    to_call = list(training or ())
+    own = [p for p in inspect.signature(cls.__init__).parameters.values()
+           if p.name != "self" and p.kind is not p.VAR_KEYWORD]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter("inputs", kind)] + own + (
+        [inspect.Parameter("reuse", kind, default=None)] if reuse else [])
+    for at, name, default in to_call:
+        parameters.insert(at, inspect.Parameter(name, kind, default=default))
+    signature = inspect.Signature(parameters)
+    called = [name for _, name, _ in to_call]
+
+    def function(*args, **kwargs):
+        given = signature.bind(*args, **kwargs).arguments
+        inputs = given.pop("inputs")
+        shared = given.pop("reuse", None)
+        at_call = {k: given.pop(k) for k in called if k in given}
+        layer = cls(**given, _scope=given.get("name"), _reuse=shared)
+        return layer(inputs, **at_call)
+
+    function.__signature__ = signature
+    function.__name__ = function.__qualname__ = _snake(cls.__name__)
+    function.__doc__ = cls.__doc__
+    return function

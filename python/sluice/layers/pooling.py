@@ -1,0 +1,80 @@
+"""Pooling: one value for each window."""
+
+from sluice.layers.base import InputSpec, Layer, as_function
+from sluice.layers.convolutional import _numbers, _padding
+from sluice.layers.core import normal_format
+from sluice.ops import conv
+
+
+class _Pooling(Layer):
+    """What all pooling layers have in common.
+
+    Args:
+      pool_size: the size of the window along each dimension, or one number.
+      strides: by how much it moves.
+      padding: "valid", or "same" for windows that reach over the edge.
+      data_format: "channels_last" or "channels_first".
+    """
+
+    rank = kind = None
+
+    def __init__(self, pool_size, strides, padding="valid",
+                 data_format="channels_last", name=None, **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.pool_size = _numbers(pool_size, self.rank, "pool_size")
+        self.strides = _numbers(strides, self.rank, "strides")
+        self.padding = _padding(padding)
+        self.data_format = normal_format(data_format)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    def call(self, inputs):
+        form = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[self.rank]
+        if self.data_format == "channels_first":
+            form = "NC" + form[1:-1]
+        return conv.pool(inputs, self.pool_size, self.kind,
+                       self.padding.upper(), strides=self.strides,
+                       data_format=form)
+
+
+class AveragePooling1D(_Pooling):
+    """The mean of each window of [batch, length, channels]."""
+
+    rank, kind = 1, "AVG"
+
+
+class AveragePooling2D(_Pooling):
+    """The mean of each window of [batch, height, width, channels]."""
+
+    rank, kind = 2, "AVG"
+
+
+class AveragePooling3D(_Pooling):
+    """The mean of each window of [batch, depth, height, width, channels]."""
+
+    rank, kind = 3, "AVG"
+
+
+class MaxPooling1D(_Pooling):
+    """The maximum of each window of [batch, length, channels]."""
+
+    rank, kind = 1, "MAX"
+
+
+class MaxPooling2D(_Pooling):
+    """The maximum of each window of [batch, height, width, channels]."""
+
+    rank, kind = 2, "MAX"
+
+
+class MaxPooling3D(_Pooling):
+    """The maximum of each window of [batch, depth, height, width, channels]."""
+
+    rank, kind = 3, "MAX"
+
+
+average_pooling1d = as_function(AveragePooling1D, reuse=False)
+average_pooling2d = as_function(AveragePooling2D, reuse=False)
+average_pooling3d = as_function(AveragePooling3D, reuse=False)
+max_pooling1d = as_function(MaxPooling1D, reuse=False)
+max_pooling2d = as_function(MaxPooling2D, reuse=False)
+max_pooling3d = as_function(MaxPooling3D, reuse=False)

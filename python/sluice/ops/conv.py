@@ -1,0 +1,321 @@
+"""Convolutions and pooling along one, two or three dimensions."""
+
+from sluice import _core
+from sluice.framework import graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops, nn
+
+_op = _core.op
+_FORMATS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+
+
+def _spatial(data_format, rank, inputs):
+    """(the rank of an image, whether channels come first)."""
+    if rank is None:
+        n = inputs.shape.ndims
+        if n is None:
+            raise ValueError("Cannot perform convolution on tensor of unknown "
+                             "rank")
+        rank = n - 2
+    if rank not in _FORMATS:
+        raise ValueError(f"num_spatial_dims must be 1, 2, or 3, got {rank}")
+    first = bool(data_format) and data_format.startswith("NC")
+    return rank, first
+
+
+def _each(value, rank, name):
+    """`rank` numbers, of one or of so many."""
+    if value is None:
+        return [1] * rank
+    if isinstance(value, int):
+        return [value] * rank
+    value = list(value)
+    if len(value) == 1:
+        return value * rank
+    if len(value) != rank:
+        raise ValueError(f"{name}: expected 1 or {rank} numbers, got {value}")
+    return value
+
+
+def _around(numbers, first):
+    """The numbers, and ones for the batch and the channels."""
+    return [1, 1] + numbers if first else [1] + numbers + [1]
+
+
+def _format(rank, first):
+    form = _FORMATS[rank]
+    return "NC" + form[1:-1] if first else form
+
+
+def _as_image(x, first):
+    """A sequence as an image of one row."""
+    return array_ops.expand_dims(x, 2 if first else 1)
+
+
+def convolution(input, filter, padding, strides=None, dilation_rate=None,  # pylint: disable=redefined-builtin
+                name=None, data_format=None, filters=None, dilations=None):
+    """A convolution along one, two or three dimensions.
+
+    Args:
+      input: [batch, ..., channels], or as `data_format` says.
+      filter: [..., channels, outputs].
+      padding: "VALID" or "SAME".
+      strides: by how much the window moves along each dimension.
+      dilation_rate: how far its elements are apart.
+      data_format: "NWC", "NHWC" or "NDHWC", or "NC...".
+    """
+    filter = filters if filter is None else filter
+    rates = dilations if dilation_rate is None else dilation_rate
+    x = convert_to_tensor(input, name="input")
+    rank, first = _spatial(data_format, None, x)
+    strides, rates = _each(strides, rank, "strides"), _each(
+        rates, rank, "dilation_rate")
+    if max(strides) > 1 and max(rates) > 1:
+        raise ValueError("strides > 1 not supported in conjunction with "
+                         "dilation_rate > 1")
+    if rank == 1:
+        return _conv1d(x, filter, strides, padding, rates, first,
+                       name or "convolution")
+    return _op("Conv2D" if rank == 2 else "Conv3D", "convolution")(
+        x, filter, strides=_around(strides, first), padding=padding,
+        dilations=_around(rates, first), data_format=_format(rank, first),
+        name=name)
+
+
+def _conv1d(x, filter, strides, padding, rates, first, name):  # pylint: disable=redefined-builtin
+    with graphs.name_scope(name, None, [x, filter]):
+        result = _op("Conv2D")(
+            _as_image(x, first), array_ops.expand_dims(filter, 0),
+            strides=_around(strides * 2, first), padding=padding,
+            dilations=_around([1] + rates, first),
+            data_format=_format(2, first))
+        return array_ops.squeeze(result, [2 if first else 1])
+
+
+def conv1d(value=None, filters=None, stride=None, padding=None,
+           use_cudnn_on_gpu=None, data_format=None, name=None, input=None,  # pylint: disable=redefined-builtin
+           dilations=None):
+    """A convolution of [batch, length, channels] with [length, channels,
+    outputs]."""
+    x = convert_to_tensor(input if value is None else value, name="input")
+    _, first = _spatial("NC" if data_format in ("NCHW", "NCW") else None, 1, x)
+    stride = stride[-2] if isinstance(stride, (list, tuple)) and len(
+        stride) == 3 else stride
+    return _conv1d(x, filters, _each(stride, 1, "stride"), padding,
+                   _each(dilations, 1, "dilations"), first, name or "conv1d")
+
+
+def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",  # pylint: disable=redefined-builtin
+                     data_format="NWC", dilations=None, name=None):
+    """The gradient of conv1d to its input."""
+    with graphs.name_scope(name, "conv1d_transpose",
+                           [input, filters, output_shape]):
+        x = convert_to_tensor(input, name="input")
+        _, first = _spatial(data_format, 1, x)
+        at = 2 if first else 1
+        dims = convert_to_tensor(output_shape)
+        dims = array_ops.concat([dims[:at], [1], dims[at:]], 0)
+        result = _op("Conv2DBackpropInput")(
+            dims, array_ops.expand_dims(filters, 0), _as_image(x, first),
+            strides=_around([1] + _each(strides, 1, "strides"), first),
+            padding=padding,
+            dilations=_around([1] + _each(dilations, 1, "dilations"), first),
+            data_format=_format(2, first))
+        return array_ops.squeeze(result, [at])
+
+
+def conv3d(input, filter=None, strides=None, padding=None,  # pylint: disable=redefined-builtin
+           data_format="NDHWC", dilations=(1, 1, 1, 1, 1), name=None,
+           filters=None):
+    """A convolution of [batch, depth, height, width, channels] with [depth,
+    height, width, channels, outputs]."""
+    return _op("Conv3D")(input, filters if filter is None else filter,
+                         strides=list(strides), padding=padding,
+                         data_format=data_format, dilations=list(dilations),
+                         name=name)
+
+
+def conv3d_transpose(value, filter=None, output_shape=None, strides=None,  # pylint: disable=redefined-builtin
+                     padding="SAME", data_format="NDHWC", name=None, input=None,
+                     filters=None, dilations=None):
+    """The gradient of conv3d to its input."""
+    value = input if value is None else value
+    _, first = _spatial(data_format, 3, value)
+    strides = list(strides) if isinstance(strides, (list, tuple)) and len(
+        strides) == 5 else _around(_each(strides, 3, "strides"), first)
+    return _op("Conv3DBackpropInputV2", "conv3d_transpose")(
+        output_shape, filters if filter is None else filter, value,
+        strides=strides, padding=padding, data_format=data_format, name=name)
+
+
+def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,  # pylint: disable=redefined-builtin
+                           data_format="NDHWC", dilations=(1, 1, 1, 1, 1),
+                           name=None):
+    """The gradient of conv3d to its filter."""
+    return _op("Conv3DBackpropFilterV2")(
+        input, filter_sizes, out_backprop, strides=list(strides),
+        padding=padding, data_format=data_format, dilations=list(dilations),
+        name=name)
+
+
+def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,  # pylint: disable=redefined-builtin
+                           use_cudnn_on_gpu=True, data_format="NHWC",
+                           dilations=(1, 1, 1, 1), name=None):
+    """The gradient of conv2d to its filter."""
+    return _op("Conv2DBackpropFilter")(
+        input, filter_sizes, out_backprop, strides=list(strides),
+        padding=padding, data_format=data_format, dilations=list(dilations),
+        name=name)
+
+
+def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,  # pylint: disable=redefined-builtin
+                          strides=None, padding=None, use_cudnn_on_gpu=True,
+                          data_format="NHWC", dilations=(1, 1, 1, 1),
+                          name=None, filters=None):
+    """The gradient of conv2d to its input."""
+    return _op("Conv2DBackpropInput")(
+        input_sizes, filters if filter is None else filter, out_backprop,
+        strides=list(strides), padding=padding, data_format=data_format,
+        dilations=list(dilations), name=name)
+
+
+def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,  # pylint: disable=redefined-builtin
+                     padding, rate=None, name=None, data_format=None,
+                     dilations=None):
+    """A convolution of each channel by itself, then one of all channels at
+    each place."""
+    rate = dilations if rate is None else rate
+    with graphs.name_scope(name, "separable_conv2d",
+                           [input, depthwise_filter, pointwise_filter]):
+        form = data_format or "NHWC"
+        first = form.startswith("NC")
+        known = convert_to_tensor(pointwise_filter).shape.as_list()
+        if known[:2] != [1, 1]:
+            raise ValueError(f"separable_conv2d: expected a pointwise filter "
+                             f"of height and width 1, got {known}")
+        deep = _op("DepthwiseConv2dNative", "depthwise")(
+            input, depthwise_filter, strides=list(strides), padding=padding,
+            dilations=_around(_each(rate, 2, "rate"), first), data_format=form)
+        return _op("Conv2D")(deep, pointwise_filter, strides=[1, 1, 1, 1],
+                             padding="VALID", data_format=form)
+
+
+def atrous_conv2d(value, filters, rate, padding, name=None):
+    """conv2d with a filter whose elements are `rate` apart."""
+    return convolution(value, filters, padding, dilation_rate=[rate, rate],
+                       name=name)
+
+
+def atrous_conv2d_transpose(value, filters, output_shape, rate, padding,
+                            name=None):
+    """The gradient of atrous_conv2d to its input."""
+    return _op("Conv2DBackpropInput", "atrous_conv2d_transpose")(
+        output_shape, filters, value, strides=[1, 1, 1, 1], padding=padding,
+        dilations=[1, rate, rate, 1], name=name)
+
+
+# ---- Pooling -----------------------------------------------------------------
+
+
+def pool(input, window_shape, pooling_type, padding, dilation_rate=None,  # pylint: disable=redefined-builtin
+         strides=None, name=None, data_format=None, dilations=None):
+    """The maximum or mean of each window along one, two or three dimensions.
+
+    Args:
+      input: [batch, ..., channels], or as `data_format` says.
+      window_shape: the size of the window along each dimension.
+      pooling_type: "MAX" or "AVG".
+      padding: "VALID" or "SAME".
+      strides: by how much the window moves along each dimension.
+    """
+    rates = dilations if dilation_rate is None else dilation_rate
+    x = convert_to_tensor(input, name="input")
+    rank, first = _spatial(data_format, None, x)
+    if max(_each(rates, rank, "dilation_rate")) > 1:
+        raise NotImplementedError(f"pool: expected a dilation_rate of 1, got "
+                                  f"{rates}")
+    window = _each(window_shape, rank, "window_shape")
+    strides = _each(strides, rank, "strides")
+    kind = {"MAX": "MaxPool", "AVG": "AvgPool"}.get(pooling_type)
+    if kind is None:
+        raise ValueError(f"pooling_type: expected 'MAX' or 'AVG', got "
+                         f"{pooling_type!r}")
+    if rank == 1:
+        with graphs.name_scope(name, "pool", [x]):
+            wide = _op(kind)(
+                _as_image(x, first), ksize=_around([1] + window, first),
+                strides=_around([1] + strides, first), padding=padding,
+                data_format=_format(2, first))
+            return array_ops.squeeze(wide, [2 if first else 1])
+    return _op(kind + ("3D" if rank == 3 else ""))(
+        x, ksize=_around(window, first), strides=_around(strides, first),
+        padding=padding, data_format=_format(rank, first), name=name)
+
+
+def _pool1d(kind, doc):
+    def pool1d(input, ksize, strides, padding, data_format="NWC", name=None):  # pylint: disable=redefined-builtin
+        one = lambda v: v[-2] if (  # noqa: E731
+            isinstance(v, (list, tuple)) and len(v) == 3) else v
+        return pool(input, _each(one(ksize), 1, "ksize"), kind, padding,
+                    strides=one(strides), data_format=data_format, name=name)
+    pool1d.__doc__ = doc
+    return pool1d
+
+
+max_pool1d = _pool1d("MAX", "The maximum of windows of [batch, length, "
+                     "channels].")
+avg_pool1d = _pool1d("AVG", "The mean of windows of [batch, length, channels].")
+
+
+def _pool3d(kind, doc):
+    op = _op(kind)
+
+    def pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):  # pylint: disable=redefined-builtin
+        first = data_format.startswith("NC")
+        five = lambda v, n: list(v) if isinstance(  # noqa: E731
+            v, (list, tuple)) and len(v) == 5 else _around(_each(v, 3, n),
+                                                           first)
+        return op(input, ksize=five(ksize, "ksize"),
+                  strides=five(strides, "strides"), padding=padding,
+                  data_format=data_format, name=name)
+    pool3d.__doc__ = doc
+    return pool3d
+
+
+max_pool3d = _pool3d("MaxPool3D", "The maximum of windows of [batch, depth, "
+                     "height, width, channels].")
+avg_pool3d = _pool3d("AvgPool3D", "The mean of windows of [batch, depth, "
+                     "height, width, channels].")
+
+
+def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",  # pylint: disable=redefined-builtin
+                         Targmax=None, name=None, output_dtype=None,
+                         include_batch_in_index=False):
+    """(the maximum of each window, where it is in the flattened image)."""
+    from sluice.framework import dtypes
+    if data_format != "NHWC":
+        raise ValueError(f"data_format values other than 'NHWC' are not yet "
+                         f"supported, got {data_format}")
+    return _op("MaxPoolWithArgmax")(
+        input, ksize=nn._list(ksize, "ksize"),
+        strides=nn._list(strides, "strides"), padding=padding,
+        Targmax=output_dtype or Targmax or dtypes.int64,
+        include_batch_in_index=include_batch_in_index, name=name)
+
+
+def dilation2d(input, filter=None, strides=None, rates=None, padding=None,  # pylint: disable=redefined-builtin
+               name=None, filters=None, dilations=None):
+    """The maximum of each window plus a filter: greyscale dilation."""
+    return _op("Dilation2D")(
+        input, filters if filter is None else filter, strides=list(strides),
+        rates=list(dilations if rates is None else rates), padding=padding,
+        name=name)
+
+
+def erosion2d(value, kernel, strides, rates, padding, name=None):
+    """The minimum of each window minus a filter: greyscale erosion."""
+    with graphs.name_scope(name, "erosion2d", [value, kernel]) as scope:
+        value = convert_to_tensor(value)
+        return _op("Neg")(dilation2d(
+            -value, array_ops.reverse(kernel, [0, 1]), strides, rates, padding),
+            name=scope)

@@ -1,0 +1,239 @@
+"""Variables in parts, and what says how many."""
+
+import math
+
+from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
+from sluice.ops import array_ops
+
+
+class PartitionedVariable:
+    """Variables that are one, in parts along a dimension.
+
+    As a tensor it is all of them, one after the other; as a sequence, the
+    parts.
+    """
+
+    def __init__(self, name, shape, dtype, variable_list, partitions):
+        self._name, self._dtype = name, dtype
+        self._shape = tensor_shape.as_shape(shape)
+        self._parts, self._partitions = list(variable_list), list(partitions)
+
+    name = property(lambda self: self._name, doc="What its parts begin with.")
+    dtype = property(lambda self: self._dtype, doc="The type of its values.")
+    shape = property(lambda self: self._shape, doc="The shape of the whole.")
+    graph = property(lambda self: self._parts[0].graph)
+    partitions = property(lambda self: list(self._partitions),
+                          doc="How many parts there are, for each dimension.")
+
+    def get_shape(self):
+        """The shape of the whole."""
+        return self._shape
+
+    def _axis(self):
+        return next((i for i, n in enumerate(self._partitions) if n > 1), 0)
+
+    def as_tensor(self):
+        """The whole, one tensor."""
+        with graphs.name_scope(self._name + "/ConcatPartitions/"):
+            if len(self._parts) == 1:
+                return array_ops.identity(self._parts[0], name="concat")
+            return array_ops.concat(self._parts, self._axis())
+
+    def _as_graph_element(self):
+        return self.as_tensor()
+
+    def __iter__(self):
+        return iter(self._parts)
+
+    def __len__(self):
+        return len(self._parts)
+
+    def __getitem__(self, key):
+        return self.as_tensor()[key]
+
+    def _slices(self, value):
+        sizes = [p.shape.as_list()[self._axis()] for p in self._parts]
+        value = conversion.convert_to_tensor(value, self._dtype.base_dtype)
+        return array_ops.split(value, sizes, self._axis())
+
+    def assign(self, value, use_locking=False, name=None, read_value=True):
+        """Makes the slices of `value` the parts' values; what they are then."""
+        return [p.assign(v, use_locking, name, read_value)
+                for p, v in zip(self._parts, self._slices(value))]
+
+    def assign_add(self, value, use_locking=False, name=None, read_value=True):
+        """Adds the slices of `value` to the parts; what they are then."""
+        return [p.assign_add(v, use_locking, name, read_value)
+                for p, v in zip(self._parts, self._slices(value))]
+
+    def assign_sub(self, value, use_locking=False, name=None, read_value=True):
+        """Subtracts the slices of `value`; what the parts are then."""
+        return [p.assign_sub(v, use_locking, name, read_value)
+                for p, v in zip(self._parts, self._slices(value))]
+
+    def __repr__(self):
+        return (f"<tf.PartitionedVariable '{self._name}' shape={self._shape} "
+                f"dtype={self._dtype.name} parts={len(self._parts)}>")
+
+
+def _to_tensor(value, dtype=None, name=None, as_ref=False):
+    if as_ref:
+        raise NotImplementedError("PartitionedVariable doesn't support being "
+                                  "used as a reference.")
+    return value.as_tensor()
+
+
+conversion.register_tensor_conversion_function(PartitionedVariable, _to_tensor,
+                                               0)
+
+
+def _forward(name):
+    def method(self, *args):
+        return getattr(graphs.Tensor, name)(self.as_tensor(), *args)
+    return method
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
+              "rtruediv", "pow", "matmul", "rmatmul", "neg", "abs"):
+    setattr(PartitionedVariable, f"__{_name}__", _forward(f"__{_name}__"))
+
+
+class PartitionInfo:
+    """Which part of a variable an initialiser makes."""
+
+    def __init__(self, full_shape, var_offset):
+        self.full_shape, self.var_offset = list(full_shape), list(var_offset)
+
+
+def make(name, shape, dtype, partitioner, initializer, get):
+    """The parts of a variable: get(name of the part, shape or None, its
+    initialiser)."""
+    dims = shape.as_list()
+    partitions = [int(n) for n in partitioner(shape=shape, dtype=dtype)]
+    if len(partitions) != len(dims):
+        raise ValueError(f"Partitioner returned a partition list that does not "
+                         f"match the Variable's rank: {partitions} vs. {shape}")
+    if min(partitions) < 1 or sum(n > 1 for n in partitions) > 1:
+        raise ValueError(f"Partitioner returned zero partitions for some axes, "
+                         f"or more than one axis to slice: {partitions}")
+    axis = next((i for i, n in enumerate(partitions) if n > 1), 0)
+    count = partitions[axis]
+    parts, offset = [], 0
+    for i in range(count):
+        # (The first parts take one more each, if it does not come out even.)
+        size = dims[axis] // count + (i < dims[axis] % count)
+        part = dims[:axis] + [size] + dims[axis + 1:]
+        at = [offset if j == axis else 0 for j in range(len(dims))]
+        parts.append(get(f"{name}/part_{i}", part,
+                         _slice(initializer, dims, part, at)))
+        offset += size
+    return PartitionedVariable(name, shape, dtype, parts, partitions)
+
+
+def _slice(initializer, dims, part, at):
+    """What makes the first value of a part."""
+    if initializer is None:
+        return None
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if not callable(initializer):
+        whole = conversion.convert_to_tensor(initializer)
+        return lambda shape, dtype: array_ops.slice(whole, at, part)
+    info = PartitionInfo(dims, at)
+
+    def first(shape, dtype):
+        try:
+            return initializer(shape, dtype=dtype, partition_info=info)
+        except TypeError as e:
+            if "partition_info" not in str(e):
+                raise
+            return initializer(shape, dtype=dtype)
+    return first
+
+
+# ---- How many parts ----------------------------------------------------------
+
+
+def fixed_size_partitioner(num_shards, axis=0):
+    """Parts of like size along a dimension: so many of them."""
+    def partitioner(shape, **unused):
+        return _along(shape, axis, min(num_shards, shape.as_list()[axis]))
+    return partitioner
+
+
+def _along(shape, axis, count):
+    partitions = [1] * shape.ndims
+    partitions[axis] = count
+    return partitions
+
+
+def _bytes_each(dtype, bytes_per_string_element):
+    dtype = dtypes.as_dtype(dtype)
+    return bytes_per_string_element if dtype is dtypes.string else dtype.size
+
+
+def variable_axis_size_partitioner(max_shard_bytes, axis=0,
+                                   bytes_per_string_element=16,
+                                   max_shards=None):
+    """As many parts as it takes for none to have more bytes."""
+    if max_shard_bytes < 1 or bytes_per_string_element < 1:
+        raise ValueError("Both max_shard_bytes and bytes_per_string_element "
+                         "must be positive.")
+    if max_shards and max_shards < 1:
+        raise ValueError("max_shards must be positive.")
+
+    def partitioner(shape, dtype):
+        if not shape.is_fully_defined():
+            raise ValueError(f"shape must be a fully defined TensorShape, got "
+                             f"{shape}")
+        size = _bytes_each(dtype, bytes_per_string_element)
+        length = shape.as_list()[axis]
+        slice_bytes = shape.num_elements() // length * size
+        per_part = max(1, max_shard_bytes // slice_bytes)
+        count = math.ceil(length / per_part)
+        return _along(shape, axis, min(count, max_shards or count))
+    return partitioner
+
+
+def min_max_variable_partitioner(max_partitions=1, axis=0,
+                                 min_slice_size=256 << 10,
+                                 bytes_per_string_element=16):
+    """As many parts as there may be, but none of fewer bytes."""
+    def partitioner(shape, dtype):
+        length = shape.as_list()[axis]
+        total = shape.num_elements() * _bytes_each(dtype,
+                                                   bytes_per_string_element)
+        count = min(length, max_partitions,
+                    math.ceil(total / min_slice_size))
+        return _along(shape, axis, max(1, count))
+    return partitioner
+
+
+def create_partitioned_variables(shape, slicing, initializer,
+                                 dtype=dtypes.float32, trainable=True,
+                                 collections=None, name=None, reuse=None):
+    """The parts of a new variable, a list: `slicing` says how many there are
+    for each dimension."""
+    from sluice.ops import variable_scope
+    if len(shape) != len(slicing):
+        raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned "
+                         f"Variable must have the length: shape: {shape}, "
+                         f"slicing: {slicing}")
+    if not shape:
+        raise ValueError(f"A partitioned Variable must have rank at least 1: "
+                         f"shape: {shape}")
+    with variable_scope.variable_scope(name, "PartitionedVariable",
+                                       reuse=reuse):
+        return list(variable_scope.get_variable(
+            None, shape=shape, dtype=dtype, initializer=initializer,
+            trainable=trainable, collections=collections,
+            partitioner=lambda **unused: list(slicing)))
+
+
+def parts_of(variable):
+    """The variables that it is made of."""
+    if isinstance(variable, PartitionedVariable):
+        return list(variable)
+    return [variable]
+
+
