@@ -78,7 +78,8 @@ _OPS = {
             "size", "rank", "zeros", "ones", "zeros_like", "ones_like",
             "expand_dims", "squeeze", "concat", "stack", "parallel_stack",
             "unstack", "split", "transpose", "matrix_transpose", "where",
-            "where_v2", "pad", "reverse", "reverse_v2", "one_hot",
+            "where_v2", "pad", "reverse", "reverse_v2",
+            "reverse_sequence", "one_hot",
             "boolean_mask", "sequence_mask", "sparse_to_dense",
             "strided_slice", "newaxis"),
     **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
@@ -164,7 +165,13 @@ _NN = {
             "separable_conv2d", "atrous_conv2d", "atrous_conv2d_transpose",
             "pool", "max_pool1d", "avg_pool1d", "max_pool3d", "avg_pool3d",
             "max_pool_with_argmax", "dilation2d", "erosion2d",
-            conv3d_backprop_filter_v2="conv3d_backprop_filter")}
+            conv3d_backprop_filter_v2="conv3d_backprop_filter"),
+    **_from("sluice.ops.rnn", "dynamic_rnn", "bidirectional_dynamic_rnn",
+            "raw_rnn", "static_rnn", "static_bidirectional_rnn")}
+_CELLS = _from(
+    "sluice.ops.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
+    "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
+    "DropoutWrapper", "ResidualWrapper", "DeviceWrapper")
 _MATH_NAMESPACE = dict(_MATH)
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
@@ -175,7 +182,7 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
 # Namespaces that take their names from several modules.
 _GROUPS = {"initializers": _INITIALIZERS, "math": _MATH_NAMESPACE, "nn": _NN,
-           "random": _RANDOM}
+           "nn.rnn_cell": _CELLS, "random": _RANDOM}
 
 
 class _Namespace(types.ModuleType):

@@ -299,6 +299,15 @@ def reverse(tensor, axis, name=None):
 reverse_v2 = reverse
 
 
+def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,  # pylint: disable=redefined-builtin
+                     name=None, seq_dim=None, batch_dim=None):
+    """Sequences whose first `seq_lengths` elements are in reverse."""
+    batch = batch_dim if batch_axis is None else batch_axis
+    return _op("ReverseSequence")(
+        input, seq_lengths, seq_dim=seq_dim if seq_axis is None else seq_axis,
+        batch_dim=batch or 0, name=name)
+
+
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
             dtype=None, name=None):
     """Vectors of zeros with a one at each index."""
