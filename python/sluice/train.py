@@ -35,7 +35,7 @@ class Optimizer:
         self._name = name
         self._slots = {}
         self._non_slots = {}
-        self._core = _core.new_optimizer(name, self._accepts_repeated_indices)
+        self._core = _core.Optimizer(name, self._accepts_repeated_indices)
 
     def get_name(self):
         """The name that scopes and slots begin with."""
@@ -87,9 +87,9 @@ class Optimizer:
             raise ValueError("No variables to optimize.")
         if grad_loss is not None:
             grad_loss = convert_to_tensor(grad_loss)
-        grads = _core.optimizer_compute(
-            self._core, loss, [v._ref() for v in var_list], grad_loss,
-            gate_gradients, bool(colocate_gradients_with_ops))
+        grads = self._core.compute(
+            loss, [v._ref() for v in var_list], grad_loss, gate_gradients,
+            bool(colocate_gradients_with_ops))
         return [(IndexedSlices(*g) if type(g) is tuple else g, v)
                 for g, v in zip(grads, var_list)]
 
@@ -114,9 +114,8 @@ class Optimizer:
         finishes = type(self)._finish is not Optimizer._finish
         counted = None if global_step is None else global_step._ref()
         with pairs[0][1].graph.as_default():
-            train = _core.optimizer_apply(
-                self._core, self, name or self._name,
-                [(g, v._ref()) for g, v in pairs],
+            train = self._core.apply(
+                self, name or self._name, [(g, v._ref()) for g, v in pairs],
                 None if finishes else counted)
             if finishes:
                 train = self._finish([train], name or self._name)

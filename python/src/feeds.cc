@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_set>
 
-namespace sluice::py {
+namespace sluice::python {
 namespace {
 
 // Ops whose outputs never share memory with an input that somebody else holds.
@@ -77,4 +77,4 @@ bool FeedSafety::MayShare(const Output& feed,
   return known.safe;
 }
 
-}  // namespace sluice::py
+}  // namespace sluice::python

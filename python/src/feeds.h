@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
 // An array that is fed is the user's, who may write to it as soon as the step
 // is over. The step itself never writes to it (it is not the only owner), but a
@@ -29,6 +29,6 @@ class FeedSafety {
   std::unordered_map<Output, Known, OutputHash> known_;
 };
 
-}  // namespace sluice::py
+}  // namespace sluice::python
 
 #endif  // SLUICE_PYTHON_FEEDS_H_

@@ -4,40 +4,20 @@
 #include "ops.h"
 #include "scopes.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
-extern PyMethodDef flow_functions[];
-bool AddSessionTypes(PyObject* module);
+void AddFlow(py::module_& m);
+void AddSessions(py::module_& m);
 
-namespace {
+}  // namespace sluice::python
 
-PyMethodDef own_functions[] = {
-    {"set_hooks", Fast(SetHooks), METH_VARARGS | METH_KEYWORDS, nullptr},
-    {"set_package", SetPackage, METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                          "sluice._core",
-                          "What sluice does in C++.",
-                          -1,
-                          own_functions,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr};
-
-PyObject* Make() {
-  Ref module(PyModule_Create(&definition));
-  if (!module || !AddTypes(module.get()) || !AddOpFunctions(module.get()) ||
-      !AddSessionTypes(module.get()) ||
-      PyModule_AddFunctions(module.get(), op_functions) < 0 ||
-      PyModule_AddFunctions(module.get(), scope_functions) < 0 ||
-      PyModule_AddFunctions(module.get(), flow_functions) < 0)
-    return nullptr;
-  return module.release();
+PYBIND11_MODULE(_core, m) {
+  namespace python = sluice::python;
+  m.doc() = "What sluice does in C++.";
+  python::AddHooks(m);
+  python::AddObjects(m);
+  python::AddScopes(m);
+  python::AddOps(m);
+  python::AddFlow(m);
+  python::AddSessions(m);
 }
-
-}  // namespace
-}  // namespace sluice::py
-
-PyMODINIT_FUNC PyInit__core() { return sluice::py::Make(); }

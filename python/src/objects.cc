@@ -8,606 +8,273 @@
 #include "scopes.h"
 #include "values.h"
 
-namespace sluice::py {
+namespace sluice::python {
+
+PyTypeObject *tensor_type = nullptr, *operation_type = nullptr;
+
 namespace {
 
-template <typename T>
-PyObject* AsObject(T* o) {
-  return reinterpret_cast<PyObject*>(o);
+uint64_t NextSerial() {
+  static uint64_t serials = 0;
+  return ++serials;
 }
 
 // ---- Graph ------------------------------------------------------------------
 
-GraphObject::State& StateOf(PyObject* self) { return *AsGraph(self)->state; }
-Graph& GraphOf(PyObject* self) { return AsGraph(self)->state->graph; }
-
-PyObject* GraphNew(PyTypeObject* type, PyObject*, PyObject*) {
-  static uint64_t serials = 0;
-  PyObject* const self = type->tp_alloc(type, 0);
-  if (self == nullptr) return nullptr;
-  AsGraph(self)->state = new GraphObject::State();
-  AsGraph(self)->state->serial = ++serials;
-  return self;
+Node* FindOperation(PyGraph& g, const std::string& name) {
+  const GraphLock lock(g);
+  return g.FindNode(name);
 }
 
-int GraphTraverse(PyObject* self, visitproc visit, void* arg) {
-  for (PyObject* p : StateOf(self).pinned) Py_VISIT(p);
-  return 0;
-}
-
-int GraphClear(PyObject* self) {
-  std::vector<PyObject*> pinned;
-  pinned.swap(StateOf(self).pinned);
-  for (PyObject* p : pinned) Py_DECREF(p);
-  return 0;
-}
-
-void GraphDealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  GraphClear(self);
-  ForgetScopes(*AsGraph(self));
-  delete AsGraph(self)->state;
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyObject* GraphFindOperation(PyObject* self, PyObject* name) {
-  std::string text;
-  if (!ToString(name, &text)) return nullptr;
-  const GraphLock lock(GraphOf(self));
-  Node* const node = GraphOf(self).FindNode(text);
-  if (node == nullptr) Py_RETURN_NONE;
-  return ToPython(AsGraph(self), node);
-}
-
-PyObject* GraphNearest(PyObject* self, PyObject* name) {
-  std::string text;
-  if (!ToString(name, &text)) return nullptr;
+std::string Nearest(PyGraph& g, const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& n : GraphOf(self).nodes()) names.push_back(n->name());
-  return FromString(absl::StrJoin(NearestNames(text, names), ", "));
+  for (const auto& n : g.nodes()) names.push_back(n->name());
+  return absl::StrJoin(NearestNames(name, names), ", ");
 }
 
-PyObject* GraphOperations(PyObject* self, PyObject* first) {
-  const long begin = PyLong_AsLong(first);
-  if (begin == -1 && PyErr_Occurred()) return nullptr;
-  Ref list(PyList_New(0));
-  const auto& nodes = GraphOf(self).nodes();
-  for (size_t i = static_cast<size_t>(std::max(0L, begin)); i < nodes.size();
-       ++i) {
-    const Ref op(ToPython(AsGraph(self), nodes[i].get()));
-    if (!op || PyList_Append(list.get(), op.get()) < 0) return nullptr;
-  }
-  return list.release();
+// Those from number `first` on.
+std::vector<Node*> Operations(PyGraph& g, size_t first) {
+  std::vector<Node*> some;
+  for (size_t i = first; i < g.nodes().size(); ++i)
+    some.push_back(g.nodes()[i].get());
+  return some;
 }
 
-PyObject* GraphUniqueName(PyObject* self, PyObject* args) {
-  const char* name = nullptr;
-  int mark = 1;
-  if (!PyArg_ParseTuple(args, "s|p", &name, &mark)) return nullptr;
-  const GraphLock lock(GraphOf(self));
-  return FromString(mark ? GraphOf(self).UniqueScope(name)
-                         : GraphOf(self).UniqueName(name));
+std::string UniqueName(PyGraph& g, const std::string& name, bool mark) {
+  const GraphLock lock(g);
+  return mark ? g.UniqueScope(name) : g.UniqueName(name);
 }
 
-PyObject* GraphExport(PyObject* self, PyObject* text) {
-  const int as_text = PyObject_IsTrue(text);
-  if (as_text < 0) return nullptr;
-  const GraphLock lock(GraphOf(self));
-  const Result<std::string> bytes = ExportGraphDef(GraphOf(self), as_text != 0);
-  if (!bytes.ok()) return BuildFailed(bytes.status());
-  if (as_text) return FromString(*bytes);
-  return PyBytes_FromStringAndSize(bytes->data(),
-                                   static_cast<Py_ssize_t>(bytes->size()));
+py::object Export(PyGraph& g, bool text) {
+  const GraphLock lock(g);
+  const std::string made = Checked(ExportGraphDef(g, text));
+  if (text) return py::str(made);
+  return py::bytes(made);
 }
 
-// import_graph_def(bytes, prefix, input_map, return_elements).
-PyObject* GraphImport(PyObject* self, PyObject* args) {
-  const char* bytes = nullptr;
-  Py_ssize_t size = 0;
-  const char* prefix = nullptr;
-  PyObject *map = nullptr, *wanted = nullptr;
-  if (!PyArg_ParseTuple(args, "y#sO!O!", &bytes, &size, &prefix, &PyDict_Type,
-                        &map, &PyList_Type, &wanted))
-    return nullptr;
+py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
+                const std::map<std::string, Output>& inputs,
+                const std::vector<std::string>& wanted) {
   ImportOptions options;
   options.prefix = prefix;
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(map, &at, &key, &value);) {
-    std::string name;
-    if (!ToString(key, &name)) return nullptr;
-    if (!IsTensor(value))
-      return PyErr_Format(PyExc_TypeError,
-                          "input_map: expected a Tensor for %R, got %R", key,
-                          value);
-    options.input_map[name] = OutputOf(value);
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(wanted); ++i) {
-    options.return_elements.emplace_back();
-    if (!ToString(PyList_GET_ITEM(wanted, i), &options.return_elements.back()))
-      return nullptr;
-  }
-  const GraphLock lock(GraphOf(self));
+  options.input_map = {inputs.begin(), inputs.end()};
+  options.return_elements = wanted;
+  const GraphLock lock(g);
   ImportResults results;
-  const Status s = ImportGraphDef({bytes, static_cast<size_t>(size)},
-                                  GraphOf(self), options, &results);
-  if (!s.ok()) return BuildFailed(s);
-  Ref made(PyList_New(0));
+  Check(ImportGraphDef(bytes, g, options, &results));
+  py::list made;
   size_t nodes = 0, outputs = 0;
-  for (const std::string& name : options.return_elements) {
-    const Ref one(
-        name.find(':') == std::string::npos
-            ? ToPython(AsGraph(self), results.return_nodes[nodes++])
-            : ToPython(AsGraph(self), results.return_outputs[outputs++]));
-    if (!one || PyList_Append(made.get(), one.get()) < 0) return nullptr;
+  for (const std::string& name : wanted) {
+    if (name.find(':') == std::string::npos)
+      made.append(results.return_nodes[nodes++]);
+    else
+      made.append(results.return_outputs[outputs++]);
   }
-  return made.release();
+  return made;
 }
 
-// The handles of what C++ libraries put under a key, from number `first` on.
-PyObject* GraphCollected(PyObject* self, PyObject* args) {
-  const char* key = nullptr;
-  Py_ssize_t first = 0;
-  if (!PyArg_ParseTuple(args, "sn", &key, &first)) return nullptr;
-  const auto it = GraphOf(self).collections().find(key);
-  if (it == GraphOf(self).collections().end()) return PyList_New(0);
-  std::vector<Output> some;
-  for (size_t i = static_cast<size_t>(first); i < it->second.size(); ++i)
-    some.push_back(it->second[i]);
-  return ToPython(AsGraph(self), some);
-}
-
-PyObject* GraphGetSeed(PyObject* self, void*) {
-  if (!GraphOf(self).seed) Py_RETURN_NONE;
-  return PyLong_FromLongLong(*GraphOf(self).seed);
-}
-
-int GraphSetSeed(PyObject* self, PyObject* value, void*) {
-  if (value == nullptr || value == Py_None) {
-    GraphOf(self).seed.reset();
-    return 0;
-  }
-  const int64_t seed = PyLong_AsLongLong(value);
-  if (seed == -1 && PyErr_Occurred()) return -1;
-  GraphOf(self).seed = seed;
-  return 0;
-}
-
-PyObject* GraphVersion(PyObject* self, void*) {
-  return PyLong_FromLong(GraphOf(self).num_nodes());
-}
-
-PyMethodDef graph_methods[] = {
-    {"_find_operation", GraphFindOperation, METH_O, nullptr},
-    {"_nearest", GraphNearest, METH_O, nullptr},
-    {"_operations", GraphOperations, METH_O, nullptr},
-    {"_unique_name", GraphUniqueName, METH_VARARGS, nullptr},
-    {"_export", GraphExport, METH_O, nullptr},
-    {"_import", GraphImport, METH_VARARGS, nullptr},
-    {"_collected", GraphCollected, METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef graph_getset[] = {
-    {"seed", GraphGetSeed, GraphSetSeed,
-     "The graph-level seed of random ops, or None.", nullptr},
-    {"version", GraphVersion, nullptr, "How many operations there are.",
-     nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-
-// ---- Handles ----------------------------------------------------------------
-
-PyObject*& Place(std::vector<PyObject*>& by_id, const Node* node) {
-  const auto id = static_cast<size_t>(node->id());
-  if (by_id.size() <= id) by_id.resize(std::max(id + 1, 2 * by_id.size()));
-  return by_id[id];
-}
-
-PyObject* NoNew(PyTypeObject* type, PyObject*, PyObject*) {
-  return PyErr_Format(PyExc_TypeError,
-                      "%s: expected to be made by an op, got a call",
-                      type->tp_name);
-}
-
-template <typename Handle>
-int HandleTraverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(reinterpret_cast<Handle*>(self)->graph);
-  return 0;
-}
-
-// An attribute must outlive whoever holds the handle just now.
-template <typename Handle>
-int HandleSetAttr(PyObject* self, PyObject* name, PyObject* value) {
-  if (PyObject_GenericSetAttr(self, name, value) < 0) return -1;
-  auto* const handle = reinterpret_cast<Handle*>(self);
-  if (!handle->pinned && value != nullptr) {
-    handle->pinned = true;
-    Py_INCREF(self);
-    handle->graph->state->pinned.push_back(self);
-  }
-  return 0;
-}
-
-void OperationDealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  OperationObject* const op = AsOperation(self);
-  PyObject*& place = Place(op->graph->state->operations, op->node);
-  if (place == self) place = nullptr;
-  Py_DECREF(op->graph);
-  Py_TYPE(self)->tp_free(self);
-}
-
-void TensorDealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  TensorObject* const t = AsTensor(self);
-  PyObject*& place = t->index == 0
-                         ? Place(t->graph->state->tensors, t->node)
-                         : t->graph->state->others[Output(t->node, t->index)];
-  if (place == self) place = nullptr;
-  Py_DECREF(t->graph);
-  Py_TYPE(self)->tp_free(self);
+// What C++ libraries put under a key, from number `first` on.
+std::vector<Output> Collected(PyGraph& g, const std::string& key,
+                              size_t first) {
+  const auto it = g.collections().find(key);
+  if (it == g.collections().end()) return {};
+  const std::vector<Output>& all = it->second;
+  return {all.begin() + static_cast<ptrdiff_t>(std::min(first, all.size())),
+          all.end()};
 }
 
 // ---- Operation --------------------------------------------------------------
 
-Node& NodeOf(PyObject* self) { return *AsOperation(self)->node; }
-
-PyObject* OperationName(PyObject* self, void*) {
-  return FromString(NodeOf(self).name());
-}
-PyObject* OperationKind(PyObject* self, void*) {
-  return FromString(NodeOf(self).op_name());
-}
-PyObject* OperationGraph(PyObject* self, void*) {
-  return Ref::Borrow(AsObject(AsOperation(self)->graph)).release();
-}
-PyObject* OperationDevice(PyObject* self, void*) {
-  return FromString(NodeOf(self).device());
-}
-PyObject* OperationId(PyObject* self, void*) {
-  return PyLong_FromLong(NodeOf(self).id());
-}
-PyObject* OperationInputs(PyObject* self, void*) {
-  const Node& n = NodeOf(self);
-  Ref tuple(PyTuple_New(n.num_inputs()));
-  for (int i = 0; i < n.num_inputs(); ++i) {
-    // (Null: the back edge of a loop that is being built.)
-    PyObject* const t = n.input(i)
-                            ? ToPython(AsOperation(self)->graph, n.input(i))
-                            : Ref::Borrow(Py_None).release();
-    if (t == nullptr) return nullptr;
-    PyTuple_SET_ITEM(tuple.get(), i, t);
-  }
-  return tuple.release();
-}
-PyObject* OperationOutputs(PyObject* self, void*) {
-  Node& n = NodeOf(self);
-  Ref list(PyList_New(n.num_outputs()));
-  for (int i = 0; i < n.num_outputs(); ++i) {
-    PyObject* const t = ToPython(AsOperation(self)->graph, Output(&n, i));
-    if (t == nullptr) return nullptr;
-    PyList_SET_ITEM(list.get(), i, t);
-  }
-  return list.release();
-}
-PyObject* OperationControlInputs(PyObject* self, void*) {
-  Ref list(PyList_New(0));
-  for (Node* c : NodeOf(self).control_inputs()) {
-    const Ref op(ToPython(AsOperation(self)->graph, c));
-    if (!op || PyList_Append(list.get(), op.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-PyObject* OperationLine(PyObject* self, void*) {
-  const SourceLoc& loc = NodeOf(self).loc();
-  if (!loc.known()) Py_RETURN_NONE;
-  return Py_BuildValue("(Ni)", FromString(loc.file), loc.line);
-}
-PyObject* OperationContext(PyObject* self, void*) {
-  const ControlFlowContext* const c = ContextOf(&NodeOf(self));
-  if (c == nullptr) Py_RETURN_NONE;
-  return FromString(c->name());
-}
-PyObject* OperationDoc(PyObject* self, void*) {
-  return FromString(NodeOf(self).op().doc);
+py::object Line(Node* n) {
+  if (!n->loc().known()) return py::none();
+  return py::make_tuple(n->loc().file, n->loc().line);
 }
 
-PyObject* OperationGetAttr(PyObject* self, PyObject* name) {
-  std::string text;
-  if (!ToString(name, &text)) return nullptr;
-  const AttrValue* const value = NodeOf(self).FindAttr(text);
+py::object ContextName(Node* n) {
+  const ControlFlowContext* const c = ContextOf(n);
+  if (c == nullptr) return py::none();
+  return py::str(c->name());
+}
+
+py::object Attribute(Node* n, const std::string& name) {
+  const AttrValue* const value = n->FindAttr(name);
   if (value == nullptr)
-    return PyErr_Format(PyExc_ValueError,
-                        "Operation '%s' has no attr named '%s'.",
-                        NodeOf(self).name().c_str(), text.c_str());
+    Raise(PyExc_ValueError, absl::StrCat("Operation '", n->name(),
+                                         "' has no attr named '", name, "'."));
   return FromAttr(*value);
 }
-PyObject* OperationAttrNames(PyObject* self, PyObject*) {
-  Ref list(PyList_New(0));
-  for (const auto& [name, value] : NodeOf(self).attrs()) {
-    const Ref text(FromString(name));
-    if (!text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-PyObject* OperationSetDevice(PyObject* self, PyObject* device) {
-  std::string text;
-  if (!ToString(device, &text)) return nullptr;
-  const GraphLock lock(GraphOf(AsObject(AsOperation(self)->graph)));
-  const Result<std::string> known = MergeDevices(text, "");
-  if (!known.ok()) return BuildFailed(known.status());
-  NodeOf(self).graph()->SetDevice(&NodeOf(self), *known);
-  Py_RETURN_NONE;
-}
-PyObject* OperationAddControl(PyObject* self, PyObject* other) {
-  if (!IsOperation(other))
-    return PyErr_Format(PyExc_TypeError, "expected an Operation, got %R",
-                        other);
-  const GraphLock lock(GraphOf(AsObject(AsOperation(self)->graph)));
-  const Status s =
-      NodeOf(self).graph()->AddControlEdge(&NodeOf(other), &NodeOf(self));
-  if (!s.ok()) return BuildFailed(s);
-  Py_RETURN_NONE;
-}
-// The names of the declared outputs, for results with names.
-PyObject* OperationDescribe(PyObject* self, PyObject*) {
-  return FromString(NodeOf(self).Describe());
+
+std::vector<std::string> AttributeNames(Node* n) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : n->attrs()) names.push_back(name);
+  return names;
 }
 
-PyMethodDef operation_methods[] = {
-    {"_attr", OperationGetAttr, METH_O, nullptr},
-    {"_attr_names", OperationAttrNames, METH_NOARGS, nullptr},
-    {"_set_device", OperationSetDevice, METH_O, nullptr},
-    {"_add_control_input", OperationAddControl, METH_O, nullptr},
-    {"_describe", OperationDescribe, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef operation_getset[] = {
-    {"name", OperationName, nullptr, "The full name in the graph.", nullptr},
-    {"type", OperationKind, nullptr, "The op's name, such as \"MatMul\".",
-     nullptr},
-    {"graph", OperationGraph, nullptr, "The graph that owns it.", nullptr},
-    {"device", OperationDevice, nullptr,
-     "The device that it asks for, or \"\".", nullptr},
-    {"_id", OperationId, nullptr, nullptr, nullptr},
-    {"inputs", OperationInputs, nullptr, "The tensors that it reads.", nullptr},
-    {"outputs", OperationOutputs, nullptr, "The tensors that it makes.",
-     nullptr},
-    {"control_inputs", OperationControlInputs, nullptr,
-     "The operations that it waits for.", nullptr},
-    {"_line", OperationLine, nullptr, nullptr, nullptr},
-    {"_context_name", OperationContext, nullptr, nullptr, nullptr},
-    {"_op_doc", OperationDoc, nullptr, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+void SetDevice(Node* n, const std::string& device) {
+  const GraphLock lock(*n->graph());
+  n->graph()->SetDevice(n, Checked(MergeDevices(device, "")));
+}
+
+void AddControlInput(Node* n, Node* other) {
+  const GraphLock lock(*n->graph());
+  Check(n->graph()->AddControlEdge(other, n));
+}
+
+std::vector<Output> Outputs(Node* n) {
+  std::vector<Output> outputs;
+  for (int i = 0; i < n->num_outputs(); ++i) outputs.emplace_back(n, i);
+  return outputs;
+}
 
 // ---- Tensor -----------------------------------------------------------------
 
-PyObject* TensorName(PyObject* self, void*) {
-  return FromString(OutputOf(self).name());
+void SetShape(const Output& o, const PartialShape& shape) {
+  const GraphLock lock(*o.graph());
+  Check(o.graph()->SetShape(o, shape));
 }
-PyObject* TensorOp(PyObject* self, void*) {
-  return ToPython(AsTensor(self)->graph, AsTensor(self)->node);
-}
-PyObject* TensorGraph(PyObject* self, void*) {
-  return Ref::Borrow(AsObject(AsTensor(self)->graph)).release();
-}
-PyObject* TensorDType(PyObject* self, void*) {
-  return FromDType(OutputOf(self).dtype());
-}
-PyObject* TensorDevice(PyObject* self, void*) {
-  return FromString(AsTensor(self)->node->device());
-}
-PyObject* TensorIndex(PyObject* self, void*) {
-  return PyLong_FromLong(AsTensor(self)->index);
-}
-PyObject* TensorDims(PyObject* self, void*) {
-  return FromShape(OutputOf(self).shape());
-}
-PyObject* TensorSetShape(PyObject* self, PyObject* shape) {
-  PartialShape known;
-  if (!ToShape(shape, &known)) return nullptr;
-  Graph& g = AsTensor(self)->graph->state->graph;
-  const GraphLock lock(g);
-  const Status s = g.SetShape(OutputOf(self), known);
-  if (!s.ok()) return BuildFailed(s);
-  Py_RETURN_NONE;
-}
-PyObject* TensorConsumers(PyObject* self, PyObject*) {
-  const Output o = OutputOf(self);
-  Ref list(PyList_New(0));
-  for (const auto& n : o.graph()->nodes()) {
-    if (std::find(n->inputs().begin(), n->inputs().end(), o) ==
+
+std::vector<Node*> Consumers(const Output& o) {
+  std::vector<Node*> nodes;
+  for (const auto& n : o.graph()->nodes())
+    if (std::find(n->inputs().begin(), n->inputs().end(), o) !=
         n->inputs().end())
-      continue;
-    const Ref op(ToPython(AsTensor(self)->graph, n.get()));
-    if (!op || PyList_Append(list.get(), op.get()) < 0) return nullptr;
-  }
-  return list.release();
+      nodes.push_back(n.get());
+  return nodes;
 }
 
-PyMethodDef tensor_methods[] = {
-    {"_set_shape", TensorSetShape, METH_O, nullptr},
-    {"consumers", TensorConsumers, METH_NOARGS,
-     "The operations that read this tensor, in the order they were made."},
-    {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef tensor_getset[] = {
-    {"name", TensorName, nullptr,
-     "The operation's name and the output's "
-     "number: \"MatMul:0\".",
-     nullptr},
-    {"op", TensorOp, nullptr, "The operation that makes it.", nullptr},
-    {"graph", TensorGraph, nullptr, "The graph that it belongs to.", nullptr},
-    {"dtype", TensorDType, nullptr, "The type of its elements.", nullptr},
-    {"device", TensorDevice, nullptr, "Its operation's device.", nullptr},
-    {"value_index", TensorIndex, nullptr, "Its number among the outputs.",
-     nullptr},
-    {"_dims", TensorDims, nullptr, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-
-constexpr unsigned long kFlags =
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-
-PyTypeObject MakeGraphType() {
-  PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  t.tp_name = "sluice._core.Graph";
-  t.tp_basicsize = sizeof(GraphObject);
-  t.tp_flags = kFlags;
-  t.tp_new = GraphNew;
-  t.tp_dealloc = GraphDealloc;
-  t.tp_traverse = GraphTraverse;
-  t.tp_clear = GraphClear;
-  t.tp_methods = graph_methods;
-  t.tp_getset = graph_getset;
-  return t;
-}
-PyTypeObject MakeOperationType() {
-  PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  t.tp_name = "sluice._core.Operation";
-  t.tp_basicsize = sizeof(OperationObject);
-  t.tp_flags = kFlags;
-  t.tp_new = NoNew;
-  t.tp_dealloc = OperationDealloc;
-  t.tp_traverse = HandleTraverse<OperationObject>;
-  t.tp_setattro = HandleSetAttr<OperationObject>;
-  t.tp_methods = operation_methods;
-  t.tp_getset = operation_getset;
-  return t;
-}
-PyTypeObject MakeTensorType() {
-  PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  t.tp_name = "sluice._core.Tensor";
-  t.tp_basicsize = sizeof(TensorObject);
-  t.tp_flags = kFlags;
-  t.tp_new = NoNew;
-  t.tp_dealloc = TensorDealloc;
-  t.tp_traverse = HandleTraverse<TensorObject>;
-  t.tp_setattro = HandleSetAttr<TensorObject>;
-  t.tp_methods = tensor_methods;
-  t.tp_getset = tensor_getset;
-  return t;
-}
-
-// False also for a handle whose last reference is just going.
-bool IsAlive(PyObject* handle) {
-  return handle != nullptr && Py_REFCNT(handle) > 0;
-}
-
-PyObject* Allocate(PyObject* hook, PyTypeObject* base) {
-  auto* const type =
-      hook != nullptr ? reinterpret_cast<PyTypeObject*>(hook) : base;
-  return type->tp_alloc(type, 0);
+// An object of `type`, a class that the package derives from T's. (pybind11
+// makes one by itself only of T's own class, or through the call of a
+// constructor, which handles are not to have.)
+template <typename T>
+py::object Make(const py::object& type, const Output& key) {
+  static const py::detail::type_info* const info =
+      py::detail::get_type_info(typeid(T));
+  auto made = py::reinterpret_steal<py::object>(py::detail::make_new_instance(
+      reinterpret_cast<PyTypeObject*>(type.ptr())));
+  auto* const instance = reinterpret_cast<py::detail::instance*>(made.ptr());
+  instance->get_value_and_holder().value_ptr() = new T(key, made.ptr());
+  info->init_instance(instance, nullptr);
+  return made;
 }
 
 }  // namespace
 
-PyTypeObject GraphType = MakeGraphType();
-PyTypeObject OperationType = MakeOperationType();
-PyTypeObject TensorType = MakeTensorType();
+PyGraph::PyGraph() : serial(NextSerial()) {}
+PyGraph::~PyGraph() { ForgetScopes(*this); }
 
-PyObject* ToPython(GraphObject* graph, Node* node) {
-  PyObject* const known = Place(graph->state->operations, node);
-  if (IsAlive(known)) return Ref::Borrow(known).release();
-  PyObject* const made = Allocate(GetHooks().operation_class, &OperationType);
-  if (made == nullptr) return nullptr;
-  OperationObject* const op = AsOperation(made);
-  Py_INCREF(graph);
-  op->graph = graph;
-  op->node = node;
-  // (Allocating may have collected garbage, which moves places.)
-  return Place(graph->state->operations, node) = made;
+Handle::Handle(const Output& key, PyObject* made)
+    : output(key), graph(ObjectOf(GraphOf(key.node))), self(made) {
+  GraphOf(output.node).handles[output] = this;
 }
 
-PyObject* ToPython(GraphObject* graph, const Output& o) {
-  PyObject* known = nullptr;
-  if (o.index == 0) {
-    known = Place(graph->state->tensors, o.node);
-  } else {
-    const auto it = graph->state->others.find(o);
-    if (it != graph->state->others.end()) known = it->second;
-  }
-  if (IsAlive(known)) return Ref::Borrow(known).release();
-  PyObject* const made = Allocate(GetHooks().tensor_class, &TensorType);
-  if (made == nullptr) return nullptr;
-  TensorObject* const t = AsTensor(made);
-  Py_INCREF(graph);
-  t->graph = graph;
-  t->node = o.node;
-  t->index = o.index;
-  if (o.index == 0)
-    Place(graph->state->tensors, o.node) = made;
-  else
-    graph->state->others[o] = made;
-  return made;
+Handle::~Handle() {
+  auto& handles = GraphOf(output.node).handles;
+  const auto it = handles.find(output);
+  if (it != handles.end() && it->second == this) handles.erase(it);
 }
 
-PyObject* ToPython(GraphObject* graph, const std::vector<Output>& outputs) {
-  Ref list(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
-  if (!list) return nullptr;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    PyObject* const t = outputs[i] ? ToPython(graph, outputs[i])
-                                   : Ref::Borrow(Py_None).release();
-    if (t == nullptr) return nullptr;
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), t);
-  }
-  return list.release();
-}
-
-bool ToOutputs(PyObject* sequence, std::vector<Output>* out) {
-  const Ref items(PySequence_Fast(sequence, "expected a list of Tensors"));
-  if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyObject* const item = PySequence_Fast_GET_ITEM(items.get(), i);
-    if (item == Py_None) {
-      out->emplace_back();
-    } else if (IsTensor(item)) {
-      out->push_back(OutputOf(item));
-    } else {
-      PyErr_Format(PyExc_TypeError, "expected a Tensor, got %R of type %s",
-                   item, Py_TYPE(item)->tp_name);
-      return false;
-    }
-  }
-  return true;
-}
-
-bool ToNodes(PyObject* sequence, std::vector<Node*>* out) {
-  const Ref items(PySequence_Fast(sequence, "expected a list of Operations"));
-  if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyObject* const item = PySequence_Fast_GET_ITEM(items.get(), i);
-    if (IsTensor(item)) {
-      out->push_back(AsTensor(item)->node);
-    } else if (IsOperation(item)) {
-      out->push_back(AsOperation(item)->node);
-    } else {
-      PyErr_Format(PyExc_TypeError,
-                   "expected an Operation or a Tensor, got %R of type %s", item,
-                   Py_TYPE(item)->tp_name);
-      return false;
-    }
-  }
-  return true;
+py::object HandleOf(const Output& key) {
+  const auto& handles = GraphOf(key.node).handles;
+  const auto it = handles.find(key);
+  // (No references: the last of them is just going, and with it the handle.)
+  if (it != handles.end() && Py_REFCNT(it->second->self) > 0)
+    return py::reinterpret_borrow<py::object>(it->second->self);
+  return key.index == kOperation
+             ? Make<OperationHandle>(GetHooks().operation_class, key)
+             : Make<TensorHandle>(GetHooks().tensor_class, key);
 }
 
 std::string Describe(const Output& o) {
-  std::string shape = "<unknown>";
+  std::string shape;
   if (o.shape().rank_known()) {
-    shape = "(";
+    std::vector<std::string> dims;
     for (int i = 0; i < o.shape().rank(); ++i)
-      absl::StrAppend(
-          &shape, i == 0 ? "" : ", ",
-          o.shape().dim(i) < 0 ? "?" : absl::StrCat(o.shape().dim(i)));
-    absl::StrAppend(&shape, o.shape().rank() == 1 ? ",)" : ")");
+      dims.push_back(o.shape().dim(i) < 0 ? "?"
+                                          : absl::StrCat(o.shape().dim(i)));
+    shape = absl::StrCat(", shape=(", absl::StrJoin(dims, ", "),
+                         dims.size() == 1 ? ",)" : ")");
   }
-  std::string dtype;
-  if (const Ref type(FromDType(o.dtype())); type)
-    if (const Ref name(PyObject_GetAttrString(type.get(), "name")); name)
-      ToString(name.get(), &dtype);
-  return absl::StrCat("Tensor(\"", o.name(), "\"",
-                      o.shape().rank_known() ? ", shape=" + shape : "",
-                      ", dtype=", dtype, ")");
+  return absl::StrCat("Tensor(\"", o.name(), "\"", shape,
+                      ", dtype=", PythonTypeName(o.dtype()), ")");
 }
 
-bool AddTypes(PyObject* module) {
-  for (PyTypeObject* type : {&GraphType, &OperationType, &TensorType})
-    if (PyModule_AddType(module, type) < 0) return false;
-  return true;
+void AddObjects(py::module_& m) {
+  py::class_<PyGraph>(m, "Graph")
+      .def(py::init<>())
+      .def("_find_operation", FindOperation)
+      .def("_nearest", Nearest)
+      .def("_operations", Operations)
+      .def("_unique_name", UniqueName, py::arg(), py::arg() = true)
+      .def("_export", Export)
+      .def("_import", Import)
+      .def("_collected", Collected)
+      .def_readwrite("seed", &PyGraph::seed,
+                     "The graph-level seed of random ops, or None.")
+      .def_property_readonly(
+          "version", [](const PyGraph& g) { return g.num_nodes(); },
+          "How many operations there are.");
+
+  const auto operation =
+      py::class_<OperationHandle>(m, "Operation",
+                                  Holds<OperationHandle, &Handle::graph>())
+          .def_property_readonly(
+              "name", [](Node* n) { return n->name(); },
+              "The full name in the graph.")
+          .def_property_readonly(
+              "type", [](Node* n) { return n->op_name(); },
+              "The op's name, such as \"MatMul\".")
+          .def_readonly("graph", &OperationHandle::graph,
+                        "The graph that owns it.")
+          .def_property_readonly(
+              "device", [](Node* n) { return n->device(); },
+              "The device that it asks for, or \"\".")
+          .def_property_readonly(
+              "inputs",
+              [](Node* n) { return py::tuple(py::cast(n->inputs())); },
+              "The tensors that it reads.")
+          .def_property_readonly("outputs", Outputs,
+                                 "The tensors that it makes.")
+          .def_property_readonly(
+              "control_inputs", [](Node* n) { return n->control_inputs(); },
+              "The operations that it waits for.")
+          .def_property_readonly("_id", [](Node* n) { return n->id(); })
+          .def_property_readonly("_line", Line)
+          .def_property_readonly("_context_name", ContextName)
+          .def_property_readonly("_op_doc", [](Node* n) { return n->op().doc; })
+          .def("_attr", Attribute)
+          .def("_attr_names", AttributeNames)
+          .def("_set_device", SetDevice)
+          .def("_add_control_input", AddControlInput)
+          .def("_describe", [](Node* n) { return n->Describe(); });
+  operation_type = reinterpret_cast<PyTypeObject*>(operation.ptr());
+
+  const auto tensor =
+      py::class_<TensorHandle>(m, "Tensor",
+                               Holds<TensorHandle, &Handle::graph>())
+          .def_property_readonly(
+              "name", [](const Output& o) { return o.name(); },
+              "The operation's name and the output's number: \"MatMul:0\".")
+          .def_property_readonly(
+              "op", [](const Output& o) { return o.node; },
+              "The operation that makes it.")
+          .def_readonly("graph", &TensorHandle::graph,
+                        "The graph that it belongs to.")
+          .def_property_readonly(
+              "dtype", [](const Output& o) { return o.dtype(); },
+              "The type of its elements.")
+          .def_property_readonly(
+              "device", [](const Output& o) { return o.node->device(); },
+              "Its operation's device.")
+          .def_property_readonly(
+              "value_index", [](const Output& o) { return o.index; },
+              "Its number among the outputs.")
+          .def_property_readonly("_dims",
+                                 [](const Output& o) { return o.shape(); })
+          .def("_set_shape", SetShape)
+          .def("consumers", Consumers,
+               "The operations that read this tensor, in the order they were "
+               "made.");
+  tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());
 }
 
-}  // namespace sluice::py
+}  // namespace sluice::python

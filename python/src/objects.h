@@ -1,81 +1,140 @@
 // Graph, Operation and Tensor as Python sees them: the base classes of those in
-// sluice/framework/graph.py.
+// sluice/framework/graph.py. A function of the module takes and gives Node* and
+// Output for the last two, and vectors of these for lists.
 //
 // A graph owns its nodes; operations and tensors are handles that keep the
 // graph alive. The graph remembers the handles there are, without owning them,
-// so that the same node is the same object as long as anybody holds it. A
-// handle that was given an attribute is held by the graph from then on.
+// so that the same node is the same object as long as anybody holds it. (A
+// handle that was given an attribute is held by the graph from then on:
+// sluice/framework/graph.py.)
 #ifndef SLUICE_PYTHON_OBJECTS_H_
 #define SLUICE_PYTHON_OBJECTS_H_
 
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 #include "py.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
-struct GraphObject {
-  PyObject_HEAD struct State {
-    Graph graph;
-    uint64_t serial;  // Never that of another graph, dead or alive.
-    // Borrowed: handles clear their entries when they go. By node id; output 0
-    // has a place of its own.
-    std::vector<PyObject*> operations, tensors;
-    std::unordered_map<Output, PyObject*, OutputHash> others;
-    std::vector<PyObject*> pinned;  // Owned.
-  };
-  State* state;
+struct Handle;
+
+// Every graph that a node comes from which Python sees.
+struct PyGraph : Graph {
+  PyGraph();
+  ~PyGraph();
+  const uint64_t serial;  // Never that of another graph, dead or alive.
+  // Borrowed: handles take themselves out. An operation's index is kOperation.
+  std::unordered_map<Output, Handle*, OutputHash> handles;
 };
+constexpr int kOperation = -1;
+inline PyGraph& GraphOf(const Node* node) {
+  return static_cast<PyGraph&>(*node->graph());
+}
+// Graphs are made in Python, so there is an object.
+inline py::object ObjectOf(PyGraph& g) {
+  return py::cast(&g, py::return_value_policy::reference);
+}
 
-struct OperationObject {
-  PyObject_HEAD GraphObject* graph;  // Owned.
-  Node* node;
-  bool pinned;
+struct Handle {
+  explicit Handle(const Output& key, PyObject* made);
+  ~Handle();
+  const Output output;
+  const py::object graph;
+  PyObject* const self;  // Borrowed.
 };
-
-struct TensorObject {
-  PyObject_HEAD GraphObject* graph;  // Owned.
-  Node* node;
-  int index;
-  bool pinned;
+struct TensorHandle : Handle {
+  using Handle::Handle;
 };
+struct OperationHandle : Handle {
+  using Handle::Handle;
+};
+extern PyTypeObject *tensor_type, *operation_type;
 
-extern PyTypeObject GraphType, OperationType, TensorType;
-
-inline bool IsGraph(PyObject* o) { return PyObject_TypeCheck(o, &GraphType); }
-inline bool IsOperation(PyObject* o) {
-  return PyObject_TypeCheck(o, &OperationType);
-}
-inline bool IsTensor(PyObject* o) { return PyObject_TypeCheck(o, &TensorType); }
-inline GraphObject* AsGraph(PyObject* o) {
-  return reinterpret_cast<GraphObject*>(o);
-}
-inline OperationObject* AsOperation(PyObject* o) {
-  return reinterpret_cast<OperationObject*>(o);
-}
-inline TensorObject* AsTensor(PyObject* o) {
-  return reinterpret_cast<TensorObject*>(o);
-}
-inline Output OutputOf(PyObject* tensor) {
-  return Output(AsTensor(tensor)->node, AsTensor(tensor)->index);
+// The C++ part of an object of a class of ours; null if it is not made yet.
+// (py::cast would look its type up in two tables, for each of an op's inputs,
+// and make the C++ part of an object that has none.)
+template <typename T>
+T* PartOf(py::handle o) {
+  auto part =
+      reinterpret_cast<py::detail::instance*>(o.ptr())->get_value_and_holder();
+  return part.holder_constructed() ? part.template value_ptr<T>() : nullptr;
 }
 
-// The handles of a node and of its output.
-PyObject* ToPython(GraphObject* graph, Node* node);
-PyObject* ToPython(GraphObject* graph, const Output& output);
-PyObject* ToPython(GraphObject* graph, const std::vector<Output>& outputs);
+// Null if it is something else.
+inline const TensorHandle* AsTensor(py::handle o) {
+  return PyObject_TypeCheck(o.ptr(), tensor_type) ? PartOf<TensorHandle>(o)
+                                                  : nullptr;
+}
+inline const OperationHandle* AsOperation(py::handle o) {
+  return PyObject_TypeCheck(o.ptr(), operation_type)
+             ? PartOf<OperationHandle>(o)
+             : nullptr;
+}
 
-// From a list, tuple or other sequence. TypeError says what was expected.
-bool ToOutputs(PyObject* sequence, std::vector<Output>* out);
-bool ToNodes(PyObject* sequence, std::vector<Node*>* out);
+// What a class has that holds a Python object in its C++ part: the collector is
+// told of it.
+template <typename T, auto kMember>
+py::custom_type_setup Holds() {
+  return py::custom_type_setup([](PyHeapTypeObject* heap) {
+    heap->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    heap->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+      Py_VISIT(Py_TYPE(self));
+      if (const T* const part = PartOf<T>(self))
+        Py_VISIT((part->*kMember).ptr());
+      return 0;
+    };
+  });
+}
+
+// The handle of an output, or (index kOperation) of a node.
+py::object HandleOf(const Output& key);
 
 // "Tensor("x:0", shape=(2,), dtype=float32)", for messages.
 std::string Describe(const Output& output);
 
-bool AddTypes(PyObject* module);
+void AddObjects(py::module_& m);
 
-}  // namespace sluice::py
+}  // namespace sluice::python
+
+namespace pybind11::detail {
+
+// A Tensor; None is the null output.
+template <>
+struct type_caster<sluice::Output> {
+  PYBIND11_TYPE_CASTER(sluice::Output, const_name("Tensor"));
+  bool load(handle o, bool) {
+    if (o.is_none()) return true;
+    const auto* const tensor = sluice::python::AsTensor(o);
+    if (tensor != nullptr) value = tensor->output;
+    return tensor != nullptr;
+  }
+  static handle cast(const sluice::Output& o, return_value_policy, handle) {
+    return (o ? sluice::python::HandleOf(o) : none()).release();
+  }
+};
+
+// An Operation, or what makes a Tensor. (None is given for null, not taken.)
+template <>
+struct type_caster<sluice::Node> {
+  static constexpr auto name = const_name("Operation");
+  template <typename>
+  using cast_op_type = sluice::Node*;
+  operator sluice::Node*() const { return node; }
+  bool load(handle o, bool) {
+    if (const auto* const op = sluice::python::AsOperation(o))
+      node = op->output.node;
+    else if (const auto* const tensor = sluice::python::AsTensor(o))
+      node = tensor->output.node;
+    return node != nullptr;
+  }
+  static handle cast(sluice::Node* n, return_value_policy, handle) {
+    if (n == nullptr) return none().release();
+    return sluice::python::HandleOf({n, sluice::python::kOperation}).release();
+  }
+  sluice::Node* node = nullptr;
+};
+
+}  // namespace pybind11::detail
 
 #endif  // SLUICE_PYTHON_OBJECTS_H_

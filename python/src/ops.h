@@ -13,22 +13,21 @@
 
 #include "objects.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
 // `value` as an output of `graph`, which is the ambient one and whose mutex is
 // held: itself, or a new constant named `name`. `want`: the type, or kInvalid;
 // an output that is given may have another all the same. `as_ref`: where a
 // variable is meant, not its value.
-bool ToOutput(GraphObject* graph, PyObject* value, DType want, bool as_ref,
-              const std::string& name, SourceLoc loc, Output* out);
+Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
+                const std::string& name, SourceLoc loc);
 
 // The graph of the first tensor (or variable) among the arguments, in lists
-// too, or the default one; null with an error if they are of several.
-GraphObject* GraphOfArguments(PyObject* const* args, Py_ssize_t n);
+// too, or the default one; ValueError if they are of several.
+PyGraph& GraphOfArguments(const std::vector<py::handle>& arguments);
 
-bool AddOpFunctions(PyObject* module);
-extern PyMethodDef op_functions[];
+void AddOps(py::module_& m);
 
-}  // namespace sluice::py
+}  // namespace sluice::python
 
 #endif  // SLUICE_PYTHON_OPS_H_

@@ -2,176 +2,138 @@
 
 #include <frameobject.h>
 
-#include <atomic>
-#include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
-namespace sluice::py {
+namespace sluice::python {
 namespace {
-
-// References that were dropped by threads without the interpreter's lock.
-std::mutex dropped_mutex;
-std::vector<PyObject*> dropped;  // GUARDED_BY(dropped_mutex)
-
-int DropAll(void*) {
-  std::vector<PyObject*> now;
-  {
-    const std::lock_guard<std::mutex> lock(dropped_mutex);
-    now.swap(dropped);
-  }
-  for (PyObject* p : now) Py_DECREF(p);
-  return 0;
-}
-
-void Drop(PyObject* p) {
-  if (p == nullptr || !Py_IsInitialized()) return;
-  if (PyGILState_Check()) {
-    Py_DECREF(p);
-    return;
-  }
-  {
-    const std::lock_guard<std::mutex> lock(dropped_mutex);
-    dropped.push_back(p);
-  }
-  // (If the queue is full, what is dropped later takes this along.)
-  Py_AddPendingCall(DropAll, nullptr);
-}
 
 std::string& PackageFolder() {
   static auto* const folder = new std::string();
   return *folder;
 }
 
+py::str Text(absl::string_view s) {
+  PyObject* const made = PyUnicode_DecodeUTF8(
+      s.data(), static_cast<py::ssize_t>(s.size()), "replace");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+bool InterpreterIsGoing() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return !Py_IsInitialized() || Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
+
 }  // namespace
 
-SharedRef Share(PyObject* p) {
-  Py_XINCREF(p);
-  return SharedRef(p, Drop);
-}
-
-// ---- Strings ----------------------------------------------------------------
-
-PyObject* FromString(std::string_view s) {
-  return PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()),
-                              "replace");
-}
-
-bool ToString(PyObject* o, std::string* out) {
-  if (PyUnicode_Check(o)) {
-    Py_ssize_t size = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(o, &size);
-    if (text == nullptr) return false;
-    out->assign(text, static_cast<size_t>(size));
-    return true;
-  }
-  if (PyBytes_Check(o)) {
-    out->assign(PyBytes_AS_STRING(o), static_cast<size_t>(PyBytes_GET_SIZE(o)));
-    return true;
-  }
-  PyErr_Format(PyExc_TypeError, "expected str or bytes, got %R of type %s", o,
-               Py_TYPE(o)->tp_name);
-  return false;
-}
-
-PyObject* Interned(const char* name) {
-  return PyUnicode_InternFromString(name);
-}
-
-Ref FindAttribute(PyObject* o, PyObject* name) {
-  PyObject* value = PyObject_GetAttr(o, name);
-  if (value == nullptr) PyErr_Clear();
-  return Ref(value);
+SharedObject Share(py::object o) {
+  return SharedObject(new py::object(std::move(o)), [](const py::object* p) {
+    // (A thread that asked for the lock then would not come back.)
+    if (InterpreterIsGoing()) return;
+    const py::gil_scoped_acquire lock;
+    delete p;
+  });
 }
 
 // ---- Errors -----------------------------------------------------------------
 
-PyObject* BuildFailed(const Status& s) {
-  PyObject* kind = PyExc_ValueError;
+void Raise(py::handle kind, absl::string_view message) {
+  PyErr_SetObject(kind.ptr(), Text(message).ptr());
+  throw py::error_already_set();
+}
+
+void Check(const Status& s) {
   switch (s.code()) {
+    case StatusCode::kOk:
+      return;
     case StatusCode::kNotFound:
-      kind = PyExc_LookupError;
-      break;
+      Raise(PyExc_LookupError, s.message());
     case StatusCode::kUnimplemented:
-      kind = PyExc_NotImplementedError;
-      break;
+      Raise(PyExc_NotImplementedError, s.message());
     case StatusCode::kInternal:
     case StatusCode::kFailedPrecondition:
-      kind = PyExc_RuntimeError;
-      break;
+      Raise(PyExc_RuntimeError, s.message());
     default:
-      break;
+      Raise(PyExc_ValueError, s.message());
   }
-  const Ref text(FromString({s.message().data(), s.message().size()}));
-  if (text) PyErr_SetObject(kind, text.get());
-  return nullptr;
 }
 
-PyObject* RunFailed(const Status& s, PyObject* graph) {
-  if (PyErr_Occurred()) return nullptr;  // Raised by a function that it called.
-  const Ref text(FromString({s.message().data(), s.message().size()}));
-  if (!text) return nullptr;
-  const Ref code(PyLong_FromLong(static_cast<int>(s.code())));
-  const Ref error(PyObject_CallFunctionObjArgs(GetHooks().run_error, code.get(),
-                                               text.get(), graph, nullptr));
-  if (error)
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
-                    error.get());
-  return nullptr;
+void CheckRun(const Status& s, py::handle graph) {
+  if (s.ok()) return;
+  if (PyErr_Occurred()) throw py::error_already_set();
+  const py::object error = GetHooks().run_error(static_cast<int>(s.code()),
+                                                Text(s.message()), graph);
+  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+  throw py::error_already_set();
 }
 
-bool CheckBuilt(Graph& g) {
-  if (g.status().ok()) return !PyErr_Occurred();
-  const Status s = g.status();
+void CheckBuilt(Graph& g) { CheckBuilt(g, g.status()); }
+
+void CheckBuilt(Graph& g, const Status& s) {
+  const Status failed = s;  // (It may be the graph's own.)
+  if (failed.ok() && !PyErr_Occurred()) return;
   g.ClearError();
   // What the user's function raised is the cause of what the builder says.
-  if (!PyErr_Occurred()) BuildFailed(s);
-  return false;
+  if (PyErr_Occurred()) throw py::error_already_set();
+  Check(failed);
+}
+
+std::string Repr(py::handle o) { return py::repr(o); }
+std::string TypeName(py::handle o) { return Py_TYPE(o.ptr())->tp_name; }
+std::string Got(py::handle o) {
+  return absl::StrCat("got ", Repr(o), " of type ", TypeName(o));
+}
+
+std::string ToText(py::handle o) {
+  if (!PyUnicode_Check(o.ptr()) && !PyBytes_Check(o.ptr()))
+    Raise(PyExc_TypeError, "expected str or bytes, " + Got(o));
+  return py::cast<std::string>(o);
 }
 
 // ---- Lines ------------------------------------------------------------------
 
+// Frames are read by CPython's own functions: pybind11 has none for them, and
+// asking in Python (sys._getframe) would take most of an op's time.
 namespace {
 
 // The file's name, interned, if the code is the user's; null if it is ours.
-// Code objects are kept so that their addresses stay theirs.
-const char* UserFile(PyCodeObject* code) {
+const char* UserFile(const py::object& code) {
+  struct Known {
+    py::object code;  // Held, so that its address stays its own.
+    const char* file;
+  };
   constexpr size_t kMost = 1 << 16;
-  static auto* const known = new std::unordered_map<PyObject*, const char*>();
+  static auto* const known = new std::unordered_map<PyObject*, Known>();
   static auto* const files = new std::unordered_set<std::string>();
-  const auto found = known->find(reinterpret_cast<PyObject*>(code));
-  if (found != known->end()) return found->second;
-  if (known->size() >= kMost) {
-    for (const auto& [object, file] : *known) Py_DECREF(object);
-    known->clear();
-  }
-  const char* file = nullptr;
-  const char* path = PyUnicode_AsUTF8(code->co_filename);
-  if (path == nullptr) {
-    PyErr_Clear();
-    path = "?";
-  }
+  const auto found = known->find(code.ptr());
+  if (found != known->end()) return found->second.file;
+  if (known->size() >= kMost) known->clear();
+  const std::string path = py::str(code.attr("co_filename"));
   const std::string& ours = PackageFolder();
-  if (ours.empty() || !std::string_view(path).starts_with(ours))
-    file = files->insert(path).first->c_str();
-  Py_INCREF(code);
-  known->emplace(reinterpret_cast<PyObject*>(code), file);
+  const char* const file = ours.empty() || !path.starts_with(ours)
+                               ? files->insert(path).first->c_str()
+                               : nullptr;
+  known->emplace(code.ptr(), Known{code, file});
   return file;
 }
 
 }  // namespace
 
 SourceLoc UserLine() {
-  Ref frame = Ref::Borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  auto frame = py::reinterpret_borrow<py::object>(
+      reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame) {
-    auto* const f = reinterpret_cast<PyFrameObject*>(frame.get());
-    PyCodeObject* const code = PyFrame_GetCode(f);
-    const char* const file = UserFile(code);
-    Py_DECREF(code);
-    if (file != nullptr) return {file, PyFrame_GetLineNumber(f)};
-    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
+    auto* const f = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(
+        reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
+    if (const char* const file = UserFile(code))
+      return {file, PyFrame_GetLineNumber(f)};
+    frame = py::reinterpret_steal<py::object>(
+        reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
   }
   return {};
 }
@@ -179,46 +141,30 @@ SourceLoc UserLine() {
 // ---- Hooks ------------------------------------------------------------------
 
 Hooks& GetHooks() {
-  static auto* const hooks = new Hooks();
+  static auto* const hooks = new Hooks();  // (The interpreter goes first.)
   return *hooks;
 }
 
-PyObject* SetHooks(PyObject*, PyObject* args, PyObject* kwargs) {
-  Hooks& h = GetHooks();
-  const std::pair<const char*, PyObject**> places[] = {
-      {"operation_class", &h.operation_class},
-      {"tensor_class", &h.tensor_class},
-      {"dtypes", &h.dtypes},
-      {"as_dtype", &h.as_dtype},
-      {"shape_dims", &h.shape_dims},
-      {"run_error", &h.run_error},
-      {"convert", &h.convert},
-      {"pack", &h.pack},
-      {"expand_fetch", &h.expand_fetch},
-      {"expand_feed", &h.expand_feed},
-      {"variable_class", &h.variable_class}};
-  if (PyTuple_GET_SIZE(args) != 0) {
-    PyErr_SetString(PyExc_TypeError, "set_hooks: expected keywords only");
-    return nullptr;
-  }
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0;
-       kwargs != nullptr && PyDict_Next(kwargs, &at, &key, &value);) {
-    PyObject** place = nullptr;
-    for (const auto& [name, p] : places)
-      if (PyUnicode_CompareWithASCIIString(key, name) == 0) place = p;
-    if (place == nullptr)
-      return PyErr_Format(PyExc_TypeError, "set_hooks: no hook %R", key);
-    Py_INCREF(value);
-    Py_XDECREF(*place);
-    *place = value;
-  }
-  Py_RETURN_NONE;
+void AddHooks(py::module_& m) {
+  py::class_<Hooks>(m, "_Hooks")
+      .def_readwrite("operation_class", &Hooks::operation_class)
+      .def_readwrite("tensor_class", &Hooks::tensor_class)
+      .def_readwrite("dtypes", &Hooks::dtypes)
+      .def_readwrite("as_dtype", &Hooks::as_dtype)
+      .def_readwrite("shape_dims", &Hooks::shape_dims)
+      .def_readwrite("run_error", &Hooks::run_error)
+      .def_readwrite("convert", &Hooks::convert)
+      .def_readwrite("pack", &Hooks::pack)
+      .def_readwrite("expand_fetch", &Hooks::expand_fetch)
+      .def_readwrite("expand_feed", &Hooks::expand_feed)
+      .def_readwrite("variable_class", &Hooks::variable_class);
+  m.def("set_hooks", [](const py::kwargs& given) {
+    const py::object hooks =
+        py::cast(&GetHooks(), py::return_value_policy::reference);
+    for (const auto& [name, hook] : given) py::setattr(hooks, name, hook);
+  });
+  m.def("set_package",
+        [](const std::string& folder) { PackageFolder() = folder; });
 }
 
-PyObject* SetPackage(PyObject*, PyObject* folder) {
-  if (!ToString(folder, &PackageFolder())) return nullptr;
-  Py_RETURN_NONE;
-}
-
-}  // namespace sluice::py
+}  // namespace sluice::python

@@ -1,64 +1,32 @@
-// What the files of the extension module sluice._core share: references,
-// errors, locks, and where in the user's program a call came from.
+// What the files of the extension module sluice._core share: errors, locks,
+// calls of Python's functions by the library, and where in the user's program a
+// call came from.
 //
-// Conventions: a function that gives a PyObject* gives a new reference, or null
-// with Python's error set; one that gives bool gives false with it set. All of
-// it runs under the interpreter's lock unless a comment says otherwise.
+// Functions that are called from Python raise by throwing, as pybind11's do.
+// The library knows no exceptions: what it calls goes through FromLibrary.
 #ifndef SLUICE_PYTHON_PY_H_
 #define SLUICE_PYTHON_PY_H_
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "graph/graph.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
-// Owns one reference, or none.
-class Ref {
- public:
-  Ref() = default;
-  explicit Ref(PyObject* owned) : p_(owned) {}
-  static Ref Borrow(PyObject* p) {
-    Py_XINCREF(p);
-    return Ref(p);
-  }
-  Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
-  Ref& operator=(Ref&& o) noexcept {
-    PyObject* const old = std::exchange(p_, std::exchange(o.p_, nullptr));
-    Py_XDECREF(old);
-    return *this;
-  }
-  Ref(const Ref&) = delete;
-  ~Ref() { Py_XDECREF(p_); }
-
-  PyObject* get() const { return p_; }
-  PyObject* release() { return std::exchange(p_, nullptr); }
-  explicit operator bool() const { return p_ != nullptr; }
-
- private:
-  PyObject* p_ = nullptr;
-};
+namespace py = pybind11;
 
 // A reference that any thread may drop, with or without the interpreter's lock:
 // for what the library keeps (functions of gradients, arrays that are fed).
-using SharedRef = std::shared_ptr<PyObject>;
-SharedRef Share(PyObject* p);
-
-// Lets other Python threads run while it lives.
-class WithoutGil {
- public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
-  WithoutGil(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* const state_;
-};
+using SharedObject = std::shared_ptr<const py::object>;
+SharedObject Share(py::object o);
 
 // Holds a graph's mutex. Whoever has it may have to wait for the interpreter's
 // lock (a branch that is being built is Python code), so nobody may wait for it
@@ -67,7 +35,7 @@ class GraphLock {
  public:
   explicit GraphLock(Graph& g) : mutex_(g.mutex()) {
     if (mutex_.try_lock()) return;
-    const WithoutGil others_run;
+    const py::gil_scoped_release others_run;
     mutex_.lock();
   }
   ~GraphLock() { mutex_.unlock(); }
@@ -77,32 +45,50 @@ class GraphLock {
   std::recursive_mutex& mutex_;
 };
 
-// A function of any of the signatures that a method table takes.
-template <typename Fn>
-PyCFunction Fast(Fn* fn) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fn));
-}
-
-// ---- Strings ----------------------------------------------------------------
-
-PyObject* FromString(std::string_view s);
-// str (as UTF-8) or bytes.
-bool ToString(PyObject* o, std::string* out);
-// The same name always gives the same object; it lives forever.
-PyObject* Interned(const char* name);
-// o.name, or null without an error where there is none.
-Ref FindAttribute(PyObject* o, PyObject* name);
-
 // ---- Errors -----------------------------------------------------------------
 
-// What building a graph raises: ValueError, or TypeError, LookupError,
-// NotImplementedError by its code. Returns null.
-PyObject* BuildFailed(const Status& s);
-// What running a step raises: sluice.errors' class of the code. Returns null.
-PyObject* RunFailed(const Status& s, PyObject* graph);
-// Takes the error that a builder recorded in the graph and raises it; true if
-// there was none and none is set already.
-bool CheckBuilt(Graph& g);
+// Raises an exception of the class, such as PyExc_TypeError. (Bytes that are
+// not UTF-8 are replaced: a message may quote anything.)
+[[noreturn]] void Raise(py::handle kind, absl::string_view message);
+// What building a graph raises: ValueError, or LookupError, RuntimeError,
+// NotImplementedError by its code.
+void Check(const Status& s);
+template <typename T>
+T Checked(Result<T> result) {
+  Check(result.status());
+  return *std::move(result);
+}
+// What running a step raises: sluice.errors' class of the code.
+void CheckRun(const Status& s, py::handle graph);
+// Takes the error that a builder recorded in the graph and raises it, or what a
+// function raised that the library called meanwhile.
+void CheckBuilt(Graph& g);
+// The same after what returns its error.
+void CheckBuilt(Graph& g, const Status& s);
+
+// For messages: a value, the name of its type, "got 3 of type int".
+std::string Repr(py::handle o);
+std::string TypeName(py::handle o);
+std::string Got(py::handle o);
+
+// Of str (as UTF-8) or bytes; TypeError of all else.
+std::string ToText(py::handle o);
+
+// Calls `fn`, which is Python's, for the library. What it raises stays set as
+// Python's error, for CheckBuilt to find; meanwhile nothing more is called, and
+// whoever asks gets an empty value.
+template <typename Fn>
+auto FromLibrary(const Fn& fn) -> decltype(fn()) {
+  if (PyErr_Occurred()) return decltype(fn())();
+  try {
+    return fn();
+  } catch (py::error_already_set& e) {
+    e.restore();
+  } catch (const py::builtin_exception& e) {
+    e.set_error();
+  }
+  return decltype(fn())();
+}
 
 // ---- Lines ------------------------------------------------------------------
 
@@ -114,23 +100,22 @@ SourceLoc UserLine();
 // Set once by the package, by name: classes, and functions for what is rare
 // enough to be written in Python. Null until then.
 struct Hooks {
-  PyObject* operation_class = nullptr;
-  PyObject* tensor_class = nullptr;
-  PyObject* dtypes = nullptr;        // A dict: number to DType.
-  PyObject* as_dtype = nullptr;      // (x) -> DType.
-  PyObject* shape_dims = nullptr;    // (x) -> tuple or None.
-  PyObject* run_error = nullptr;     // (code, message, graph) -> exception.
-  PyObject* convert = nullptr;       // (x, dtype, name, as_ref) -> Tensor.
-  PyObject* pack = nullptr;          // (list, dtype, name) -> Tensor.
-  PyObject* expand_fetch = nullptr;  // (x) -> (parts, function of values).
-  PyObject* expand_feed = nullptr;   // (key, value) -> [(Tensor, value)].
-  PyObject* variable_class = nullptr;
+  py::object operation_class;
+  py::object tensor_class;
+  py::object dtypes;        // A dict: number to DType.
+  py::object as_dtype;      // (x) -> DType.
+  py::object shape_dims;    // (x) -> tuple or None.
+  py::object run_error;     // (code, message, graph) -> exception.
+  py::object convert;       // (x, dtype, name, as_ref) -> Tensor.
+  py::object pack;          // (list, dtype, name, as_ref) -> Tensor.
+  py::object expand_fetch;  // (x) -> (parts, function of values).
+  py::object expand_feed;   // (key, value) -> [(Tensor, value)].
+  py::object variable_class;
 };
 Hooks& GetHooks();
 // _core.set_hooks(**hooks), _core.set_package(folder).
-PyObject* SetHooks(PyObject*, PyObject* args, PyObject* kwargs);
-PyObject* SetPackage(PyObject*, PyObject* folder);
+void AddHooks(py::module_& m);
 
-}  // namespace sluice::py
+}  // namespace sluice::python
 
 #endif  // SLUICE_PYTHON_PY_H_

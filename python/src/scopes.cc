@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "graph/device_scope.h"
-#include "values.h"
 
-namespace sluice::py {
+namespace sluice::python {
 namespace {
 
 // Of one thread. The library's own scopes are those of the graph `serial`;
 // those of other graphs are put aside.
 struct Ambient {
   uint64_t serial = 0;  // 0: none of Python's graphs.
-  std::vector<Ref> defaults;
+  std::vector<py::object> defaults;
   std::unordered_map<uint64_t, ScopeState> aside;
 };
 Ambient& Here() {
@@ -22,84 +22,48 @@ Ambient& Here() {
   return *ambient;
 }
 
-// The process's default graph; owned.
-PyObject* default_graph = nullptr;
+// The process's default graph.
+py::object& ProcessGraph() {
+  static auto* const graph = new py::object();
+  return *graph;
+}
 
-void SwitchTo(GraphObject* graph) {
+void SwitchTo(PyGraph& graph) {
   Ambient& here = Here();
-  const uint64_t serial = graph->state->serial;
-  if (here.serial == serial) return;
+  if (here.serial == graph.serial) return;
   if (here.serial != 0) here.aside.insert_or_assign(here.serial, ScopeState());
-  const auto it = here.aside.find(serial);
+  const auto it = here.aside.find(graph.serial);
   if (it == here.aside.end()) {
-    ScopeState(graph->state->graph).Restore();
+    ScopeState(graph).Restore();
   } else {
     it->second.Restore();
     here.aside.erase(it);
   }
-  here.serial = serial;
+  here.serial = graph.serial;
 }
 
-GraphObject* Innermost() {
+const py::object& Innermost() {
   const Ambient& here = Here();
-  return AsGraph(here.defaults.empty() ? default_graph
-                                       : here.defaults.back().get());
+  return here.defaults.empty() ? ProcessGraph() : here.defaults.back();
 }
 
-// ---- Tokens: what a scope's exit restores
-// ------------------------------------
-
+// What a scope's end restores.
 struct Token {
-  Ref graph;
+  py::object graph;
   ScopeState before;
 };
-constexpr const char* kToken = "sluice.scope";
 
-PyObject* MakeToken(GraphObject* graph, const ScopeState& before) {
-  auto* const token =
-      new Token{Ref::Borrow(reinterpret_cast<PyObject*>(graph)), before};
-  PyObject* const capsule = PyCapsule_New(token, kToken, [](PyObject* capsule) {
-    delete static_cast<Token*>(PyCapsule_GetPointer(capsule, kToken));
-  });
-  if (capsule == nullptr) delete token;
-  return capsule;
-}
-
-PyObject* ExitScope(PyObject*, PyObject* capsule) {
-  auto* const token =
-      static_cast<Token*>(PyCapsule_GetPointer(capsule, kToken));
-  if (token == nullptr) return nullptr;
-  const InGraph there(AsGraph(token->graph.get()));
-  token->before.Restore();
-  Py_RETURN_NONE;
-}
-
-bool Count(Py_ssize_t have, Py_ssize_t want) {
-  if (have == want) return true;
-  PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd", want, have);
-  return false;
-}
-
-bool GraphArgument(PyObject* o) {
-  if (IsGraph(o)) return true;
-  PyErr_Format(PyExc_TypeError, "expected a Graph, got %R", o);
-  return false;
-}
-
-// Enters what `make` makes while it runs: fn(enter), where `enter` is to be
+// Enters what `make` makes while it runs: make(enter), where `enter` is to be
 // called inside of the new scope.
-template <typename Fn>
-PyObject* Enter(PyObject* graph, const Fn& fn) {
-  if (!GraphArgument(graph)) return nullptr;
-  const InGraph there(AsGraph(graph));
-  Graph& g = AsGraph(graph)->state->graph;
-  const GraphLock lock(g);
+template <typename Make>
+Token Enter(PyGraph& g, const Make& make) {
+  const Building here(g);
   const ScopeState before;
   std::optional<ScopeState> inside;
-  if (!fn([&inside] { inside.emplace(); })) return nullptr;
-  if (!CheckBuilt(g)) return nullptr;
+  make([&inside] { inside.emplace(); });
+  CheckBuilt(g);
   inside->Restore();
-  return MakeToken(AsGraph(graph), before);
+  return {ObjectOf(g), before};
 }
 
 // ---- The scopes -------------------------------------------------------------
@@ -116,221 +80,157 @@ bool ValidScope(const std::string& name, bool outermost) {
   return true;
 }
 
-// enter_name_scope(graph, name) -> (token, prefix)
-PyObject* EnterNameScope(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!Count(n, 2) || !GraphArgument(args[0])) return nullptr;
-  std::string name;
-  if (args[1] != Py_None && !ToString(args[1], &name)) return nullptr;
-  const InGraph there(AsGraph(args[0]));
-  Graph& g = AsGraph(args[0])->state->graph;
-  const GraphLock lock(g);
+// (token, prefix)
+std::pair<Token, std::string> EnterNameScope(
+    PyGraph& g, const std::optional<std::string>& given) {
+  const Building here(g);
   const ScopeState before;
+  std::string name = given.value_or("");
   if (!name.empty() && !name.ends_with('/')) {
     if (!ValidScope(name, CurrentNamePrefix().empty()))
-      return PyErr_Format(PyExc_ValueError, "'%s' is not a valid scope name",
-                          name.c_str());
+      Raise(PyExc_ValueError,
+            absl::StrCat("'", name, "' is not a valid scope name"));
     name = g.UniqueScope(CurrentNamePrefix() + name) + "/";
   }
   SetNamePrefix(name);
-  return Py_BuildValue("(NN)", MakeToken(AsGraph(args[0]), before),
-                       FromString(name));
+  return {{ObjectOf(g), before}, name};
 }
 
-PyObject* NamePrefix(PyObject*, PyObject* graph) {
-  if (!GraphArgument(graph)) return nullptr;
-  const InGraph there(AsGraph(graph));
-  return FromString(CurrentNamePrefix());
-}
-
-// What a device function is called with.
-std::string ChooseDevice(const SharedRef& fn, const NodeSpec& spec) {
-  if (PyErr_Occurred()) return "";
-  const Ref chosen(PyObject_CallFunction(fn.get(), "sss", spec.op.c_str(),
-                                         spec.name.c_str(),
-                                         spec.device.c_str()));
-  std::string device;
-  if (chosen && chosen.get() != Py_None) ToString(chosen.get(), &device);
-  return device;
-}
-
-// enter_device(graph, None | str | function(op, name, device) -> str)
-PyObject* EnterDevice(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!Count(n, 2)) return nullptr;
-  PyObject* const device = args[1];
-  return Enter(args[0], [device](const auto& enter) {
-    if (device == Py_None) {
+// None, a string, or function(op, name, device) -> string or None.
+Token EnterDevice(PyGraph& g, const py::object& device) {
+  return Enter(g, [&device](const auto& enter) {
+    if (device.is_none()) {
       const NoDeviceScope scope;
       enter();
-    } else if (PyCallable_Check(device)) {
+    } else if (PyCallable_Check(device.ptr())) {
       const DeviceFunctionScope scope([fn = Share(device)](const NodeSpec& s) {
-        return ChooseDevice(fn, s);
+        return FromLibrary([&] {
+          const py::object chosen = (*fn)(s.op, s.name, s.device);
+          return chosen.is_none() ? "" : ToText(chosen);
+        });
       });
       enter();
     } else {
-      std::string name;
-      if (!ToString(device, &name)) return false;
-      const DeviceScope scope(name);
+      const DeviceScope scope(ToText(device));
       enter();
     }
-    return true;
   });
 }
 
-// enter_colocation(graph, None | operation, ignore_existing)
-PyObject* EnterColocation(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!Count(n, 3)) return nullptr;
-  return Enter(args[0], [args](const auto& enter) {
-    std::vector<Node*> node;
-    if (args[1] != Py_None) {
-      const Ref one(PyTuple_Pack(1, args[1]));
-      if (!ToNodes(one.get(), &node)) return false;
-    }
+Token EnterColocation(PyGraph& g, std::optional<Node*> with,
+                      bool ignore_existing) {
+  return Enter(g, [&](const auto& enter) {
     std::optional<NoDeviceScope> none;
-    if (args[2] == Py_True) none.emplace();
-    const ColocateWith scope(node.empty() ? nullptr : node[0]);
+    if (ignore_existing) none.emplace();
+    const ColocateWith scope(with.value_or(nullptr));
     enter();
-    return true;
   });
 }
 
-// enter_control_dependencies(graph, None | operations)
-PyObject* EnterControl(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!Count(n, 2)) return nullptr;
-  return Enter(args[0], [args](const auto& enter) {
-    if (args[1] == Py_None) {
-      // Out of loops and conditionals, too, as in TensorFlow.
+Token EnterControlDependencies(PyGraph& g,
+                               const std::optional<std::vector<Node*>>& nodes) {
+  return Enter(g, [&nodes](const auto& enter) {
+    if (nodes) {
+      const ControlDependencies scope(*nodes);
+      enter();
+    } else {  // Out of loops and conditionals, too, as in TensorFlow.
       const ContextScope outermost(nullptr);
       enter();
-      return true;
     }
-    std::vector<Node*> nodes;
-    if (!ToNodes(args[1], &nodes)) return false;
-    const ControlDependencies scope(nodes);
-    enter();
-    return true;
   });
 }
 
-// enter_gradient_override(graph, {op: name})
-PyObject* EnterOverride(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!Count(n, 2)) return nullptr;
-  return Enter(args[0], [args](const auto& enter) {
+Token EnterGradientOverride(PyGraph& g,
+                            const std::map<std::string, std::string>& names) {
+  return Enter(g, [&names](const auto& enter) {
     std::deque<GradientOverride> scopes;
-    PyObject *key = nullptr, *value = nullptr;
-    std::string op, name;
-    for (Py_ssize_t at = 0; PyDict_Next(args[1], &at, &key, &value);) {
-      if (!ToString(key, &op) || !ToString(value, &name)) return false;
-      scopes.emplace_back(op, name);
-    }
+    for (const auto& [op, name] : names) scopes.emplace_back(op, name);
     enter();
     while (!scopes.empty()) scopes.pop_back();
-    return true;
   });
 }
 
-PyObject* ControlInputs(PyObject*, PyObject* graph) {
-  if (!GraphArgument(graph)) return nullptr;
-  const InGraph there(AsGraph(graph));
-  Ref list(PyList_New(0));
-  for (Node* node : CurrentControlDependencies()) {
-    const Ref op(ToPython(AsGraph(graph), node));
-    if (!op || PyList_Append(list.get(), op.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-
-PyObject* InControlFlow(PyObject*, PyObject* graph) {
-  if (!GraphArgument(graph)) return nullptr;
-  const InGraph there(AsGraph(graph));
-  return PyBool_FromLong(CurrentContext() != nullptr);
+void ExitScope(const Token& token) {
+  const InGraph there(py::cast<PyGraph&>(token.graph));
+  token.before.Restore();
 }
 
 // ---- Default graphs ---------------------------------------------------------
 
-PyObject* PushDefault(PyObject*, PyObject* graph) {
-  if (!GraphArgument(graph)) return nullptr;
-  Here().defaults.push_back(Ref::Borrow(graph));
-  SwitchTo(AsGraph(graph));
-  Py_RETURN_NONE;
+void PushDefault(PyGraph& g) {
+  Here().defaults.push_back(ObjectOf(g));
+  SwitchTo(g);
 }
 
-PyObject* PopDefault(PyObject*, PyObject* graph) {
-  std::vector<Ref>& defaults = Here().defaults;
-  for (size_t i = defaults.size(); i-- > 0;)
-    if (defaults[i].get() == graph) {
-      const Ref gone = std::move(defaults[i]);
-      defaults.erase(defaults.begin() + static_cast<std::ptrdiff_t>(i));
-      SwitchTo(Innermost());
-      Py_RETURN_NONE;
-    }
-  PyErr_SetString(PyExc_AssertionError,
-                  "Nesting violated for default stack of graphs");
-  return nullptr;
+void PopDefault(const py::object& graph) {
+  std::vector<py::object>& defaults = Here().defaults;
+  const auto last =
+      std::find_if(defaults.rbegin(), defaults.rend(),
+                   [&graph](const py::object& one) { return one.is(graph); });
+  if (last == defaults.rend())
+    Raise(PyExc_AssertionError, "Nesting violated for default stack of graphs");
+  defaults.erase(last.base() - 1);
+  TargetGraph();
 }
 
-PyObject* GetDefault(PyObject*, PyObject*) {
-  return Ref::Borrow(reinterpret_cast<PyObject*>(Innermost())).release();
-}
-
-PyObject* SetDefault(PyObject*, PyObject* graph) {
-  if (!GraphArgument(graph)) return nullptr;
-  if (!Here().defaults.empty()) {
-    PyErr_SetString(PyExc_AssertionError,
-                    "Do not use tf.reset_default_graph() to clear nested "
-                    "graphs. If you need a cleared graph, exit the nesting and "
-                    "create a new graph.");
-    return nullptr;
-  }
-  PyObject* const old = std::exchange(default_graph, graph);
-  Py_INCREF(graph);
-  SwitchTo(AsGraph(graph));
-  Py_XDECREF(old);
-  Py_RETURN_NONE;
-}
-
-PyObject* DefaultDepth(PyObject*, PyObject*) {
-  return PyLong_FromSize_t(Here().defaults.size());
+void SetDefault(PyGraph& g) {
+  if (!Here().defaults.empty())
+    Raise(PyExc_AssertionError,
+          "Do not use tf.reset_default_graph() to clear nested graphs. If you "
+          "need a cleared graph, exit the nesting and create a new graph.");
+  const py::object old = std::exchange(ProcessGraph(), ObjectOf(g));
+  SwitchTo(g);
 }
 
 }  // namespace
 
-GraphObject* TargetGraph() {
-  GraphObject* const graph = Innermost();
+PyGraph& TargetGraph() {
+  PyGraph& graph = *PartOf<PyGraph>(Innermost());
   SwitchTo(graph);
   return graph;
 }
 
-InGraph::InGraph(GraphObject* graph) {
-  GraphObject* const target = TargetGraph();
-  if (target == graph) return;
-  back_ = Ref::Borrow(reinterpret_cast<PyObject*>(target));
+InGraph::InGraph(PyGraph& graph) {
+  PyGraph& target = TargetGraph();
+  if (&target == &graph) return;
+  back_ = ObjectOf(target);
   SwitchTo(graph);
 }
 InGraph::~InGraph() {
-  if (back_) SwitchTo(AsGraph(back_.get()));
+  if (back_) SwitchTo(*PartOf<PyGraph>(back_));
 }
 
-void ForgetScopes(const GraphObject& graph) {
+void ForgetScopes(const PyGraph& graph) {
   Ambient& here = Here();
-  here.aside.erase(graph.state->serial);
-  if (here.serial == graph.state->serial) here.serial = 0;
+  here.aside.erase(graph.serial);
+  if (here.serial == graph.serial) here.serial = 0;
 }
 
-PyMethodDef scope_functions[] = {
-    {"enter_name_scope", Fast(EnterNameScope), METH_FASTCALL, nullptr},
-    {"enter_device", Fast(EnterDevice), METH_FASTCALL, nullptr},
-    {"enter_colocation", Fast(EnterColocation), METH_FASTCALL, nullptr},
-    {"enter_control_dependencies", Fast(EnterControl), METH_FASTCALL, nullptr},
-    {"enter_gradient_override", Fast(EnterOverride), METH_FASTCALL, nullptr},
-    {"exit_scope", ExitScope, METH_O, nullptr},
-    {"name_prefix", NamePrefix, METH_O, nullptr},
-    {"current_control_inputs", ControlInputs, METH_O, nullptr},
-    {"in_control_flow", InControlFlow, METH_O, nullptr},
-    {"push_default_graph", PushDefault, METH_O, nullptr},
-    {"pop_default_graph", PopDefault, METH_O, nullptr},
-    {"get_default_graph", GetDefault, METH_NOARGS, nullptr},
-    {"set_default_graph", SetDefault, METH_O, nullptr},
-    {"default_graph_depth", DefaultDepth, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+void AddScopes(py::module_& m) {
+  py::class_<Token>(m, "Scope");
+  m.def("enter_name_scope", EnterNameScope);
+  m.def("enter_device", EnterDevice);
+  m.def("enter_colocation", EnterColocation);
+  m.def("enter_control_dependencies", EnterControlDependencies);
+  m.def("enter_gradient_override", EnterGradientOverride);
+  m.def("exit_scope", ExitScope);
+  m.def("name_prefix", [](PyGraph& g) {
+    const InGraph there(g);
+    return CurrentNamePrefix();
+  });
+  m.def("current_control_inputs", [](PyGraph& g) {
+    const InGraph there(g);
+    return CurrentControlDependencies();
+  });
+  m.def("in_control_flow", [](PyGraph& g) {
+    const InGraph there(g);
+    return CurrentContext() != nullptr;
+  });
+  m.def("push_default_graph", PushDefault);
+  m.def("pop_default_graph", PopDefault);
+  m.def("get_default_graph", Innermost);
+  m.def("set_default_graph", SetDefault);
+  m.def("default_graph_depth", [] { return Here().defaults.size(); });
+}
 
-}  // namespace sluice::py
+}  // namespace sluice::python

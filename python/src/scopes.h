@@ -5,29 +5,36 @@
 #include "graph/scope_state.h"
 #include "objects.h"
 
-namespace sluice::py {
+namespace sluice::python {
 
 // The graph of the innermost as_default of this thread, or the process's
-// default graph. Makes it the library's ambient graph too. Borrowed.
-GraphObject* TargetGraph();
+// default graph. Makes it the library's ambient graph too.
+PyGraph& TargetGraph();
 
 // While it lives, the library's ambient graph is `graph`, under the scopes that
 // this thread entered there. A local variable.
 class InGraph {
  public:
-  explicit InGraph(GraphObject* graph);
+  explicit InGraph(PyGraph& graph);
   ~InGraph();
   InGraph(const InGraph&) = delete;
 
  private:
-  Ref back_;  // Null: nothing to go back to.
+  py::object back_;  // Null: nothing to go back to.
+};
+
+// What building into a graph takes: it is the ambient one, and locked.
+struct Building {
+  explicit Building(PyGraph& g) : in_graph(g), lock(g) {}
+  const InGraph in_graph;
+  const GraphLock lock;
 };
 
 // No thread enters the graph again: it is about to go.
-void ForgetScopes(const GraphObject& graph);
+void ForgetScopes(const PyGraph& graph);
 
-extern PyMethodDef scope_functions[];
+void AddScopes(py::module_& m);
 
-}  // namespace sluice::py
+}  // namespace sluice::python
 
 #endif  // SLUICE_PYTHON_SCOPES_H_

@@ -1,125 +1,103 @@
 #include "values.h"
 
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
-#include <numpy/arrayscalars.h>
+#include <pybind11/numpy.h>
 
-#include <cmath>
+#include <array>
 #include <cstring>
 #include <limits>
-#include <vector>
 
-namespace sluice::py {
+namespace sluice::python {
 namespace {
 
 // Below this an array of its own is cheaper than one that shares.
 constexpr size_t kWorthSharing = 1024;
 
-// -1: numpy has none.
-int NumpyType(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return NPY_FLOAT32;
-    case DType::kDouble:
-      return NPY_FLOAT64;
-    case DType::kHalf:
-      return NPY_FLOAT16;
-    case DType::kInt32:
-    case DType::kQint32:
-      return NPY_INT32;
-    case DType::kUint8:
-    case DType::kQuint8:
-      return NPY_UINT8;
-    case DType::kInt16:
-    case DType::kQint16:
-      return NPY_INT16;
-    case DType::kInt8:
-    case DType::kQint8:
-      return NPY_INT8;
-    case DType::kUint16:
-    case DType::kQuint16:
-      return NPY_UINT16;
-    case DType::kInt64:
-      return NPY_INT64;
-    case DType::kUint32:
-      return NPY_UINT32;
-    case DType::kUint64:
-      return NPY_UINT64;
-    case DType::kBool:
-      return NPY_BOOL;
-    case DType::kComplex64:
-      return NPY_COMPLEX64;
-    case DType::kComplex128:
-      return NPY_COMPLEX128;
-    case DType::kString:
-      return NPY_OBJECT;
-    default:
-      return -1;
-  }
+// ---- numpy ------------------------------------------------------------------
+
+// What numpy has for each type. The first of a kind and size is what an array
+// of these becomes.
+constexpr struct {
+  DType type;
+  const char* name;
+  char kind;
+  int size;
+} kNumpyTypes[] = {
+    {DType::kFloat, "float32", 'f', 4},
+    {DType::kDouble, "float64", 'f', 8},
+    {DType::kHalf, "float16", 'f', 2},
+    {DType::kInt8, "int8", 'i', 1},
+    {DType::kInt16, "int16", 'i', 2},
+    {DType::kInt32, "int32", 'i', 4},
+    {DType::kInt64, "int64", 'i', 8},
+    {DType::kUint8, "uint8", 'u', 1},
+    {DType::kUint16, "uint16", 'u', 2},
+    {DType::kUint32, "uint32", 'u', 4},
+    {DType::kUint64, "uint64", 'u', 8},
+    {DType::kBool, "bool", 'b', 1},
+    {DType::kComplex64, "complex64", 'c', 8},
+    {DType::kComplex128, "complex128", 'c', 16},
+    {DType::kQint8, "int8", 'i', 1},
+    {DType::kQint16, "int16", 'i', 2},
+    {DType::kQint32, "int32", 'i', 4},
+    {DType::kQuint8, "uint8", 'u', 1},
+    {DType::kQuint16, "uint16", 'u', 2},
+};
+
+// Null: numpy has none.
+const py::dtype* NumpyType(DType t) {
+  static auto* const known = new std::array<std::optional<py::dtype>, 256>();
+  auto& type = (*known)[static_cast<uint8_t>(t)];
+  if (!type)
+    for (const auto& entry : kNumpyTypes)
+      if (entry.type == t) type.emplace(entry.name);
+  return type ? &*type : nullptr;
 }
 
 // kInvalid: no tensor has such elements.
-DType TypeOfArray(PyArrayObject* a) {
-  const PyArray_Descr* d = PyArray_DESCR(a);
-  switch (d->kind) {
-    case 'b':
-      return DType::kBool;
-    case 'i':
-      switch (PyArray_ITEMSIZE(a)) {
-        case 1:
-          return DType::kInt8;
-        case 2:
-          return DType::kInt16;
-        case 4:
-          return DType::kInt32;
-        case 8:
-          return DType::kInt64;
-      }
-      break;
-    case 'u':
-      switch (PyArray_ITEMSIZE(a)) {
-        case 1:
-          return DType::kUint8;
-        case 2:
-          return DType::kUint16;
-        case 4:
-          return DType::kUint32;
-        case 8:
-          return DType::kUint64;
-      }
-      break;
-    case 'f':
-      switch (PyArray_ITEMSIZE(a)) {
-        case 2:
-          return DType::kHalf;
-        case 4:
-          return DType::kFloat;
-        case 8:
-          return DType::kDouble;
-      }
-      break;
-    case 'c':
-      if (PyArray_ITEMSIZE(a) == 8) return DType::kComplex64;
-      if (PyArray_ITEMSIZE(a) == 16) return DType::kComplex128;
-      break;
-    case 'S':
-    case 'U':
-    case 'O':
-      return DType::kString;
-  }
+DType TypeOfArray(const py::array& a) {
+  const char kind = a.dtype().kind();
+  if (kind == 'S' || kind == 'U' || kind == 'O') return DType::kString;
+  for (const auto& entry : kNumpyTypes)
+    if (entry.kind == kind && entry.size == a.itemsize()) return entry.type;
   return DType::kInvalid;
 }
+
+// An attribute of numpy, looked up once.
+py::object FromNumpy(const char* name) {
+  return py::module_::import("numpy").attr(name);
+}
+
+bool IsNumpyValue(py::handle o) {
+  static auto* const generic = new py::object(FromNumpy("generic"));
+  return py::isinstance<py::array>(o) || py::isinstance(o, *generic);
+}
+
+// The array that a Python value is; raises where it is none.
+py::array AsArray(py::handle value) {
+  static auto* const as_array = new py::object(FromNumpy("asarray"));
+  return (*as_array)(value);
+}
+
+// The same elements, as bits of another type and in C's order.
+py::array Contiguous(const py::array& a, const py::dtype& type) {
+  if ((a.flags() & py::array::c_style) != 0 && a.dtype().equal(type)) return a;
+  return a.attr("astype")(type, "C");
+}
+
+Shape ShapeOf(const py::array& a) {
+  const std::vector<int64_t> dims(a.shape(), a.shape() + a.ndim());
+  return Checked(Shape::Make(dims));
+}
+
+// ---- Checks -----------------------------------------------------------------
 
 bool LooksFloating(DType t) { return IsFloating(t) || IsComplex(t); }
 
 // Raises TensorFlow's error for a value that its type cannot hold.
-bool Mismatch(DType want, PyObject* value) {
-  const Ref type(FromDType(want));
-  const Ref name(type ? PyObject_GetAttrString(type.get(), "name") : nullptr);
-  if (name)
-    PyErr_Format(PyExc_TypeError, "Expected %U, but got %R of type '%s'.",
-                 name.get(), value, Py_TYPE(value)->tp_name);
-  return false;
+[[noreturn]] void Mismatch(DType want, py::handle value) {
+  Raise(PyExc_TypeError,
+        absl::StrCat("Expected ", PythonTypeName(want), ", but got ",
+                     Repr(value), " of type '", TypeName(value), "'."));
 }
 
 // Whether elements of the type may be written as constants of type `want`.
@@ -132,538 +110,355 @@ bool Fits(DType have, DType want) {
   return LooksFloating(want) || !LooksFloating(have);
 }
 
-// The first element of nested lists that does not fit; borrowed.
-PyObject* FirstMisfit(PyObject* value, DType want) {
-  if (PyList_Check(value) || PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      if (PyObject* bad = FirstMisfit(PySequence_Fast_GET_ITEM(value, i), want))
-        return bad;
-    return nullptr;
+// Raises for the first element of nested lists that does not fit.
+void CheckFits(py::handle value, DType want) {
+  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
+    for (const py::handle item : value) CheckFits(item, want);
+    return;
   }
-  const DType have = PyBool_Check(value)      ? DType::kBool
-                     : PyLong_Check(value)    ? DType::kInt64
-                     : PyFloat_Check(value)   ? DType::kDouble
-                     : PyComplex_Check(value) ? DType::kComplex128
-                     : PyUnicode_Check(value) || PyBytes_Check(value)
-                         ? DType::kString
-                         : DType::kInvalid;
-  return have != DType::kInvalid && !Fits(have, want) ? value : nullptr;
+  const DType have =
+      PyBool_Check(value.ptr())      ? DType::kBool
+      : PyLong_Check(value.ptr())    ? DType::kInt64
+      : PyFloat_Check(value.ptr())   ? DType::kDouble
+      : PyComplex_Check(value.ptr()) ? DType::kComplex128
+      : PyUnicode_Check(value.ptr()) || PyBytes_Check(value.ptr())
+          ? DType::kString
+          : DType::kInvalid;
+  if (have != DType::kInvalid && !Fits(have, want)) Mismatch(want, value);
 }
 
-Result<Tensor> Strings(PyArrayObject* a, PyObject* value) {
-  // One contiguous array of objects.
-  const Ref objects(PyArray_FROM_OTF(reinterpret_cast<PyObject*>(a), NPY_OBJECT,
-                                     NPY_ARRAY_C_CONTIGUOUS));
-  if (!objects) return Internal("");
-  auto* const array = reinterpret_cast<PyArrayObject*>(objects.get());
-  SLUICE_ASSIGN_OR_RETURN(
-      const Shape shape,
-      Shape::Make(
-          {PyArray_DIMS(array), static_cast<size_t>(PyArray_NDIM(array))}));
-  SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(DType::kString, shape));
-  auto* const items = static_cast<PyObject**>(PyArray_DATA(array));
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    PyObject* const item = items[i];
-    if (item == nullptr || (!PyUnicode_Check(item) && !PyBytes_Check(item))) {
-      Mismatch(DType::kString, item == nullptr ? value : item);
-      return Internal("");
-    }
-    if (!ToString(item, t.data<std::string>() + i)) return Internal("");
+// ---- To tensors -------------------------------------------------------------
+
+// Scalars of Python's own, without numpy; invalid where that is not enough.
+Tensor FromScalar(py::handle value, DType want) {
+  PyObject* const v = value.ptr();
+  if (PyFloat_CheckExact(v)) {
+    if (want == DType::kInvalid || want == DType::kFloat)
+      return Tensor::Scalar(static_cast<float>(PyFloat_AS_DOUBLE(v)));
+    if (want == DType::kDouble) return Tensor::Scalar(PyFloat_AS_DOUBLE(v));
+  } else if (PyBool_Check(v)) {
+    if (want == DType::kInvalid || want == DType::kBool)
+      return Tensor::Scalar(v == Py_True);
+  } else if (PyLong_CheckExact(v)) {
+    int overflow = 0;
+    const int64_t i = PyLong_AsLongLongAndOverflow(v, &overflow);
+    if (overflow != 0) return Tensor();
+    if ((want == DType::kInvalid || want == DType::kInt32) &&
+        i == static_cast<int32_t>(i))
+      return Tensor::Scalar(static_cast<int32_t>(i));
+    if (want == DType::kInvalid || want == DType::kInt64)
+      return Tensor::Scalar(i);
+    if (want == DType::kFloat) return Tensor::Scalar(static_cast<float>(i));
+    if (want == DType::kDouble) return Tensor::Scalar(static_cast<double>(i));
+  } else if (PyUnicode_CheckExact(v) || PyBytes_CheckExact(v)) {
+    if (want == DType::kInvalid || want == DType::kString)
+      return Tensor::Scalar(py::cast<std::string>(value));
+  }
+  return Tensor();
+}
+
+Tensor FromStrings(const py::array& a) {
+  Tensor t = Checked(Tensor::Make(DType::kString, ShapeOf(a)));
+  std::string* to = t.data<std::string>();
+  for (const py::handle item : a.attr("ravel")().attr("tolist")()) {
+    if (!PyUnicode_Check(item.ptr()) && !PyBytes_Check(item.ptr()))
+      Mismatch(DType::kString, item);
+    *to++ = py::cast<std::string>(item);
   }
   return t;
 }
 
-// The elements of an array, which has the type that is wanted.
-Result<Tensor> FromArray(PyArrayObject* given, DType type, bool share) {
-  const Ref contiguous(PyArray_FROM_OTF(
-      reinterpret_cast<PyObject*>(given), NumpyType(type),
-      NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_FORCECAST));
-  if (!contiguous) return Internal("");
-  auto* const a = reinterpret_cast<PyArrayObject*>(contiguous.get());
-  SLUICE_ASSIGN_OR_RETURN(
-      const Shape shape,
-      Shape::Make({PyArray_DIMS(a), static_cast<size_t>(PyArray_NDIM(a))}));
-  const auto bytes = static_cast<size_t>(PyArray_NBYTES(a));
-  if (share && bytes >= kWorthSharing) {
-    SharedRef owner = Share(contiguous.get());
-    return Tensor(type, shape,
-                  new ForeignBuffer(PyArray_DATA(a), bytes,
-                                    [owner = std::move(owner)] {}),
-                  PyArray_DATA(a));
+// The elements of an array, as those of the type that is wanted.
+Tensor FromArray(const py::array& given, DType type, bool share) {
+  if (type == DType::kBfloat16) {  // Rounds as Cast does: to the nearest even.
+    const py::array a = Contiguous(given, *NumpyType(DType::kFloat));
+    Tensor t = Checked(Tensor::Make(type, ShapeOf(a)));
+    const auto* const from = static_cast<const float*>(a.data());
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      t.data<bfloat16>()[i] = bfloat16(from[i]);
+    return t;
   }
-  SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(type, shape));
-  if (bytes > 0) std::memcpy(t.raw(), PyArray_DATA(a), bytes);
+  const py::array a = Contiguous(given, *NumpyType(type));
+  const auto bytes = static_cast<size_t>(a.nbytes());
+  auto* const data = const_cast<void*>(a.data());
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(a.itemsize()) ==
+      0;
+  if (share && aligned && bytes >= kWorthSharing)
+    return Tensor(type, ShapeOf(a),
+                  new ForeignBuffer(data, bytes, [owner = Share(a)] {}), data);
+  Tensor t = Checked(Tensor::Make(type, ShapeOf(a)));
+  if (bytes > 0) std::memcpy(t.raw(), data, bytes);
   return t;
 }
 
-// The array that a Python value is; null with an error where it is none.
-PyObject* AsArray(PyObject* value) {
-  if (PyArray_Check(value)) {
-    Py_INCREF(value);
-    return value;
-  }
-  PyObject* const array = PyArray_FROM_OF(value, NPY_ARRAY_C_CONTIGUOUS);
-  return array;
-}
-
-// Rounds as Cast does: to the nearest even.
-bool ToBfloat16(PyObject* array, Tensor* out) {
-  const Ref floats(PyArray_FROM_OTF(
-      array, NPY_FLOAT32, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_FORCECAST));
-  if (!floats) return false;
-  auto* const a = reinterpret_cast<PyArrayObject*>(floats.get());
-  Result<Shape> shape =
-      Shape::Make({PyArray_DIMS(a), static_cast<size_t>(PyArray_NDIM(a))});
-  if (!shape.ok()) return BuildFailed(shape.status()) != nullptr;
-  Tensor t(DType::kBfloat16, *shape);
-  const auto* from = static_cast<const float*>(PyArray_DATA(a));
-  for (int64_t i = 0; i < t.num_elements(); ++i)
-    t.data<bfloat16>()[i] = bfloat16(from[i]);
-  *out = std::move(t);
-  return true;
+// The type that Python's own numbers get where none is asked for.
+DType PresetType(const py::array& a, DType have) {
+  if (have == DType::kDouble) return DType::kFloat;
+  if (have != DType::kInt64) return have;
+  // int32, unless that would lose something.
+  const auto* const v = static_cast<const int64_t*>(a.data());
+  for (py::ssize_t i = 0; i < a.size(); ++i)
+    if (v[i] != static_cast<int32_t>(v[i])) return DType::kInt64;
+  return DType::kInt32;
 }
 
 }  // namespace
 
-bool LoadNumpy() {
-  static bool loaded = false;
-  if (loaded) return true;
-  if (_import_array() < 0) return false;
-  return loaded = true;
+Tensor ToTensor(py::handle value, DType want, bool share) {
+  want = RemoveRef(want);
+  Tensor scalar = FromScalar(value, want);
+  if (scalar.valid()) return scalar;
+  if (value.is_none()) Raise(PyExc_ValueError, "None values not supported.");
+  const bool has_own_type = IsNumpyValue(value);
+  if (!has_own_type && want != DType::kInvalid) CheckFits(value, want);
+  const py::array a = AsArray(value);
+  const DType have = TypeOfArray(a);
+  if (have == DType::kInvalid)
+    Raise(PyExc_TypeError,
+          absl::StrCat("Failed to convert ", Repr(value), " of type ",
+                       TypeName(value),
+                       " to a Tensor: no tensor has elements of type ",
+                       Repr(a.dtype())));
+  if ((have == DType::kString) != (want == DType::kString) &&
+      want != DType::kInvalid)
+    Mismatch(want, value);
+  if (have == DType::kString) return FromStrings(a);
+  if (want == DType::kInvalid)
+    return FromArray(a, has_own_type ? have : PresetType(a, have), share);
+  if (want != DType::kBfloat16 && NumpyType(want) == nullptr)
+    Mismatch(want, value);
+  if (!has_own_type && IsInteger(want) && IsInteger(have)) {
+    // Numbers that the type has no room for.
+    const py::array cast = Contiguous(a, *NumpyType(want));
+    if (!py::cast<bool>(cast.attr("__eq__")(a).attr("all")()))
+      Mismatch(want, value);
+  }
+  return FromArray(a, want, share);
 }
 
-// ---- Types and shapes -------------------------------------------------------
-
-PyObject* FromDType(DType t) {
-  // Filled once; objects live as long as the process.
-  static PyObject* known[256] = {};
-  PyObject*& object = known[static_cast<uint8_t>(t)];
-  if (object == nullptr && GetHooks().dtypes != nullptr) {
-    const Ref key(PyLong_FromLong(static_cast<int>(t)));
-    object = PyDict_GetItemWithError(GetHooks().dtypes, key.get());
-    Py_XINCREF(object);
-  }
-  if (object == nullptr) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_TypeError, "no DType for number %d",
-                   static_cast<int>(t));
-    return nullptr;
-  }
-  Py_INCREF(object);
-  return object;
+bool IsPlainValue(py::handle o) {
+  PyObject* const v = o.ptr();
+  return PyLong_Check(v) || PyFloat_Check(v) || PyList_CheckExact(v) ||
+         PyTuple_CheckExact(v) || PyUnicode_Check(v) || PyBytes_Check(v) ||
+         PyComplex_Check(v) || IsNumpyValue(o);
 }
 
-bool ToDType(PyObject* o, DType* out) {
-  static PyObject* const number = Interned("as_datatype_enum");
-  Ref value = FindAttribute(o, number);
-  if (!value) {
-    const Ref type(PyObject_CallOneArg(GetHooks().as_dtype, o));
-    if (!type) return false;
-    value = Ref(PyObject_GetAttr(type.get(), number));
-    if (!value) return false;
-  }
-  const long n = PyLong_AsLong(value.get());
-  if (n == -1 && PyErr_Occurred()) return false;
-  *out = static_cast<DType>(n);
-  return true;
-}
+// ---- From tensors -----------------------------------------------------------
 
-PyObject* FromShape(const PartialShape& shape) {
-  if (!shape.rank_known()) Py_RETURN_NONE;
-  PyObject* const dims = PyTuple_New(shape.rank());
-  if (dims == nullptr) return nullptr;
-  for (int i = 0; i < shape.rank(); ++i) {
-    PyObject* dim = nullptr;
-    if (shape.dim(i) < 0) {
-      dim = Py_None;
-      Py_INCREF(dim);
-    } else {
-      dim = PyLong_FromLongLong(shape.dim(i));
-    }
-    PyTuple_SET_ITEM(dims, i, dim);
-  }
-  return dims;
-}
-
-bool ToShape(PyObject* o, PartialShape* out) {
-  const Ref dims(PyObject_CallOneArg(GetHooks().shape_dims, o));
-  if (!dims) return false;
-  if (dims.get() == Py_None) {
-    *out = PartialShape();
-    return true;
-  }
-  PartialShape shape = PartialShape::Scalar();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims.get()); ++i) {
-    PyObject* const dim = PyTuple_GET_ITEM(dims.get(), i);
-    const int64_t d = dim == Py_None ? -1 : PyLong_AsLongLong(dim);
-    if (d == -1 && PyErr_Occurred()) return false;
-    shape.add_dim(d);
-  }
-  *out = std::move(shape);
-  return true;
-}
-
-// ---- Tensors ----------------------------------------------------------------
-
-PyObject* ToNumpy(Tensor t) {
-  if (!LoadNumpy()) return nullptr;
+py::object ToNumpy(Tensor t) {
   if (t.dtype() == DType::kBfloat16) {  // numpy has none: as float32.
     Tensor wide(DType::kFloat, t.shape());
     for (int64_t i = 0; i < t.num_elements(); ++i)
       wide.data<float>()[i] = static_cast<float>(t.data<bfloat16>()[i]);
     t = std::move(wide);
   }
-  const int type = NumpyType(t.dtype());
-  if (type < 0)
-    return PyErr_Format(PyExc_TypeError,
-                        "expected a value that numpy can hold, got one of type "
-                        "%s",
-                        DTypeName(t.dtype()).c_str());
-  npy_intp dims[kMaxRank];
-  for (int i = 0; i < t.rank(); ++i) dims[i] = t.dim(i);
-  if (type == NPY_OBJECT) {
-    const auto bytes = [&t](int64_t i) {
-      const std::string& s = t.data<std::string>()[i];
-      return PyBytes_FromStringAndSize(s.data(),
-                                       static_cast<Py_ssize_t>(s.size()));
-    };
-    if (t.rank() == 0) return bytes(0);
-    PyObject* const made = PyArray_SimpleNew(t.rank(), dims, NPY_OBJECT);
-    if (made == nullptr) return nullptr;
-    auto** const items = static_cast<PyObject**>(
-        PyArray_DATA(reinterpret_cast<PyArrayObject*>(made)));
-    for (int64_t i = 0; i < t.num_elements(); ++i) {
-      PyObject* const old = std::exchange(items[i], bytes(i));
-      Py_XDECREF(old);
-    }
-    return made;
+  std::vector<py::ssize_t> dims;
+  for (int i = 0; i < t.rank(); ++i) dims.push_back(t.dim(i));
+  if (t.dtype() == DType::kString) {
+    if (t.rank() == 0) return py::bytes(t.scalar<std::string>());
+    py::list items;
+    for (const std::string& s : t.flat<std::string>())
+      items.append(py::bytes(s));
+    return FromNumpy("array")(items, "O").attr("reshape")(dims);
   }
-  if (t.rank() == 0) {
-    const Ref descr(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
-    return PyArray_Scalar(
-        t.raw(), reinterpret_cast<PyArray_Descr*>(descr.get()), nullptr);
-  }
+  const py::dtype* const type = NumpyType(t.dtype());
+  if (type == nullptr)
+    Raise(PyExc_TypeError,
+          absl::StrCat("expected a value that numpy can hold, got one of type ",
+                       DTypeName(t.dtype())));
   const size_t bytes = t.bytes();
   if (bytes < kWorthSharing || !t.has_buffer() || !t.unique()) {
-    PyObject* const made = PyArray_SimpleNew(t.rank(), dims, type);
-    if (made != nullptr && bytes > 0)
-      std::memcpy(PyArray_DATA(reinterpret_cast<PyArrayObject*>(made)), t.raw(),
-                  bytes);
+    py::array made(*type, dims);
+    if (bytes > 0) std::memcpy(made.mutable_data(), t.raw(), bytes);
+    if (t.rank() == 0) return made[py::tuple()];
     return made;
   }
   auto* const owned = new Tensor(std::move(t));
-  Ref owner(PyCapsule_New(owned, "sluice.Tensor", [](PyObject* capsule) {
-    delete static_cast<Tensor*>(PyCapsule_GetPointer(capsule, "sluice.Tensor"));
-  }));
-  if (!owner) {
-    delete owned;
-    return nullptr;
-  }
-  PyObject* const made =
-      PyArray_New(&PyArray_Type, owned->rank(), dims, type, nullptr,
-                  owned->raw(), 0, NPY_ARRAY_CARRAY, nullptr);
-  if (made == nullptr) return nullptr;
-  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(made),
-                            owner.release()) < 0) {
-    Py_DECREF(made);
-    return nullptr;
-  }
-  return made;
+  const py::capsule owner(owned,
+                          [](void* p) { delete static_cast<Tensor*>(p); });
+  return py::array(*type, dims, owned->raw(), owner);
 }
 
-bool IsPlainValue(PyObject* o) {
-  if (PyLong_Check(o) || PyFloat_Check(o) || PyList_CheckExact(o) ||
-      PyTuple_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) ||
-      PyComplex_Check(o))
-    return true;
-  return LoadNumpy() && (PyArray_Check(o) || PyArray_CheckScalar(o));
+// ---- Types and shapes -------------------------------------------------------
+
+py::object FromDType(DType t) {
+  // Filled once; objects live as long as the process.
+  static auto* const known = new std::array<py::object, 256>();
+  py::object& object = (*known)[static_cast<uint8_t>(t)];
+  if (!object) object = GetHooks().dtypes[py::int_(static_cast<int>(t))];
+  return object;
 }
 
-bool ToTensor(PyObject* value, DType want, bool share, Tensor* out) {
-  want = RemoveRef(want);
-  // Scalars of Python's own, without numpy.
-  if (PyFloat_CheckExact(value)) {
-    const double v = PyFloat_AS_DOUBLE(value);
-    switch (want) {
-      case DType::kInvalid:
-      case DType::kFloat:
-        *out = Tensor::Scalar(static_cast<float>(v));
-        return true;
-      case DType::kDouble:
-        *out = Tensor::Scalar(v);
-        return true;
-      default:
-        break;
-    }
-  } else if (PyBool_Check(value)) {
-    if (want == DType::kInvalid || want == DType::kBool) {
-      *out = Tensor::Scalar(value == Py_True);
-      return true;
-    }
-  } else if (PyLong_CheckExact(value)) {
-    int overflow = 0;
-    const int64_t v = PyLong_AsLongLongAndOverflow(value, &overflow);
-    const bool small = overflow == 0 &&
-                       v >= std::numeric_limits<int32_t>::min() &&
-                       v <= std::numeric_limits<int32_t>::max();
-    if (overflow == 0) {
-      if (small && (want == DType::kInvalid || want == DType::kInt32)) {
-        *out = Tensor::Scalar(static_cast<int32_t>(v));
-        return true;
-      }
-      if (want == DType::kInt64 || want == DType::kInvalid) {
-        *out = Tensor::Scalar(v);
-        return true;
-      }
-      if (want == DType::kFloat) {
-        *out = Tensor::Scalar(static_cast<float>(v));
-        return true;
-      }
-      if (want == DType::kDouble) {
-        *out = Tensor::Scalar(static_cast<double>(v));
-        return true;
-      }
-    }
-  } else if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) {
-    if (want == DType::kInvalid || want == DType::kString) {
-      std::string s;
-      if (!ToString(value, &s)) return false;
-      *out = Tensor::Scalar(std::move(s));
-      return true;
-    }
-  } else if (value == Py_None) {
-    PyErr_SetString(PyExc_ValueError, "None values not supported.");
-    return false;
+DType ToDType(py::handle o) {
+  py::object number = py::getattr(o, "as_datatype_enum", py::none());
+  if (number.is_none())
+    number = GetHooks().as_dtype(o).attr("as_datatype_enum");
+  return static_cast<DType>(py::cast<int>(number));
+}
+
+std::string PythonTypeName(DType t) {
+  return py::str(FromDType(t).attr("name"));
+}
+
+py::object FromShape(const PartialShape& shape) {
+  if (!shape.rank_known()) return py::none();
+  py::tuple dims(shape.rank());
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) < 0)
+      dims[static_cast<size_t>(i)] = py::none();
+    else
+      dims[static_cast<size_t>(i)] = shape.dim(i);
   }
-  if (!LoadNumpy()) return false;
-  const bool has_own_type = PyArray_Check(value) || PyArray_CheckScalar(value);
-  if (!has_own_type && want != DType::kInvalid)
-    if (PyObject* const bad = FirstMisfit(value, want))
-      return Mismatch(want, bad);
-  const Ref array(AsArray(value));
-  if (!array) return false;
-  auto* a = reinterpret_cast<PyArrayObject*>(array.get());
-  DType have = TypeOfArray(a);
-  if (have == DType::kInvalid) {
-    PyErr_Format(PyExc_TypeError,
-                 "Failed to convert %R of type %s to a Tensor: no tensor has "
-                 "elements of type %R",
-                 value, Py_TYPE(value)->tp_name, PyArray_DESCR(a));
-    return false;
-  }
-  if (have == DType::kString) {
-    if (want != DType::kInvalid && want != DType::kString)
-      return Mismatch(want, value);
-    Result<Tensor> t = Strings(a, value);
-    if (!t.ok()) {
-      if (!PyErr_Occurred()) BuildFailed(t.status());
-      return false;
-    }
-    *out = *std::move(t);
-    return true;
-  }
-  if (want == DType::kString) return Mismatch(want, value);
-  DType type = want;
-  if (type == DType::kInvalid) {
-    type = have;
-    if (!has_own_type && have == DType::kDouble) type = DType::kFloat;
-    if (!has_own_type && have == DType::kInt64) {
-      // int32, unless that would lose something.
-      type = DType::kInt32;
-      const auto* v = static_cast<const int64_t*>(PyArray_DATA(a));
-      for (npy_intp i = 0; i < PyArray_SIZE(a); ++i)
-        if (v[i] != static_cast<int32_t>(v[i])) type = DType::kInt64;
-    }
-  } else if (!has_own_type && PyArray_SIZE(a) > 0 && IsInteger(type) &&
-             IsInteger(have)) {
-    // Numbers that the type has no room for.
-    const Ref cast(
-        PyArray_FROM_OTF(array.get(), NumpyType(type), NPY_ARRAY_FORCECAST));
-    const Ref same(cast ? PyObject_RichCompare(cast.get(), array.get(), Py_EQ)
-                        : nullptr);
-    const Ref all(same ? PyObject_CallMethod(same.get(), "all", nullptr)
-                       : nullptr);
-    if (!all) return false;
-    const int holds = PyObject_IsTrue(all.get());
-    if (holds <= 0) return holds == 0 ? Mismatch(type, value) : false;
-  }
-  if (type == DType::kBfloat16) return ToBfloat16(array.get(), out);
-  if (NumpyType(type) < 0) return Mismatch(type, value);
-  Result<Tensor> t = FromArray(a, type, share);
-  if (!t.ok()) {
-    if (!PyErr_Occurred()) BuildFailed(t.status());
-    return false;
-  }
-  *out = *std::move(t);
-  return true;
+  return dims;
+}
+
+PartialShape ToShape(py::handle o) {
+  const py::object dims = GetHooks().shape_dims(o);
+  if (dims.is_none()) return PartialShape();
+  PartialShape shape = PartialShape::Scalar();
+  for (const py::handle dim : dims)
+    shape.add_dim(dim.is_none() ? -1 : py::cast<int64_t>(dim));
+  return shape;
 }
 
 // ---- Attributes -------------------------------------------------------------
 
 namespace {
 
-bool Wrong(PyObject* value, const char* expected, const std::string& what) {
+[[noreturn]] void Wrong(py::handle value, const char* expected,
+                        const std::string& what) {
   PyErr_Clear();
-  PyErr_Format(PyExc_TypeError, "Expected %s for argument '%s' not %R.",
-               expected, what.c_str(), value);
-  return false;
+  Raise(PyExc_TypeError, absl::StrCat("Expected ", expected, " for argument '",
+                                      what, "' not ", Repr(value), "."));
 }
 
-bool ToInt(PyObject* value, const std::string& what, int64_t* out) {
-  if (PyFloat_Check(value)) return Wrong(value, "int", what);
-  const Ref number(PyNumber_Index(value));
-  const Ref as_int(number ? nullptr : (PyErr_Clear(), PyNumber_Long(value)));
-  if (!number && !as_int) return Wrong(value, "int", what);
-  const int64_t v = PyLong_AsLongLong(number ? number.get() : as_int.get());
-  if (v == -1 && PyErr_Occurred()) return false;
-  *out = v;
-  return true;
+bool IsText(py::handle o) {
+  return PyUnicode_Check(o.ptr()) || PyBytes_Check(o.ptr());
 }
 
-bool ToFloat(PyObject* value, const std::string& what, float* out) {
-  if (PyUnicode_Check(value) || PyBytes_Check(value))
-    return Wrong(value, "float", what);
-  const double v = PyFloat_AsDouble(value);
-  if (v == -1 && PyErr_Occurred()) return Wrong(value, "float", what);
-  *out = static_cast<float>(v);
-  return true;
+// One value of each kind. (Python's own conversions, for whatever has them.)
+template <typename T>
+T ToOne(py::handle value, const std::string& what);
+
+template <>
+int64_t ToOne<int64_t>(py::handle value, const std::string& what) {
+  if (PyFloat_Check(value.ptr())) Wrong(value, "int", what);
+  const auto number =
+      py::reinterpret_steal<py::object>(PyNumber_Long(value.ptr()));
+  if (!number) Wrong(value, "int", what);
+  const int64_t i = PyLong_AsLongLong(number.ptr());
+  if (i == -1 && PyErr_Occurred()) throw py::error_already_set();
+  return i;
 }
 
-bool ToBool(PyObject* value, const std::string& what, bool* out) {
-  if (!PyBool_Check(value)) {
-    const Ref item = FindAttribute(value, Interned("item"));  // numpy.bool_
-    const Ref inner(item ? PyObject_CallNoArgs(item.get()) : nullptr);
-    if (!inner || !PyBool_Check(inner.get())) return Wrong(value, "bool", what);
-    *out = inner.get() == Py_True;
-    return true;
-  }
-  *out = value == Py_True;
-  return true;
+template <>
+float ToOne<float>(py::handle value, const std::string& what) {
+  if (IsText(value)) Wrong(value, "float", what);
+  const double d = PyFloat_AsDouble(value.ptr());
+  if (d == -1 && PyErr_Occurred()) Wrong(value, "float", what);
+  return static_cast<float>(d);
 }
 
-bool ToFunction(PyObject* value, const std::string& what, FunctionRef* out) {
-  Ref name = Ref::Borrow(value);
-  if (!PyUnicode_Check(value)) name = FindAttribute(value, Interned("name"));
-  if (!name || !PyUnicode_Check(name.get()))
-    return Wrong(value, "a function", what);
-  return ToString(name.get(), &out->name);
+template <>
+bool ToOne<bool>(py::handle value, const std::string& what) {
+  py::detail::make_caster<bool> caster;  // Python's or numpy's, no other.
+  if (!caster.load(value, false)) Wrong(value, "bool", what);
+  return caster;
 }
 
-template <typename T, typename Convert>
-bool ToList(PyObject* value, const std::string& what, const Convert& convert,
-            AttrValue* out) {
-  if (PyUnicode_Check(value) || PyBytes_Check(value) ||
-      !PySequence_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "Expected list for '%s' argument, not %R.",
-                 what.c_str(), value);
-    return false;
-  }
-  const Ref items(PySequence_Fast(value, "expected a list"));
-  if (!items) return false;
+template <>
+std::string ToOne<std::string>(py::handle value, const std::string& what) {
+  if (!IsText(value)) Wrong(value, "string", what);
+  return py::cast<std::string>(value);
+}
+
+template <>
+DType ToOne<DType>(py::handle value, const std::string&) {
+  return ToDType(value);
+}
+
+template <>
+PartialShape ToOne<PartialShape>(py::handle value, const std::string&) {
+  return ToShape(value);
+}
+
+template <>
+Tensor ToOne<Tensor>(py::handle value, const std::string&) {
+  return ToTensor(value, DType::kInvalid);
+}
+
+template <>
+FunctionRef ToOne<FunctionRef>(py::handle value, const std::string& what) {
+  const py::object name = IsText(value)
+                              ? py::reinterpret_borrow<py::object>(value)
+                              : py::getattr(value, "name", py::none());
+  if (!IsText(name)) Wrong(value, "a function", what);
+  return {py::cast<std::string>(name), nullptr};
+}
+
+template <typename T>
+AttrValue ToAttrOf(py::handle value, bool is_list, const std::string& what) {
+  if (!is_list) return AttrValue(ToOne<T>(value, what));
+  if (IsText(value) || !PySequence_Check(value.ptr()))
+    Raise(PyExc_TypeError, absl::StrCat("Expected list for '", what,
+                                        "' argument, not ", Repr(value), "."));
   std::vector<T> list;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    T item{};
-    if (!convert(PySequence_Fast_GET_ITEM(items.get(), i), &item)) return false;
-    list.push_back(std::move(item));
-  }
-  *out = AttrValue(std::move(list));
-  return true;
-}
-
-template <typename T, typename Convert>
-bool ToOne(PyObject* value, const Convert& convert, AttrValue* out) {
-  T item{};
-  if (!convert(value, &item)) return false;
-  *out = AttrValue(std::move(item));
-  return true;
+  for (const py::handle item : value) list.push_back(ToOne<T>(item, what));
+  return AttrValue(std::move(list));
 }
 
 }  // namespace
 
-bool ToAttr(PyObject* value, AttrKind kind, bool is_list,
-            const std::string& what, AttrValue* out) {
-  const auto both = [&]<typename T>(T, const auto& convert) {
-    return is_list ? ToList<T>(value, what, convert, out)
-                   : ToOne<T>(value, convert, out);
-  };
+AttrValue ToAttr(py::handle value, AttrKind kind, bool is_list,
+                 const std::string& what) {
   switch (kind) {
     case AttrKind::kInt:
-      return both(int64_t{},
-                  [&](PyObject* v, int64_t* o) { return ToInt(v, what, o); });
+      return ToAttrOf<int64_t>(value, is_list, what);
     case AttrKind::kFloat:
-      return both(float{},
-                  [&](PyObject* v, float* o) { return ToFloat(v, what, o); });
-    case AttrKind::kBool: {
-      bool b = false;
-      if (!is_list) {
-        if (!ToBool(value, what, &b)) return false;
-        *out = AttrValue(b);
-        return true;
-      }
-      const Ref items(PySequence_Fast(value, "expected a list"));
-      if (!items) return false;
-      AttrValue::Bools list;
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-        if (!ToBool(PySequence_Fast_GET_ITEM(items.get(), i), what, &b))
-          return false;
-        list.push_back(b);
-      }
-      *out = AttrValue(std::move(list));
-      return true;
-    }
+      return ToAttrOf<float>(value, is_list, what);
+    case AttrKind::kBool:
+      return ToAttrOf<bool>(value, is_list, what);
     case AttrKind::kString:
-      return both(std::string{}, [&](PyObject* v, std::string* o) {
-        return ToString(v, o) || Wrong(v, "string", what);
-      });
+      return ToAttrOf<std::string>(value, is_list, what);
     case AttrKind::kType:
-      return both(DType{},
-                  [&](PyObject* v, DType* o) { return ToDType(v, o); });
+      return ToAttrOf<DType>(value, is_list, what);
     case AttrKind::kShape:
-      return both(PartialShape{},
-                  [&](PyObject* v, PartialShape* o) { return ToShape(v, o); });
+      return ToAttrOf<PartialShape>(value, is_list, what);
     case AttrKind::kTensor:
-      return both(Tensor{}, [&](PyObject* v, Tensor* o) {
-        return ToTensor(v, DType::kInvalid, false, o);
-      });
+      return ToAttrOf<Tensor>(value, is_list, what);
     case AttrKind::kFunction:
-      return both(FunctionRef{}, [&](PyObject* v, FunctionRef* o) {
-        return ToFunction(v, what, o);
-      });
+      return ToAttrOf<FunctionRef>(value, is_list, what);
     case AttrKind::kNone:
       break;
   }
-  return Wrong(value, "a known kind of attribute", what);
+  Wrong(value, "a known kind of attribute", what);
 }
 
 namespace {
 
-PyObject* One(int64_t v) { return PyLong_FromLongLong(v); }
-PyObject* One(float v) { return PyFloat_FromDouble(v); }
-PyObject* One(bool v) { return PyBool_FromLong(v); }
-PyObject* One(const std::string& v) {
-  return PyBytes_FromStringAndSize(v.data(), static_cast<Py_ssize_t>(v.size()));
-}
-PyObject* One(DType v) { return FromDType(v); }
-PyObject* One(const PartialShape& v) { return FromShape(v); }
-PyObject* One(const Tensor& v) { return ToNumpy(v); }
-PyObject* One(const FunctionRef& v) { return FromString(v.name); }
-PyObject* One(std::monostate) { Py_RETURN_NONE; }
-PyObject* One(AttrValue::EmptyList) { return PyList_New(0); }
-PyObject* One(const AttrValue::Placeholder& v) { return FromString(v.name); }
+// Where pybind11 would do something else, or nothing.
+py::object FromOne(std::monostate) { return py::none(); }
+py::object FromOne(AttrValue::EmptyList) { return py::list(); }
+py::object FromOne(const std::string& v) { return py::bytes(v); }
+py::object FromOne(const Tensor& v) { return ToNumpy(v); }
+py::object FromOne(const FunctionRef& v) { return py::str(v.name); }
+py::object FromOne(const AttrValue::Placeholder& v) { return py::str(v.name); }
 template <typename T>
-PyObject* One(const std::vector<T>& list) {
-  Ref made(PyList_New(0));
-  for (const auto& item : list) {
-    const Ref one(One(static_cast<T>(item)));
-    if (!one || PyList_Append(made.get(), one.get()) < 0) return nullptr;
-  }
-  return made.release();
+py::object FromOne(const T& v) {
+  return py::cast(v);
+}
+template <typename T>
+py::object FromOne(const std::vector<T>& list) {
+  py::list made;
+  for (const auto& item : list) made.append(FromOne(static_cast<T>(item)));
+  return made;
 }
 
 }  // namespace
 
-PyObject* FromAttr(const AttrValue& value) {
-  return std::visit([](const auto& v) { return One(v); }, value.value());
+py::object FromAttr(const AttrValue& value) {
+  return std::visit([](const auto& v) { return FromOne(v); }, value.value());
 }
 
-}  // namespace sluice::py
+}  // namespace sluice::python

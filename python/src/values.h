@@ -6,41 +6,70 @@
 #include "graph/op_def.h"
 #include "py.h"
 
-namespace sluice::py {
-
-// numpy is loaded when the first array is needed: it takes longer than all of
-// the package.
-bool LoadNumpy();
+namespace sluice::python {
 
 // The DType object of Python for a type, and back. A DType, a numpy type, a
 // name or a number will do.
-PyObject* FromDType(DType t);
-bool ToDType(PyObject* o, DType* out);
+py::object FromDType(DType t);
+DType ToDType(py::handle o);
+// "float32".
+std::string PythonTypeName(DType t);
 
 // A tuple of ints and Nones, or None for an unknown rank.
-PyObject* FromShape(const PartialShape& shape);
-bool ToShape(PyObject* o, PartialShape* out);
+py::object FromShape(const PartialShape& shape);
+PartialShape ToShape(py::handle o);
 
 // A numpy array (a numpy scalar or bytes where the rank is 0). Of what nobody
 // else holds it becomes the owner; else, and if it is small, it is a copy.
-PyObject* ToNumpy(Tensor t);
+// (numpy is loaded when the first array is needed: it takes longer than all of
+// the package.)
+py::object ToNumpy(Tensor t);
 
 // True for what becomes a constant by itself: numbers, strings, lists and
 // tuples, and numpy's arrays and scalars.
-bool IsPlainValue(PyObject* o);
+bool IsPlainValue(py::handle o);
 
 // A value as a tensor, by TensorFlow's rules: Python's own ints are int32 (or
 // int64 where they do not fit) and floats are float, numpy's types are kept;
 // `want`, unless kInvalid, says otherwise, and TypeError follows if it cannot
 // hold the value. With `share`, the elements of a contiguous array of the right
 // type are not copied.
-bool ToTensor(PyObject* value, DType want, bool share, Tensor* out);
+Tensor ToTensor(py::handle value, DType want, bool share = false);
 
 // An attribute as its declaration wants it. `what` is for messages.
-bool ToAttr(PyObject* value, AttrKind kind, bool is_list,
-            const std::string& what, AttrValue* out);
-PyObject* FromAttr(const AttrValue& value);
+AttrValue ToAttr(py::handle value, AttrKind kind, bool is_list,
+                 const std::string& what);
+py::object FromAttr(const AttrValue& value);
 
-}  // namespace sluice::py
+}  // namespace sluice::python
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<sluice::DType> {
+  PYBIND11_TYPE_CASTER(sluice::DType, const_name("DType"));
+  bool load(handle o, bool) {
+    value = sluice::python::ToDType(o);
+    return true;
+  }
+  static handle cast(sluice::DType t, return_value_policy, handle) {
+    return sluice::python::FromDType(t).release();
+  }
+};
+
+template <>
+struct type_caster<sluice::PartialShape> {
+  PYBIND11_TYPE_CASTER(sluice::PartialShape, const_name("TensorShape"));
+  bool load(handle o, bool) {
+    value = sluice::python::ToShape(o);
+    return true;
+  }
+  static handle cast(const sluice::PartialShape& shape, return_value_policy,
+                     handle) {
+    return sluice::python::FromShape(shape).release();
+  }
+};
+
+}  // namespace pybind11::detail
 
 #endif  // SLUICE_PYTHON_VALUES_H_

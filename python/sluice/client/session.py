@@ -125,7 +125,7 @@ class BaseSession(_core.Session):
     All methods may be called by several threads at once.
     """
 
-    def __new__(cls, target="", graph=None, config=None):
+    def __init__(self, target="", graph=None, config=None):
         if graph is None:
             graph = graphs.get_default_graph()
         if not isinstance(graph, graphs.Graph):
@@ -138,17 +138,12 @@ class BaseSession(_core.Session):
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {target!r}")
         options = {} if config is None else config._options()
-        self = super().__new__(cls, graph, "" if target == "local" else target,
-                               options)
+        super().__init__(graph, "" if target == "local" else target, options)
         self._graph = graph
         self._target = target
         self._config = config
         self._timeout = 0 if config is None else config.operation_timeout_in_ms
         self._closed = False
-        return self
-
-    def __init__(self, target="", graph=None, config=None):
-        pass
 
     @property
     def graph(self):

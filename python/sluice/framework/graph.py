@@ -53,12 +53,21 @@ _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
                 GraphKeys.LOCAL_VARIABLES)
 
 
+def _set_attribute(self, name, value):
+    """`__setattr__` of handles: what is set must not go with whoever holds the
+    handle just now."""
+    object.__setattr__(self, name, value)
+    self.graph._handles_to_keep.add(self)
+
+
 class Operation(_core.Operation):
     """A node of a graph: an op, the tensors it reads, the tensors it makes.
 
     Op functions make them; their attributes are those of the graph's node and
     do not change.
     """
+
+    __setattr__ = _set_attribute
 
     @property
     def node_def(self):
@@ -134,6 +143,7 @@ class Tensor(_core.Tensor):
     """
 
     __array_priority__ = 100  # numpy's operators leave it to ours.
+    __setattr__ = _set_attribute
 
     @property
     def shape(self):
@@ -289,6 +299,8 @@ class Graph(_core.Graph):
     """
 
     def __init__(self):
+        super().__init__()
+        self._handles_to_keep = set()
         self._collections = {}
         self._shared_seen = {}
         self._finalized = False
