@@ -65,6 +65,16 @@ _MATH = _from(
     "unsorted_segment_max", "bincount", "cholesky", "trace", neg="negative", mul="multiply",
     sub="subtract", arg_max="argmax", arg_min="argmin", lin_space="linspace")
 
+_CHECKS = _from(
+    "sluice.ops.check_ops", "assert_equal", "assert_none_equal", "assert_less",
+    "assert_less_equal", "assert_greater", "assert_greater_equal",
+    "assert_negative", "assert_positive", "assert_non_negative",
+    "assert_non_positive", "assert_near", "assert_rank",
+    "assert_rank_at_least", "assert_rank_in", "assert_scalar", "assert_type",
+    "assert_integer", "assert_proper_iterable", "is_numeric_tensor",
+    "is_non_decreasing", "is_strictly_increasing", "add_check_numerics_ops",
+    "assert_same_float_dtype", verify_tensor_all_finite="assert_all_finite")
+
 _OPS = {
     **_MATH,
     **_from("sluice.ops.array_ops", "reshape", "identity", "identity_n",
@@ -85,7 +95,8 @@ _OPS = {
     **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
             "truncated_normal", "random_shuffle", "multinomial"),
     **_from("sluice.ops.control_flow", "no_op", "group", "tuple", "cond",
-            "case", "while_loop", "Assert", "Print", "assert_equal"),
+            "case", "while_loop", "Assert", "Print"),
+    **_CHECKS,
     **_from("sluice.ops.tensor_array", "TensorArray"),
     **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
             "clip_by_global_norm", "global_norm"),
@@ -124,12 +135,50 @@ _ERRORS = _from("sluice.framework.errors", "OpError")
 
 # Modules as they are.
 _MODULES = {
-    "errors": "sluice.framework.errors", "train": "sluice.train",
-    "nest": "sluice.nest", "raw_ops": "sluice.raw_ops",
-    "logging": "sluice.logging", "version": "sluice.version",
-    "test": "sluice.test", "compat": "sluice.compat",
-    "layers": "sluice.layers"}
+    "errors": "sluice.framework.errors", "nest": "sluice.nest",
+    "raw_ops": "sluice.raw_ops", "logging": "sluice.logging",
+    "version": "sluice.version", "test": "sluice.test",
+    "compat": "sluice.compat"}
 
+_DEBUGGING = {
+    **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite"),
+    **_from("sluice.ops.math_ops", "is_nan", "is_inf", "is_finite"),
+    **_from("sluice.ops.array_ops", "check_numerics"),
+    **_from("sluice.ops.control_flow", "Assert")}
+_LAYERS = _from(
+    "sluice.layers", "InputSpec", "Layer", "AveragePooling1D",
+    "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D",
+    "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense",
+    "Dropout", "Flatten", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D",
+    "SeparableConv1D", "SeparableConv2D", "average_pooling1d",
+    "average_pooling2d", "average_pooling3d", "batch_normalization", "conv1d",
+    "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "dense",
+    "dropout", "flatten", "max_pooling1d", "max_pooling2d", "max_pooling3d",
+    "separable_conv1d", "separable_conv2d")
+_LOSSES = _from(
+    "sluice.losses", "Reduction", "absolute_difference", "add_loss",
+    "compute_weighted_loss", "cosine_distance", "get_losses",
+    "get_regularization_loss", "get_regularization_losses", "get_total_loss",
+    "hinge_loss", "huber_loss", "log_loss", "mean_pairwise_squared_error",
+    "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
+    "sparse_softmax_cross_entropy")
+_METRICS = _from(
+    "sluice.metrics", "accuracy", "auc", "false_negatives",
+    "false_negatives_at_thresholds", "false_positives",
+    "false_positives_at_thresholds", "mean", "mean_absolute_error",
+    "mean_cosine_distance", "mean_iou", "mean_per_class_accuracy",
+    "mean_relative_error", "mean_squared_error", "mean_tensor",
+    "percentage_below", "precision", "precision_at_thresholds", "recall",
+    "recall_at_thresholds", "root_mean_squared_error",
+    "sensitivity_at_specificity", "specificity_at_sensitivity",
+    "true_negatives", "true_negatives_at_thresholds", "true_positives",
+    "true_positives_at_thresholds")
+_TRAIN = _from(
+    "sluice.train", "Optimizer", "GradientDescentOptimizer",
+    "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
+    "AdamOptimizer", "exponential_decay", "piecewise_constant",
+    "get_global_step", "create_global_step", "get_or_create_global_step",
+    "global_step")
 _INITIALIZERS = _from(
     "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
     random_uniform="RandomUniform", random_normal="RandomNormal",
@@ -172,7 +221,8 @@ _CELLS = _from(
     "sluice.ops.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
     "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
     "DropoutWrapper", "ResidualWrapper", "DeviceWrapper")
-_MATH_NAMESPACE = dict(_MATH)
+_OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
+_MATH_NAMESPACE = {**_MATH, "confusion_matrix": _OPS["confusion_matrix"]}
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
     _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)
@@ -181,8 +231,10 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
 
 # Namespaces that take their names from several modules.
-_GROUPS = {"initializers": _INITIALIZERS, "math": _MATH_NAMESPACE, "nn": _NN,
-           "nn.rnn_cell": _CELLS, "random": _RANDOM}
+_GROUPS = {
+    "debugging": _DEBUGGING, "initializers": _INITIALIZERS, "layers": _LAYERS, "losses": _LOSSES,
+    "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,
+    "nn.rnn_cell": _CELLS, "random": _RANDOM, "train": _TRAIN}
 
 
 class _Namespace(types.ModuleType):

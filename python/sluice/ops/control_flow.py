@@ -225,19 +225,6 @@ def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
         summarize=3 if summarize is None else summarize, name=name)
 
 
-def assert_equal(x, y, data=None, summarize=None, message=None, name=None):
-    """An operation whose step fails unless x == y, elementwise."""
-    with graphs.name_scope(name, "assert_equal", [x, y, data]):
-        x = convert_to_tensor(x, name="x")
-        y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
-        if data is None:
-            data = [message or "", "Condition x == y did not hold "
-                    "element-wise:", f"x ({x.name}) = ", x, f"y ({y.name}) = ",
-                    y]
-        return Assert(math_ops.reduce_all(math_ops.equal(x, y)), data,
-                      summarize)
-
-
 # ---- Loops -------------------------------------------------------------------
 
 

@@ -1,0 +1,150 @@
+"""tf.losses, against numpy; the collections that they add to."""
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+L = tf.losses
+
+
+@pytest.fixture
+def data():
+    rng = np.random.RandomState(0)
+    labels = (rng.rand(4, 3) > 0.5).astype(np.float32)
+    return labels, rng.rand(4, 3).astype(np.float32)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+ELEMENTWISE = {
+    "absolute_difference": lambda y, p: abs(y - p),
+    "mean_squared_error": lambda y, p: (y - p) ** 2,
+    "hinge_loss": lambda y, p: np.maximum(0, 1 - (2 * y - 1) * p),
+    "huber_loss": lambda y, p: np.where(abs(y - p) < 1, (y - p) ** 2 / 2,
+                                        abs(y - p) - 0.5),
+    "log_loss": lambda y, p: -y * np.log(p + 1e-7) - (1 - y) * np.log(
+        1 - p + 1e-7),
+    "sigmoid_cross_entropy": lambda y, p: np.log1p(np.exp(-p)) + (1 - y) * p}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_losses_of_elements(run, data, name):
+    labels, predictions = data
+    each = ELEMENTWISE[name](labels, predictions)
+    function = getattr(L, name)
+    rows = np.array([[1], [0], [2], [1]], np.float32)
+    cases = [
+        ({}, each.mean()),
+        ({"weights": 2.0}, 2 * each.mean()),
+        ({"weights": 0.0}, 0),
+        ({"weights": rows}, (each * rows).sum() / 9),
+        ({"weights": rows, "reduction": L.Reduction.SUM}, (each * rows).sum()),
+        ({"weights": rows, "reduction": L.Reduction.MEAN},
+         (each * rows).sum() / (3 * rows.sum())),
+        ({"weights": rows, "reduction": L.Reduction.SUM_OVER_BATCH_SIZE},
+         (each * rows).sum() / 12),
+        ({"weights": rows, "reduction": L.Reduction.NONE}, each * rows)]
+    for arguments, expected in cases:
+        np.testing.assert_allclose(
+            run(function(labels, predictions, **arguments)), expected, 1e-5)
+    assert len(L.get_losses()) == len(cases)
+    with pytest.raises(ValueError, match="Invalid Reduction"):
+        function(labels, predictions, reduction="middle")
+    with pytest.raises(ValueError, match="can not be broadcast"):
+        function(labels, predictions, weights=[1.0, 2.0])
+    with pytest.raises(ValueError, match="must not be None"):
+        function(None, predictions)
+    with pytest.raises(ValueError, match="incompatible"):
+        function(labels[:2], predictions)
+
+
+def test_huber_loss_is_linear_beyond_delta(run):
+    x = np.array([0.0, 0.4, 3.0], np.float32)
+    np.testing.assert_allclose(
+        run(L.huber_loss(np.zeros(3), x, delta=0.5, reduction="none")),
+        [0, 0.08, 0.5 * 3 - 0.125], 1e-5)
+
+
+def test_softmax_losses(run, data):
+    rng = np.random.RandomState(1)
+    logits = rng.randn(4, 3).astype(np.float32)
+    classes = np.array([0, 2, 1, 2])
+    onehot = np.eye(3)[classes]
+    each = -np.log(softmax(logits)[np.arange(4), classes])
+    weights = np.array([1, 0, 2, 0.5], np.float32)
+    for got in (L.softmax_cross_entropy(onehot, logits),
+                L.sparse_softmax_cross_entropy(classes, logits),
+                L.sparse_softmax_cross_entropy(classes[:, None], logits)):
+        np.testing.assert_allclose(run(got), each.mean(), 1e-5)
+    for got in (L.softmax_cross_entropy(onehot, logits, weights),
+                L.sparse_softmax_cross_entropy(classes, logits, weights),
+                L.sparse_softmax_cross_entropy(classes, logits,
+                                               weights[:, None])):
+        np.testing.assert_allclose(run(got), (each * weights).sum() / 3, 1e-5)
+    smooth = onehot * 0.7 + 0.1
+    np.testing.assert_allclose(
+        run(L.softmax_cross_entropy(onehot, logits, label_smoothing=0.3)),
+        -(smooth * np.log(softmax(logits))).sum(1).mean(), 1e-5)
+    labels = np.array([[0.0, 1.0]], np.float32)
+    x = np.array([[0.3, -0.2]], np.float32)
+    mixed = labels * 0.8 + 0.1
+    np.testing.assert_allclose(
+        run(L.sigmoid_cross_entropy(labels, x, label_smoothing=0.2)),
+        (np.log1p(np.exp(-x)) + (1 - mixed) * x).mean(), 1e-5)
+
+
+def test_labels_get_no_gradients_of_softmax_losses(run):
+    labels = tf.constant([[0.3, 0.7]])
+    logits = tf.constant([[1.0, 2.0]])
+    loss = L.softmax_cross_entropy(labels, logits)
+    assert tf.gradients(loss, labels) == [None]
+    got = run(tf.gradients(loss, logits)[0])
+    np.testing.assert_allclose(got, softmax(np.array([[1.0, 2.0]])) -
+                               [[0.3, 0.7]], 1e-5, 1e-6)
+
+
+def test_distances_of_vectors_and_pairs(run):
+    rng = np.random.RandomState(2)
+    a, b = rng.randn(2, 4, 3).astype(np.float32)
+    np.testing.assert_allclose(run(L.cosine_distance(a, b, axis=1)),
+                               (1 - (a * b).sum(1)).mean(), 1e-4)
+    with pytest.raises(ValueError, match="axis"):
+        L.cosine_distance(a, b)
+    error = b - a
+    pairs = [(row[i] - row[j]) ** 2 for row in error
+             for i in range(3) for j in range(3) if i != j]
+    np.testing.assert_allclose(run(L.mean_pairwise_squared_error(a, b)),
+                               np.sum(pairs) / 6, 1e-4)
+
+
+def test_weights_whose_shape_is_told_late(run, data):
+    labels, predictions = data
+    weights = tf.placeholder(tf.float32)
+    loss = L.mean_squared_error(labels, predictions, weights)
+    each = (labels - predictions) ** 2
+    rows = np.array([[1], [0], [2], [1]], np.float32)
+    np.testing.assert_allclose(run(loss, {weights: rows}),
+                               (each * rows).sum() / 9, 1e-5)
+    np.testing.assert_allclose(run(loss, {weights: 3.0}), 3 * each.mean(), 1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="broadcast"):
+        run(loss, {weights: [1.0, 2.0]})
+
+
+def test_the_total_of_all_losses(run):
+    one = L.absolute_difference([1.0], [3.0])
+    tf.losses.add_loss(tf.constant(10.0))
+    with tf.variable_scope("s", regularizer=lambda w: tf.reduce_sum(w) * 0.5):
+        w = tf.get_variable("w", [4], initializer=tf.ones_initializer())
+    run(tf.global_variables_initializer())
+    assert run(L.get_regularization_loss()) == 2
+    assert run(L.get_total_loss()) == 14
+    assert run(L.get_total_loss(False)) == 12
+    assert L.get_losses()[0] is one
+    assert len(tf.get_collection(tf.GraphKeys.LOSSES)) == 2
+    assert L.mean_squared_error([1.0], [2.0], loss_collection=None) not in (
+        L.get_losses())
+    assert w.shape == [4]
+    assert run(L.get_regularization_loss(scope="nothing")) == 0

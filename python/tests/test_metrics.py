@@ -1,0 +1,261 @@
+"""tf.metrics, against numpy over several steps; assertions."""
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+M = tf.metrics
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
+
+
+def over_steps(session, metric, feeds):
+    """The values after each step, as the update and then the value give
+    them."""
+    value, update = metric
+    session.run(tf.local_variables_initializer())
+    seen = []
+    for feed in feeds:
+        updated = session.run(update, feed)
+        current = session.run(value)
+        if np.shape(updated) == np.shape(current):
+            np.testing.assert_allclose(updated, current, 1e-6)
+        seen.append(current)
+    return seen
+
+
+def test_the_mean_of_all_values_so_far(session, rng):
+    x, w = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.float32)
+    batches = [rng.rand(n).astype(np.float32) for n in (3, 5, 1)]
+    got = over_steps(session, M.mean(x), [{x: b} for b in batches])
+    for i, value in enumerate(got):
+        np.testing.assert_allclose(value, np.concatenate(batches[:i + 1]).mean(),
+                                   1e-5)
+    weights = [rng.rand(n).astype(np.float32) for n in (3, 5, 1)]
+    got = over_steps(session, M.mean(x, w), [
+        {x: b, w: v} for b, v in zip(batches, weights)])
+    np.testing.assert_allclose(got[-1], np.average(
+        np.concatenate(batches), weights=np.concatenate(weights)), 1e-5)
+    names = [v.op.name for v in tf.local_variables()]
+    assert names == ["mean/total", "mean/count", "mean_1/total", "mean_1/count"]
+    assert tf.get_collection(tf.GraphKeys.METRIC_VARIABLES) == (
+        tf.local_variables())
+    assert not tf.global_variables()
+
+
+def test_names_and_collections(session):
+    value, update = M.accuracy([1, 2], [1, 3], metrics_collections="m",
+                               updates_collections=["u"], name="acc")
+    assert tf.get_collection("m") == [value]
+    assert tf.get_collection("u") == [update]
+    assert value.op.name == "acc/value" and update.op.name == "acc/update_op"
+    assert [v.op.name for v in tf.local_variables()] == ["acc/total",
+                                                         "acc/count"]
+
+
+def test_accuracy_of_classes(session, rng):
+    y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
+    feeds = [{y: rng.randint(0, 3, 7), p: rng.randint(0, 3, 7)}
+             for _ in range(3)]
+    got = over_steps(session, M.accuracy(y, p), feeds)
+    right = np.concatenate([f[y] == f[p] for f in feeds])
+    np.testing.assert_allclose(got[-1], right.mean(), 1e-6)
+    column = over_steps(session, M.accuracy(tf.expand_dims(y, 1), p), feeds)
+    assert column == got
+
+
+def test_errors(session, rng):
+    y, p = (tf.placeholder(tf.float32, [None]) for _ in range(2))
+    feeds = [{y: rng.rand(4) + 0.5, p: rng.rand(4)} for _ in range(3)]
+    a, b = (np.concatenate([f[k] for f in feeds]) for k in (y, p))
+    for metric, expected in (
+            (M.mean_absolute_error(y, p), abs(a - b).mean()),
+            (M.mean_squared_error(y, p), ((a - b) ** 2).mean()),
+            (M.root_mean_squared_error(y, p), ((a - b) ** 2).mean() ** 0.5),
+            (M.mean_relative_error(y, p, y), (abs(a - b) / a).mean()),
+            (M.percentage_below(p, 0.3), (b < 0.3).mean())):
+        np.testing.assert_allclose(over_steps(session, metric, feeds)[-1],
+                                   expected, 1e-5)
+    x = rng.rand(2, 5, 3).astype(np.float32)
+    np.testing.assert_allclose(
+        over_steps(session, M.mean_cosine_distance(x[0], x[1], 1), [{}])[-1],
+        1 - (x[0] * x[1]).sum(1).mean(), 1e-5)
+    np.testing.assert_allclose(
+        over_steps(session, M.mean_tensor(x[0]), [{}, {}])[-1], x[0], 1e-5)
+
+
+def test_precision_and_recall(session, rng):
+    y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
+    w = tf.placeholder(tf.float32, [None])
+    feeds = [{y: rng.randint(0, 2, 9), p: rng.randint(0, 2, 9), w: rng.rand(9)}
+             for _ in range(2)]
+    a, b, v = (np.concatenate([f[k] for f in feeds]) for k in (y, p, w))
+    tp, fp, fn, tn = ((v * (a == i) * (b == j)).sum() for i, j in (
+        (1, 1), (0, 1), (1, 0), (0, 0)))
+    for metric, expected in (
+            (M.true_positives(y, p, w), tp), (M.false_positives(y, p, w), fp),
+            (M.false_negatives(y, p, w), fn), (M.true_negatives(y, p, w), tn),
+            (M.precision(y, p, w), tp / (tp + fp)),
+            (M.recall(y, p, w), tp / (tp + fn))):
+        np.testing.assert_allclose(over_steps(session, metric, feeds)[-1],
+                                   expected, 1e-5)
+    assert over_steps(session, M.precision([1], [0]), [{}]) == [0]
+    names = [v.op.name for v in tf.local_variables()]
+    assert "precision/true_positives/count" in names
+    assert "recall/false_negatives/count" in names
+
+
+def test_counts_at_thresholds(session, rng):
+    y, p = rng.randint(0, 2, 20), rng.rand(20).astype(np.float32)
+    at = [0.2, 0.7]
+    tp = np.array([((p > t) & (y == 1)).sum() for t in at], float)
+    fp = np.array([((p > t) & (y == 0)).sum() for t in at], float)
+    for name, expected in (
+            ("true_positives", tp), ("false_positives", fp),
+            ("false_negatives", (y == 1).sum() - tp),
+            ("true_negatives", (y == 0).sum() - fp),
+            ("precision", tp / (tp + fp)), ("recall", tp / (y == 1).sum())):
+        metric = getattr(M, name + "_at_thresholds")(y, p, at)
+        np.testing.assert_allclose(over_steps(session, metric, [{}])[-1],
+                                   expected, 1e-5)
+    bad = M.recall_at_thresholds([1], tf.placeholder_with_default([1.5], [1]),
+                                 at)
+    session.run(tf.local_variables_initializer())
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"in \[0, 1\]"):
+        session.run(bad[1])
+
+
+def area(y, p):
+    """The probability that a true one ranks above a false one."""
+    true, false = p[y == 1], p[y == 0]
+    above = (true[:, None] > false).mean()
+    return above + 0.5 * (true[:, None] == false).mean()
+
+
+def test_area_under_the_curve(session, rng):
+    y = rng.randint(0, 2, 300)
+    p = np.clip(0.3 * y + rng.rand(300) * 0.7, 0, 1).astype(np.float32)
+    labels, scores = (tf.placeholder(tf.int64, [None]),
+                      tf.placeholder(tf.float32, [None]))
+    feeds = [{labels: y[i::3], scores: p[i::3]} for i in range(3)]
+    got = {m: over_steps(session, M.auc(labels, scores, summation_method=m),
+                         feeds)[-1]
+           for m in ("trapezoidal", "minoring", "majoring")}
+    np.testing.assert_allclose(got["trapezoidal"], area(y, p), 5e-3)
+    assert got["minoring"] < got["trapezoidal"] < got["majoring"]
+    assert "auc/true_positives" in [v.op.name for v in tf.local_variables()]
+    # Average precision, nearly.
+    order = np.argsort(-p)
+    hits = y[order]
+    expected = (np.cumsum(hits) / np.arange(1, 301))[hits == 1].mean()
+    for method in ("trapezoidal", "careful_interpolation"):
+        curve = M.auc(labels, scores, curve="PR", summation_method=method)
+        np.testing.assert_allclose(over_steps(session, curve, feeds)[-1],
+                                   expected, 2e-2)
+    with pytest.raises(ValueError, match="ROC or PR"):
+        M.auc(labels, scores, curve="round")
+
+
+def test_sensitivity_where_specificity_is_given(session, rng):
+    y = rng.randint(0, 2, 500)
+    p = np.clip(0.4 * y + rng.rand(500) * 0.6, 0, 1).astype(np.float32)
+    t = np.quantile(p[y == 0], 0.8)
+    np.testing.assert_allclose(
+        over_steps(session, M.sensitivity_at_specificity(y, p, 0.8), [{}])[-1],
+        (p[y == 1] > t).mean(), 0.05)
+    t = np.quantile(p[y == 1], 0.1)
+    np.testing.assert_allclose(
+        over_steps(session, M.specificity_at_sensitivity(y, p, 0.9), [{}])[-1],
+        (p[y == 0] <= t).mean(), 0.1)
+
+
+def test_classes_by_themselves(session, rng):
+    y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
+    feeds = [{y: rng.randint(0, 4, 20), p: rng.randint(0, 4, 20)}
+             for _ in range(2)]
+    a, b = (np.concatenate([f[k] for f in feeds]) for k in (y, p))
+    counts = np.zeros([4, 4], int)
+    np.add.at(counts, (a, b), 1)
+    np.testing.assert_array_equal(session.run(tf.confusion_matrix(a, b)),
+                                  counts)
+    iou = np.diag(counts) / (counts.sum(0) + counts.sum(1) - np.diag(counts))
+    np.testing.assert_allclose(
+        over_steps(session, M.mean_iou(y, p, 4), feeds)[-1], iou.mean(), 1e-5)
+    np.testing.assert_allclose(
+        over_steps(session, M.mean_per_class_accuracy(y, p, 4), feeds)[-1],
+        (np.diag(counts) / counts.sum(1)).mean(), 1e-5)
+    weighted = tf.confusion_matrix([0, 1, 1], [1, 1, 1], num_classes=3,
+                                   weights=[1.0, 2.0, 0.5], dtype=tf.float32)
+    np.testing.assert_array_equal(session.run(weighted),
+                                  [[0, 1, 0], [0, 2.5, 0], [0, 0, 0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out of bound"):
+        session.run(tf.confusion_matrix([5], [1], 3))
+
+
+# ---- Assertions --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name,good,bad", [
+    ("equal", (1, 1), (1, 2)), ("none_equal", (1, 2), (1, 1)),
+    ("less", (1, 2), (2, 2)), ("less_equal", (2, 2), (3, 2)),
+    ("greater", (3, 2), (2, 2)), ("greater_equal", (2, 2), (1, 2)),
+    ("negative", (-1,), (0,)), ("positive", (1,), (0,)),
+    ("non_negative", (0,), (-1,)), ("non_positive", (0,), (1,)),
+    ("near", (1.0, 1.0), (1.0, 1.1))])
+def test_assertions_at_once_and_in_the_step(run, name, good, bad):
+    check = getattr(tf, "assert_" + name)
+    kind = tf.float32 if name == "near" else tf.int32
+    x = tf.placeholder(kind, [])
+    others = [tf.constant(v, kind) for v in good[1:]]
+    fed = check(x, *others, message="oh")
+    run(fed, {x: good[0]})
+    bad_op = check(x, *[tf.constant(v, kind) for v in bad[1:]], message="oh")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="oh"):
+        run(bad_op, {x: bad[0]})
+    if name != "near":
+        with pytest.raises(tf.errors.InvalidArgumentError, match="oh"):
+            check(*bad, message="oh")
+        run(check(*good))
+
+
+def test_assertions_of_ranks_and_types(run):
+    x = tf.placeholder(tf.float32)
+    known = tf.ones([2, 3])
+    run([tf.assert_rank(known, 2), tf.assert_rank_at_least(known, 1),
+         tf.assert_rank_in(known, (0, 2))])
+    for wrong in (lambda: tf.assert_rank(known, 1),
+                  lambda: tf.assert_rank_at_least(known, 3),
+                  lambda: tf.assert_rank_in(known, (0, 1))):
+        with pytest.raises(ValueError, match="must have rank"):
+            wrong()
+    late = [tf.assert_rank(x, 1), tf.assert_rank_at_least(x, 1),
+            tf.assert_rank_in(x, (1, 2))]
+    run(late, {x: [1.0]})
+    for op in late:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="rank"):
+            run(op, {x: 1.0})
+    run([tf.assert_type(known, tf.float32), tf.assert_integer(1)])
+    with pytest.raises(TypeError, match="must be of type"):
+        tf.assert_type(known, tf.int32)
+    with pytest.raises(TypeError, match="integer"):
+        tf.assert_integer(1.0)
+    with pytest.raises(TypeError, match="iterable"):
+        tf.assert_proper_iterable("abc")
+    tf.assert_proper_iterable([1, 2])
+    with pytest.raises(ValueError, match="Expected scalar"):
+        tf.debugging.assert_scalar(known)
+    assert tf.is_numeric_tensor(known)
+    assert run(tf.is_non_decreasing([1, 2, 2]))
+    assert not run(tf.is_strictly_increasing([1, 2, 2]))
+
+
+def test_all_tensors_are_checked_for_numbers(run):
+    x = tf.placeholder(tf.float32, [])
+    y = tf.log(x)
+    check = tf.add_check_numerics_ops()
+    run([y, check], {x: 1.0})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Log:0"):
+        run([y, check], {x: -1.0})
