@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_split.h"
 
 namespace sluice::python {
 namespace {
@@ -11,50 +13,19 @@ namespace {
 // (Kernels work in place only on what nobody else holds.)
 bool MakesNewMemory(const std::string& op) {
   static const auto* const kOps =
-      new std::unordered_set<std::string>{"MatMul",
-                                          "BatchMatMul",
-                                          "BatchMatMulV2",
-                                          "Conv2D",
-                                          "Conv3D",
-                                          "DepthwiseConv2dNative",
-                                          "Conv2DBackpropFilter",
-                                          "Conv2DBackpropInput",
-                                          "MaxPool",
-                                          "AvgPool",
-                                          "MaxPoolGrad",
-                                          "BiasAddGrad",
-                                          "FusedBatchNorm",
-                                          "FusedBatchNormV3",
-                                          "SoftmaxCrossEntropyWithLogits",
-                                          "SparseSoftmaxCrossEntropyWithLogits",
-                                          "ArgMax",
-                                          "ArgMin",
-                                          "GatherV2",
-                                          "Gather",
-                                          "OneHot",
-                                          "Equal",
-                                          "NotEqual",
-                                          "Less",
-                                          "LessEqual",
-                                          "Greater",
-                                          "GreaterEqual",
-                                          "InTopK",
-                                          "InTopKV2",
-                                          "TopKV2",
-                                          "Transpose",
-                                          "ShapeN",
-                                          "Shape",
-                                          "Size",
-                                          "Rank",
-                                          "Range",
-                                          "L2Loss",
-                                          "ZerosLike",
-                                          "OnesLike",
-                                          "ReluGrad",
-                                          "IsNan",
-                                          "IsInf",
-                                          "IsFinite"};
-  return kOps->count(op) != 0;
+      new absl::flat_hash_set<std::string>(absl::StrSplit(
+          "ArgMax ArgMin AvgPool BatchMatMul BatchMatMulV2 "
+          "BiasAddGrad Conv2D Conv2DBackpropFilter "
+          "Conv2DBackpropInput Conv3D DepthwiseConv2dNative Equal "
+          "FusedBatchNorm FusedBatchNormV3 Gather GatherV2 Greater "
+          "GreaterEqual InTopK InTopKV2 IsFinite IsInf IsNan L2Loss "
+          "Less LessEqual MatMul MaxPool MaxPoolGrad NotEqual OneHot "
+          "OnesLike Range Rank ReluGrad Shape ShapeN Size "
+          "SoftmaxCrossEntropyWithLogits "
+          "SparseSoftmaxCrossEntropyWithLogits TopKV2 Transpose "
+          "ZerosLike",
+          ' '));
+  return kOps->contains(op);
 }
 
 }  // namespace

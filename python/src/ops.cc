@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "absl/strings/str_join.h"
 #include "scopes.h"
@@ -24,15 +23,8 @@ bool IsInferred(const OpDef& op, const std::string& attr) {
 
 // Python's reserved words get an underscore.
 std::string PythonName(const std::string& name) {
-  static const std::set<std::string>* const kReserved =
-      new std::set<std::string>{
-          "False",  "None",     "True",  "and",    "as",       "assert",
-          "async",  "await",    "break", "class",  "continue", "def",
-          "del",    "elif",     "else",  "except", "finally",  "for",
-          "from",   "global",   "if",    "import", "in",       "is",
-          "lambda", "nonlocal", "not",   "or",     "pass",     "raise",
-          "return", "try",      "while", "with",   "yield"};
-  return kReserved->count(name) != 0 ? name + "_" : name;
+  const py::object reserved = py::module_::import("keyword").attr("iskeyword");
+  return py::cast<bool>(reserved(name)) ? name + "_" : name;
 }
 
 std::string TypeNames(const std::vector<DType>& types) {

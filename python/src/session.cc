@@ -171,9 +171,8 @@ class Callable;
 class PySession {
  public:
   PySession(const py::object& graph, const std::string& target,
-            const py::dict& fields)
+            const SessionOptions& options)
       : graph(graph) {
-    const SessionOptions options = Options(fields);
     Graph& g = py::cast<PyGraph&>(graph);
     if (target.empty())
       session_ = std::make_unique<Session>(g, options);
@@ -221,35 +220,6 @@ class PySession {
   const py::object graph;
 
  private:
-  static SessionOptions Options(const py::dict& fields) {
-    SessionOptions options;
-    for (const auto& [key, value] : fields) {
-      const auto name = py::cast<std::string>(key);
-      const int number = py::cast<int>(value);
-      if (name == "inter_op_threads")
-        options.inter_op_threads = number;
-      else if (name == "intra_op_threads")
-        options.intra_op_threads = number;
-      else if (name == "constant_folding")
-        options.constant_folding = number != 0;
-      else if (name == "common_subexpressions")
-        options.common_subexpressions = number != 0;
-      else if (name == "fusion")
-        options.fusion = number != 0;
-      else if (name == "regions")
-        options.regions = number != 0;
-      else if (name == "soft_placement")
-        options.soft_placement = number != 0;
-      else if (name == "isolated")
-        options.isolated = number != 0;
-      else if (name == "cpus")
-        options.devices = CpuDevices(number);
-      else
-        Raise(PyExc_TypeError, "Session: no option " + name);
-    }
-    return options;
-  }
-
   void AddFeed(py::handle key, py::handle value,
                const std::vector<Output>& fetches, Feeds* feeds) {
     const TensorHandle* const tensor = AsTensor(key);
@@ -335,8 +305,21 @@ std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
 }  // namespace
 
 void AddSessions(py::module_& m) {
+  py::class_<SessionOptions>(m, "SessionOptions")
+      .def(py::init<>())
+      .def_readwrite("inter_op_threads", &SessionOptions::inter_op_threads)
+      .def_readwrite("intra_op_threads", &SessionOptions::intra_op_threads)
+      .def_readwrite("constant_folding", &SessionOptions::constant_folding)
+      .def_readwrite("common_subexpressions",
+                     &SessionOptions::common_subexpressions)
+      .def_readwrite("fusion", &SessionOptions::fusion)
+      .def_readwrite("regions", &SessionOptions::regions)
+      .def_readwrite("soft_placement", &SessionOptions::soft_placement)
+      .def_readwrite("isolated", &SessionOptions::isolated)
+      .def("use_cpus",
+           [](SessionOptions& o, int n) { o.devices = CpuDevices(n); });
   py::class_<PySession>(m, "Session", Holds<PySession, &PySession::graph>())
-      .def(py::init<py::object, std::string, py::dict>())
+      .def(py::init<py::object, std::string, SessionOptions>())
       .def("_run", &PySession::Run, py::arg(), py::arg() = py::none(),
            py::arg() = py::none(), py::arg() = py::none())
       .def("_make_callable", &PySession::MakeCallable)

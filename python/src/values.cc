@@ -2,6 +2,7 @@
 
 #include <pybind11/numpy.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -72,16 +73,16 @@ bool IsNumpyValue(py::handle o) {
   return py::isinstance<py::array>(o) || py::isinstance(o, *generic);
 }
 
-// The array that a Python value is; raises where it is none.
+// The array that a Python value is, in C's order; raises where it is none.
 py::array AsArray(py::handle value) {
   static auto* const as_array = new py::object(FromNumpy("asarray"));
-  return (*as_array)(value);
+  return (*as_array)(value, py::none(), "C");
 }
 
-// The same elements, as bits of another type and in C's order.
-py::array Contiguous(const py::array& a, const py::dtype& type) {
-  if ((a.flags() & py::array::c_style) != 0 && a.dtype().equal(type)) return a;
-  return a.attr("astype")(type, "C");
+// The same elements, as numpy casts them.
+py::array Cast(const py::array& a, const py::dtype& type) {
+  if (a.dtype().equal(type)) return a;
+  return a.attr("astype")(type);
 }
 
 Shape ShapeOf(const py::array& a) {
@@ -171,14 +172,14 @@ Tensor FromStrings(const py::array& a) {
 // The elements of an array, as those of the type that is wanted.
 Tensor FromArray(const py::array& given, DType type, bool share) {
   if (type == DType::kBfloat16) {  // Rounds as Cast does: to the nearest even.
-    const py::array a = Contiguous(given, *NumpyType(DType::kFloat));
+    const py::array a = Cast(given, *NumpyType(DType::kFloat));
     Tensor t = Checked(Tensor::Make(type, ShapeOf(a)));
     const auto* const from = static_cast<const float*>(a.data());
     for (int64_t i = 0; i < t.num_elements(); ++i)
       t.data<bfloat16>()[i] = bfloat16(from[i]);
     return t;
   }
-  const py::array a = Contiguous(given, *NumpyType(type));
+  const py::array a = Cast(given, *NumpyType(type));
   const auto bytes = static_cast<size_t>(a.nbytes());
   auto* const data = const_cast<void*>(a.data());
   const bool aligned =
@@ -192,15 +193,27 @@ Tensor FromArray(const py::array& given, DType type, bool share) {
   return t;
 }
 
+// Whether a type has room for Python's own ints, which numpy has as int64, or
+// as uint64 where one is larger.
+bool HasRoom(DType want, const py::array& a) {
+  if (TypeOfArray(a) != DType::kInt64) return want == DType::kUint64;
+  const py::dtype& type = *NumpyType(want);
+  const int bits = 8 * static_cast<int>(type.itemsize());
+  const bool is_signed = type.kind() == 'i';
+  const int64_t most = std::numeric_limits<int64_t>::max() >>
+                       std::max(64 - bits - !is_signed, 0);
+  const auto* const v = static_cast<const int64_t*>(a.data());
+  return std::all_of(v, v + a.size(), [most, is_signed](int64_t i) {
+    return i <= most && i >= (is_signed ? -most - 1 : 0);
+  });
+}
+
 // The type that Python's own numbers get where none is asked for.
 DType PresetType(const py::array& a, DType have) {
   if (have == DType::kDouble) return DType::kFloat;
-  if (have != DType::kInt64) return have;
   // int32, unless that would lose something.
-  const auto* const v = static_cast<const int64_t*>(a.data());
-  for (py::ssize_t i = 0; i < a.size(); ++i)
-    if (v[i] != static_cast<int32_t>(v[i])) return DType::kInt64;
-  return DType::kInt32;
+  return have == DType::kInt64 && HasRoom(DType::kInt32, a) ? DType::kInt32
+                                                            : have;
 }
 
 }  // namespace
@@ -228,12 +241,8 @@ Tensor ToTensor(py::handle value, DType want, bool share) {
     return FromArray(a, has_own_type ? have : PresetType(a, have), share);
   if (want != DType::kBfloat16 && NumpyType(want) == nullptr)
     Mismatch(want, value);
-  if (!has_own_type && IsInteger(want) && IsInteger(have)) {
-    // Numbers that the type has no room for.
-    const py::array cast = Contiguous(a, *NumpyType(want));
-    if (!py::cast<bool>(cast.attr("__eq__")(a).attr("all")()))
-      Mismatch(want, value);
-  }
+  if (!has_own_type && IsInteger(want) && IsInteger(have) && !HasRoom(want, a))
+    Mismatch(want, value);
   return FromArray(a, want, share);
 }
 

@@ -102,20 +102,19 @@ class ConfigProto(_Fields):
                  "cluster_def": None, "device_filters": list}
 
     def _options(self):
-        options = {}
+        options = _core.SessionOptions()
         if self.inter_op_parallelism_threads:
             # (The caller's thread is one of them.)
-            options["inter_op_threads"] = self.inter_op_parallelism_threads - 1
+            options.inter_op_threads = self.inter_op_parallelism_threads - 1
         if self.intra_op_parallelism_threads:
-            options["intra_op_threads"] = self.intra_op_parallelism_threads
+            options.intra_op_threads = self.intra_op_parallelism_threads
         if self.device_count.get("CPU", 0) > 1:
-            options["cpus"] = self.device_count["CPU"]
-        optimizer = self.graph_options.optimizer_options
-        if optimizer.opt_level < 0:
-            options["constant_folding"] = options["common_subexpressions"] = 0
-            options["fusion"] = options["regions"] = 0
-        options["soft_placement"] = int(self.allow_soft_placement)
-        options["isolated"] = int(self.isolate_session_state)
+            options.use_cpus(self.device_count["CPU"])
+        if self.graph_options.optimizer_options.opt_level < 0:
+            options.constant_folding = options.common_subexpressions = False
+            options.fusion = options.regions = False
+        options.soft_placement = bool(self.allow_soft_placement)
+        options.isolated = bool(self.isolate_session_state)
         return options
 
 
@@ -137,7 +136,7 @@ class BaseSession(_core.Session):
             target = target.decode()
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {target!r}")
-        options = {} if config is None else config._options()
+        options = (config or ConfigProto())._options()
         super().__init__(graph, "" if target == "local" else target, options)
         self._graph = graph
         self._target = target
