@@ -173,15 +173,14 @@ class Call {
   // What Python values become where nothing tells their type: what they are,
   // or, if the op does not take that, its default.
   Output ConvertFree(py::handle value, const ArgDef& arg) {
-    if (AsTensor(value) == nullptr && IsPlainValue(value)) {
-      const AttrDef* const attr = op_.FindAttr(arg.type_attr);
-      const DType* const preset = attr != nullptr && attr->default_value
-                                      ? attr->default_value->get<DType>()
-                                      : nullptr;
-      if (preset != nullptr) try {
-          return Convert(value, *preset, arg, arg.name);
-        } catch (const py::error_already_set&) {
-        }
+    const AttrDef* const attr = op_.FindAttr(arg.type_attr);
+    if (attr != nullptr && attr->default_value && AsTensor(value) == nullptr &&
+        IsPlainValue(value)) {
+      try {
+        return Convert(value, *attr->default_value->get<DType>(), arg,
+                       arg.name);
+      } catch (const py::error_already_set&) {
+      }
     }
     return Convert(value, DType::kInvalid, arg, arg.name);
   }

@@ -47,35 +47,40 @@ class Fetches {
  private:
   struct Part {
     enum Kind { kValue, kNone, kList, kTuple, kDict, kCall };
-    Kind kind = kNone;
-    size_t index = 0;         // Of the value.
-    std::vector<Part> parts;  // Of a container.
-    py::object like;  // The type, the dict, or what is called with a list.
+    Kind kind;
+    size_t index = 0;              // Of the value.
+    std::vector<Part> parts = {};  // Of a container.
+    py::object like = {};          // The type, or what is called with a list.
+    py::object keys = {};          // Of a dict.
   };
 
   Part Collect(const py::object& graph, py::handle fetch) {
     if (const TensorHandle* const tensor = AsTensor(fetch)) {
       if (!tensor->graph.is(graph)) NotOfThisGraph(fetch, "Tensor");
       outputs_.push_back(tensor->output);
-      return {Part::kValue, outputs_.size() - 1, {}, {}};
+      return {.kind = Part::kValue, .index = outputs_.size() - 1};
     }
     if (const OperationHandle* const op = AsOperation(fetch)) {
       if (!op->graph.is(graph)) NotOfThisGraph(fetch, "Operation");
       targets_.push_back(op->output.node);
-      return {};
+      return {.kind = Part::kNone};
     }
     if (py::isinstance<py::list>(fetch))
-      return {Part::kList, 0, CollectAll(graph, fetch), {}};
+      return {.kind = Part::kList, .parts = CollectAll(graph, fetch)};
     if (PyTuple_CheckExact(fetch.ptr()) ||
         (py::isinstance<py::tuple>(fetch) && py::hasattr(fetch, "_fields")))
-      return {Part::kTuple, 0, CollectAll(graph, fetch), py::type::of(fetch)};
+      return {.kind = Part::kTuple,
+              .parts = CollectAll(graph, fetch),
+              .like = py::type::of(fetch)};
     if (py::isinstance<py::dict>(fetch))
-      return {Part::kDict, 0, CollectAll(graph, fetch.attr("values")()),
-              py::reinterpret_borrow<py::object>(fetch)};
+      return {.kind = Part::kDict,
+              .parts = CollectAll(graph, fetch.attr("values")()),
+              .like = py::type::of(fetch),
+              .keys = py::list(fetch.attr("keys")())};
     const auto [parts, fn] = py::cast<std::pair<py::list, py::object>>(
         GetHooks().expand_fetch(fetch, graph));
     if (fn.is_none()) return Collect(graph, parts[0]);  // It stands for that.
-    return {Part::kCall, 0, CollectAll(graph, parts), fn};
+    return {.kind = Part::kCall, .parts = CollectAll(graph, parts), .like = fn};
   }
 
   std::vector<Part> CollectAll(const py::object& graph, py::handle fetches) {
@@ -96,9 +101,9 @@ class Fetches {
     if (part.kind == Part::kTuple)
       return py::hasattr(part.like, "_fields") ? part.like(*list)
                                                : py::tuple(list);
-    py::object dict = py::type::of(part.like)();
+    py::object dict = part.like();
     size_t i = 0;
-    for (const py::handle key : part.like) dict[key] = list[i++];
+    for (const py::handle key : part.keys) dict[key] = list[i++];
     return dict;
   }
 

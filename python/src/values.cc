@@ -74,9 +74,9 @@ bool IsNumpyValue(py::handle o) {
 }
 
 // The array that a Python value is, in C's order; raises where it is none.
-py::array AsArray(py::handle value) {
+py::array AsArray(py::handle value, py::handle type = py::none()) {
   static auto* const as_array = new py::object(FromNumpy("asarray"));
-  return (*as_array)(value, py::none(), "C");
+  return (*as_array)(value, type, "C");
 }
 
 // The same elements, as numpy casts them.
@@ -225,8 +225,13 @@ Tensor ToTensor(py::handle value, DType want, bool share) {
   if (value.is_none()) Raise(PyExc_ValueError, "None values not supported.");
   const bool has_own_type = IsNumpyValue(value);
   if (!has_own_type && want != DType::kInvalid) CheckFits(value, want);
-  const py::array a = AsArray(value);
-  const DType have = TypeOfArray(a);
+  py::array a = AsArray(value);
+  DType have = TypeOfArray(a);
+  // (numpy has ints beyond int64 beside smaller ones as float64.)
+  if (have == DType::kDouble && want == DType::kUint64 && !has_own_type) {
+    a = AsArray(value, *NumpyType(want));
+    have = want;
+  }
   if (have == DType::kInvalid)
     Raise(PyExc_TypeError,
           absl::StrCat("Failed to convert ", Repr(value), " of type ",

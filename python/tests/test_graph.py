@@ -87,6 +87,49 @@ def test_graphs_are_freed():
     assert dead() is None
 
 
+def test_cycles_through_sessions_and_callables_are_freed():
+    def build():
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32)
+            x.op.users = [x]
+            session = tf.Session()
+            graph.add_to_collection("sessions", session)
+            graph.step = session.make_callable({"x": x}, [x])
+            assert graph.step(1.0) == {"x": 1.0}
+            session.close()
+        return [weakref.ref(o) for o in (graph, x, session, graph.step)]
+
+    dead = build()
+    gc.collect()
+    assert [ref() for ref in dead] == [None] * 4
+
+
+def test_handles_are_made_by_ops_only():
+    x = tf.constant(1)
+    for kind in (tf.Tensor, tf.Operation):
+        with pytest.raises(TypeError, match="No constructor"):
+            kind()
+    with pytest.raises(TypeError):
+        type(x).__new__(type(x)).name  # pylint: disable=expression-not-assigned
+
+
+def test_device_functions():
+    with tf.device(lambda op: "/cpu:0" if op.name == "a" else None):
+        assert tf.constant(1, name="a").device == "/device:CPU:0"
+        assert tf.constant(1, name="b").device == ""
+
+    def breaks(op):
+        raise ZeroDivisionError(op.name)
+
+    with tf.device(breaks):
+        with pytest.raises(ZeroDivisionError, match="^c$"):
+            tf.constant(1, name="c")
+    with tf.device(lambda op: 7):
+        with pytest.raises(ValueError, match="expected a str.*got 7"):
+            tf.constant(1)
+    assert tf.constant(1).device == ""
+
+
 def test_properties():
     with tf.device("/cpu:0"):
         x = tf.placeholder(tf.int32, [None, 3], name="x")

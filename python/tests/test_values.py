@@ -74,6 +74,30 @@ def test_constants_fill_shapes(run):
         tf.constant([1, 2, 3], shape=[2])
 
 
+def test_ints_must_fit_their_type(run):
+    for dtype in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32,
+                  tf.int64, tf.uint64):
+        ends = [dtype.min, dtype.max]
+        np.testing.assert_array_equal(
+            run(tf.constant(ends, dtype)), np.array(ends, dtype.as_numpy_dtype))
+        for wrong in (dtype.min - 1, dtype.max + 1):
+            with pytest.raises((TypeError, OverflowError)):
+                tf.constant([wrong], dtype)
+    assert tf.constant([2**31 - 1]).dtype is tf.int32
+    assert tf.constant([2**31]).dtype is tf.int64
+
+
+def test_arrays_of_any_layout(run):
+    x = tf.placeholder(tf.float32, [None])
+    first = tf.argmax(x)  # (Reads what is fed in place.)
+    a = np.arange(4000, dtype=np.float32)
+    shifted = np.ndarray(4000, np.float32, b"\0" + a.tobytes(), offset=1)
+    for given, best in ((a[1:], 3998), (a[::2], 1999), (a[::-1], 0),
+                        (a.astype(">f4"), 3999), (a.astype(int), 3999),
+                        (shifted, 3999), (memoryview(a)[::2], 1999)):
+        assert run(first, {x: given}) == best
+
+
 def test_lists_with_tensors_are_packed(run):
     x = tf.constant(2.0)
     packed = tf.convert_to_tensor([1.0, x, 3])

@@ -253,6 +253,23 @@ def test_an_optimizer_of_the_users_own(run):
     np.testing.assert_array_equal(run(w), [2.75, -2.75])
 
 
+def test_wrong_updates_of_optimizers(run):
+    class Wrong(tf.train.Optimizer):
+        def __init__(self, update):
+            super().__init__(False, "Wrong")
+            self._update = update
+
+        def _apply_dense(self, grad, var):
+            return self._update()
+
+    w = tf.Variable(1.0)
+    with pytest.raises(TypeError, match="expected an Operation or a Tensor"):
+        Wrong(lambda: 5).minimize(w * w)
+    with pytest.raises(ZeroDivisionError):
+        Wrong(lambda: 1 / 0).minimize(w * w)
+    assert run(tf.constant(1)) == 1  # Nothing is left behind.
+
+
 def test_figure_1_of_the_paper_runs():
     example = os.path.join(os.path.dirname(__file__), "..", "examples",
                            "figure1.py")
