@@ -1,6 +1,8 @@
 #include "py.h"
 
+#include <cxxabi.h>
 #include <frameobject.h>
+#include <unistd.h>
 
 #include <unordered_map>
 #include <unordered_set>
@@ -37,6 +39,14 @@ SharedObject Share(py::object o) {
     const py::gil_scoped_acquire lock;
     delete p;
   });
+}
+
+OthersRun::~OthersRun() {
+  try {
+    PyEval_RestoreThread(state_);
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
 }
 
 // ---- Errors -----------------------------------------------------------------

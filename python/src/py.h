@@ -28,6 +28,20 @@ namespace py = pybind11;
 using SharedObject = std::shared_ptr<const py::object>;
 SharedObject Share(py::object o);
 
+// Other Python threads run while it lives. It is py::gil_scoped_release, but
+// for one thing: if the interpreter has ended when the lock is asked for again,
+// CPython ends the thread by unwinding its stack, which a C++ destructor turns
+// into an abort of the process. Here such a thread sleeps until that ends.
+class OthersRun {
+ public:
+  OthersRun() : state_(PyEval_SaveThread()) {}
+  ~OthersRun();
+  OthersRun(const OthersRun&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
 // Holds a graph's mutex. Whoever has it may have to wait for the interpreter's
 // lock (a branch that is being built is Python code), so nobody may wait for it
 // while holding that.
@@ -35,7 +49,7 @@ class GraphLock {
  public:
   explicit GraphLock(Graph& g) : mutex_(g.mutex()) {
     if (mutex_.try_lock()) return;
-    const py::gil_scoped_release others_run;
+    const OthersRun others_run;
     mutex_.lock();
   }
   ~GraphLock() { mutex_.unlock(); }

@@ -165,7 +165,7 @@ class Extras {
 // Runs `fn`, which waits for other threads, while other Python threads run.
 template <typename Fn>
 auto WithoutLock(const Fn& fn) {
-  const py::gil_scoped_release others_run;
+  const OthersRun others_run;
   return fn();
 }
 

@@ -193,19 +193,22 @@ Tensor FromArray(const py::array& given, DType type, bool share) {
   return t;
 }
 
-// Whether a type has room for Python's own ints, which numpy has as int64, or
-// as uint64 where one is larger.
+// Whether an integer type has room for all elements of an array of integers.
 bool HasRoom(DType want, const py::array& a) {
-  if (TypeOfArray(a) != DType::kInt64) return want == DType::kUint64;
   const py::dtype& type = *NumpyType(want);
-  const int bits = 8 * static_cast<int>(type.itemsize());
   const bool is_signed = type.kind() == 'i';
-  const int64_t most = std::numeric_limits<int64_t>::max() >>
-                       std::max(64 - bits - !is_signed, 0);
-  const auto* const v = static_cast<const int64_t*>(a.data());
-  return std::all_of(v, v + a.size(), [most, is_signed](int64_t i) {
-    return i <= most && i >= (is_signed ? -most - 1 : 0);
-  });
+  const int bits = 8 * static_cast<int>(type.itemsize()) - is_signed;
+  const uint64_t most = std::numeric_limits<uint64_t>::max() >> (64 - bits);
+  const int64_t least = is_signed ? -static_cast<int64_t>(most) - 1 : 0;
+  const auto fit = [&](const auto* v) {
+    return std::all_of(v, v + a.size(), [most, least](auto i) {
+      return std::cmp_less_equal(i, most) && std::cmp_greater_equal(i, least);
+    });
+  };
+  if (TypeOfArray(a) == DType::kUint64)
+    return fit(static_cast<const uint64_t*>(a.data()));
+  const py::array wide = Cast(a, *NumpyType(DType::kInt64));
+  return fit(static_cast<const int64_t*>(wide.data()));
 }
 
 // The type that Python's own numbers get where none is asked for.

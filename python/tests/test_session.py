@@ -1,6 +1,8 @@
 """Sessions: fetches, feeds, callables, errors, threads."""
 
 import collections
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -213,3 +215,24 @@ def test_closing_cancels_steps_and_other_threads_run_meanwhile():
     session.close()
     t.join()
     assert len(caught) == 1
+
+
+def test_a_program_may_end_while_its_threads_run_steps():
+    program = """if True:
+        import threading, time
+        import sluice.compat.v1 as tf
+        n = tf.placeholder(tf.int32, [])
+        counted = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
+        session = tf.Session()
+        session.run(counted, {n: 1})
+
+        def steps(n_value):
+            while True:
+                session.run(counted, {n: n_value})
+
+        for n_value in (1, 1000, 2**31 - 1):
+            threading.Thread(target=steps, args=[n_value], daemon=True).start()
+        time.sleep(0.1)
+    """
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,5 +1,7 @@
 """Conversions: types, constants, arrays; the element types."""
 
+import array
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,12 @@ def test_ints_must_fit_their_type(run):
         for wrong in (dtype.min - 1, dtype.max + 1):
             with pytest.raises((TypeError, OverflowError)):
                 tf.constant([wrong], dtype)
+    x = tf.placeholder(tf.int16, [2])
+    for code in "bHiqQ":
+        np.testing.assert_array_equal(
+            run(x, {x: array.array(code, [1, 2])}), [1, 2])
+    with pytest.raises(TypeError):
+        run(x, {x: array.array("H", [1, 2**15])})
     assert tf.constant([2**31 - 1]).dtype is tf.int32
     assert tf.constant([2**31]).dtype is tf.int64
 
