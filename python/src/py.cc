@@ -4,7 +4,7 @@
 #include <frameobject.h>
 #include <unistd.h>
 
-#include <unordered_map>
+#include <string_view>
 #include <unordered_set>
 
 namespace sluice::python {
@@ -111,24 +111,16 @@ std::string ToText(py::handle o) {
 namespace {
 
 // The file's name, interned, if the code is the user's; null if it is ours.
-const char* UserFile(const py::object& code) {
-  struct Known {
-    py::object code;  // Held, so that its address stays its own.
-    const char* file;
-  };
-  constexpr size_t kMost = 1 << 16;
-  static auto* const known = new std::unordered_map<PyObject*, Known>();
+const char* UserFile(const PyCodeObject& code) {
   static auto* const files = new std::unordered_set<std::string>();
-  const auto found = known->find(code.ptr());
-  if (found != known->end()) return found->second.file;
-  if (known->size() >= kMost) known->clear();
-  const std::string path = py::str(code.attr("co_filename"));
+  const char* path = PyUnicode_AsUTF8(code.co_filename);
+  if (path == nullptr) {
+    PyErr_Clear();
+    path = "?";
+  }
   const std::string& ours = PackageFolder();
-  const char* const file = ours.empty() || !path.starts_with(ours)
-                               ? files->insert(path).first->c_str()
-                               : nullptr;
-  known->emplace(code.ptr(), Known{code, file});
-  return file;
+  if (!ours.empty() && std::string_view(path).starts_with(ours)) return nullptr;
+  return files->insert(path).first->c_str();
 }
 
 }  // namespace
@@ -140,7 +132,8 @@ SourceLoc UserLine() {
     auto* const f = reinterpret_cast<PyFrameObject*>(frame.ptr());
     const auto code = py::reinterpret_steal<py::object>(
         reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
-    if (const char* const file = UserFile(code))
+    if (const char* const file =
+            UserFile(*reinterpret_cast<PyCodeObject*>(code.ptr())))
       return {file, PyFrame_GetLineNumber(f)};
     frame = py::reinterpret_steal<py::object>(
         reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
