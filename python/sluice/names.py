@@ -16,6 +16,11 @@ def _from(module, *names, **renamed):
     return found
 
 
+def _raw(*same, **renamed):
+    """Ops as they are: name=type."""
+    return _from("sluice.raw_ops", *same, **renamed)
+
+
 _FRAMEWORK = {
     **_from("sluice.framework.dtypes", "DType", "as_dtype", "float16",
             "float32", "float64", "bfloat16", "half", "double", "int8",
@@ -36,9 +41,17 @@ _FRAMEWORK = {
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
             "constant", "convert_to_tensor",
             "convert_to_tensor_or_indexed_slices",
-            "convert_to_tensor_or_sparse_tensor",
+            "convert_to_tensor_or_sparse_tensor", "is_tensor",
             "register_tensor_conversion_function",
             get_static_value="constant_value"),
+    **_from("sluice.framework.specs", "TensorSpec", "SparseTensorSpec",
+            "IndexedSlicesSpec", "VariableSynchronization",
+            "VariableAggregation"),
+    **_from("sluice.framework.tensor_proto", "TensorProto",
+            "make_tensor_proto", "make_ndarray"),
+    **_from("sluice.cluster", "DeviceSpec"),
+    **_from("sluice.version", "GRAPH_DEF_VERSION",
+            "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
     **_from("sluice.client.session", "Session", "InteractiveSession",
             "RunOptions", "RunMetadata", "ConfigProto", "GPUOptions",
             "GraphOptions", "OptimizerOptions", "get_default_session"),
@@ -62,8 +75,90 @@ _MATH = _from(
     "reduce_logsumexp", "count_nonzero", "cumsum", "cumprod", "argmax",
     "argmin", "tensordot", "segment_sum", "segment_mean", "segment_max",
     "segment_min", "segment_prod", "unsorted_segment_sum",
-    "unsorted_segment_max", "bincount", "cholesky", "trace", neg="negative", mul="multiply",
-    sub="subtract", arg_max="argmax", arg_min="argmin", lin_space="linspace")
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
+    "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
+    "bincount", "cholesky", "trace", "einsum", "lbeta", "log_sigmoid",
+    "histogram_fixed_width", neg="negative", mul="multiply", sub="subtract",
+    arg_max="argmax", arg_min="argmin", lin_space="linspace")
+_MATH.update(_raw(
+    cross="Cross", betainc="Betainc", igamma="Igamma", igammac="Igammac",
+    polygamma="Polygamma", zeta="Zeta", approximate_equal="ApproximateEqual",
+    unsorted_segment_min="UnsortedSegmentMin", angle="Angle",
+    unsorted_segment_prod="UnsortedSegmentProd"))
+_LINALG = {
+    **_from("sluice.ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
+            "det", "expm", "eye", "inv", "logdet", "lstsq", "norm", "qr",
+            "slogdet", "solve", "svd", "triangular_solve",
+            eigh="self_adjoint_eig", eigvalsh="self_adjoint_eigvals",
+            set_diag="matrix_set_diag"),
+    **_from("sluice.ops.array_ops", band_part="matrix_band_part",
+            diag="matrix_diag", diag_part="matrix_diag_part",
+            tensor_diag="diag", tensor_diag_part="diag_part",
+            transpose="matrix_transpose"),
+    **_from("sluice.ops.math_ops", "cholesky", "einsum", "matmul", "tensordot",
+            "trace"),
+    **_from("sluice.ops.nn", "l2_normalize"),
+    **_raw(tridiagonal_solve="TridiagonalSolve", lu="Lu")}
+_FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",
+            fft3d="FFT3D", ifft3d="IFFT3D")
+_SPARSE = {
+    **_from("sluice.ops.sparse_ops", mask="sparse_mask",
+            placeholder="sparse_placeholder", to_dense="sparse_to_dense",
+            matmul="sparse_tensor_dense_matmul",
+            merge="sparse_merge", **{n: "sparse_" + n for n in (
+                "add", "concat", "expand_dims", "eye", "fill_empty_rows",
+                "maximum", "minimum", "reduce_max", "reduce_max_sparse",
+                "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape",
+                "reshape", "retain", "slice", "softmax", "split",
+                "to_indicator", "transpose")}),
+    **_from("sluice.framework.conversion", "SparseTensor"),
+    **_from("sluice.ops.math_ops", **{n: "sparse_" + n for n in (
+        "segment_sum", "segment_mean", "segment_sqrt_n")})}
+_SETS = _from("sluice.ops.sparse_ops", difference="set_difference",
+              intersection="set_intersection", size="set_size",
+              union="set_union")
+_STRINGS = {
+    **_from("sluice.ops.string_ops", "as_string", "reduce_join",
+            "regex_full_match", "regex_replace", "substr",
+            "unsorted_segment_join", format="string_format",
+            join="string_join", length="string_length", lower="string_lower",
+            split="string_split", strip="string_strip", upper="string_upper",
+            to_hash_bucket="string_to_hash_bucket",
+            to_hash_bucket_fast="string_to_hash_bucket_fast",
+            to_hash_bucket_strong="string_to_hash_bucket_strong",
+            to_number="string_to_number"),
+    **_raw(ngrams="StringNGrams")}
+_IO = _from("sluice.ops.string_ops", "decode_base64", "decode_csv",
+            "decode_json_example", "decode_raw", "encode_base64")
+_IO.update({
+    **_from("sluice.train", "write_graph"),
+    **_from("sluice.ops.sparse_ops", "serialize_sparse",
+            "serialize_many_sparse", "deserialize_many_sparse"),
+    **_raw(decode_compressed="DecodeCompressed",
+           serialize_tensor="SerializeTensor", parse_tensor="ParseTensor")})
+_IMAGE = _from(
+    "sluice.ops.image_ops", "ResizeMethod", "adjust_brightness",
+    "adjust_contrast", "adjust_gamma", "central_crop", "convert_image_dtype",
+    "crop_to_bounding_box", "flip_left_right", "flip_up_down",
+    "grayscale_to_rgb", "pad_to_bounding_box", "per_image_standardization",
+    "random_brightness", "random_contrast", "random_crop",
+    "random_flip_left_right", "random_flip_up_down",
+    "resize_image_with_crop_or_pad", "rgb_to_grayscale", "rot90",
+    "transpose_image", resize_with_crop_or_pad="resize_image_with_crop_or_pad",
+    transpose="transpose_image")
+_IMAGE["extract_image_patches"] = ("sluice.ops.array_ops",
+                                   "extract_image_patches")
+_QUANTIZED = _raw(
+    dequantize="Dequantize", quantize_v2="QuantizeV2",
+    quantized_concat="QuantizedConcat",
+    fake_quant_with_min_max_args="FakeQuantWithMinMaxArgs",
+    fake_quant_with_min_max_args_gradient="FakeQuantWithMinMaxArgsGradient",
+    fake_quant_with_min_max_vars="FakeQuantWithMinMaxVars",
+    fake_quant_with_min_max_vars_gradient="FakeQuantWithMinMaxVarsGradient",
+    fake_quant_with_min_max_vars_per_channel=(
+        "FakeQuantWithMinMaxVarsPerChannel"),
+    fake_quant_with_min_max_vars_per_channel_gradient=(
+        "FakeQuantWithMinMaxVarsPerChannelGradient"))
 
 _CHECKS = _from(
     "sluice.ops.check_ops", "assert_equal", "assert_none_equal", "assert_less",
@@ -80,8 +175,8 @@ _OPS = {
     **_from("sluice.ops.array_ops", "reshape", "identity", "identity_n",
             "stop_gradient", "tile", "gather", "gather_nd", "scatter_nd",
             "invert_permutation", "unique", "unique_with_counts",
-            "broadcast_to", "fill", "slice", "matrix_diag", "matrix_diag_part", "diag",
-            "diag_part", "bitcast", "check_numerics", "dynamic_partition",
+            "broadcast_to", "fill", "slice", "matrix_diag",
+            "matrix_diag_part", "diag", "diag_part", "bitcast", "check_numerics", "dynamic_partition",
             "dynamic_stitch", "space_to_depth", "depth_to_space",
             "space_to_batch_nd", "batch_to_space_nd", "matrix_band_part",
             "placeholder", "placeholder_with_default", "shape", "shape_n",
@@ -91,15 +186,57 @@ _OPS = {
             "where_v2", "pad", "reverse", "reverse_v2",
             "reverse_sequence", "one_hot",
             "boolean_mask", "sequence_mask", "sparse_to_dense",
-            "strided_slice", "newaxis"),
+            "strided_slice", "newaxis", "meshgrid", "setdiff1d",
+            "edit_distance", "space_to_batch", "batch_to_space",
+            "required_space_to_batch_paddings", "searchsorted", "repeat",
+            "broadcast_dynamic_shape", "broadcast_static_shape",
+            "extract_image_patches"),
+    **_raw(guarantee_const="GuaranteeConst", ensure_shape="EnsureShape",
+           roll="Roll", unravel_index="UnravelIndex",
+           tensor_scatter_update="TensorScatterUpdate",
+           tensor_scatter_add="TensorScatterAdd",
+           tensor_scatter_sub="TensorScatterSub",
+           tensor_scatter_nd_update="TensorScatterUpdate",
+           tensor_scatter_nd_add="TensorScatterAdd",
+           tensor_scatter_nd_sub="TensorScatterSub"),
+    **_FFT, **_QUANTIZED,
+    **_from("sluice.ops.linalg_ops", "cholesky_solve", "eye", "matrix_inverse",
+            "matrix_determinant", "matrix_set_diag", "matrix_solve",
+            "matrix_solve_ls", "matrix_triangular_solve", "norm", "qr",
+            "self_adjoint_eig", "self_adjoint_eigvals", "svd"),
+    **_from("sluice.ops.sparse_ops", "deserialize_many_sparse",
+            "serialize_many_sparse", "serialize_sparse", "sparse_add",
+            "sparse_concat", "sparse_fill_empty_rows", "sparse_mask",
+            "sparse_maximum", "sparse_merge", "sparse_minimum",
+            "sparse_placeholder", "sparse_reduce_max",
+            "sparse_reduce_max_sparse", "sparse_reduce_sum",
+            "sparse_reduce_sum_sparse", "sparse_reorder",
+            "sparse_reset_shape", "sparse_reshape", "sparse_retain",
+            "sparse_slice", "sparse_softmax", "sparse_split",
+            "sparse_tensor_dense_matmul", "sparse_to_indicator",
+            "sparse_transpose",
+            sparse_tensor_to_dense="sparse_to_dense"),
+    **_from("sluice.ops.string_ops", "as_string", "decode_base64",
+            "decode_csv", "decode_json_example", "decode_raw",
+            "encode_base64", "reduce_join", "regex_replace", "string_join",
+            "string_split", "string_strip", "string_to_hash_bucket",
+            "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
+            "string_to_number", "substr", "unsorted_segment_join",
+            print="tf_print"),
+    **_raw(decode_compressed="DecodeCompressed",
+           serialize_tensor="SerializeTensor", parse_tensor="ParseTensor"),
+    **_from("sluice.ops.image_ops", "random_crop"),
+    **_from("sluice.ops.custom_gradient", "custom_gradient", "make_template",
+            "Template"),
     **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
-            "truncated_normal", "random_shuffle", "multinomial"),
+            "truncated_normal", "random_shuffle", "multinomial",
+            "random_gamma", "random_poisson"),
     **_from("sluice.ops.control_flow", "no_op", "group", "tuple", "cond",
-            "case", "while_loop", "Assert", "Print"),
+            "case", "switch_case", "while_loop", "Assert", "Print"),
     **_CHECKS,
     **_from("sluice.ops.tensor_array", "TensorArray"),
     **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
-            "clip_by_global_norm", "global_norm"),
+            "clip_by_average_norm", "clip_by_global_norm", "global_norm"),
     **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
     **_from("sluice.ops.gradients", "gradients", "hessians",
             "RegisterGradient", "NotDifferentiable", "NoGradient",
@@ -113,7 +250,9 @@ _OPS = {
             "is_variable_initialized", "report_uninitialized_variables",
             "assert_variables_initialized", "scatter_update", "scatter_add",
             "scatter_sub", "scatter_mul", "scatter_div", "assign",
-            "assign_add", "assign_sub"),
+            "assign_add", "assign_sub", "scatter_max", "scatter_min",
+            "scatter_nd_update", "scatter_nd_add", "scatter_nd_sub",
+            "count_up_to"),
     **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
             "variable_scope", "variable_op_scope", "get_variable",
             "get_local_variable", "get_variable_scope", "no_regularizer"),
@@ -128,7 +267,9 @@ _OPS = {
             truncated_normal_initializer="TruncatedNormal",
             variance_scaling_initializer="VarianceScaling",
             glorot_uniform_initializer="GlorotUniform",
-            glorot_normal_initializer="GlorotNormal"),
+            glorot_normal_initializer="GlorotNormal",
+            orthogonal_initializer="Orthogonal",
+            uniform_unit_scaling_initializer="UniformUnitScaling"),
 }
 
 _ERRORS = _from("sluice.framework.errors", "OpError")
@@ -138,7 +279,8 @@ _MODULES = {
     "errors": "sluice.framework.errors", "nest": "sluice.nest",
     "raw_ops": "sluice.raw_ops", "logging": "sluice.logging",
     "version": "sluice.version", "test": "sluice.test",
-    "compat": "sluice.compat"}
+    "compat": "sluice.compat", "flags": "sluice.flags", "app": "sluice.app",
+    "gfile": "sluice.gfile", "io.gfile": "sluice.gfile"}
 
 _DEBUGGING = {
     **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite"),
@@ -174,17 +316,39 @@ _METRICS = _from(
     "true_negatives", "true_negatives_at_thresholds", "true_positives",
     "true_positives_at_thresholds")
 _TRAIN = _from(
-    "sluice.train", "Optimizer", "GradientDescentOptimizer",
+    "sluice.train", "write_graph", "Optimizer", "GradientDescentOptimizer",
     "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
-    "AdamOptimizer", "exponential_decay", "piecewise_constant",
-    "get_global_step", "create_global_step", "get_or_create_global_step",
+    "AdamOptimizer", "get_global_step", "create_global_step",
+    "get_or_create_global_step",
     "global_step")
+_TRAIN.update({
+    **_from("sluice.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
+            "FtrlOptimizer", "ProximalGradientDescentOptimizer",
+            "ProximalAdagradOptimizer"),
+    **_from("sluice.learning_rates", "cosine_decay", "cosine_decay_restarts",
+            "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
+            "natural_exp_decay", "piecewise_constant", "polynomial_decay",
+            piecewise_constant_decay="piecewise_constant"),
+    **_from("sluice.moving_averages", "ExponentialMovingAverage"),
+    **_from("sluice.coordinator", "Coordinator", "LooperThread"),
+    **_from("sluice.cluster", "ClusterSpec", "replica_device_setter"),
+    **_from("sluice.ops.confusion_matrix", "confusion_matrix")})
+_CONTRIB_LAYERS = {
+    **_from("sluice.regularizers", "apply_regularization", "l1_regularizer",
+            "l2_regularizer", "l1_l2_regularizer", "sum_regularizer"),
+    **_from("sluice.ops.init_ops", xavier_initializer="xavier_initializer",
+            xavier_initializer_conv2d="xavier_initializer",
+            variance_scaling_initializer="contrib_variance_scaling"),
+    **_from("sluice.layers", "flatten")}
 _INITIALIZERS = _from(
     "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
     random_uniform="RandomUniform", random_normal="RandomNormal",
     truncated_normal="TruncatedNormal", variance_scaling="VarianceScaling",
     glorot_uniform="GlorotUniform", glorot_normal="GlorotNormal",
-    identity="Identity")
+    identity="Identity", orthogonal="Orthogonal",
+    uniform_unit_scaling="UniformUnitScaling", he_normal="he_normal",
+    he_uniform="he_uniform", lecun_normal="lecun_normal",
+    lecun_uniform="lecun_uniform")
 _INITIALIZERS.update({
     name: ("sluice.ops.variables", there) for name, there in (
         ("variables", "variables_initializer"),
@@ -193,7 +357,19 @@ _INITIALIZERS.update({
 _RANDOM = _from(
     "sluice.ops.random_ops", uniform="random_uniform", normal="random_normal",
     truncated_normal="truncated_normal", shuffle="random_shuffle",
-    multinomial="multinomial")
+    multinomial="multinomial", categorical="categorical",
+    gamma="random_gamma", poisson="random_poisson",
+    stateless_uniform="stateless_random_uniform",
+    stateless_normal="stateless_random_normal",
+    stateless_truncated_normal="stateless_truncated_normal",
+    stateless_multinomial="stateless_multinomial")
+_RANDOM["get_seed"] = ("sluice.framework.graph", "get_seed")
+_RANDOM["all_candidate_sampler"] = ("sluice.ops.embedding",
+                                    "all_candidate_sampler")
+_SAMPLERS = _from(
+    "sluice.ops.embedding", "all_candidate_sampler", "compute_accidental_hits",
+    "fixed_unigram_candidate_sampler", "learned_unigram_candidate_sampler",
+    "log_uniform_candidate_sampler", "uniform_candidate_sampler")
 _RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
 _NN = {
     **_from("sluice.ops.nn", "relu", "relu6", "elu", "selu", "softplus",
@@ -206,8 +382,29 @@ _NN = {
             "sigmoid_cross_entropy_with_logits", "conv2d", "depthwise_conv2d",
             "depthwise_conv2d_native", "conv2d_transpose", "max_pool",
             "avg_pool", "moments", "batch_normalization", "l2_normalize",
-            "dropout", "embedding_lookup", "top_k", "zero_fraction", "crelu",
-            "fused_batch_norm"),
+            "dropout", "top_k", "zero_fraction", "crelu",
+            "fused_batch_norm", "weighted_moments", "sufficient_statistics",
+            "normalize_moments", "batch_norm_with_global_normalization",
+            "relu_layer", "weighted_cross_entropy_with_logits",
+            "log_poisson_loss"),
+    **_from("sluice.ops.embedding", "embedding_lookup",
+            "embedding_lookup_sparse", "nce_loss", "sampled_softmax_loss"),
+    **_SAMPLERS,
+    **_from("sluice.ops.ctc", "ctc_loss", "ctc_greedy_decoder",
+            "ctc_beam_search_decoder"),
+    **_from("sluice.ops.math_ops", "log_sigmoid"),
+    **_from("sluice.ops.array_ops", "space_to_batch", "space_to_depth",
+            "depth_to_space", "batch_to_space"),
+    **_raw(quantized_conv2d="QuantizedConv2D",
+           quantized_relu_x="QuantizedReluX",
+           quantized_max_pool="QuantizedMaxPool",
+           quantized_avg_pool="QuantizedAvgPool",
+           depthwise_conv2d_native_backprop_filter=(
+               "DepthwiseConv2dNativeBackpropFilter"),
+           depthwise_conv2d_native_backprop_input=(
+               "DepthwiseConv2dNativeBackpropInput"),
+           fractional_avg_pool="FractionalAvgPool",
+           fractional_max_pool="FractionalMaxPool"),
     **_from("sluice.ops.conv", "convolution", "conv1d", "conv1d_transpose",
             "conv3d", "conv3d_transpose", "conv3d_backprop_filter",
             "conv2d_backprop_filter", "conv2d_backprop_input",
@@ -222,7 +419,21 @@ _CELLS = _from(
     "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
     "DropoutWrapper", "ResidualWrapper", "DeviceWrapper")
 _OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
-_MATH_NAMESPACE = {**_MATH, "confusion_matrix": _OPS["confusion_matrix"]}
+_MATH_NAMESPACE = {
+    **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
+    **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
+            multiply_no_nan="multiply_no_nan", divide_no_nan="div_no_nan"),
+    **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
+           bessel_i0e="BesselI0e", bessel_i1e="BesselI1e",
+           cumulative_logsumexp="CumulativeLogsumexp", erfinv="Erfinv",
+           ndtri="Ndtri", reduce_euclidean_norm="EuclideanNorm")}
+_MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
+                  "reshape", "reverse", "scatter_nd", "space_to_batch_nd",
+                  "tile"), **_raw(roll="Roll")}
+_BITWISE = _raw(bitwise_and="BitwiseAnd", bitwise_or="BitwiseOr",
+                bitwise_xor="BitwiseXor", invert="Invert",
+                left_shift="LeftShift", right_shift="RightShift")
+_GRAPH_UTIL = _from("sluice.framework.node_def", "import_graph_def")
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
     _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)
@@ -232,9 +443,63 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
 # Namespaces that take their names from several modules.
 _GROUPS = {
-    "debugging": _DEBUGGING, "initializers": _INITIALIZERS, "layers": _LAYERS, "losses": _LOSSES,
-    "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,
-    "nn.rnn_cell": _CELLS, "random": _RANDOM, "train": _TRAIN}
+    "bitwise": _BITWISE, "contrib": {}, "contrib.layers": _CONTRIB_LAYERS,
+    "contrib.rnn": {**_CELLS, **_from(
+        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn")},
+    "contrib.seq2seq": _from("sluice.ops.rnn", "sequence_loss"),
+    "debugging": _DEBUGGING, "dtypes": _from(
+        "sluice.framework.dtypes", "DType", "as_dtype"),
+    "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
+    "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
+    "manip": _MANIP, "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,
+    "nn.rnn_cell": _CELLS, "quantization": _QUANTIZED, "random": _RANDOM,
+    "sets": _SETS, "signal": _FFT, "sparse": _SPARSE, "spectral": _FFT,
+    "strings": _STRINGS, "train": _TRAIN}
+
+
+# What is not there yet, by what it needs.
+_ABSENT = {
+    "queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
+              "RandomShuffleQueue ConditionalAccumulator "
+              "SparseConditionalAccumulator queue train.QueueRunner "
+              "train.add_queue_runner train.start_queue_runners "
+              "train.queue_runner train.batch train.batch_join "
+              "train.shuffle_batch train.shuffle_batch_join "
+              "train.input_producer train.limit_epochs "
+              "train.range_input_producer train.slice_input_producer "
+              "train.string_input_producer",
+    "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
+                        "TextLineReader WholeFileReader ReaderBase read_file "
+                        "write_file matching_files python_io io.read_file "
+                        "io.write_file io.tf_record_iterator",
+    "Example messages": "FixedLenFeature FixedLenSequenceFeature SparseFeature "
+                        "VarLenFeature parse_example parse_single_example "
+                        "io.parse_example io.parse_single_example "
+                        "io.FixedLenFeature io.VarLenFeature train.Example "
+                        "train.Feature train.Features",
+    "savers": "train.Saver train.SaverDef train.Checkpoint "
+              "train.checkpoint_exists train.latest_checkpoint "
+              "train.get_checkpoint_state train.update_checkpoint_state "
+              "train.import_meta_graph train.export_meta_graph "
+              "train.init_from_checkpoint train.get_checkpoint_mtimes "
+              "train.Scaffold train.Supervisor train.SessionManager "
+              "train.MonitoredSession train.MonitoredTrainingSession "
+              "train.SingularMonitoredSession saved_model",
+    "summaries": "summary Summary train.summary_iterator",
+    "servers in Python": "train.Server distribute",
+    "ops that call Python": "py_func py_function",
+    "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
+        "image.decode_gif image.encode_png image.encode_jpeg "
+        "image.resize image.resize_images image.resize_bilinear "
+        "image.resize_nearest_neighbor image.resize_bicubic "
+        "image.resize_area image.crop_and_resize image.rgb_to_hsv "
+        "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
+    "data sets": "data", "estimators": "estimator feature_column",
+    "Keras's layers": "keras", "ragged tensors": "ragged RaggedTensorSpec",
+    "lookup tables": "lookup tables_initializer",
+    "functions traced from Python": "function wrap_function GradientTape"}
+_NEEDS = {name: what for what, names in _ABSENT.items()
+          for name in names.split()}
 
 
 class _Namespace(types.ModuleType):
@@ -269,6 +534,9 @@ def _find(where, name, prefix, names, cache):
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:
         value = importlib.import_module(_MODULES[key])
+    elif key in _NEEDS:
+        raise AttributeError(f"module '{where}' has no attribute '{name}': it "
+                             f"needs {_NEEDS[key]}, which are not there yet")
     else:
         near = ", ".join(_core.nearest_names(name, sorted(names)))
         raise AttributeError(

@@ -360,10 +360,10 @@ class RMSPropOptimizer(Optimizer):
 
     def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
                  use_locking=False, centered=False, name="RMSProp"):
-        if centered:
-            raise NotImplementedError("RMSPropOptimizer: expected centered to "
-                                      "be False, got True")
         super().__init__(use_locking, name)
+        # (Centred: with the variance of the gradients, not their mean square.)
+        self._kind = "CenteredRMSProp" if centered else "RMSProp"
+        self._slot_names = ["mg"] * bool(centered) + ["rms", "momentum"]
         self._learning_rate, self._decay = learning_rate, decay
         self._momentum, self._epsilon = momentum, epsilon
 
@@ -371,7 +371,8 @@ class RMSPropOptimizer(Optimizer):
         for v in var_list:
             self._get_or_make_slot(v, lambda v=v: _like(v, 1.0), "rms",
                                    self._name)
-            self._zeros_slot(v, "momentum", self._name)
+            for name in self._slot_names:
+                self._zeros_slot(v, name, self._name)
 
     def _prepare(self):
         self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
@@ -380,24 +381,24 @@ class RMSPropOptimizer(Optimizer):
                                       (self._momentum, "momentum"),
                                       (self._epsilon, "epsilon"))]
 
-    def _apply(self, op, var, *grad):
-        return _op(op)(
-            var._ref(), self.get_slot(var, "rms")._ref(),
-            self.get_slot(var, "momentum")._ref(),
+    def _apply(self, prefix, var, *grad):
+        return _op(prefix + self._kind)(
+            var._ref(),
+            *(self.get_slot(var, n)._ref() for n in self._slot_names),
             *(self._rate(t, var) for t in self._tensors), *grad,
             use_locking=self._use_locking)
 
     def _apply_dense(self, grad, var):
-        return self._apply("ApplyRMSProp", var, grad)
+        return self._apply("Apply", var, grad)
 
     def _resource_apply_dense(self, grad, var):
-        return self._apply("ResourceApplyRMSProp", var, grad)
+        return self._apply("ResourceApply", var, grad)
 
     def _apply_sparse(self, grad, var):
-        return self._apply("SparseApplyRMSProp", var, grad.values, grad.indices)
+        return self._apply("SparseApply", var, grad.values, grad.indices)
 
     def _resource_apply_sparse(self, grad, var, indices):
-        return self._apply("ResourceSparseApplyRMSProp", var, grad, indices)
+        return self._apply("ResourceSparseApply", var, grad, indices)
 
 
 class AdamOptimizer(Optimizer):
@@ -481,40 +482,6 @@ class AdamOptimizer(Optimizer):
         return control_flow.group(*update_ops, *updates, name=name_scope)
 
 
-# ---- Learning rates ----------------------------------------------------------
-
-
-def exponential_decay(learning_rate, global_step, decay_steps, decay_rate,
-                      staircase=False, name=None):
-    """learning_rate * decay_rate ^ (global_step / decay_steps)."""
-    if global_step is None:
-        raise ValueError("global_step is required for exponential_decay.")
-    with graphs.name_scope(name, "ExponentialDecay") as scope:
-        rate = convert_to_tensor(learning_rate, name="learning_rate")
-        dtype = rate.dtype.base_dtype
-        passed = math_ops.cast(global_step, dtype) / math_ops.cast(
-            decay_steps, dtype)
-        if staircase:
-            passed = math_ops.floor(passed)
-        return math_ops.multiply(rate, math_ops.pow(
-            math_ops.cast(decay_rate, dtype), passed), name=scope)
-
-
-def piecewise_constant(x, boundaries, values, name=None):
-    """values[i] where x lies between boundaries[i - 1] and boundaries[i]."""
-    if len(boundaries) != len(values) - 1:
-        raise ValueError("The length of boundaries should be 1 less than the "
-                         "length of values")
-    with graphs.name_scope(name, "PiecewiseConstant"):
-        x = convert_to_tensor(x)
-        values = [convert_to_tensor(v) for v in values]
-        result = values[-1]
-        for bound, value in reversed(list(zip(boundaries, values))):
-            below = x <= math_ops.cast(convert_to_tensor(bound), x.dtype)
-            result = array_ops.where(below, value, result)
-        return result
-
-
 # ---- The global step ---------------------------------------------------------
 
 
@@ -550,3 +517,17 @@ def get_or_create_global_step(graph=None):
 def global_step(sess, global_step_tensor):
     """The number of steps so far, an int."""
     return int(sess.run(global_step_tensor))
+
+
+def write_graph(graph_or_graph_def, logdir, name, as_text=True):
+    """Writes a graph into a file, as text or in binary form; its name."""
+    import os
+    graph_def = graph_or_graph_def
+    if hasattr(graph_def, "as_graph_def"):
+        graph_def = graph_def.as_graph_def()
+    os.makedirs(logdir, exist_ok=True)
+    path = os.path.join(logdir, name)
+    with open(path, "wb") as f:
+        f.write(str(graph_def).encode() if as_text
+                else graph_def.SerializeToString())
+    return path

@@ -310,6 +310,13 @@ def _plain_or_registered(value, dtype, name):
                              else "Const"), False)
 
 
+def is_tensor(x):
+    """Whether it is a tensor, or what stands for one: a variable, a sparse
+    tensor."""
+    return isinstance(x, (_core.Tensor, SparseTensor, IndexedSlices)) or (
+        hasattr(x, "_as_graph_element") and hasattr(x, "dtype"))
+
+
 def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
     """`convert_to_tensor` of each."""
     return [convert_to_tensor(v, dtype,

@@ -380,6 +380,136 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0,
                           shrink_axis_mask=shrink_axis_mask, name=name)
 
 
+def meshgrid(*args, **kwargs):
+    """The coordinates of a grid, a list of one tensor for each argument;
+    `indexing` "xy" or "ij"."""
+    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name",
+                                                              "meshgrid")
+    if kwargs:
+        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword "
+                        f"argument for this function")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("indexing parameter must be either 'xy' or 'ij'")
+    n = len(args)
+    with graphs.name_scope(name, "meshgrid", args):
+        along = list(range(n))
+        if indexing == "xy" and n > 1:
+            along[:2] = 1, 0
+        lines = [convert_to_tensor(x) for x in args]
+        sizes = [None] * n
+        for x, i in zip(lines, along):
+            sizes[i] = size(x)
+        dims = stack(sizes) if sizes else []
+        return [broadcast_to(reshape(x, [1] * i + [-1] + [1] * (n - i - 1)),
+                             dims) for x, i in zip(lines, along)]
+
+
+def setdiff1d(x, y, index_dtype=dtypes.int32, name=None):
+    """(the elements of x that are not in y, where they are)."""
+    return _op("ListDiff")(x, y, out_idx=index_dtype, name=name)
+
+
+def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
+    """The Levenshtein distances of sparse sequences."""
+    return _op("EditDistance")(
+        hypothesis.indices, hypothesis.values, hypothesis.dense_shape,
+        truth.indices, truth.values, truth.dense_shape, normalize=normalize,
+        name=name)
+
+
+def space_to_batch(input, paddings, block_size=None, name=None,  # pylint: disable=redefined-builtin
+                   block_shape=None):
+    """Blocks of images as images of their own: their corners, and so on."""
+    block = block_shape if block_size is None else block_size
+    return space_to_batch_nd(input, [block, block] if isinstance(block, int)
+                             else block, paddings, name=name)
+
+
+def batch_to_space(input, crops, block_size, name=None, block_shape=None):  # pylint: disable=redefined-builtin
+    """`space_to_batch` undone."""
+    block = block_shape if block_size is None else block_size
+    return batch_to_space_nd(input, [block, block] if isinstance(block, int)
+                             else block, crops, name=name)
+
+
+def required_space_to_batch_paddings(input_shape, block_shape,
+                                     base_paddings=None, name=None):
+    """(paddings that make sizes multiples of the blocks', crops that undo
+    them)."""
+    with graphs.name_scope(name, "required_space_to_batch_paddings",
+                           [input_shape, block_shape]):
+        dims = convert_to_tensor(input_shape, dtypes.int32)
+        block = convert_to_tensor(block_shape, dtypes.int32)
+        rank_ = block.shape.as_list()[0]
+        base = convert_to_tensor([[0, 0]] * rank_ if base_paddings is None
+                                 else base_paddings, dtypes.int32)
+        before, after = base[:, 0], base[:, 1]
+        more = _op("FloorMod")(-(dims + before + after), block)
+        zeros_ = constant([0] * rank_, dtypes.int32)
+        return (stack([before, after + more], axis=1, name="paddings"),
+                stack([zeros_, more], axis=1, name="crops"))
+
+
+def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32,
+                 name=None):
+    """Where each value belongs in sorted rows."""
+    x, v = convert_to_tensor(sorted_sequence), convert_to_tensor(values)
+    rows, wanted = shape(x), shape(v)
+    kind = {"left": "LowerBound", "right": "UpperBound"}.get(side)
+    if kind is None:
+        raise ValueError(f"side must be either 'right' or 'left'.  Saw: "
+                         f"{side}.")
+    found = _op(kind)(reshape(x, [-1, rows[-1]]),
+                      reshape(v, [-1, wanted[-1]]), out_type=out_type,
+                      name=name)
+    return reshape(found, wanted)
+
+
+def repeat(input, repeats, axis=None, name=None):  # pylint: disable=redefined-builtin
+    """Each element (or slice) as often as `repeats` says."""
+    with graphs.name_scope(name, "Repeat", [input, repeats]):
+        x = convert_to_tensor(input)
+        if axis is None:
+            x, axis = reshape(x, [-1]), 0
+        axis %= x.shape.ndims
+        repeats = convert_to_tensor(repeats, dtypes.int32)
+        n = shape(x)[axis]
+        counts = broadcast_to(reshape(repeats, [-1]), reshape(n, [1]))
+        ends = _op("Cumsum")(counts, 0)
+        at = searchsorted(ends, _op("Range")(0, _op("Sum")(counts, [0]), 1),
+                          side="right")
+        return gather(x, at, axis=axis)
+
+
+def broadcast_dynamic_shape(shape_x, shape_y):
+    """The shape that two shapes broadcast to, a tensor."""
+    return _op("BroadcastArgs")(shape_x, shape_y)
+
+
+def broadcast_static_shape(shape_x, shape_y):
+    """The shape that two known shapes broadcast to."""
+    a, b = (tensor_shape.as_shape(s) for s in (shape_x, shape_y))
+    if a.ndims is None or b.ndims is None:
+        return tensor_shape.unknown_shape()
+    n = max(a.ndims, b.ndims)
+    dims = []
+    for x, y in zip([1] * (n - a.ndims) + a.as_list(),
+                    [1] * (n - b.ndims) + b.as_list()):
+        if 1 not in (x, y) and None not in (x, y) and x != y:
+            raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} "
+                             f"and {shape_y}")
+        dims.append(y if x == 1 else x if y == 1 or x == y or y is None else y)
+    return tensor_shape.TensorShape(dims)
+
+
+def extract_image_patches(images, ksizes=None, strides=None, rates=None,
+                          padding=None, name=None, sizes=None):
+    """The windows of images, each as one vector of channels."""
+    return _op("ExtractImagePatches")(
+        images, ksizes=list(sizes if ksizes is None else ksizes),
+        strides=list(strides), rates=list(rates), padding=padding, name=name)
+
+
 newaxis = None
 
 

@@ -38,6 +38,19 @@ def clip_by_norm(t, clip_norm, axes=None, name=None):
         return clipped
 
 
+def clip_by_average_norm(t, clip_norm, name=None):
+    """The tensor, scaled down where its norm over the number of its elements is
+    above a limit."""
+    with graphs.name_scope(name, "clip_by_average_norm", [t]) as scope:
+        t = convert_to_tensor(t, name="t")
+        count = math_ops.cast(array_ops.size(t), t.dtype)
+        inverse = math_ops.rsqrt(math_ops.reduce_sum(t * t, keepdims=True))
+        return array_ops.identity(
+            t * clip_norm * math_ops.minimum(
+                inverse * count, constant(1.0, t.dtype) / clip_norm),
+            name=scope)
+
+
 def global_norm(t_list, name=None):
     """The Euclidean norm of all elements of several tensors."""
     from sluice.ops import nn

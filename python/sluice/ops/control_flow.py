@@ -207,6 +207,28 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
                 out) if checks else out
 
 
+def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
+    """What the function of a number gives: branch_fns[branch_index](); of one
+    that there is not, `default` (or the last one)."""
+    if isinstance(branch_fns, dict):
+        numbered = sorted(branch_fns.items())
+    elif branch_fns and isinstance(branch_fns[0], builtins_tuple):
+        numbered = sorted(branch_fns, key=lambda pair: pair[0])
+    else:
+        numbered = list(enumerate(branch_fns))
+    for i, fn in numbered:
+        if not callable(fn):
+            raise TypeError(f"fn for index {i} must be callable.")
+    with graphs.name_scope(name):
+        index = convert_to_tensor(branch_index, dtypes.int32, name="index")
+        if default is None:
+            default = numbered.pop()[1]
+        if not numbered:
+            return default()
+        return case([(math_ops.equal(index, i), fn) for i, fn in numbered],
+                    default)
+
+
 def Assert(condition, data, summarize=None, name=None):
     """An operation whose step fails, with `data`, unless `condition` holds."""
     with graphs.name_scope(name, "Assert", [condition, data]):

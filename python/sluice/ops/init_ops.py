@@ -2,6 +2,7 @@
 
 import math
 
+from sluice import _core
 from sluice.framework import dtypes
 from sluice.framework.conversion import constant
 from sluice.ops import array_ops, random_ops
@@ -179,3 +180,71 @@ class Identity(Initializer):
                              "2D matrices")
         return constant(self.gain * np.eye(*[int(d) for d in shape]),
                         dtype or self.dtype)
+
+
+class Orthogonal(Initializer):
+    """A matrix with orthogonal rows or columns (Saxe et al., 2013), times
+    `gain`; of more dimensions, all but the last are one."""
+
+    def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
+        self.gain, self.seed = gain, seed
+        self.dtype = dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        dims = [int(d) for d in shape]
+        if len(dims) < 2:
+            raise ValueError("The tensor to initialize must be at least "
+                             "two-dimensional")
+        rows, columns = math.prod(dims[:-1]), dims[-1]
+        drawn = random_ops.random_normal(
+            [max(rows, columns), min(rows, columns)], dtype=dtype or self.dtype,
+            seed=self.seed)
+        q, r = _core.op("Qr")(drawn, full_matrices=False)
+        # (So that all orthogonal matrices are equally likely.)
+        q = q * _core.op("Sign")(array_ops.diag_part(r))
+        if rows < columns:
+            q = array_ops.matrix_transpose(q)
+        return self.gain * array_ops.reshape(q, dims)
+
+
+class UniformUnitScaling(Initializer):
+    """Uniform numbers that keep the scale of a layer's inputs: up to factor *
+    sqrt(3 / inputs)."""
+
+    def __init__(self, factor=1.0, seed=None, dtype=dtypes.float32):
+        self.factor, self.seed = factor, seed
+        self.dtype = dtypes.as_dtype(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        dims = partition_info.full_shape if partition_info else shape
+        inputs = max(math.prod(int(d) for d in dims[:-1]), 1)
+        limit = math.sqrt(3 / inputs) * self.factor
+        return random_ops.random_uniform(shape, -limit, limit,
+                                         dtype or self.dtype, self.seed)
+
+
+def _scaling(scale, distribution, doc):
+    def initializer(seed=None):
+        return VarianceScaling(scale, "fan_in", distribution, seed)
+    initializer.__doc__ = doc
+    return initializer
+
+
+he_normal = _scaling(2.0, "truncated_normal", "He et al. (2015), normal.")
+he_uniform = _scaling(2.0, "uniform", "He et al. (2015), uniform.")
+lecun_normal = _scaling(1.0, "truncated_normal", "LeCun et al. (1998), normal.")
+lecun_uniform = _scaling(1.0, "uniform", "LeCun et al. (1998), uniform.")
+
+
+def xavier_initializer(uniform=True, seed=None, dtype=dtypes.float32):
+    """Glorot and Bengio (2010): of variance 2 / (inputs + outputs)."""
+    return VarianceScaling(1.0, "fan_avg", "uniform" if uniform
+                           else "truncated_normal", seed, dtype)
+
+
+def contrib_variance_scaling(factor=2.0, mode="FAN_IN", uniform=False,
+                             seed=None, dtype=dtypes.float32):
+    """Of variance factor / n, n the number of inputs, outputs, or their
+    mean."""
+    return VarianceScaling(factor, mode.lower(), "uniform" if uniform
+                           else "truncated_normal", seed, dtype)

@@ -70,7 +70,6 @@ segment_min = _op("SegmentMin")
 segment_prod = _op("SegmentProd")
 unsorted_segment_sum = _op("UnsortedSegmentSum")
 unsorted_segment_max = _op("UnsortedSegmentMax")
-bincount = _op("Bincount")
 cholesky = _op("Cholesky")
 
 _equal = _op("Equal")
@@ -491,6 +490,113 @@ def tensordot(a, b, axes, name=None):
              reduce_prod(shape_b, keepdims=True)], 0))
         return reshape(_mat_mul(flat_a, flat_b),
                        _op("ConcatV2")([shape_a, shape_b], 0), name=scope)
+
+
+def einsum(equation, *inputs, **kwargs):
+    """The sum of products that an equation names: "ij,jk->ik"."""
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError(f"invalid keyword arguments for this function: "
+                        f"{', '.join(sorted(kwargs))}")
+    equation = equation.replace(" ", "")
+    if "->" not in equation:
+        # (What occurs once, in the order of the alphabet.)
+        letters = equation.replace(",", "")
+        dots = "..." if "..." in letters else ""
+        letters = letters.replace(".", "")
+        equation += "->" + dots + "".join(sorted(
+            c for c in set(letters) if letters.count(c) == 1))
+    return _op("Einsum", "einsum")(list(inputs), equation=equation,
+                                          name=name)
+
+
+def multiply_no_nan(x, y, name=None):
+    """x * y, and 0 where y is 0, even if x is not finite."""
+    return _op("MulNoNan")(x, y, name=name)
+
+
+def lbeta(x, name=None):
+    """The logarithm of the beta function over the last dimension."""
+    with graphs.name_scope(name, "lbeta", [x]):
+        x = convert_to_tensor(x)
+        return reduce_sum(lgamma(x), [-1]) - lgamma(reduce_sum(x, [-1]))
+
+
+def log_sigmoid(x, name=None):
+    """log(sigmoid(x)), elementwise."""
+    with graphs.name_scope(name, "LogSigmoid", [x]) as scope:
+        return negative(_op("Softplus")(-convert_to_tensor(x)), name=scope)
+
+
+def nth_element(input, n, reverse=False, name=None):  # pylint: disable=redefined-builtin
+    """The n-th smallest (or largest) element of each row."""
+    return _op("NthElement")(input, n, reverse=reverse, name=name)
+
+
+def histogram_fixed_width(values, value_range, nbins=100, dtype=dtypes.int32,
+                          name=None):
+    """How many values fall into each of equal bins."""
+    return _op("HistogramFixedWidth", "histogram_fixed_width")(
+        values, value_range, nbins, dtype=dtype, name=name)
+
+
+def bincount(arr, weights=None, minlength=None, maxlength=None,
+             dtype=dtypes.int32, name=None):
+    """How often each number occurs, or the sum of its weights."""
+    with graphs.name_scope(name, "bincount", [arr, weights]):
+        arr = cast(arr, dtypes.int32)
+        any_ = cast(reduce_prod(_shape(arr)) > 0, dtypes.int32)
+        size = any_ * (reduce_max(arr) + 1)
+        if minlength is not None:
+            size = maximum(cast(minlength, dtypes.int32), size)
+        if maxlength is not None:
+            size = minimum(cast(maxlength, dtypes.int32), size)
+        weights = constant([], dtype) if weights is None else (
+            convert_to_tensor(weights))
+        return _op("Bincount")(arr, size, weights)
+
+
+def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
+    """The mean of the slices of each segment."""
+    return _over_counts(data, segment_ids, num_segments, lambda n: n, name,
+                        "UnsortedSegmentMean")
+
+
+def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
+    """The sum of the slices of each segment, over the root of their number."""
+    return _over_counts(data, segment_ids, num_segments, sqrt, name,
+                        "UnsortedSegmentSqrtN")
+
+
+def _over_counts(data, segment_ids, num_segments, scale, name, default):
+    with graphs.name_scope(name, default, [data]):
+        data, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        ones = _op("Fill")(_shape(ids), constant(1, data.dtype.base_dtype))
+        counts = maximum(unsorted_segment_sum(ones, ids, num_segments), 1)
+        inner = len(data.shape) - len(ids.shape)
+        counts = _op("Reshape")(counts, _op("ConcatV2")(
+            [_shape(counts), constant([1] * inner, dtypes.int32)], 0))
+        return unsorted_segment_sum(data, ids, num_segments) / scale(counts)
+
+
+def _sparse_segments(kind, doc):
+    def reduce(data, indices, segment_ids, name=None, num_segments=None):
+        if num_segments is None:
+            return _op("SparseSegment" + kind)(data, indices, segment_ids,
+                                               name=name)
+        return _op(f"SparseSegment{kind}WithNumSegments")(
+            data, indices, segment_ids, num_segments, name=name)
+    reduce.__doc__ = doc
+    return reduce
+
+
+sparse_segment_sum = _sparse_segments(
+    "Sum", "The sum of the rows that `indices` name, segment by segment.")
+sparse_segment_mean = _sparse_segments(
+    "Mean", "The mean of the rows that `indices` name, segment by segment.")
+sparse_segment_sqrt_n = _sparse_segments(
+    "SqrtN", "The sum of the rows that `indices` name over the root of their "
+    "number, segment by segment.")
 
 
 # ---- The operators of tensors ------------------------------------------------

@@ -1,5 +1,7 @@
 """Layers' building blocks: activations, losses, convolutions, pooling."""
 
+import math
+
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant, convert_to_tensor
@@ -330,19 +332,6 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
         return result
 
 
-def embedding_lookup(params, ids, partition_strategy="mod", name=None,
-                     validate_indices=True, max_norm=None):
-    """The rows of `params` that `ids` name."""
-    if isinstance(params, (list, tuple)):
-        if len(params) != 1:
-            raise NotImplementedError(
-                "embedding_lookup: expected one tensor or variable of "
-                "parameters, got several")
-        params = params[0]
-    with graphs.name_scope(name, "embedding_lookup", [params, ids]) as scope:
-        return array_ops.gather(params, ids, name=scope)
-
-
 def top_k(input, k=1, sorted=True, name=None):  # pylint: disable=redefined-builtin
     """(values, indices) of the k largest elements along the last dimension."""
     return _op("TopKV2")(input, k, sorted=sorted, name=name)
@@ -380,3 +369,113 @@ def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
         exponential_avg_factor=exponential_avg_factor,
         data_format=data_format, is_training=is_training, name=name)
     return y, batch_mean, batch_variance
+
+
+def weighted_moments(x, axes, frequency_weights, name=None, keep_dims=None,
+                     keepdims=None):
+    """(mean, variance) over dimensions, of elements that count as often as
+    weights say."""
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    with graphs.name_scope(name, "weighted_moments",
+                           [x, frequency_weights, axes]):
+        x = convert_to_tensor(x, name="x")
+        y = math_ops.cast(x, dtypes.float32) if (
+            x.dtype.base_dtype == dtypes.float16) else x
+        weights = math_ops.cast(frequency_weights, y.dtype)
+        count = math_ops.reduce_sum(weights + array_ops.zeros_like(y), axes,
+                                    keepdims=True)
+        mean = math_ops.div_no_nan(
+            math_ops.reduce_sum(weights * y, axes, keepdims=True), count)
+        variance = math_ops.div_no_nan(math_ops.reduce_sum(
+            weights * math_ops.squared_difference(y, mean), axes,
+            keepdims=True), count)
+        if not keep:
+            mean = array_ops.squeeze(mean, axes)
+            variance = array_ops.squeeze(variance, axes)
+        return math_ops.cast(mean, x.dtype), math_ops.cast(variance, x.dtype)
+
+
+def sufficient_statistics(x, axes, shift=None, keep_dims=None, name=None,
+                          keepdims=None):
+    """(count, sum of x - shift, sum of (x - shift)^2, shift) over
+    dimensions."""
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    axes = sorted(set(axes))
+    with graphs.name_scope(name, "sufficient_statistics", [x, shift]):
+        x = convert_to_tensor(x, name="x")
+        dims = math_ops.cast(array_ops.gather(
+            array_ops.shape(x), [a % len(x.shape) for a in axes]), x.dtype)
+        count = math_ops.reduce_prod(dims, name="count")
+        if shift is not None:
+            shift = convert_to_tensor(shift, name="shift")
+        first = x if shift is None else x - shift
+        return (count, math_ops.reduce_sum(first, axes, keep, name="mean_ss"),
+                math_ops.reduce_sum(math_ops.square(first), axes, keep,
+                                    name="var_ss"), shift)
+
+
+def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
+    """(mean, variance) of what `sufficient_statistics` gives."""
+    with graphs.name_scope(name, "normalize",
+                           [counts, mean_ss, variance_ss, shift]):
+        by = math_ops.reciprocal(counts, name="divisor")
+        shifted = math_ops.multiply(mean_ss, by)
+        mean = shifted if shift is None else math_ops.add(shifted, shift,
+                                                          name="mean")
+        return mean, math_ops.subtract(math_ops.multiply(variance_ss, by),
+                                       math_ops.square(shifted),
+                                       name="variance")
+
+
+def batch_norm_with_global_normalization(
+        t=None, m=None, v=None, beta=None, gamma=None, variance_epsilon=None,
+        scale_after_normalization=None, name=None, input=None, mean=None,  # pylint: disable=redefined-builtin
+        variance=None):
+    """`batch_normalization`, as it once was."""
+    return batch_normalization(
+        input if t is None else t, mean if m is None else m,
+        variance if v is None else v, beta,
+        gamma if scale_after_normalization else None, variance_epsilon, name)
+
+
+def relu_layer(x, weights, biases, name=None):
+    """relu(x times weights, plus biases)."""
+    with graphs.name_scope(name, "relu_layer", [x, weights, biases]) as scope:
+        return relu(bias_add(math_ops.matmul(x, weights), biases), name=scope)
+
+
+def weighted_cross_entropy_with_logits(labels=None, logits=None,
+                                       pos_weight=None, name=None,
+                                       targets=None):
+    """`sigmoid_cross_entropy_with_logits`, true ones weighted."""
+    labels = targets if labels is None else labels
+    with graphs.name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, logits.dtype.base_dtype,
+                                   name="labels")
+        if not labels.shape.is_compatible_with(logits.shape):
+            raise ValueError(f"logits and targets must have the same shape "
+                             f"({logits.shape} vs {labels.shape})")
+        weight = 1 + (pos_weight - 1) * labels
+        return math_ops.add(
+            (1 - labels) * logits, weight * (math_ops.log1p(math_ops.exp(
+                -math_ops.abs(logits))) + relu(-logits)), name=scope)
+
+
+def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
+    """-log of the probability of counts, but for what does not depend on the
+    input (with `compute_full_loss`: by Stirling's approximation)."""
+    with graphs.name_scope(name, "log_poisson_loss", [log_input, targets]):
+        log_input = convert_to_tensor(log_input, name="log_input")
+        targets = convert_to_tensor(targets, name="targets")
+        if not targets.shape.is_compatible_with(log_input.shape):
+            raise ValueError(f"log_input and targets must have the same shape "
+                             f"({log_input.shape} vs {targets.shape})")
+        loss = math_ops.exp(log_input) - log_input * targets
+        if not compute_full_loss:
+            return loss
+        stirling = targets * math_ops.log(targets) - targets + (
+            0.5 * math_ops.log(2 * math.pi * targets))
+        small = math_ops.logical_and(targets >= 0, targets <= 1)
+        return loss + array_ops.where(small, array_ops.zeros_like(targets),
+                                      stirling)

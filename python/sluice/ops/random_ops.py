@@ -74,3 +74,74 @@ def multinomial(logits, num_samples, seed=None, name=None,
     """Classes drawn with the probabilities softmax(logits), row by row."""
     return _op("Multinomial")(logits, num_samples, output_dtype=output_dtype,
                               name=name, **_seeds(seed))
+
+
+def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None,
+                 name=None):
+    """Numbers of gamma distributions, of a shape for each alpha and beta."""
+    with graphs.name_scope(name, "random_gamma", [shape, alpha, beta]):
+        alpha = convert_to_tensor(alpha, dtype, name="alpha")
+        beta = convert_to_tensor(1 if beta is None else beta, dtype,
+                                 name="beta")
+        alpha = alpha + beta - beta  # (The shape of both.)
+        drawn = _op("RandomGamma")(_shape(shape), alpha, **_seeds(seed))
+        return drawn / beta
+
+
+def random_poisson(lam, shape, dtype=dtypes.float32, seed=None, name=None):
+    """Counts of Poisson distributions, of a shape for each rate."""
+    return _op("RandomPoissonV2")(_shape(shape), lam,
+                                  dtype=dtypes.as_dtype(dtype), name=name,
+                                  **_seeds(seed))
+
+
+def categorical(logits, num_samples, dtype=dtypes.int64, seed=None, name=None):
+    """Classes drawn with the probabilities softmax(logits), row by row."""
+    return multinomial(logits, num_samples, seed, name,
+                       dtype or dtypes.int64)
+
+
+def stateless_random_uniform(shape, seed, minval=0, maxval=None,
+                             dtype=dtypes.float32, name=None):
+    """`random_uniform`, the same for the same seeds (two integers)."""
+    dtype = dtypes.as_dtype(dtype)
+    if dtype.is_integer and maxval is None:
+        raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
+    with graphs.name_scope(name, "stateless_random_uniform",
+                           [shape, seed, minval, maxval]) as scope:
+        low = convert_to_tensor(minval, dtype, name="min")
+        high = convert_to_tensor(1 if maxval is None else maxval, dtype,
+                                 name="max")
+        if dtype.is_integer:
+            return _op("StatelessRandomUniformInt")(_shape(shape), seed, low,
+                                                    high, name=scope)
+        drawn = _op("StatelessRandomUniform")(_shape(shape), seed, dtype=dtype)
+        return _op("AddV2")(drawn * (high - low), low, name=scope)
+
+
+def _stateless_normal(kind, default, doc):
+    def draw(shape, seed, mean=0.0, stddev=1.0, dtype=dtypes.float32,
+             name=None):
+        with graphs.name_scope(name, default,
+                               [shape, seed, mean, stddev]) as scope:
+            drawn = _op(kind)(_shape(shape), seed, dtype=dtypes.as_dtype(dtype))
+            return _op("AddV2")(
+                drawn * convert_to_tensor(stddev, dtype, name="stddev"),
+                convert_to_tensor(mean, dtype, name="mean"), name=scope)
+    draw.__doc__ = doc
+    return draw
+
+
+stateless_random_normal = _stateless_normal(
+    "StatelessRandomNormal", "stateless_random_normal",
+    "`random_normal`, the same for the same seeds (two integers).")
+stateless_truncated_normal = _stateless_normal(
+    "StatelessTruncatedNormal", "stateless_truncated_normal",
+    "`truncated_normal`, the same for the same seeds (two integers).")
+
+
+def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,
+                          name=None):
+    """`multinomial`, the same for the same seeds (two integers)."""
+    return _op("StatelessMultinomial")(logits, num_samples, seed,
+                                       output_dtype=output_dtype, name=name)

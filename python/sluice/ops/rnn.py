@@ -3,7 +3,7 @@
 from sluice import nest
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, control_flow, math_ops
+from sluice.ops import array_ops, control_flow, math_ops, nn
 from sluice.ops import variable_scope as scopes
 from sluice.ops.rnn_cell import assert_like_rnncell, size_of, zeros_of
 from sluice.ops.tensor_array import TensorArray
@@ -334,3 +334,39 @@ def _reversed(steps, lengths):
               for i in range(len(flat[0]))]
     return [nest.pack_sequence_as(steps[0], [t[i] for t in turned])
             for i in range(len(steps))]
+
+
+def sequence_loss(logits, targets, weights, average_across_timesteps=True,
+                  average_across_batch=True, softmax_loss_function=None,
+                  name=None):
+    """The weighted cross entropy of sequences.
+
+    Args:
+      logits: [batch, time, classes].
+      targets: the classes, [batch, time].
+      weights: of each, [batch, time].
+      average_across_timesteps, average_across_batch: over what it is averaged;
+        what is not, stays a dimension.
+      softmax_loss_function: takes labels and logits, in place of the cross
+        entropy.
+    """
+    if logits.shape.ndims != 3:
+        raise ValueError("Logits must be a [batch_size x sequence_length x "
+                         "logits] tensor")
+    with graphs.name_scope(name, "sequence_loss", [logits, targets, weights]):
+        rows = array_ops.reshape(logits, [-1, array_ops.shape(logits)[2]])
+        labels = array_ops.reshape(targets, [-1])
+        loss = (softmax_loss_function or
+                nn.sparse_softmax_cross_entropy_with_logits)(
+                    labels=labels, logits=rows)
+        loss = loss * array_ops.reshape(weights, [-1])
+        if average_across_timesteps and average_across_batch:
+            return math_ops.reduce_sum(loss) / (
+                math_ops.reduce_sum(weights) + 1e-12)
+        loss = array_ops.reshape(loss, array_ops.shape(logits)[:2])
+        loss.set_shape(logits.shape[:2])
+        over = 1 if average_across_timesteps else 0
+        if not (average_across_timesteps or average_across_batch):
+            return loss
+        return math_ops.reduce_sum(loss, over) / (
+            math_ops.reduce_sum(weights, over) + 1e-12)

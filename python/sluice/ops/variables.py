@@ -474,8 +474,8 @@ def _scatter(kind, ref, indices, updates, use_locking, name):
     return _op(kind)(ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def _scatter_function(kind, doc):
-    def scatter(ref, indices, updates, use_locking=False, name=None):
+def _scatter_function(kind, doc, locking=False):
+    def scatter(ref, indices, updates, use_locking=locking, name=None):
         return _scatter(kind, ref, indices, updates, use_locking, name)
     scatter.__doc__ = doc
     return scatter
@@ -486,6 +486,15 @@ scatter_add = _scatter_function("ScatterAdd", "Adds to rows.")
 scatter_sub = _scatter_function("ScatterSub", "Subtracts from rows.")
 scatter_mul = _scatter_function("ScatterMul", "Multiplies rows.")
 scatter_div = _scatter_function("ScatterDiv", "Divides rows.")
+scatter_max = _scatter_function("ScatterMax", "The larger of rows.")
+scatter_min = _scatter_function("ScatterMin", "The smaller of rows.")
+scatter_nd_update = _scatter_function("ScatterNdUpdate",
+                                      "Replaces slices at coordinates.", True)
+scatter_nd_add = _scatter_function("ScatterNdAdd",
+                                   "Adds to slices at coordinates.", True)
+scatter_nd_sub = _scatter_function("ScatterNdSub",
+                                   "Subtracts from slices at coordinates.",
+                                   True)
 
 
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
@@ -513,3 +522,11 @@ def assign_sub(ref, value, use_locking=None, name=None):
         return ref.assign_sub(value, name=name)
     return _op("AssignSub")(ref, value, use_locking=bool(use_locking),
                             name=name)
+
+
+def count_up_to(ref, limit, name=None):
+    """Adds 1 to a variable up to a limit, then fails with OutOfRangeError;
+    gives the value before."""
+    if isinstance(ref, Variable):
+        return ref.count_up_to(limit)
+    return _op("CountUpTo")(ref, limit=limit, name=name)

@@ -1,0 +1,214 @@
+"""Files and folders, by the names and with the errors of TensorFlow."""
+
+import collections
+import glob
+import os
+import shutil
+
+from sluice.framework import errors
+from sluice.compat import as_bytes, as_str_any
+
+_ERRORS = {FileNotFoundError: errors.NotFoundError,
+           FileExistsError: errors.AlreadyExistsError,
+           PermissionError: errors.PermissionDeniedError,
+           IsADirectoryError: errors.FailedPreconditionError,
+           NotADirectoryError: errors.FailedPreconditionError}
+
+FileStatistics = collections.namedtuple(
+    "FileStatistics", ["length", "mtime_nsec", "is_directory"])
+
+
+class _translated:
+    """A with-block whose OSErrors become errors of a step."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, OSError):
+            made = _ERRORS.get(kind, errors.FailedPreconditionError)
+            raise made(None, None, f"{error.filename}; {error.strerror}"
+                       ) from error
+
+
+def _path(name):
+    return os.fspath(name) if hasattr(name, "__fspath__") else as_str_any(name)
+
+
+class GFile:
+    """A file: `GFile(name, "r").read()`. Texts are str, in mode "b" bytes."""
+
+    def __init__(self, name, mode="r"):
+        if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab",
+                        "rb+", "wb+", "ab+", "r+b", "w+b", "a+b"):
+            raise errors.InvalidArgumentError(
+                None, None, f"mode is not 'r' or 'w' or 'a': {mode}")
+        self._name, self._mode, self._file = name, mode, None
+
+    name = property(lambda self: self._name, doc="The name it was opened by.")
+    mode = property(lambda self: self._mode, doc="How it was opened.")
+
+    def _opened(self):
+        if self._file is None:
+            with _translated():
+                self._file = open(_path(self._name),
+                                  self._mode.replace("b", "") + "b")
+        return self._file
+
+    def _text(self, data):
+        return data if "b" in self._mode else data.decode("utf-8")
+
+    def read(self, n=-1):
+        """The rest, or the next `n` bytes."""
+        if "r" not in self._mode and "+" not in self._mode:
+            raise errors.PermissionDeniedError(
+                None, None, "File isn't open for reading")
+        with _translated():
+            return self._text(self._opened().read(n))
+
+    def readline(self):
+        """The next line, with its end."""
+        with _translated():
+            return self._text(self._opened().readline())
+
+    def readlines(self):
+        """The rest, line by line."""
+        return list(self)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    def write(self, file_content):
+        """Writes a text or bytes."""
+        if self._mode[0] == "r" and "+" not in self._mode:
+            raise errors.PermissionDeniedError(
+                None, None, "File isn't open for writing")
+        with _translated():
+            self._opened().write(as_bytes(file_content))
+
+    def seek(self, offset=None, whence=0, position=None):
+        """Moves to a place."""
+        with _translated():
+            self._opened().seek(position if offset is None else offset, whence)
+
+    def tell(self):
+        """The place that it is at."""
+        return self._opened().tell()
+
+    def size(self):
+        """How many bytes it has."""
+        return Stat(self._name).length
+
+    def flush(self):
+        """Writes out what waits."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self):
+        """Closes it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self):
+        if self._mode[0] == "w":
+            self._opened()
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+
+FastGFile = Open = GFile
+
+
+def Exists(filename):
+    """Whether there is such a file or folder."""
+    return os.path.exists(_path(filename))
+
+
+def IsDirectory(dirname):
+    """Whether it is a folder."""
+    return os.path.isdir(_path(dirname))
+
+
+def Stat(filename):
+    """Its length, time of change, and whether it is a folder."""
+    with _translated():
+        s = os.stat(_path(filename))
+    return FileStatistics(s.st_size, s.st_mtime_ns, IsDirectory(filename))
+
+
+def MkDir(dirname):
+    """Makes a folder."""
+    with _translated():
+        os.mkdir(_path(dirname))
+
+
+def MakeDirs(dirname):
+    """Makes a folder and those around it; one that exists stays."""
+    with _translated():
+        os.makedirs(_path(dirname), exist_ok=True)
+
+
+def Remove(filename):
+    """Deletes a file."""
+    with _translated():
+        os.remove(_path(filename))
+
+
+def DeleteRecursively(dirname):
+    """Deletes a folder and all that is in it, or a file."""
+    with _translated():
+        if IsDirectory(dirname):
+            shutil.rmtree(_path(dirname))
+        else:
+            os.remove(_path(dirname))
+
+
+def Rename(oldname, newname, overwrite=False):
+    """Gives a file another name."""
+    _may_write(newname, overwrite)
+    with _translated():
+        os.replace(_path(oldname), _path(newname))
+
+
+def Copy(oldpath, newpath, overwrite=False):
+    """Copies a file."""
+    _may_write(newpath, overwrite)
+    with _translated():
+        shutil.copyfile(_path(oldpath), _path(newpath))
+
+
+def _may_write(name, overwrite):
+    if Exists(name) and not overwrite:
+        raise errors.AlreadyExistsError(None, None,
+                                        "file already exists")
+
+
+def ListDirectory(dirname):
+    """The names of what is in a folder."""
+    with _translated():
+        return sorted(os.listdir(_path(dirname)))
+
+
+def Glob(filename):
+    """The files that a pattern (or several) names."""
+    patterns = filename if isinstance(filename, (list, tuple)) else [filename]
+    return [f for p in patterns for f in sorted(glob.glob(_path(p)))]
+
+
+def Walk(top, in_order=True):
+    """(folder, its folders, its files), for it and all within."""
+    top = _path(top)
+    if not os.path.isdir(top):
+        return
+    for folder, folders, files in os.walk(top, topdown=in_order):
+        folders.sort()
+        yield folder, list(folders), sorted(files)

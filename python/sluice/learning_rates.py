@@ -1,0 +1,138 @@
+"""Learning rates that change with the number of steps."""
+
+import math
+
+from sluice.framework import graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops, control_flow, math_ops
+
+
+def _start(learning_rate, global_step, decay_steps, what):
+    if global_step is None:
+        raise ValueError(f"global_step is required for {what}.")
+    rate = convert_to_tensor(learning_rate, name="learning_rate")
+    dtype = rate.dtype.base_dtype
+    return rate, math_ops.cast(global_step, dtype), math_ops.cast(decay_steps,
+                                                                  dtype)
+
+
+def _passed(step, steps, staircase):
+    """How many periods have passed; `staircase`: whole ones."""
+    passed = step / steps
+    return math_ops.floor(passed) if staircase else passed
+
+
+def exponential_decay(learning_rate, global_step, decay_steps, decay_rate,
+                      staircase=False, name=None):
+    """learning_rate * decay_rate ^ (global_step / decay_steps)."""
+    with graphs.name_scope(name, "ExponentialDecay") as scope:
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "exponential_decay")
+        return math_ops.multiply(rate, math_ops.pow(
+            math_ops.cast(decay_rate, rate.dtype),
+            _passed(step, steps, staircase)), name=scope)
+
+
+def natural_exp_decay(learning_rate, global_step, decay_steps, decay_rate,
+                      staircase=False, name=None):
+    """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
+    with graphs.name_scope(name, "NaturalExpDecay") as scope:
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "natural_exp_decay")
+        return math_ops.multiply(rate, math_ops.exp(
+            -math_ops.cast(decay_rate, rate.dtype) *
+            _passed(step, steps, staircase)), name=scope)
+
+
+def inverse_time_decay(learning_rate, global_step, decay_steps, decay_rate,
+                       staircase=False, name=None):
+    """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
+    with graphs.name_scope(name, "InverseTimeDecay") as scope:
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "inverse_time_decay")
+        return math_ops.div(rate, 1 + math_ops.cast(
+            decay_rate, rate.dtype) * _passed(step, steps, staircase),
+                            name=scope)
+
+
+def polynomial_decay(learning_rate, global_step, decay_steps,
+                     end_learning_rate=0.0001, power=1.0, cycle=False,
+                     name=None):
+    """From learning_rate to end_learning_rate, as (1 - global_step /
+    decay_steps) ^ power; with `cycle` in periods that grow longer."""
+    with graphs.name_scope(name, "PolynomialDecay") as scope:
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "polynomial_decay")
+        end = math_ops.cast(end_learning_rate, rate.dtype)
+        if cycle:
+            whole = math_ops.ceil(step / steps)
+            steps = steps * array_ops.where(
+                math_ops.equal(step, 0), array_ops.ones_like(whole), whole)
+        else:
+            step = math_ops.minimum(step, steps)
+        left = math_ops.pow(1 - step / steps,
+                            math_ops.cast(power, rate.dtype))
+        return math_ops.add((rate - end) * left, end, name=scope)
+
+
+def _cosine(part):
+    return 0.5 * (1.0 + math_ops.cos(math.pi * part))
+
+
+def cosine_decay(learning_rate, global_step, decay_steps, alpha=0.0, name=None):
+    """From learning_rate to alpha times that, along half a cosine."""
+    with graphs.name_scope(name, "CosineDecay"):
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "cosine_decay")
+        falling = _cosine(math_ops.minimum(step, steps) / steps)
+        return rate * ((1 - alpha) * falling + alpha)
+
+
+def cosine_decay_restarts(learning_rate, global_step, first_decay_steps,
+                          t_mul=2.0, m_mul=1.0, alpha=0.0, name=None):
+    """Half cosines, each `t_mul` times as long as the one before and `m_mul`
+    times as high."""
+    with graphs.name_scope(name, "SGDRDecay"):
+        rate, step, steps = _start(learning_rate, global_step,
+                                   first_decay_steps, "cosine_decay_restarts")
+        t_mul, m_mul = (math_ops.cast(v, rate.dtype) for v in (t_mul, m_mul))
+        passed = step / steps
+
+        def growing():
+            i = math_ops.floor(math_ops.log(1.0 - passed * (1.0 - t_mul)) /
+                               math_ops.log(t_mul))
+            before = (1.0 - t_mul ** i) / (1.0 - t_mul)
+            return i, (passed - before) / t_mul ** i
+
+        def equal():
+            i = math_ops.floor(passed)
+            return i, passed - i
+
+        i, part = control_flow.cond(math_ops.equal(t_mul, 1.0), equal, growing)
+        return rate * ((1 - alpha) * m_mul ** i * _cosine(part) + alpha)
+
+
+def linear_cosine_decay(learning_rate, global_step, decay_steps,
+                        num_periods=0.5, alpha=0.0, beta=0.001, name=None):
+    """learning_rate * ((alpha + linear decay) * cosine + beta)."""
+    with graphs.name_scope(name, "LinearCosineDecay"):
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "linear_cosine_decay")
+        part = math_ops.minimum(step, steps) / steps
+        return rate * ((alpha + 1 - part) * _cosine(2.0 * num_periods * part) +
+                       beta)
+
+
+def piecewise_constant(x, boundaries, values, name=None):
+    """values[i] where x lies between boundaries[i - 1] and boundaries[i]."""
+    if len(boundaries) != len(values) - 1:
+        raise ValueError("The length of boundaries should be 1 less than the "
+                         "length of values")
+    with graphs.name_scope(name, "PiecewiseConstant"):
+        x = convert_to_tensor(x)
+        values = [convert_to_tensor(v) for v in values]
+        result = values[-1]
+        for bound, value in reversed(list(zip(boundaries, values))):
+            below = x <= math_ops.cast(convert_to_tensor(bound), x.dtype)
+            result = array_ops.where(below, value, result)
+        return result

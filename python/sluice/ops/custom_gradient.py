@@ -1,0 +1,114 @@
+"""Functions with gradients of their own, and functions with variables of their
+own."""
+
+import functools
+import itertools
+
+from sluice import nest
+from sluice.framework import graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops, gradients
+from sluice.ops import variable_scope as scopes
+
+_numbers = itertools.count()
+
+
+def custom_gradient(f=None):
+    """A decorator: f(*args) gives (result, function of the result's gradients
+    that gives the arguments')."""
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def decorated(*args, **kwargs):
+        if kwargs:
+            raise ValueError("The custom_gradient decorator currently supports "
+                             "keywords arguments only when eager execution is "
+                             "enabled.")
+        args = [array_ops.identity(convert_to_tensor(x)) for x in args]
+        result, grad_fn = f(*args)
+        results = [convert_to_tensor(x) for x in nest.flatten(result)]
+        name = f"CustomGradient-{next(_numbers)}"
+
+        @gradients.RegisterGradient(name)
+        def grad(op, *result_grads):
+            made = nest.flatten(grad_fn(*result_grads[:len(results)]))
+            if len(made) != len(args):
+                raise ValueError(f"custom_gradient: expected {len(args)} "
+                                 f"gradients of {f.__name__}, got {len(made)}")
+            # (What the function itself computes passes none on.)
+            return [None] * len(results) + made
+
+        graph = graphs.get_default_graph()
+        with graph.gradient_override_map({"IdentityN": name}):
+            both = array_ops.identity_n(results + args)
+        return nest.pack_sequence_as(result, list(both[:len(results)]))
+    return decorated
+
+
+class Template:
+    """A function whose variables are made at its first call and used again at
+    all others."""
+
+    def __init__(self, name, func, create_scope_now=False, unique_name=None,
+                 custom_getter=None):
+        self._func, self._name = func, name
+        self._unique_name, self._custom_getter = unique_name, custom_getter
+        self._scope, self._called = None, False
+        if create_scope_now:
+            with self._opened() as self._scope:
+                pass
+
+    def _opened(self):
+        return scopes.variable_scope(
+            self._unique_name, self._name, custom_getter=self._custom_getter)
+
+    def __call__(self, *args, **kwargs):
+        if self._scope is None:
+            entered = self._opened()
+        else:
+            entered = scopes.variable_scope(self._scope,
+                                            reuse=self._called or None)
+        with entered as scope:
+            self._scope = self._scope or scope
+            before = len(self.global_variables)
+            result = self._func(*args, **kwargs)
+            if self._called and len(self.global_variables) != before:
+                raise ValueError("New variable(s) created when they should "
+                                 "already exist")
+            self._called = True
+            return result
+
+    name = property(lambda self: self._name, doc="The name it was given.")
+    func = property(lambda self: self._func, doc="The function.")
+    variable_scope = property(lambda self: self._scope,
+                              doc="The scope of its variables.")
+
+    @property
+    def variable_scope_name(self):
+        """The name of the scope of its variables."""
+        return self._scope.name if self._scope else None
+
+    @property
+    def global_variables(self):
+        """Its global variables."""
+        return self._scope.global_variables() if self._scope else []
+
+    @property
+    def trainable_variables(self):
+        """Those of its variables that optimizers update."""
+        return self._scope.trainable_variables() if self._scope else []
+
+    variables = weights = global_variables
+    trainable_weights = trainable_variables
+
+
+def make_template(name_, func_, create_scope_now_=False, unique_name_=None,
+                  custom_getter_=None, **kwargs):
+    """A function like `func_` (with these keyword arguments) that makes its
+    variables, by `get_variable`, at its first call and uses them again at all
+    others."""
+    if kwargs:
+        func_ = functools.partial(func_, **kwargs)
+    return Template(name_, func_, create_scope_now_, unique_name_,
+                    custom_getter_)

@@ -1,0 +1,138 @@
+"""Matrices: solving, decompositions, norms."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops, math_ops
+
+_op = _core.op
+
+matrix_determinant = det = _op("MatrixDeterminant")
+matrix_inverse = inv = _op("MatrixInverse")
+matrix_solve = solve = _op("MatrixSolve")
+matrix_triangular_solve = triangular_solve = _op("MatrixTriangularSolve")
+matrix_exponential = expm = _op("MatrixExponential")
+slogdet = _op("LogMatrixDeterminant")
+matrix_set_diag = _op("MatrixSetDiag")
+cross = _op("Cross")
+qr = _op("Qr")
+
+
+def logdet(matrix, name=None):
+    """The logarithm of the determinant of positive definite matrices."""
+    with graphs.name_scope(name, "logdet", [matrix]):
+        root = math_ops.cholesky(matrix)
+        return 2.0 * math_ops.reduce_sum(
+            math_ops.log(math_ops.real(array_ops.matrix_diag_part(root))), [-1])
+
+
+def adjoint(matrix, name=None):
+    """The conjugate transpose."""
+    with graphs.name_scope(name, "adjoint", [matrix]):
+        return array_ops.matrix_transpose(matrix, conjugate=True)
+
+
+def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32,
+        name=None):
+    """An identity matrix, or a batch of them."""
+    with graphs.name_scope(name, "eye",
+                           [num_rows, num_columns, batch_shape]) as scope:
+        columns = num_rows if num_columns is None else num_columns
+        square = columns is num_rows
+        side = num_rows if square else math_ops.minimum(num_rows, columns)
+        batch = convert_to_tensor([] if batch_shape is None else batch_shape,
+                                  dtypes.int32)
+        ones = array_ops.ones(array_ops.concat([batch, [side]], 0), dtype)
+        if square:
+            return array_ops.matrix_diag(ones, name=scope)
+        zeros = array_ops.zeros(array_ops.concat([batch, [num_rows, columns]],
+                                                 0), dtype)
+        return matrix_set_diag(zeros, ones, name=scope)
+
+
+def svd(tensor, full_matrices=False, compute_uv=True, name=None):
+    """(s, u, v): tensor = u diag(s) v^H; or s alone."""
+    s, u, v = _op("Svd")(tensor, compute_uv=compute_uv,
+                         full_matrices=full_matrices, name=name)
+    return (s, u, v) if compute_uv else s
+
+
+def self_adjoint_eig(tensor, name=None):
+    """(eigenvalues in increasing order, eigenvectors in columns)."""
+    e, v = _op("SelfAdjointEigV2")(tensor, compute_v=True, name=name)
+    return e, v
+
+
+def self_adjoint_eigvals(tensor, name=None):
+    """The eigenvalues in increasing order."""
+    return _op("SelfAdjointEigV2")(tensor, compute_v=False, name=name)[0]
+
+
+def cholesky_solve(chol, rhs, name=None):
+    """x of A x = rhs, where A = chol chol^H."""
+    with graphs.name_scope(name, "cholesky_solve", [chol, rhs]):
+        y = triangular_solve(chol, rhs, lower=True, adjoint=False)
+        return triangular_solve(chol, y, lower=True, adjoint=True)
+
+
+def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
+    """x for which |matrix x - rhs|^2 + l2_regularizer |x|^2 is least."""
+    return _op("MatrixSolveLs")(matrix, rhs, convert_to_tensor(
+        l2_regularizer, dtypes.float64), fast=fast, name=name)
+
+
+lstsq = matrix_solve_ls
+
+
+def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,  # pylint: disable=redefined-builtin
+         keep_dims=None):
+    """The norm of vectors or matrices.
+
+    Args:
+      ord: "euclidean" (of matrices "fro"), 1, 2, numpy.inf or a positive
+        number.
+      axis: one dimension for vectors, two for matrices; None: all elements are
+        one vector.
+      keepdims: whether the dimensions stay, with size 1.
+    """
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    matrices = isinstance(axis, (list, tuple)) and len(axis) == 2
+    allowed = ["euclidean", "fro", 1, 2, float("inf")]
+    if isinstance(axis, (list, tuple)) and len(axis) > 2:
+        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 "
+                         f"unique integers, got {axis}")
+    if matrices and ord not in allowed or not matrices and (
+            isinstance(ord, str) and ord != "euclidean" or
+            not isinstance(ord, str) and ord <= 0):
+        raise ValueError(f"'ord' must be a supported "
+                         f"{'matrix' if matrices else 'vector'} norm in "
+                         f"{allowed}, got {ord}")
+    with graphs.name_scope(name, "norm", [tensor]):
+        x = convert_to_tensor(tensor)
+        if ord in ("euclidean", "fro") or ord == 2 and not matrices:
+            squares = math_ops.real(x * math_ops.conj(x))
+            return math_ops.cast(math_ops.sqrt(math_ops.reduce_sum(
+                squares, axis, keepdims=keep)), x.dtype)
+        if ord == 2:
+            n = x.shape.ndims
+            axes = [a % n for a in axis]
+            rest = [i for i in range(n) if i not in axes]
+            top = math_ops.reduce_max(svd(array_ops.transpose(x, rest + axes),
+                                          compute_uv=False), -1)
+            for a in sorted(axes) if keep else ():
+                top = array_ops.expand_dims(top, a)
+            return math_ops.cast(top, x.dtype)
+        sizes = math_ops.abs(x)
+        if matrices:
+            # (1: the largest sum of a column, inf: of a row.)
+            first, second = axis if ord == 1 else axis[::-1]
+            result = math_ops.reduce_max(math_ops.reduce_sum(
+                sizes, first, keepdims=True), second, keepdims=True)
+            return result if keep else array_ops.squeeze(result, list(axis))
+        if ord == float("inf"):
+            return math_ops.reduce_max(sizes, axis, keepdims=keep)
+        if ord == 1:
+            return math_ops.reduce_sum(sizes, axis, keepdims=keep)
+        total = math_ops.reduce_sum(math_ops.pow(sizes, ord), axis,
+                                    keepdims=keep)
+        return math_ops.pow(total, 1.0 / ord)

@@ -1,0 +1,385 @@
+"""Operations on SparseTensors."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import (
+    IndexedSlices, SparseTensor, SparseTensorValue, constant_value,
+    convert_to_tensor)
+from sluice.ops import array_ops, control_flow, math_ops
+
+_op = _core.op
+
+
+def _sparse(value):
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
+    if not isinstance(value, SparseTensor):
+        raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
+    return value
+
+
+def _parts(value):
+    value = _sparse(value)
+    return value.indices, value.values, value.dense_shape
+
+
+def sparse_placeholder(dtype, shape=None, name=None):
+    """A sparse tensor whose value every step is given."""
+    prefix = name or "Placeholder"
+    rank = None if shape is None else len(shape)
+    if shape is None or None in list(shape):
+        dims = array_ops.placeholder(dtypes.int64, [rank],
+                                     name=f"{prefix}/shape")
+    else:
+        dims = convert_to_tensor(list(shape), dtypes.int64)
+    return SparseTensor(
+        array_ops.placeholder(dtypes.int64, [None, rank],
+                              name=f"{prefix}/indices"),
+        array_ops.placeholder(dtype, [None], name=f"{prefix}/values"), dims)
+
+
+def sparse_to_dense(sp_input, default_value=None, validate_indices=True,
+                    name=None):
+    """The tensor, with a default value where the sparse one has none."""
+    sp_input = _sparse(sp_input)
+    if default_value is None:
+        default_value = array_ops.zeros([], sp_input.dtype)
+    return _op("SparseToDense")(
+        sp_input.indices, sp_input.dense_shape, sp_input.values,
+        default_value, validate_indices=validate_indices, name=name)
+
+
+def sparse_add(a, b, threshold=None, thresh=None):
+    """The sum of two tensors, of which one at least is sparse. Of two sparse
+    ones: sparse, without elements of at most the threshold."""
+    thresh = threshold if thresh is None else thresh
+    if all(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
+        a, b = _sparse(a), _sparse(b)
+        limit = convert_to_tensor(0 if thresh is None else thresh,
+                                  a.dtype.real_dtype.base_dtype)
+        return SparseTensor(*_op("SparseAdd")(*_parts(a), *_parts(b), limit))
+    if isinstance(b, (SparseTensor, SparseTensorValue)):
+        a, b = b, a
+    return _op("SparseTensorDenseAdd")(*_parts(a), b)
+
+
+def sparse_concat(axis, sp_inputs, name=None, expand_nonconcat_dim=False,
+                  concat_dim=None, expand_nonconcat_dims=None):
+    """Sparse tensors one after the other along a dimension."""
+    axis = concat_dim if axis is None else axis
+    if expand_nonconcat_dim or expand_nonconcat_dims:
+        widest = math_ops.reduce_max(array_ops.stack(
+            [_sparse(s).dense_shape for s in sp_inputs]), 0)
+        rank = _sparse(sp_inputs[0]).dense_shape.shape.as_list()[0]
+        own = array_ops.one_hot(axis % rank, rank, True, False)
+        sp_inputs = [SparseTensor(s.indices, s.values, array_ops.where(
+            own, s.dense_shape, widest)) for s in map(_sparse, sp_inputs)]
+    parts = [_parts(s) for s in sp_inputs]
+    if len(parts) == 1:
+        return _sparse(sp_inputs[0])
+    return SparseTensor(*_op("SparseConcat")(
+        *[list(p) for p in zip(*parts)], concat_dim=axis, name=name))
+
+
+def sparse_reorder(sp_input, name=None):
+    """The same, its elements in the order of rows."""
+    sp_input = _sparse(sp_input)
+    indices, values = _op("SparseReorder")(*_parts(sp_input), name=name)
+    return SparseTensor(indices, values, sp_input.dense_shape)
+
+
+def sparse_reshape(sp_input, shape, name=None):
+    """The same elements in another shape; -1 is what is left over."""
+    sp_input = _sparse(sp_input)
+    indices, dims = _op("SparseReshape")(
+        sp_input.indices, sp_input.dense_shape,
+        math_ops.cast(shape, dtypes.int64), name=name)
+    return SparseTensor(indices, sp_input.values, dims)
+
+
+def sparse_slice(sp_input, start, size, name=None):
+    """The part from `start` on, of that size."""
+    with graphs.name_scope(name, "SparseSlice"):
+        return SparseTensor(*_op("SparseSlice")(
+            *_parts(sp_input), convert_to_tensor(start, dtypes.int64),
+            convert_to_tensor(size, dtypes.int64)))
+
+
+def sparse_split(keyword_required=None, sp_input=None, num_split=None,
+                 axis=None, name=None, split_dim=None):
+    """Equal parts along a dimension, a list."""
+    axis = split_dim if axis is None else axis
+    if num_split is None or axis is None or sp_input is None:
+        raise ValueError("Must specify num_split, axis and sp_input "
+                         "arguments")
+    indices, values, shapes = _op("SparseSplit")(
+        convert_to_tensor(axis, dtypes.int64), *_parts(sp_input),
+        num_split=num_split, name=name)
+    return [SparseTensor(*part) for part in zip(indices, values, shapes)]
+
+
+def sparse_transpose(sp_input, perm=None, name=None):
+    """The dimensions in another order (by default reversed)."""
+    with graphs.name_scope(name, "SparseTranspose"):
+        sp_input = _sparse(sp_input)
+        if perm is None:
+            rank = array_ops.shape(sp_input.dense_shape)[0]
+            perm = (rank - 1) - math_ops.range(0, rank, 1)
+        indices = array_ops.transpose(array_ops.gather(
+            array_ops.transpose(sp_input.indices), perm))
+        return sparse_reorder(SparseTensor(
+            indices, sp_input.values,
+            array_ops.gather(sp_input.dense_shape, perm)))
+
+
+def sparse_expand_dims(sp_input, axis=None, name=None):
+    """The tensor with a dimension of size 1 more, at `axis`."""
+    with graphs.name_scope(name, "expand_dims"):
+        sp_input = _sparse(sp_input)
+        rank = sp_input.dense_shape.shape.as_list()[0]
+        axis = -1 if axis is None else axis
+        at = axis if axis >= 0 else rank + 1 + axis
+        zeros = array_ops.zeros_like(sp_input.indices[:, :1])
+        return SparseTensor(
+            array_ops.concat([sp_input.indices[:, :at], zeros,
+                              sp_input.indices[:, at:]], 1),
+            sp_input.values,
+            array_ops.concat([sp_input.dense_shape[:at], [1],
+                              sp_input.dense_shape[at:]], 0))
+
+
+def sparse_eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
+    """An identity matrix."""
+    with graphs.name_scope(name, "eye", [num_rows, num_columns]):
+        columns = num_rows if num_columns is None else num_columns
+        side = math_ops.cast(math_ops.minimum(num_rows, columns), dtypes.int64)
+        at = math_ops.range(side)
+        return SparseTensor(array_ops.stack([at, at], axis=1),
+                            array_ops.ones(array_ops.reshape(side, [1]), dtype),
+                            [num_rows, columns])
+
+
+def sparse_retain(sp_input, to_retain):
+    """The elements for which `to_retain` holds."""
+    sp_input = _sparse(sp_input)
+    to_retain = convert_to_tensor(to_retain)
+    at = array_ops.reshape(array_ops.where(to_retain), [-1])
+    return SparseTensor(array_ops.gather(sp_input.indices, at),
+                        array_ops.gather(sp_input.values, at),
+                        sp_input.dense_shape)
+
+
+def sparse_fill_empty_rows(sp_input, default_value, name=None):
+    """(the tensor with a default value in each row that had none, which rows
+    these are)."""
+    with graphs.name_scope(name, "SparseFillEmptyRows", [sp_input]):
+        sp_input = _sparse(sp_input)
+        indices, values, empty, _ = _op("SparseFillEmptyRows")(
+            *_parts(sp_input),
+            convert_to_tensor(default_value, sp_input.dtype))
+        return SparseTensor(indices, values, sp_input.dense_shape), empty
+
+
+def sparse_reset_shape(sp_input, new_shape=None):
+    """The same elements in a larger shape, or in the smallest."""
+    sp_input = _sparse(sp_input)
+    if new_shape is None:
+        rank = array_ops.shape(sp_input.dense_shape)
+        least = array_ops.zeros(rank, dtypes.int64)
+        tight = math_ops.maximum(
+            least, math_ops.reduce_max(sp_input.indices, 0) + 1)
+        return SparseTensor(sp_input.indices, sp_input.values, tight)
+    new_shape = convert_to_tensor(new_shape, dtypes.int64)
+    known, old = constant_value(new_shape), constant_value(
+        sp_input.dense_shape)
+    if known is not None and old is not None:
+        if len(known) != len(old):
+            raise ValueError(f"new_shape: expected rank {len(old)}, got "
+                             f"{len(known)}")
+        if (known < old).any():
+            raise ValueError(f"Requested dimension sizes {list(known)} should "
+                             f"be at least {list(old)}.")
+    check = control_flow.Assert(
+        math_ops.reduce_all(math_ops.less_equal(sp_input.dense_shape,
+                                                new_shape)),
+        ["new_shape is too small:", new_shape, sp_input.dense_shape])
+    with graphs.control_dependencies([check]):
+        return SparseTensor(sp_input.indices, sp_input.values,
+                            array_ops.identity(new_shape))
+
+
+def sparse_merge(sp_ids, sp_values, vocab_size, name=None,
+                 already_sorted=False):
+    """Values at the coordinates that ids name: of rows of ids and of values,
+    the matrix [rows, vocab_size]. Of several ids, one dimension each."""
+    many = isinstance(sp_ids, (list, tuple)) and not isinstance(
+        sp_ids, SparseTensorValue)
+    ids = [_sparse(s) for s in (sp_ids if many else [sp_ids])]
+    sizes = vocab_size if many else [vocab_size]
+    sp_values = _sparse(sp_values)
+    with graphs.name_scope(name, "SparseMerge"):
+        columns = [array_ops.expand_dims(math_ops.cast(s.values, dtypes.int64),
+                                         1) for s in ids]
+        indices = array_ops.concat([ids[0].indices[:, :-1]] + columns, 1)
+        dims = array_ops.concat([ids[0].dense_shape[:-1], math_ops.cast(
+            array_ops.stack(list(sizes)), dtypes.int64)], 0)
+        merged = SparseTensor(indices, sp_values.values, dims)
+        if already_sorted:
+            return merged
+        # (Sorted as if it were wide enough for any id.)
+        ordered = sparse_reorder(merged)
+        return SparseTensor(ordered.indices, ordered.values, dims)
+
+
+def sparse_to_indicator(sp_input, vocab_size, name=None):
+    """True where the last dimension's values name the column."""
+    with graphs.name_scope(name, "SparseToIndicator", [sp_input]):
+        sp_input = _sparse(sp_input)
+        true = SparseTensor(sp_input.indices,
+                            array_ops.ones_like(sp_input.values, dtypes.bool_),
+                            sp_input.dense_shape)
+        return sparse_to_dense(sparse_merge(sp_input, true, vocab_size),
+                               False, validate_indices=False)
+
+
+def sparse_softmax(sp_input, name=None):
+    """softmax over the elements that each row has."""
+    sp_input = _sparse(sp_input)
+    values = _op("SparseSoftmax")(*_parts(sp_input), name=name)
+    return SparseTensor(sp_input.indices, values, sp_input.dense_shape)
+
+
+def _pairwise(kind):
+    def function(sp_a, sp_b, name=None):
+        a = _sparse(sp_a)
+        indices, values = _op(kind)(*_parts(a), *_parts(sp_b), name=name)
+        return SparseTensor(indices, values, a.dense_shape)
+    return function
+
+
+sparse_maximum = _pairwise("SparseSparseMaximum")
+sparse_maximum.__doc__ = "The greater element of two, absent ones being 0."
+sparse_minimum = _pairwise("SparseSparseMinimum")
+sparse_minimum.__doc__ = "The smaller element of two, absent ones being 0."
+
+
+def _reduction(kind, is_sparse, doc):
+    def function(sp_input, axis=None, keepdims=None, reduction_axes=None,
+                 keep_dims=None, name=None):
+        parts = _parts(sp_input)
+        axis = reduction_axes if axis is None else axis
+        keep = bool(keep_dims if keepdims is None else keepdims)
+        if axis is None:
+            axis = math_ops.range(array_ops.shape(parts[2])[0])
+        elif isinstance(axis, int):
+            axis = [axis]
+        result = _op(kind)(*parts, axis, keep_dims=keep, name=name)
+        return SparseTensor(*result) if is_sparse else result
+    function.__doc__ = doc
+    return function
+
+
+sparse_reduce_sum = _reduction("SparseReduceSum", False,
+                               "The sum over dimensions.")
+sparse_reduce_max = _reduction("SparseReduceMax", False,
+                               "The maximum over dimensions.")
+sparse_reduce_sum_sparse = _reduction("SparseReduceSumSparse", True,
+                                      "The sum over dimensions, sparse.")
+sparse_reduce_max_sparse = _reduction("SparseReduceMaxSparse", True,
+                                      "The maximum over dimensions, sparse.")
+
+
+def sparse_tensor_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False,
+                               name=None):
+    """The product of a sparse matrix and a dense one (either may be the
+    sparse one)."""
+    if isinstance(b, (SparseTensor, SparseTensorValue)) and not isinstance(
+            sp_a, (SparseTensor, SparseTensorValue)):
+        product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b,
+                                             not adjoint_a, name)
+        return array_ops.matrix_transpose(product, conjugate=True)
+    return _op("SparseTensorDenseMatMul")(
+        *_parts(sp_a), b, adjoint_a=adjoint_a, adjoint_b=adjoint_b, name=name)
+
+
+def sparse_mask(a, mask_indices, name=None):
+    """IndexedSlices without the rows that `mask_indices` name."""
+    with graphs.name_scope(name, "sparse_mask", [a, mask_indices]) as scope:
+        indices, kept = array_ops.setdiff1d(a.indices, mask_indices)
+        return IndexedSlices(array_ops.gather(a.values, kept, name=scope),
+                             indices, a.dense_shape)
+
+
+def _serializer(kind, doc):
+    def function(sp_input, name=None, out_type=dtypes.string):
+        return _op(kind)(*_parts(sp_input), out_type=out_type, name=name)
+    function.__doc__ = doc
+    return function
+
+
+serialize_sparse = _serializer("SerializeSparse", "Three strings of one.")
+serialize_many_sparse = _serializer("SerializeManySparse",
+                                    "Three strings for each row.")
+
+
+def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
+    """A sparse tensor of the rows that were serialised."""
+    indices, values, shape = _op("DeserializeManySparse")(
+        serialized_sparse, dtype, name=name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
+    """The sparse tensor that was serialised."""
+    indices, values, shape = _op("DeserializeSparse")(
+        serialized_sparse, dtype, name=name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+# ---- Sets: the last dimension's values ---------------------------------------
+
+
+def _set_operation(kind, doc):
+    def function(a, b, validate_indices=True, name=None):
+        sparse = [isinstance(x, (SparseTensor, SparseTensorValue))
+                  for x in (a, b)]
+        flip = sparse == [True, False]
+        if flip:
+            if kind == "a-b":
+                return _sets(b, a, "b-a", validate_indices)
+            a, b = b, a
+        return _sets(a, b, kind, validate_indices)
+    function.__doc__ = doc
+    return function
+
+
+def _sets(a, b, kind, validate):
+    sparse = [isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)]
+    name = {(False, False): "DenseToDenseSetOperation",
+            (False, True): "DenseToSparseSetOperation",
+            (True, True): "SparseToSparseSetOperation"}[tuple(sparse)]
+    parts = [p for x, s in zip((a, b), sparse)
+             for p in (_parts(x) if s else [convert_to_tensor(x)])]
+    return SparseTensor(*_op(name)(*parts, set_operation=kind,
+                                   validate_indices=validate))
+
+
+set_union = _set_operation("union", "What is in either, row by row.")
+set_intersection = _set_operation("intersection",
+                                  "What is in both, row by row.")
+
+
+def set_difference(a, b, aminusb=True, validate_indices=True):
+    """What is in a and not in b (or the other way round), row by row."""
+    if not aminusb:
+        a, b = b, a
+    return _set_operation("a-b", "")(a, b, validate_indices)
+
+
+def set_size(a, validate_indices=True):
+    """How many different values each row has."""
+    return _op("SetSize")(*_parts(a), validate_indices=validate_indices)

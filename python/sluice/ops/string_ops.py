@@ -1,0 +1,163 @@
+"""Strings, and what is read from and written to them."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import SparseTensor, convert_to_tensor
+from sluice.ops import array_ops
+
+_op = _core.op
+
+string_join = _op("StringJoin")
+as_string = _op("AsString")
+regex_replace = _op("RegexReplace")
+regex_full_match = _op("RegexFullMatch")
+string_strip = _op("StringStrip")
+string_lower = _op("StringLower")
+string_upper = _op("StringUpper")
+encode_base64 = _op("EncodeBase64")
+decode_base64 = _op("DecodeBase64")
+decode_json_example = _op("DecodeJSONExample")
+unsorted_segment_join = _op("UnsortedSegmentJoin")
+_substr = _op("Substr")
+_HOLE = "\1"  # Where a value goes: no text has it.
+
+
+def substr(input, pos, len, name=None, unit="BYTE"):  # pylint: disable=redefined-builtin
+    """The part of each string from a place on, of a length."""
+    return _substr(input, pos, len, unit=unit, name=name)
+
+
+def string_length(input, name=None, unit="BYTE"):  # pylint: disable=redefined-builtin
+    """The lengths of strings."""
+    return _op("StringLength")(input, unit=unit, name=name)
+
+
+def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
+                 result_type="SparseTensor", name=None, input=None):  # pylint: disable=redefined-builtin
+    """The pieces of each string of a vector, between delimiters: a sparse
+    matrix."""
+    source = input if source is None else source
+    delimiter = sep if delimiter is None else delimiter
+    delimiter = " " if delimiter is None else delimiter
+    if result_type != "SparseTensor":
+        raise NotImplementedError(f"string_split: expected result_type "
+                                  f"'SparseTensor', got {result_type!r}")
+    return SparseTensor(*_op("StringSplit")(source, delimiter,
+                                            skip_empty=skip_empty, name=name))
+
+
+def string_split_v2(source, sep=None, maxsplit=-1, name=None):
+    """The pieces of each string, as Python's split has them: a sparse
+    matrix."""
+    return SparseTensor(*_op("StringSplitV2")(source, sep or "",
+                                              maxsplit=maxsplit, name=name))
+
+
+def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,
+                reduction_indices=None, keepdims=None):
+    """The strings of dimensions as one (None: of all)."""
+    inputs = convert_to_tensor(inputs, name="inputs")
+    axis = reduction_indices if axis is None else axis
+    if axis is None:
+        # (All of them: in the order of the elements.)
+        axis, inputs = [0], array_ops.reshape(inputs, [-1])
+    return _op("ReduceJoin")(
+        inputs, axis, keep_dims=bool(keep_dims if keepdims is None
+                                     else keepdims),
+        separator=separator, name=name)
+
+
+def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,
+                     input=None):  # pylint: disable=redefined-builtin
+    """The numbers that strings spell."""
+    return _op("StringToNumber")(
+        input if string_tensor is None else string_tensor, out_type=out_type,
+        name=name)
+
+
+def string_to_hash_bucket(string_tensor=None, num_buckets=None, name=None,
+                          input=None):  # pylint: disable=redefined-builtin
+    """A number below `num_buckets` for each string."""
+    return _op("StringToHashBucket")(
+        input if string_tensor is None else string_tensor,
+        num_buckets=num_buckets, name=name)
+
+
+def string_to_hash_bucket_fast(input, num_buckets, name=None):  # pylint: disable=redefined-builtin
+    """A number below `num_buckets` for each string, by a fast function."""
+    return _op("StringToHashBucketFast")(input, num_buckets=num_buckets,
+                                         name=name)
+
+
+def string_to_hash_bucket_strong(input, num_buckets, key, name=None):  # pylint: disable=redefined-builtin
+    """A number below `num_buckets` for each string, by a keyed function."""
+    return _op("StringToHashBucketStrong")(input, num_buckets=num_buckets,
+                                           key=list(key), name=name)
+
+
+def string_format(template, inputs, placeholder="{}", summarize=3, name=None):
+    """The template with the inputs' values in the place of placeholders."""
+    if not isinstance(inputs, (list, tuple)):
+        inputs = [inputs]
+    if template.count(placeholder) != len(inputs):
+        raise ValueError(
+            f"{len(inputs)} placeholder(s) missing in template for "
+            f"{template!r}: it has {template.count(placeholder)}")
+    return _op("StringFormat")([convert_to_tensor(x) for x in inputs],
+                               template=template, placeholder=placeholder,
+                               summarize=summarize, name=name)
+
+
+def tf_print(*inputs, **kwargs):
+    """An operation that prints values, as Python's print does: `output_stream`
+    (sys.stderr), `summarize` (3), `sep`, `end`, `name`."""
+    import sys
+    stream = kwargs.pop("output_stream", sys.stderr)
+    summarize = kwargs.pop("summarize", 3)
+    sep, end = kwargs.pop("sep", " "), kwargs.pop("end", "\n")
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unrecognized keyword arguments for tf.print: "
+                         f"{', '.join(kwargs)}")
+    where = {id(sys.stdout): "stdout", id(sys.stderr): "stderr"}.get(
+        id(stream), stream)
+    if not isinstance(where, str):
+        raise ValueError(f"Unsupported output stream: {stream}")
+    with graphs.name_scope(name, "print", None) as scope:
+        pieces, tensors = [], []
+        for x in inputs:
+            if isinstance(x, str):
+                pieces.append(x)
+            else:
+                pieces.append(_HOLE)
+                tensors.append(convert_to_tensor(x))
+        if not tensors:
+            text = convert_to_tensor(sep.join(pieces))
+        elif len(inputs) == 1 and tensors[0].dtype.base_dtype == (
+                dtypes.string) and tensors[0].shape.ndims == 0:
+            text = tensors[0]
+        else:
+            text = string_format(sep.join(pieces), tensors, _HOLE, summarize)
+        return _op("PrintV2")(text, output_stream=where, end=end, name=scope)
+
+
+# ---- Records -----------------------------------------------------------------
+
+
+def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
+               name=None, na_value="", select_cols=None):
+    """The columns of lines of comma-separated values, a list of tensors."""
+    if select_cols is not None and len(select_cols) != len(record_defaults):
+        raise ValueError(f"Length of select_cols and record_defaults do not "
+                         f"match: {len(select_cols)}, {len(record_defaults)}")
+    return list(_op("DecodeCSV")(
+        records, record_defaults, field_delim=field_delim,
+        use_quote_delim=use_quote_delim, na_value=na_value,
+        select_cols=list(select_cols or []), name=name))
+
+
+def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
+               bytes=None):  # pylint: disable=redefined-builtin
+    """The numbers whose memory the strings are."""
+    return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
+                            out_type, little_endian=little_endian, name=name)

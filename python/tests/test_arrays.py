@@ -1,0 +1,309 @@
+"""Wrappers of arrays, mathematics and matrices, against numpy."""
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
+
+
+def near(got, expected, rtol=1e-5, atol=1e-5):
+    np.testing.assert_allclose(got, expected, rtol, atol)
+
+
+# ---- Arrays ------------------------------------------------------------------
+
+
+def test_grids(run):
+    x, y, z = np.arange(3), np.arange(4) * 2, np.array([5, 6])
+    for arguments, indexing in (((x, y), "xy"), ((x, y), "ij"),
+                                ((x, y, z), "xy"), ((x,), "ij")):
+        got = run(tf.meshgrid(*arguments, indexing=indexing))
+        for a, b in zip(got, np.meshgrid(*arguments, indexing=indexing)):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="'xy' or 'ij'"):
+        tf.meshgrid(x, y, indexing="yx")
+    with pytest.raises(TypeError, match="invalid keyword"):
+        tf.meshgrid(x, y, sparse=True)
+
+
+def test_differences_and_distances_of_lists(run):
+    out, at = run(tf.setdiff1d([1, 2, 3, 4, 5, 6], [1, 3, 5]))
+    assert list(out) == [2, 4, 6] and list(at) == [1, 3, 5]
+    one = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], ["a", "b", "c"], [2, 2])
+    two = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], ["a", "x", "b"], [2, 2])
+    near(run(tf.edit_distance(one, two)), [0.5, 1.0])
+    near(run(tf.edit_distance(one, two, normalize=False)), [1, 1])
+
+
+def test_sequences_in_reverse(run):
+    x = np.arange(12).reshape(2, 6)
+    got = run(tf.reverse_sequence(x, [3, 5], seq_axis=1, batch_axis=0))
+    np.testing.assert_array_equal(got, [[2, 1, 0, 3, 4, 5],
+                                        [10, 9, 8, 7, 6, 11]])
+    np.testing.assert_array_equal(
+        got, run(tf.reverse_sequence(x, [3, 5], seq_dim=1, batch_dim=0)))
+    np.testing.assert_array_equal(run(tf.manip.reverse(x, [1])), x[:, ::-1])
+
+
+def test_blocks_of_images(run):
+    x = np.arange(16).reshape(1, 4, 4, 1)
+    blocks = tf.space_to_batch(x, [[0, 0], [0, 0]], 2)
+    got = run(blocks)
+    for i in range(4):
+        np.testing.assert_array_equal(got[i, ..., 0],
+                                      x[0, i // 2::2, i % 2::2, 0])
+    np.testing.assert_array_equal(
+        run(tf.batch_to_space(blocks, [[0, 0], [0, 0]], 2)), x)
+    paddings, crops = run(tf.required_space_to_batch_paddings([5, 6], [3, 2]))
+    np.testing.assert_array_equal(paddings, [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(crops, [[0, 1], [0, 0]])
+    paddings, _ = run(tf.required_space_to_batch_paddings(
+        [5, 6], [3, 2], [[1, 1], [0, 1]]))
+    np.testing.assert_array_equal(paddings, [[1, 3], [0, 2]])
+
+
+def test_places_in_sorted_rows_and_repetition(run):
+    rows = np.array([[1, 3, 5], [2, 4, 4]])
+    values = np.array([[0, 3], [4, 9]])
+    for side in ("left", "right"):
+        got = run(tf.searchsorted(rows, values, side))
+        for a, b, c in zip(got, rows, values):
+            np.testing.assert_array_equal(a, np.searchsorted(b, c, side))
+    x = np.arange(6).reshape(2, 3)
+    for repeats, axis in ((2, None), ([1, 0, 3], 1), ([2, 1], 0), (3, 1)):
+        np.testing.assert_array_equal(run(tf.repeat(x, repeats, axis)),
+                                      np.repeat(x, repeats, axis))
+
+
+def test_shapes_that_broadcast(run):
+    np.testing.assert_array_equal(
+        run(tf.broadcast_dynamic_shape([2, 1, 3], [4, 1])), [2, 4, 3])
+    static = tf.broadcast_static_shape
+    assert static([2, 1, 3], [4, 1]) == tf.TensorShape([2, 4, 3])
+    assert static([None, 3], [2, 1]).as_list() == [2, 3]
+    assert static([None, 3], [1, 3]).as_list() == [None, 3]
+    with pytest.raises(ValueError, match="Incompatible shapes"):
+        static([2], [3])
+    near(run(tf.roll([1, 2, 3], 1, 0)), [3, 1, 2])
+    near(run(tf.unravel_index([5], [2, 3])), [[1], [2]])
+
+
+def test_windows_of_images(run):
+    x = np.arange(9, dtype=np.float32).reshape(1, 3, 3, 1)
+    got = run(tf.image.extract_image_patches(
+        x, [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID"))
+    np.testing.assert_array_equal(got[0, 0, 1], [1, 2, 4, 5])
+
+
+def test_updates_of_slices(run):
+    for resource in (False, True):
+        v = tf.Variable(np.zeros([3, 2], np.float32), use_resource=resource)
+        run(v.initializer)
+        near(run(tf.scatter_nd_update(v, [[0, 1], [2, 0]], [5.0, 6.0])),
+             [[0, 5], [0, 0], [6, 0]])
+        near(run(tf.scatter_nd_add(v, [[2]], [[1.0, 1.0]]))[2], [7, 1])
+        near(run(tf.scatter_nd_sub(v, [[0, 1]], [2.0]))[0], [0, 3])
+        near(run(tf.scatter_max(v, [1], [[-1.0, 4.0]]))[1], [0, 4])
+        near(run(tf.scatter_min(v, [1], [[-1.0, 9.0]]))[1], [-1, 4])
+    x = tf.tensor_scatter_update([1, 2, 3], [[1]], [9])
+    near(run(x), [1, 9, 3])
+    count = tf.Variable(0)
+    run(count.initializer)
+    assert [run(tf.count_up_to(count, 2)) for _ in range(2)] == [0, 1]
+
+
+# ---- Mathematics -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("equation,shapes", [
+    ("ij,jk->ik", [(2, 3), (3, 4)]), ("ij,jk", [(2, 3), (3, 4)]),
+    ("ii->i", [(3, 3)]), ("bij, bjk -> bik", [(2, 3, 4), (2, 4, 5)]),
+    ("...ij,...jk", [(2, 3, 4), (2, 4, 5)]), ("ij->", [(2, 3)])])
+def test_sums_of_products(run, rng, equation, shapes):
+    values = [rng.rand(*s).astype(np.float32) for s in shapes]
+    near(run(tf.einsum(equation, *values)), np.einsum(equation, *values))
+
+
+def test_segments(run, rng):
+    x = rng.rand(5, 2).astype(np.float32)
+    ids = np.array([0, 2, 0, 2, 2])
+    parts = [x[ids == i] for i in range(4)]
+    counts = np.maximum([len(p) for p in parts], 1)[:, None]
+    total = np.array([p.sum(0) for p in parts])
+    near(run(tf.unsorted_segment_sum(x, ids, 4)), total)
+    near(run(tf.unsorted_segment_mean(x, ids, 4)), total / counts)
+    near(run(tf.unsorted_segment_sqrt_n(x, ids, 4)), total / counts ** 0.5)
+    near(run(tf.unsorted_segment_min(x, ids, 4))[2], parts[2].min(0))
+    near(run(tf.unsorted_segment_prod(x, ids, 4))[0], parts[0].prod(0))
+    rows, segments = [0, 3, 3, 1], [0, 0, 1, 3]
+    near(run(tf.sparse_segment_sum(x, rows, segments)),
+         [x[0] + x[3], x[3], [0, 0], x[1]])
+    near(run(tf.sparse_segment_mean(x, rows, segments))[0], (x[0] + x[3]) / 2)
+    near(run(tf.sparse_segment_sqrt_n(x, rows, segments))[0],
+         (x[0] + x[3]) / 2 ** 0.5)
+    assert run(tf.sparse_segment_sum(x, rows, segments, num_segments=6)
+               ).shape == (6, 2)
+
+
+def test_functions(run, rng):
+    x = rng.rand(2, 3).astype(np.float32) + 0.5
+    from math import lgamma
+    near(run(tf.lbeta(x)), [sum(map(lgamma, r)) - lgamma(sum(r)) for r in x],
+         1e-4)
+    near(run(tf.math.log_sigmoid(x)), -np.log1p(np.exp(-x)))
+    near(run(tf.math.xlogy(x * 0, x * 0)), x * 0)
+    near(run(tf.math.xdivy([0.0, 3.0], [0.0, 2.0])), [0, 1.5])
+    near(run(tf.math.nextafter([1.0], [2.0])), np.nextafter(
+        np.float32(1), np.float32(2))[None])
+    near(run(tf.math.multiply_no_nan([0.0, np.inf], [2.0, 0.0])), [0, 0])
+    near(run(tf.igamma(1.0, x) + tf.igammac(1.0, x)), np.ones_like(x))
+    near(run(tf.igammac(1.0, x)), np.exp(-x))
+    near(run(tf.betainc(1.0, 1.0, x - 0.5)), x - 0.5)
+    near(run(tf.cross([1.0, 2.0, 3.0], [4.0, 5.0, 7.0])),
+         np.cross([1, 2, 3], [4, 5, 7]))
+    near(run(tf.math.reduce_variance(x, 1)), x.var(1))
+    near(run(tf.math.reduce_std(x)), x.std())
+    near(run(tf.math.reduce_euclidean_norm(x, 1)), np.linalg.norm(x, axis=1))
+    near(run(tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0],
+                                      [0.0, 5.0], 5)), [2, 1, 1, 0, 2])
+    near(run(tf.bincount([1, 1, 3])), [0, 2, 0, 1])
+    near(run(tf.bincount([1, 1, 3], weights=[1.0, 0.5, 2.0])), [0, 1.5, 0, 2])
+    near(run(tf.bincount([1, 1, 3], maxlength=2)), [0, 2])
+    near(run(tf.bincount([1], minlength=3)), [0, 1, 0])
+    near(run(tf.bitwise.bitwise_xor([5, 6], [3, 3])), [6, 5])
+    near(run(tf.bitwise.left_shift([1], [3])), [8])
+    with pytest.raises(TypeError, match="invalid keyword"):
+        tf.einsum("i->i", x, color=1)
+
+
+def test_norms_are_bounded(run, rng):
+    x = rng.randn(3, 4).astype(np.float32)
+    average = np.linalg.norm(x) / 12
+    near(run(tf.clip_by_average_norm(x, 0.1)), x * 0.1 / average, 1e-4)
+    near(run(tf.clip_by_average_norm(x, 100.0)), x, 1e-4)
+
+
+# ---- Matrices ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["euclidean", 1, 2, 3, np.inf])
+def test_norms_of_vectors(run, rng, order):
+    x = rng.randn(3, 4).astype(np.float32)
+    as_numpy = 2 if order == "euclidean" else order
+    for axis in (0, -1):
+        near(run(tf.norm(x, order, axis)),
+             np.linalg.norm(x, as_numpy, axis), 1e-4)
+    near(run(tf.linalg.norm(x, order)), np.linalg.norm(x.ravel(), as_numpy),
+         1e-4)
+    assert tf.norm(x, order, 1, keepdims=True).shape == [3, 1]
+
+
+@pytest.mark.parametrize("order", ["euclidean", "fro", 1, 2, np.inf])
+def test_norms_of_matrices(run, rng, order):
+    x = rng.randn(2, 3, 4).astype(np.float32)
+    as_numpy = "fro" if order == "euclidean" else order
+    for axis in ([1, 2], [2, 1], [0, 2]):
+        near(run(tf.linalg.norm(x, order, axis)),
+             np.linalg.norm(x, as_numpy, tuple(axis)), 1e-4)
+        near(run(tf.linalg.norm(x, order, axis, keepdims=True)),
+             np.linalg.norm(x, as_numpy, tuple(axis), keepdims=True), 1e-4)
+
+
+def test_wrong_norms():
+    with pytest.raises(ValueError, match="vector norm"):
+        tf.norm([1.0], "fro")
+    with pytest.raises(ValueError, match="matrix norm"):
+        tf.norm([[1.0]], 3, [0, 1])
+
+
+def test_identity_matrices(run):
+    near(run(tf.eye(3)), np.eye(3))
+    near(run(tf.eye(2, 4, dtype=tf.int32)), np.eye(2, 4))
+    near(run(tf.eye(4, 2)), np.eye(4, 2))
+    batch = run(tf.eye(2, batch_shape=[3]))
+    near(batch, np.stack([np.eye(2)] * 3))
+
+
+def test_solving(run, rng):
+    a = rng.rand(3, 3)
+    spd = a @ a.T + np.eye(3)
+    b = rng.rand(3, 2)
+    near(run(tf.linalg.solve(spd, b)), np.linalg.solve(spd, b))
+    near(run(tf.linalg.inv(spd)), np.linalg.inv(spd))
+    near(run(tf.linalg.det(spd)), np.linalg.det(spd))
+    near(run(tf.linalg.logdet(spd)), np.log(np.linalg.det(spd)))
+    sign, logabs = run(tf.linalg.slogdet(-spd))
+    near([sign, logabs], np.linalg.slogdet(-spd))
+    near(run(tf.cholesky_solve(tf.cholesky(spd), b)), np.linalg.solve(spd, b))
+    low = np.tril(spd)
+    near(run(tf.matrix_triangular_solve(low, b)), np.linalg.solve(low, b))
+    tall, rhs = rng.rand(5, 2), rng.rand(5, 1)
+    near(run(tf.matrix_solve_ls(tall, rhs)),
+         np.linalg.lstsq(tall, rhs, rcond=None)[0])
+    near(run(tf.linalg.lstsq(tall, rhs, l2_regularizer=0.5)), np.linalg.solve(
+        tall.T @ tall + 0.5 * np.eye(2), tall.T @ rhs))
+
+
+def test_decompositions(run, rng):
+    a = rng.rand(4, 3)
+    q, r = run(tf.linalg.qr(a))
+    near(q @ r, a)
+    near(q.T @ q, np.eye(3))
+    s, u, v = run(tf.svd(a))
+    near(u @ np.diag(s) @ v.T, a)
+    near(run(tf.linalg.svd(a, compute_uv=False)), s)
+    spd = a.T @ a
+    e, vectors = run(tf.self_adjoint_eig(spd))
+    near(vectors @ np.diag(e) @ vectors.T, spd)
+    near(run(tf.linalg.eigvalsh(spd)), np.linalg.eigvalsh(spd))
+    complex_ = a + 1j * rng.rand(4, 3)
+    near(run(tf.linalg.adjoint(complex_)), complex_.conj().T)
+    near(run(tf.linalg.set_diag(np.zeros([2, 2]), [1.0, 2.0])),
+         np.diag([1, 2]))
+
+
+# ---- How variables begin -----------------------------------------------------
+
+
+def test_orthogonal_matrices(run):
+    for shape in ([4, 3], [3, 4], [2, 2, 3]):
+        x = run(tf.orthogonal_initializer(gain=2.0)(shape))
+        assert list(x.shape) == shape
+        flat = x.reshape(-1, shape[-1])
+        wide = flat if flat.shape[0] <= flat.shape[1] else flat.T
+        near(wide @ wide.T, 4 * np.eye(len(wide)), 1e-4, 1e-4)
+    with pytest.raises(ValueError, match="two-dimensional"):
+        tf.initializers.orthogonal()([3])
+
+
+def test_scales_of_random_weights(run):
+    shape = [200, 300]
+    for initializer, deviation in (
+            (tf.initializers.he_normal(), (2 / 200) ** 0.5),
+            (tf.initializers.he_uniform(), (2 / 200) ** 0.5),
+            (tf.initializers.lecun_normal(), (1 / 200) ** 0.5),
+            (tf.uniform_unit_scaling_initializer(), 200 ** -0.5),
+            (tf.contrib.layers.xavier_initializer(), (2 / 500) ** 0.5)):
+        x = run(initializer(shape))
+        assert abs(x.std() / deviation - 1) < 0.03
+        assert abs(x.mean()) < 1e-3
+
+
+def test_random_numbers_of_other_kinds(run):
+    assert abs(run(tf.random_gamma([20000], 3.0, 2.0)).mean() - 1.5) < 0.05
+    assert run(tf.random.gamma([5], [1.0, 2.0])).shape == (5, 2)
+    assert abs(run(tf.random_poisson(4.0, [20000])).mean() - 4) < 0.1
+    one, two = (run(tf.random.stateless_uniform([3], [1, 2], -1, 1))
+                for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert (abs(one) <= 1).all()
+    n = run(tf.random.stateless_normal([20000], [3, 4], 5.0, 2.0))
+    assert abs(n.mean() - 5) < 0.1 and abs(n.std() - 2) < 0.1
+    ints = run(tf.random.stateless_uniform([100], [1, 2], 3, 6, tf.int32))
+    assert set(ints) == {3, 4, 5}
+    classes = run(tf.random.categorical([[0.0, 50.0]], 20))
+    np.testing.assert_array_equal(classes, np.ones([1, 20]))

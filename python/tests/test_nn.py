@@ -1,0 +1,221 @@
+"""tf.nn beyond layers: statistics, embeddings, samples, CTC, pooling."""
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
+
+
+def near(got, expected, rtol=1e-4, atol=1e-5):
+    np.testing.assert_allclose(got, expected, rtol, atol)
+
+
+def test_statistics(run, rng):
+    x = rng.rand(4, 5).astype(np.float32)
+    w = rng.randint(0, 4, [4, 1]).astype(np.float32)
+    mean, variance = run(tf.nn.weighted_moments(x, [0], w))
+    expected = np.average(x, axis=0, weights=w[:, 0])
+    near(mean, expected)
+    near(variance, np.average((x - expected) ** 2, axis=0, weights=w[:, 0]))
+    for shift in (None, 0.5):
+        statistics = tf.nn.sufficient_statistics(x, [0, 1], shift)
+        assert run(statistics[0]) == 20
+        mean, variance = run(tf.nn.normalize_moments(*statistics))
+        near(mean, x.mean())
+        near(variance, x.var(), 1e-3)
+    got = run(tf.nn.batch_norm_with_global_normalization(
+        x, x.mean(0), x.var(0), np.ones(5, np.float32),
+        2 * np.ones(5, np.float32), 0.01, True))
+    near(got, (x - x.mean(0)) / np.sqrt(x.var(0) + 0.01) * 2 + 1)
+
+
+def test_losses_of_logits(run, rng):
+    y = (rng.rand(3, 4) > 0.5).astype(np.float32)
+    x = rng.randn(3, 4).astype(np.float32)
+    p = 1 / (1 + np.exp(-x))
+    near(run(tf.nn.weighted_cross_entropy_with_logits(y, x, 3.0)),
+         -3 * y * np.log(p) - (1 - y) * np.log(1 - p))
+    counts = rng.randint(0, 5, [3, 4]).astype(np.float32)
+    near(run(tf.nn.log_poisson_loss(counts, x)), np.exp(x) - counts * x)
+    full = run(tf.nn.log_poisson_loss(counts, x, True))
+    big = counts > 1
+    c = counts[big]
+    near(full[big], (np.exp(x) - counts * x)[big] + c * np.log(c) - c +
+         0.5 * np.log(2 * np.pi * c))
+    near(full[~big], (np.exp(x) - counts * x)[~big])
+
+
+def test_rows_of_tables_in_parts(run, rng):
+    table = rng.rand(7, 3).astype(np.float32)
+    ids = np.array([[0, 6, 3], [5, 5, 1]])
+    near(run(tf.nn.embedding_lookup(table, ids)), table[ids])
+    mod = [table[i::3] for i in range(3)]
+    near(run(tf.nn.embedding_lookup(mod, ids)), table[ids])
+    div = [table[:3], table[3:5], table[5:]]
+    near(run(tf.nn.embedding_lookup(div, ids, "div")), table[ids])
+    assert tf.nn.embedding_lookup(mod, ids).shape == [2, 3, 3]
+    with pytest.raises(ValueError, match="partition strategy"):
+        tf.nn.embedding_lookup(mod, ids, "all")
+    bounded = run(tf.nn.embedding_lookup(table, ids, max_norm=0.5))
+    norms = np.linalg.norm(table[ids], axis=-1, keepdims=True)
+    near(bounded, table[ids] * np.minimum(1, 0.5 / norms))
+    w = tf.get_variable("w", [7, 3], partitioner=tf.fixed_size_partitioner(3),
+                        initializer=tf.constant_initializer(0.0))
+    run(tf.global_variables_initializer())
+    run(w.assign(table))
+    found = tf.nn.embedding_lookup(w, ids, "div")
+    near(run(found), table[ids])
+    grads = tf.gradients(tf.reduce_sum(found), list(w))
+    counts = np.bincount(ids.ravel(), minlength=7)
+    near(np.concatenate([run(tf.convert_to_tensor(g)) for g in grads]),
+         np.repeat(counts[:, None], 3, 1))
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_rows_of_ids_are_combined(run, rng, combiner):
+    table = rng.rand(5, 2).astype(np.float32)
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [2, 3]],
+                          tf.constant([1, 3, 0, 3], tf.int64), [3, 4])
+    weights = np.array([1, 2, 0.5, 3], np.float32)
+    rows = [[(1, 1), (3, 2)], [(0, 0.5)], [(3, 3)]]
+
+    def combined(weighted):
+        out = []
+        for row in rows:
+            w = np.array([v if weighted else 1 for _, v in row])[:, None]
+            total = (table[[i for i, _ in row]] * w).sum(0)
+            out.append(total / {"sum": 1, "mean": w.sum(),
+                                "sqrtn": (w ** 2).sum() ** 0.5}[combiner])
+        return out
+
+    lookup = tf.nn.embedding_lookup_sparse
+    near(run(lookup(table, ids, None, combiner=combiner)), combined(False))
+    sp_weights = tf.SparseTensor(ids.indices, weights, ids.dense_shape)
+    near(run(lookup(table, ids, sp_weights, combiner=combiner)),
+         combined(True))
+    near(run(lookup([table[::2], table[1::2]], ids, sp_weights,
+                    combiner=combiner)), combined(True))
+
+
+def test_samples_of_classes(run):
+    true = tf.constant([[1], [2]], tf.int64)
+    for sampler in (tf.nn.uniform_candidate_sampler,
+                    tf.nn.log_uniform_candidate_sampler,
+                    tf.nn.learned_unigram_candidate_sampler):
+        sampled, of_true, of_sampled = run(sampler(true, 1, 4, True, 9, seed=1))
+        assert len(set(sampled)) == 4 and (sampled < 9).all()
+        assert of_true.shape == (2, 1) and of_sampled.shape == (4,)
+    sampled, *_ = run(tf.nn.all_candidate_sampler(true, 1, 5, True))
+    assert list(sampled) == [0, 1, 2, 3, 4]
+    sampled, *_ = run(tf.nn.fixed_unigram_candidate_sampler(
+        true, 1, 2, True, 3, unigrams=[0.0, 1.0, 1.0]))
+    assert set(sampled) == {1, 2}
+    rows, places, least = run(tf.nn.compute_accidental_hits(
+        true, tf.constant([2, 0, 1], tf.int64), 1))
+    assert sorted(zip(rows, places)) == [(0, 2), (1, 0)]
+    assert (least < -1e30).all()
+
+
+def test_losses_over_all_classes_as_a_sample(run, rng):
+    """With all classes in the sample, the sampled loss is the whole one."""
+    w, b = rng.rand(5, 3).astype(np.float32), rng.rand(5).astype(np.float32)
+    x = rng.rand(2, 3).astype(np.float32)
+    labels = np.array([[1], [4]])
+    sample = (tf.constant([0, 1, 2, 3, 4], tf.int64),
+              tf.ones([2, 1]), tf.ones([5]))
+    logits = x @ w.T + b
+    loss = run(tf.nn.sampled_softmax_loss(w, b, tf.constant(labels), x, 5, 5,
+                                          sampled_values=sample))
+    logp = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    near(loss, -logp[[0, 1], labels[:, 0]])
+    nce = run(tf.nn.nce_loss(w, b, tf.constant(labels), x, 5, 5,
+                             sampled_values=sample))
+    true = logits[[0, 1], labels[:, 0]]
+    near(nce, np.log1p(np.exp(-true)) + np.log1p(np.exp(logits)).sum(1))
+    drawn = run(tf.nn.nce_loss(w, b, tf.constant(labels), x, 3, 5))
+    assert drawn.shape == (2,) and np.isfinite(drawn).all()
+
+
+def test_connectionist_temporal_classification(run):
+    logits = np.log(np.array([[[0.6, 0.1, 0.3]], [[0.2, 0.5, 0.3]]],
+                             np.float32))
+    labels = tf.SparseTensor([[0, 0]], tf.constant([0], tf.int32), [1, 1])
+    # "a" is aa, a-, -a.
+    p = 0.6 * 0.2 + 0.6 * 0.3 + 0.3 * 0.2
+    near(run(tf.nn.ctc_loss(labels, logits, [2])), [-np.log(p)])
+    near(run(tf.nn.ctc_loss(labels, logits.transpose([1, 0, 2]), [2],
+                            time_major=False)), [-np.log(p)])
+    (best,), score = tf.nn.ctc_greedy_decoder(logits, [2])
+    assert list(run(best).values) == [0, 1]
+    near(run(score), [[-np.log(0.3)]])
+    (one, two), scores = tf.nn.ctc_beam_search_decoder(
+        logits, [2], top_paths=2, merge_repeated=False)
+    assert list(run(one).values) == [0]
+    near(run(scores)[0, 0], np.log(p), 1e-3)
+    assert len(run(two).values)
+
+
+def test_pooling_of_one_to_three_dimensions(run, rng):
+    x = rng.rand(1, 4, 4, 4, 2).astype(np.float32)
+    blocks = x.reshape(1, 2, 2, 2, 2, 2, 2, 2)
+    near(run(tf.nn.max_pool3d(x, [1, 2, 2, 2, 1], [1, 2, 2, 2, 1], "VALID")),
+         blocks.max((2, 4, 6)))
+    near(run(tf.nn.avg_pool3d(x, 2, 2, "VALID")), blocks.mean((2, 4, 6)))
+    line = x[:, :, 0, 0]
+    near(run(tf.nn.max_pool1d(line, 2, 2, "VALID")),
+         line.reshape(1, 2, 2, 2).max(2))
+    near(run(tf.nn.avg_pool1d(line, [1, 2, 1], [1, 2, 1], "VALID")),
+         line.reshape(1, 2, 2, 2).mean(2))
+    near(run(tf.nn.pool(x[:, :, :, 0], [2, 2], "AVG", "VALID",
+                        strides=[2, 2])),
+         x[:, :, :, 0].reshape(1, 2, 2, 2, 2, 2).mean((2, 4)))
+    top, at = run(tf.nn.max_pool_with_argmax(x[:, :, :, 0], [1, 2, 2, 1],
+                                             [1, 2, 2, 1], "VALID"))
+    near(x[:, :, :, 0].ravel()[at], top)
+    with pytest.raises(ValueError, match="'MAX' or 'AVG'"):
+        tf.nn.pool(x, [2, 2, 2], "MIN", "VALID")
+
+
+def test_morphology(run, rng):
+    x = rng.rand(1, 3, 3, 1).astype(np.float32)
+    k = np.zeros([2, 2, 1], np.float32)
+    one = [1, 1, 1, 1]
+    dilated = run(tf.nn.dilation2d(x, k, one, one, "VALID"))
+    eroded = run(tf.nn.erosion2d(x, k, one, one, "VALID"))
+    for i in range(2):
+        for j in range(2):
+            part = x[0, i:i + 2, j:j + 2, 0]
+            near(dilated[0, i, j, 0], part.max())
+            near(eroded[0, i, j, 0], part.min())
+
+
+def test_convolutions_by_their_gradients(run, rng):
+    x = rng.rand(2, 5, 6, 3).astype(np.float32)
+    w = rng.rand(2, 2, 3, 4).astype(np.float32)
+    one = [1, 1, 1, 1]
+    y = tf.nn.conv2d(x, w, one, "VALID")
+    dy = rng.rand(*y.shape.as_list()).astype(np.float32)
+    tx, tw = tf.constant(x), tf.constant(w)
+    dx, dw = tf.gradients(tf.nn.conv2d(tx, tw, one, "VALID"), [tx, tw], dy)
+    near(run(tf.nn.conv2d_backprop_input([2, 5, 6, 3], w, dy, one, "VALID")),
+         run(dx))
+    near(run(tf.nn.conv2d_backprop_filter(x, [2, 2, 3, 4], dy, one, "VALID")),
+         run(dw))
+    row, kernel = x[:, :, 0], w[:, 0]
+    line = tf.nn.conv1d(row, kernel, 2, "VALID")
+    wide = tf.nn.conv2d(row[:, None], kernel[None], [1, 2, 2, 1], "VALID")
+    near(run(line), run(wide)[:, 0])
+    back = tf.nn.conv1d_transpose(line, kernel, [2, 5, 3], 2, "VALID")
+    constant = tf.constant(row)
+    expected = tf.gradients(tf.nn.conv1d(constant, kernel, 2, "VALID"),
+                            constant, line)[0]
+    near(run(back), run(expected))
+    assert tf.nn.atrous_conv2d(x, w, 2, "VALID").shape == [2, 3, 4, 4]
+    near(run(tf.nn.atrous_conv2d(x, w, 2, "VALID")),
+         run(tf.nn.convolution(x, w, "VALID", dilation_rate=[2, 2])))
+    with pytest.raises(ValueError, match="not supported in conjunction"):
+        tf.nn.convolution(x, w, "VALID", strides=[2, 2], dilation_rate=[2, 2])

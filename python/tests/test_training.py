@@ -1,0 +1,355 @@
+"""Optimizers, learning rates, moving averages, regularisers, templates."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+
+def near(got, expected, rtol=1e-5, atol=1e-6):
+    np.testing.assert_allclose(got, expected, rtol, atol)
+
+
+# ---- Optimizers --------------------------------------------------------------
+
+
+def soft(x, by):
+    return np.sign(x) * np.maximum(abs(x) - by, 0)
+
+
+def adadelta(w, g, s):
+    a, u = s.get("a", 0), s.get("u", 0)
+    a = 0.9 * a + 0.1 * g * g
+    step = np.sqrt(u + 1e-4) / np.sqrt(a + 1e-4) * g
+    s["a"], s["u"] = a, 0.9 * u + 0.1 * step * step
+    return w - 0.5 * step
+
+
+def ftrl(w, g, s, l1=0.02, l2=0.1, lr=0.5, shrinkage=0.0):
+    n, z = s.get("n", 0.1), s.get("z", 0)
+    shrunk = g + 2 * shrinkage * w
+    n2 = n + g * g
+    z = z + shrunk - (np.sqrt(n2) - np.sqrt(n)) / lr * w
+    s["n"], s["z"] = n2, z
+    return np.where(abs(z) > l1, -(z - np.sign(z) * l1) / (
+        np.sqrt(n2) / lr + 2 * l2), 0)
+
+
+def proximal(w, g, s):
+    return soft(w - 0.5 * g, 0.5 * 0.02) / (1 + 0.5 * 0.1)
+
+
+def proximal_adagrad(w, g, s):
+    s["n"] = s.get("n", 0.1) + g * g
+    rate = 0.5 / np.sqrt(s["n"])
+    return soft(w - rate * g, rate * 0.02) / (1 + rate * 0.1)
+
+
+def adagrad_da(w, g, s):
+    s["g"], s["n"] = s.get("g", 0) + g, s.get("n", 0.1) + g * g
+    s["t"] = s.get("t", 0) + 1
+    t = s["t"]
+    return -np.sign(s["g"]) * 0.5 * np.maximum(
+        abs(s["g"]) - 0.02 * t, 0) / (0.1 * t * 0.5 + np.sqrt(s["n"]))
+
+
+def centered(w, g, s):
+    ms, mg, mom = s.get("ms", 1), s.get("mg", 0), s.get("mom", 0)
+    ms, mg = 0.9 * ms + 0.1 * g * g, 0.9 * mg + 0.1 * g
+    mom = 0.3 * mom + 0.5 * g / np.sqrt(ms - mg * mg + 0.01)
+    s.update(ms=ms, mg=mg, mom=mom)
+    return w - mom
+
+
+LASSO = dict(l1_regularization_strength=0.02, l2_regularization_strength=0.1)
+OPTIMIZERS = {
+    "Adadelta": (lambda step: tf.train.AdadeltaOptimizer(0.5, 0.9, 1e-4),
+                 adadelta, ["Adadelta", "Adadelta_1"]),
+    "Ftrl": (lambda step: tf.train.FtrlOptimizer(0.5, **LASSO), ftrl,
+             ["Ftrl", "Ftrl_1"]),
+    "FtrlV2": (lambda step: tf.train.FtrlOptimizer(
+        0.5, **LASSO, l2_shrinkage_regularization_strength=0.05),
+               lambda w, g, s: ftrl(w, g, s, shrinkage=0.05),
+               ["Ftrl", "Ftrl_1"]),
+    "ProximalGradientDescent": (
+        lambda step: tf.train.ProximalGradientDescentOptimizer(0.5, **LASSO),
+        proximal, []),
+    "ProximalAdagrad": (
+        lambda step: tf.train.ProximalAdagradOptimizer(0.5, **LASSO),
+        proximal_adagrad, ["ProximalAdagrad"]),
+    "AdagradDA": (
+        lambda step: tf.train.AdagradDAOptimizer(0.5, step, **LASSO),
+        adagrad_da, ["AdagradDA", "AdagradDA_1"]),
+    "CenteredRMSProp": (
+        lambda step: tf.train.RMSPropOptimizer(0.5, 0.9, 0.3, 0.01,
+                                               centered=True),
+        centered, ["RMSProp", "RMSProp_1", "RMSProp_2"])}
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_updates_of_optimizers(run, name, resource):
+    make, expected, slots = OPTIMIZERS[name]
+    start = np.array([1.0, -2.0, 0.1], np.float32)
+    grads = [np.array(g, np.float32) for g in ([0.3, 0.1, 0.05],
+                                               [-0.2, 0.4, 0.0])]
+    step = tf.Variable(1, dtype=tf.int64, trainable=False, name="step")
+    w = tf.Variable(start, name="w", use_resource=resource)
+    g = tf.placeholder(tf.float32, [3])
+    optimizer = make(step)
+    train = optimizer.apply_gradients([(g, w)], global_step=step)
+    assert [v.op.name for v in tf.global_variables()] == ["step", "w"] + [
+        "w/" + s for s in slots]
+    assert len(optimizer.variables()) == len(slots)
+    run(tf.global_variables_initializer())
+    state, value = {}, start.astype(float)
+    for grad in grads:
+        run(train, {g: grad})
+        value = expected(value, grad, state)
+        near(run(w), value, 1e-4)
+    assert run(step) == 3
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_rows_are_updated_as_vectors_are(run, name, resource):
+    make, expected, _ = OPTIMIZERS[name]
+    table = np.array([[1.0, -2.0], [0.5, 0.5], [3.0, 0.1]], np.float32)
+    w = tf.Variable(table, use_resource=resource)
+    step = tf.constant(1, tf.int64)
+    loss = tf.reduce_sum(tf.gather(w, [2, 0]) * [[0.3, 0.1], [-0.2, 0.4]])
+    train = make(step).minimize(loss)
+    run(tf.global_variables_initializer())
+    run(train)
+    got = run(w)
+    near(got[1], table[1])
+    near(got[2], expected(table[2].astype(float), np.array([0.3, 0.1]), {}),
+         1e-4)
+    near(got[0], expected(table[0].astype(float), np.array([-0.2, 0.4]), {}),
+         1e-4)
+
+
+def test_wrong_numbers_of_optimizers():
+    with pytest.raises(ValueError, match="negative or zero"):
+        tf.train.FtrlOptimizer(0.1, learning_rate_power=1.0)
+    with pytest.raises(ValueError, match="l1_regularization_strength"):
+        tf.train.FtrlOptimizer(0.1, l1_regularization_strength=-1.0)
+    with pytest.raises(ValueError, match="must be positive"):
+        tf.train.ProximalAdagradOptimizer(0.1, 0.0)
+
+
+# ---- Learning rates ----------------------------------------------------------
+
+
+def test_learning_rates(run):
+    step = tf.placeholder(tf.int32, [])
+    T = tf.train
+    cosine = lambda p: 0.5 * (1 + np.cos(np.pi * p))  # noqa: E731
+    cases = [
+        (T.exponential_decay(1.0, step, 10, 0.5), lambda s: 0.5 ** (s / 10)),
+        (T.exponential_decay(1.0, step, 10, 0.5, True),
+         lambda s: 0.5 ** (s // 10)),
+        (T.natural_exp_decay(1.0, step, 10, 0.5),
+         lambda s: np.exp(-0.5 * s / 10)),
+        (T.inverse_time_decay(1.0, step, 10, 0.5, True),
+         lambda s: 1 / (1 + 0.5 * (s // 10))),
+        (T.polynomial_decay(1.0, step, 20, 0.1, 2.0),
+         lambda s: 0.9 * (1 - min(s, 20) / 20) ** 2 + 0.1),
+        (T.polynomial_decay(1.0, step, 20, 0.1, cycle=True),
+         lambda s: 0.9 * (1 - s / (20 * max(1, -(-s // 20)))) + 0.1),
+        (T.cosine_decay(1.0, step, 20, 0.2),
+         lambda s: 0.8 * cosine(min(s, 20) / 20) + 0.2),
+        (T.linear_cosine_decay(1.0, step, 20),
+         lambda s: (1 - min(s, 20) / 20) * cosine(min(s, 20) / 20) + 0.001),
+        (T.cosine_decay_restarts(1.0, step, 10, t_mul=1.0, m_mul=0.5),
+         lambda s: 0.5 ** (s // 10) * cosine(s % 10 / 10)),
+        (T.cosine_decay_restarts(1.0, step, 10),
+         lambda s: cosine(s / 10 if s < 10 else (s - 10) / 20 if s < 30
+                          else (s - 30) / 40)),
+        (T.piecewise_constant(step, [5, 25], [1.0, 0.5, 0.1]),
+         lambda s: 1.0 if s <= 5 else 0.5 if s <= 25 else 0.1)]
+    for rate, expected in cases:
+        for s in (0, 3, 10, 17, 28, 45):
+            near(run(rate, {step: s}), expected(s), 1e-4, 1e-5)
+    with pytest.raises(ValueError, match="global_step is required"):
+        T.polynomial_decay(1.0, None, 10)
+
+
+# ---- Moving averages ---------------------------------------------------------
+
+
+def test_moving_averages_of_variables(run):
+    w = tf.Variable(10.0, name="w")
+    other = tf.Variable(1.0, name="other", trainable=False)
+    ema = tf.train.ExponentialMovingAverage(0.9)
+    update = ema.apply()
+    average = ema.average(w)
+    assert average.op.name == "w/ExponentialMovingAverage"
+    assert not average.trainable
+    assert ema.average_name(w) == average.op.name
+    assert ema.average(other) is None
+    assert tf.moving_average_variables() == [w]
+    assert ema.variables_to_restore() == {
+        "w/ExponentialMovingAverage": w, "other": other}
+    run(tf.global_variables_initializer())
+    run(w.assign(20.0))
+    run(update)
+    near(run(average), 0.9 * 10 + 0.1 * 20)
+    n = tf.placeholder(tf.int32, [])
+    early = tf.train.ExponentialMovingAverage(0.9, num_updates=n, name="early")
+    update = early.apply([w])
+    run(early.average(w).initializer)
+    run(w.assign(0.0))
+    run(update, {n: 2})
+    near(run(early.average(w)), 20.0 * 3 / 12)
+    with pytest.raises(TypeError, match="half, float, or double"):
+        ema.apply([tf.Variable(1)])
+
+
+def test_moving_averages_of_tensors(run):
+    x = tf.placeholder(tf.float32, [])
+    y = tf.identity(x, name="y")
+    plain = tf.train.ExponentialMovingAverage(0.5)
+    fair = tf.train.ExponentialMovingAverage(0.5, zero_debias=True,
+                                             name="fair")
+    one, two = plain.apply([y]), fair.apply([y])
+    assert plain.average(y).op.name == "y/ExponentialMovingAverage"
+    run(tf.global_variables_initializer(), {x: 0.0})
+    seen = []
+    for v in (4.0, 8.0):
+        run([one, two], {x: v})
+        seen.append((run(plain.average(y)), run(fair.average(y))))
+    near(seen, [(2, 4), (5, 5 / 0.75)])
+
+
+# ---- Regularisers, templates, gradients of one's own ---------------------------
+
+
+def test_regularizers(run):
+    w = tf.constant([1.0, -2.0])
+    R = tf.contrib.layers
+    near(run(R.l1_regularizer(0.5)(w)), 1.5)
+    near(run(R.l2_regularizer(0.5)(w)), 1.25)
+    near(run(R.l1_l2_regularizer(0.5, 0.5)(w)), 2.75)
+    assert R.l2_regularizer(0.0)(w) is None
+    assert R.sum_regularizer([]) is None
+    for wrong in (-1.0, 1):
+        with pytest.raises(ValueError, match="scale"):
+            R.l1_regularizer(wrong)
+    near(run(R.apply_regularization(R.l2_regularizer(1.0), [w, w])), 5)
+    with tf.variable_scope("s", regularizer=R.l2_regularizer(2.0)):
+        v = tf.get_variable("v", [3], initializer=tf.ones_initializer())
+        tf.layers.dense(tf.ones([1, 2]), 1, name="d", use_bias=False)
+    run(v.initializer)
+    losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    assert len(losses) == 3
+    near(run(losses[1]), 3)
+
+
+def test_templates_share_their_variables(run):
+    def scaled(x, by):
+        w = tf.get_variable("w", [], initializer=tf.constant_initializer(2.0))
+        return x * w * by
+
+    template = tf.make_template("scale", scaled, by=3.0)
+    one, two = template(1.0), template(2.0)
+    other = tf.make_template("scale", scaled, by=1.0)(1.0)
+    assert [v.op.name for v in tf.global_variables()] == ["scale/w",
+                                                          "scale_1/w"]
+    run(tf.global_variables_initializer())
+    assert run([one, two, other]) == [6, 12, 2]
+    assert template.variable_scope_name == "scale"
+    assert template.trainable_variables == tf.trainable_variables()[:1]
+    early = tf.make_template("early", scaled, create_scope_now_=True)
+    assert early.variable_scope_name == "early"
+
+
+def test_functions_with_gradients_of_their_own(run):
+    @tf.custom_gradient
+    def log1pexp(x):
+        e = tf.exp(x)
+        return tf.log(1 + e), lambda dy: dy * (1 - 1 / (1 + e))
+
+    x = tf.constant(100.0)
+    y = log1pexp(x)
+    assert run(tf.gradients(y, x)[0]) == 1.0
+
+    @tf.custom_gradient
+    def pair(a, b):
+        return (a * b, a + b), lambda da, db: (da * 10.0, db * 100.0)
+
+    a, b = tf.constant(2.0), tf.constant(3.0)
+    product, total = pair(a, b)
+    assert run([product, total]) == [6, 5]
+    assert run(tf.gradients(product + total, [a, b])) == [10, 100]
+
+    @tf.custom_gradient
+    def short(a, b):
+        return a + b, lambda d: d
+
+    with pytest.raises(ValueError, match="expected 2 gradients"):
+        tf.gradients(short(a, b), a)
+
+
+# ---- Threads -----------------------------------------------------------------
+
+
+def test_threads_end_together():
+    coord = tf.train.Coordinator()
+    counts = [0, 0]
+
+    def count(i):
+        while not coord.should_stop():
+            counts[i] += 1
+            time.sleep(0.001)
+            if counts[0] > 5:
+                coord.request_stop()
+
+    threads = [threading.Thread(target=count, args=(i,)) for i in range(2)]
+    for t in threads:
+        t.start()
+    coord.join(threads)
+    assert coord.joined and not any(t.is_alive() for t in threads)
+    coord.clear_stop()
+    assert not coord.should_stop()
+
+
+def test_errors_of_threads_are_raised_by_join():
+    coord = tf.train.Coordinator()
+
+    def fail():
+        with coord.stop_on_exception():
+            raise ZeroDivisionError("in a thread")
+
+    thread = threading.Thread(target=fail)
+    coord.register_thread(thread)
+    thread.start()
+    with pytest.raises(ZeroDivisionError, match="in a thread"):
+        coord.join()
+    clean = tf.train.Coordinator()
+    with clean.stop_on_exception():
+        raise tf.errors.OutOfRangeError(None, None, "the end")
+    clean.join()
+    stuck = tf.train.Coordinator()
+    never = threading.Event()
+    thread = threading.Thread(target=never.wait, daemon=True)
+    thread.start()
+    stuck.request_stop()
+    with pytest.raises(RuntimeError, match="still running"):
+        stuck.join([thread], stop_grace_period_secs=0.05)
+    never.set()
+
+
+def test_threads_that_loop():
+    coord = tf.train.Coordinator()
+    seen = []
+    looper = tf.train.LooperThread.loop(coord, 0.001, seen.append, args=(1,))
+    while len(seen) < 5:
+        time.sleep(0.001)
+    coord.request_stop()
+    coord.join()
+    assert not looper.is_alive()
+    with pytest.raises(ValueError, match="must be a Coordinator"):
+        tf.train.LooperThread(None, 1)
