@@ -13,6 +13,7 @@
 """
 
 import os as _os
+import threading as _threading
 
 from sluice import _core
 
@@ -36,6 +37,7 @@ _core.set_hooks(
     expand_fetch=_session._expand_fetch, expand_feed=_session._expand_feed,
     variable_class=_Variable)
 _core.set_default_graph(_graph.Graph())
+_core.watch_interrupts(_threading.main_thread().ident)
 
 from sluice import names as _names
 

@@ -1,5 +1,6 @@
 // The extension module sluice._core. Not for users: the package's modules make
 // of it what is documented.
+#include "interrupt.h"
 #include "objects.h"
 #include "ops.h"
 #include "scopes.h"
@@ -19,5 +20,6 @@ PYBIND11_MODULE(_core, m) {
   python::AddScopes(m);
   python::AddOps(m);
   python::AddFlow(m);
+  python::AddInterrupts(m);
   python::AddSessions(m);
 }

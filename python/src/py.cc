@@ -22,6 +22,8 @@ py::str Text(absl::string_view s) {
   return py::reinterpret_steal<py::str>(made);
 }
 
+}  // namespace
+
 bool InterpreterIsGoing() {
 #if PY_VERSION_HEX >= 0x030d0000
   return !Py_IsInitialized() || Py_IsFinalizing();
@@ -29,8 +31,6 @@ bool InterpreterIsGoing() {
   return !Py_IsInitialized() || _Py_IsFinalizing();
 #endif
 }
-
-}  // namespace
 
 SharedObject Share(py::object o) {
   return SharedObject(new py::object(std::move(o)), [](const py::object* p) {

@@ -28,6 +28,8 @@ namespace py = pybind11;
 using SharedObject = std::shared_ptr<const py::object>;
 SharedObject Share(py::object o);
 
+bool InterpreterIsGoing();
+
 // Other Python threads run while it lives. It is py::gil_scoped_release, but
 // for one thing: if the interpreter has ended when the lock is asked for again,
 // CPython ends the thread by unwinding its stack, which a C++ destructor turns

@@ -8,9 +8,11 @@
 #include "session/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 
 #include "feeds.h"
+#include "interrupt.h"
 #include "objects.h"
 #include "values.h"
 
@@ -137,23 +139,30 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
 // RunOptions and RunMetadata of Python, as far as they are given.
 class Extras {
  public:
-  Extras(const py::object& options, const py::object& metadata)
+  Extras(const py::object& options, const py::object& metadata,
+         int64_t timeout_ms)
       : python_metadata_(metadata) {
+    options_.timeout_ms = timeout_ms;
     if (options.is_none()) return;
-    options_.timeout_ms = py::cast<int64_t>(options.attr("timeout_in_ms"));
+    if (const auto ms = py::cast<int64_t>(options.attr("timeout_in_ms")))
+      options_.timeout_ms = ms;
     options_.trace =
         py::cast<int>(options.attr("trace_level")) > 0 && !metadata.is_none();
   }
 
-  const RunOptions& options() const { return options_; }
+  RunOptions& options() { return options_; }
   RunMetadata* metadata() {
     return python_metadata_.is_none() ? nullptr : &metadata_;
   }
   void Fill() const {
     if (python_metadata_.is_none()) return;
+    py::list events;
+    for (const TraceEvent& e : metadata_.events)
+      events.append(py::make_tuple(e.device, e.node, e.op, e.shapes, e.thread,
+                                   e.start_ns, e.end_ns, e.allocated_bytes));
     python_metadata_.attr("_fill")(
         metadata_.wall_ns, metadata_.step_peak_bytes, metadata_.live_bytes,
-        metadata_.events.empty() ? "" : metadata_.ChromeTrace());
+        metadata_.events.empty() ? "" : metadata_.ChromeTrace(), events);
   }
 
  private:
@@ -169,15 +178,28 @@ auto WithoutLock(const Fn& fn) {
   return fn();
 }
 
+// Runs a step, or a stage of one: `fn` of what cancels it.
+template <typename Fn>
+std::vector<Tensor> RunStep(const py::object& graph, const Fn& fn) {
+  const MainThreadStep interrupts;
+  Result<std::vector<Tensor>> result =
+      WithoutLock([&] { return fn(interrupts.cancellation()); });
+  if (!result.ok()) interrupts.Check();
+  CheckRun(result.status(), graph);
+  return *std::move(result);
+}
+
 // ---- Sessions ---------------------------------------------------------------
 
 class Callable;
+class PyPartialRun;
 
 class PySession {
  public:
+  // `timeout_ms` is that of steps that say nothing of it.
   PySession(const py::object& graph, const std::string& target,
-            const SessionOptions& options)
-      : graph(graph) {
+            const SessionOptions& options, int64_t timeout_ms)
+      : graph(graph), timeout_ms(timeout_ms) {
     Graph& g = py::cast<PyGraph&>(graph);
     if (target.empty())
       session_ = std::make_unique<Session>(g, options);
@@ -193,23 +215,31 @@ class PySession {
                  const std::optional<py::dict>& feed_dict,
                  const py::object& options, const py::object& metadata) {
     const Fetches fetches(graph, fetch);
-    Feeds feeds;
-    if (feed_dict)
-      for (const auto& [key, value] : *feed_dict)
-        AddFeed(key, value, fetches.outputs(), &feeds);
-    Extras extras(options, metadata);
-    Result<std::vector<Tensor>> result = WithoutLock([&] {
+    Feeds feeds = MakeFeeds(feed_dict, fetches.outputs());
+    Extras extras(options, metadata, timeout_ms);
+    std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
+      extras.options().cancellation = cancel;
       return session_->Run(feeds, fetches.outputs(), fetches.targets(),
                            extras.options(), extras.metadata());
     });
-    CheckRun(result.status(), graph);
     extras.Fill();
     feeds.clear();
-    return fetches.Assemble(*std::move(result));
+    return fetches.Assemble(std::move(values));
+  }
+
+  Feeds MakeFeeds(const std::optional<py::dict>& feed_dict,
+                  const std::vector<Output>& fetches) {
+    Feeds feeds;
+    if (feed_dict)
+      for (const auto& [key, value] : *feed_dict)
+        AddFeed(key, value, fetches, &feeds);
+    return feeds;
   }
 
   std::unique_ptr<Callable> MakeCallable(const py::object& fetch,
                                          std::vector<Output> feeds);
+  std::unique_ptr<PyPartialRun> StartPartialRun(
+      const py::object& fetch, const std::vector<Output>& feeds);
 
   void Close() {
     WithoutLock([this] { (void)session_->Close(); });
@@ -223,6 +253,7 @@ class PySession {
   }
 
   const py::object graph;
+  const int64_t timeout_ms;
 
  private:
   void AddFeed(py::handle key, py::handle value,
@@ -260,15 +291,16 @@ class Callable {
     std::vector<Tensor> feeds;
     for (size_t i = 0; i < feeds_.size(); ++i)
       feeds.push_back(FeedValue(feeds_[i].output, values[i], feeds_[i].share));
-    Extras extras(options, metadata);
-    Result<std::vector<Tensor>> result = WithoutLock([&] {
-      return callable_.Run(std::span<const Tensor>(feeds), extras.options(),
-                           extras.metadata());
-    });
-    CheckRun(result.status(), session_.graph);
+    Extras extras(options, metadata, session_.timeout_ms);
+    std::vector<Tensor> made =
+        RunStep(session_.graph, [&](Cancellation* cancel) {
+          extras.options().cancellation = cancel;
+          return callable_.Run(std::span<const Tensor>(feeds), extras.options(),
+                               extras.metadata());
+        });
     extras.Fill();
     feeds.clear();
-    return fetches_.Assemble(*std::move(result));
+    return fetches_.Assemble(std::move(made));
   }
 
   struct Feed {
@@ -307,6 +339,46 @@ std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
                                     *std::move(callable));
 }
 
+// A step that is fed in stages.
+class PyPartialRun {
+ public:
+  PyPartialRun(PySession& session, std::unique_ptr<Session::PartialRun> run)
+      : session(py::cast(&session, py::return_value_policy::reference)),
+        session_(session),
+        run_(std::move(run)) {}
+  ~PyPartialRun() {
+    WithoutLock([this] { run_.reset(); });
+  }
+
+  py::object Run(const py::object& fetch,
+                 const std::optional<py::dict>& feed_dict) {
+    const Fetches fetches(session_.graph, fetch);
+    Feeds feeds = session_.MakeFeeds(feed_dict, fetches.outputs());
+    std::vector<Tensor> values =
+        RunStep(session_.graph, [&](Cancellation* cancel) {
+          return run_->Run(feeds, fetches.outputs(), cancel);
+        });
+    return fetches.Assemble(std::move(values));
+  }
+
+  const py::object session;  // Which is to outlive it.
+
+ private:
+  PySession& session_;
+  std::unique_ptr<Session::PartialRun> run_;
+};
+
+std::unique_ptr<PyPartialRun> PySession::StartPartialRun(
+    const py::object& fetch, const std::vector<Output>& feeds) {
+  const Fetches fetches(graph, fetch);
+  Result<std::unique_ptr<Session::PartialRun>> run = WithoutLock([&] {
+    return session_->StartPartialRun(feeds, fetches.outputs(),
+                                     fetches.targets());
+  });
+  CheckRun(run.status(), graph);
+  return std::make_unique<PyPartialRun>(*this, *std::move(run));
+}
+
 }  // namespace
 
 void AddSessions(py::module_& m) {
@@ -322,18 +394,28 @@ void AddSessions(py::module_& m) {
       .def_readwrite("soft_placement", &SessionOptions::soft_placement)
       .def_readwrite("isolated", &SessionOptions::isolated)
       .def("use_cpus",
-           [](SessionOptions& o, int n) { o.devices = CpuDevices(n); });
+           [](SessionOptions& o, int n) { o.devices = CpuDevices(n); })
+      .def("log_placement", [](SessionOptions& o) {
+        o.placement_log = [](const std::string& table) {
+          std::fputs(table.c_str(), stderr);
+        };
+      });
   py::class_<PySession>(m, "Session", Holds<PySession, &PySession::graph>())
-      .def(py::init<py::object, std::string, SessionOptions>())
+      .def(py::init<py::object, std::string, SessionOptions, int64_t>())
       .def("_run", &PySession::Run, py::arg(), py::arg() = py::none(),
            py::arg() = py::none(), py::arg() = py::none())
       .def("_make_callable", &PySession::MakeCallable)
+      .def("_start_partial_run", &PySession::StartPartialRun)
       .def("_close", &PySession::Close)
       .def("_devices", &PySession::Devices);
   py::class_<Callable>(m, "Callable", Holds<Callable, &Callable::session>())
       .def("__call__", &Callable::operator(), py::kw_only(),
            py::arg("options") = py::none(),
            py::arg("run_metadata") = py::none());
+  py::class_<PyPartialRun>(m, "PartialRun",
+                           Holds<PyPartialRun, &PyPartialRun::session>())
+      .def_readonly("session", &PyPartialRun::session)
+      .def("_run", &PyPartialRun::Run);
 }
 
 }  // namespace sluice::python

@@ -1,6 +1,8 @@
 """Sessions: fetches, feeds, callables, errors, threads."""
 
 import collections
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -127,10 +129,136 @@ def test_run_metadata(run):
     assert metadata.wall_nanos > 0 and "traceEvents" in metadata.chrome_trace
 
 
+def test_step_stats(run):
+    metadata = tf.RunMetadata()
+    x = tf.placeholder(tf.float32, [50, 50], name="x")
+    y = tf.matmul(x, x, name="product")
+    run(y, {x: np.ones([50, 50])}, run_metadata=metadata)
+    assert not metadata.step_stats.dev_stats  # Not traced.
+    run(y, {x: np.ones([50, 50])},
+        options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+        run_metadata=metadata)
+    device, = metadata.step_stats.dev_stats
+    stats = {node.node_name: node for node in device.node_stats}
+    product = stats["product"]
+    assert product.timeline_label == "product = MatMul: float[50,50]"
+    assert product.all_end_rel_nanos > 0 and product.allocated_bytes >= 10000
+
+
+def _forever():
+    return tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
+
+
 def test_timeouts(run):
-    forever = tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
+    forever = _forever()
     with pytest.raises(tf.errors.DeadlineExceededError):
         run(forever, options=tf.RunOptions(timeout_in_ms=50))
+    with tf.Session(config=tf.ConfigProto(operation_timeout_in_ms=50)) as s:
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            s.run(forever)
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            s.make_callable(forever)()
+
+
+def test_partial_runs(session):
+    a = tf.placeholder(tf.float32, [])
+    b = tf.placeholder(tf.float32, [])
+    c = tf.placeholder(tf.float32, [])
+    first = a + b
+    second = first * c
+    done = tf.group(second)
+    handle = session.partial_run_setup([first, second, done], [a, b, c])
+    assert session.partial_run(handle, first, {a: 1, b: 2}) == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="feeds missing"):
+        session.partial_run(handle, second)
+    got = session.partial_run(handle, {"x": [second, done]}, {c: 17})
+    assert got == {"x": [51, None]}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="been fetched"):
+        session.partial_run(handle, second)
+    # Two at once, which know nothing of each other.
+    one, two = (session.partial_run_setup([first, second], [a, b, c])
+                for _ in range(2))
+    assert session.partial_run(one, first, {a: 1, b: 1}) == 2
+    assert session.partial_run(two, first, {a: 2, b: 2}) == 4
+    assert session.partial_run(one, second, {c: 10}) == 20
+    with tf.Session() as other:
+        with pytest.raises(ValueError, match="expected what partial_run_setup"):
+            other.partial_run(two, second, {c: 10})
+
+
+def _interrupt_soon():
+    timer = threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    return timer
+
+
+def _endless_steps(session):
+    forever = _forever()
+    handle = session.partial_run_setup([forever])
+    call = session.make_callable(forever)
+    options = tf.RunOptions(timeout_in_ms=60000)
+    return {"run": lambda: session.run(forever), "callable": call,
+            "with options": lambda: session.run(forever, options=options),
+            "partial": lambda: session.partial_run(handle, forever)}
+
+
+@pytest.mark.parametrize("kind", ["run", "callable", "with options",
+                                  "partial"])
+@pytest.mark.parametrize("regions", [True, False])
+def test_ctrl_c_ends_a_step_of_the_main_thread(kind, regions):
+    config = tf.ConfigProto()
+    if not regions:
+        config.graph_options.optimizer_options.opt_level = -1
+    with tf.Session(config=config) as session:
+        step = _endless_steps(session)[kind]
+        timer = _interrupt_soon()
+        with pytest.raises(KeyboardInterrupt):
+            step()
+        timer.join()
+        assert session.run(tf.constant(5)) == 5  # It goes on.
+
+
+def test_ctrl_c_leaves_steps_of_other_threads_alone(session):
+    n = tf.placeholder(tf.int32, [])
+    count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
+    forever = _forever()
+    stop = threading.Event()
+    seen = []
+
+    def steps():
+        while not stop.is_set():
+            seen.append(session.run(count, {n: 200000}))
+
+    thread = threading.Thread(target=steps)
+    thread.start()
+    for _ in range(3):
+        timer = _interrupt_soon()
+        with pytest.raises(KeyboardInterrupt):
+            session.run(forever)
+        timer.join()
+    stop.set()
+    thread.join()
+    assert seen and set(seen) == {200000}
+
+
+def test_a_handler_of_ones_own_runs_after_the_step(session):
+    # (Such as one that notes that the epoch is to be the last.)
+    n = tf.placeholder(tf.int32, [])
+    count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
+    noted = []
+    before = signal.signal(signal.SIGINT, lambda *args: noted.append(args))
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        timer = _interrupt_soon()
+        while len(noted) < 2:
+            assert session.run(count, {n: 1000000}) == 1000000
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    timer = _interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):  # As before.
+        session.run(_forever())
+    timer.join()
 
 
 def test_default_sessions():

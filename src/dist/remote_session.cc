@@ -6,6 +6,7 @@
 
 #include "dist/graph_copy.h"
 #include "dist/server.h"
+#include "exec/on_cancel.h"
 #include "graph/tensor_proto.h"
 
 namespace sluice {
@@ -229,6 +230,12 @@ class RemoteSession final : public SessionBackend {
     SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
     proto::RunStepResponse response;
     request.set_step(Number(step));
+    const OnCancel on_cancel(options.cancellation, [&] {
+      proto::CancelStepRequest cancel;
+      cancel.set_session(session_);
+      cancel.set_request(request.request());
+      (void)master_->CancelStep(cancel);  // (The step tells how it ended.)
+    });
     Status ran = master_->RunStep(request, &response, options.log);
     // (A master keeps so many; other threads may use more at once.)
     for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {

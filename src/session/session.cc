@@ -13,6 +13,7 @@
 
 #include "base/thread_pool.h"
 #include "exec/device.h"
+#include "exec/on_cancel.h"
 #include "passes/passes.h"
 #include "passes/stage.h"
 #include "session/backend.h"
@@ -175,6 +176,9 @@ struct Session::State {
           "session: expected an open one, got a closed one");
     running.insert(e);
     return OkStatus();
+  }
+  static Status CancelledByCaller() {
+    return Cancelled("step: expected to run to its end, got cancelled");
   }
   void Rest(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
@@ -412,7 +416,12 @@ Result<std::vector<Tensor>> Session::State::RunStep(
 
   std::unique_ptr<Step> e = c.Acquire();
   SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
-  Status status = e->Run(c.args, feeds);
+  Status status;
+  {
+    const OnCancel on_cancel(run.cancellation,
+                             [&e] { e->Cancel(CancelledByCaller()); });
+    status = e->Run(c.args, feeds);
+  }
   std::vector<Tensor> out;
   const size_t fetches = c.signature.fetches.size();
   out.reserve(fetches);
@@ -641,7 +650,8 @@ Session::PartialRun::~PartialRun() {
 }
 
 Result<std::vector<Tensor>> Session::PartialRun::Run(
-    const Feeds& feeds, const std::vector<Output>& fetches) {
+    const Feeds& feeds, const std::vector<Output>& fetches,
+    Cancellation* cancellation) {
   Stage& s = *stage_;
   SLUICE_RETURN_IF_ERROR(s.failed);
   const StepSignature& sig = s.compiled->signature;
@@ -680,7 +690,12 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted);
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
-  s.failed = s.execution->Run(args, values);
+  {
+    const OnCancel on_cancel(cancellation, [&s] {
+      s.execution->Cancel(State::CancelledByCaller());
+    });
+    s.failed = s.execution->Run(args, values);
+  }
   state_->Rest(s.execution.get());
   SLUICE_RETURN_IF_ERROR(s.failed);
   std::vector<Tensor> out;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/cancellation.h"
 #include "exec/device.h"
 #include "exec/resources.h"
 #include "exec/trace.h"
@@ -64,6 +65,8 @@ struct RunOptions {
   bool trace = false;      // Fill RunMetadata::events.
   // Where Print writes; null: standard error.
   std::function<void(const std::string&)> log = nullptr;
+  // Whoever cancels this ends the step: Cancelled. Outlives the step.
+  Cancellation* cancellation = nullptr;
 };
 
 // What a step cost.
@@ -193,9 +196,11 @@ class Session::PartialRun {
   ~PartialRun();
   // Feeds more edges and runs what can run. InvalidArgument if an edge is not
   // one of the declared, was fed before, or a fetch was fetched before or
-  // cannot be computed from what has been fed.
+  // cannot be computed from what has been fed. Cancelling ends the whole step
+  // (not yet one that runs elsewhere).
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
-                                  const std::vector<Output>& fetches);
+                                  const std::vector<Output>& fetches,
+                                  Cancellation* cancellation = nullptr);
 
  private:
   friend class Session;

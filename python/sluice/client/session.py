@@ -26,6 +26,8 @@ class RunOptions:
         self.timeout_in_ms = timeout_in_ms
         self.inter_op_thread_pool = inter_op_thread_pool
         self.output_partition_graphs = output_partition_graphs
+        self.report_tensor_allocations_upon_oom = (
+            report_tensor_allocations_upon_oom)
 
 
 class RunMetadata:
@@ -36,12 +38,53 @@ class RunMetadata:
         self.peak_bytes = 0
         self.live_bytes = 0
         self.chrome_trace = ""  # For chrome://tracing, of a traced step.
+        self._events = []
 
-    def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace):
+    def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace, events):
         self.wall_nanos = wall_nanos
         self.peak_bytes = peak_bytes
         self.live_bytes = live_bytes
         self.chrome_trace = chrome_trace
+        self._events = events
+
+    @property
+    def step_stats(self):
+        """A StepStats: each kernel that ran in a traced step, by device."""
+        return StepStats(self._events)
+
+
+class StepStats:
+    """`dev_stats`: a DeviceStepStats for each device of a traced step."""
+
+    def __init__(self, events=()):
+        by_device = {}
+        for device, *event in events:
+            by_device.setdefault(device, []).append(NodeExecStats(*event))
+        self.dev_stats = [DeviceStepStats(device, nodes)
+                          for device, nodes in by_device.items()]
+
+
+class DeviceStepStats:
+    """`node_stats`: a NodeExecStats for each kernel that ran on `device`."""
+
+    def __init__(self, device, node_stats):
+        self.device = device
+        self.node_stats = node_stats
+
+
+class NodeExecStats:
+    """When a kernel ran, in microseconds, and what it allocated."""
+
+    def __init__(self, node_name, op, shapes, thread_id, start, end, allocated):
+        self.node_name = node_name
+        self.timeline_label = f"{node_name} = {op}: {shapes}"
+        self.thread_id = thread_id
+        self.all_start_micros = start // 1000
+        self.all_start_nanos = start
+        self.op_start_rel_micros = self.op_start_rel_nanos = 0
+        self.op_end_rel_nanos = self.all_end_rel_nanos = end - start
+        self.op_end_rel_micros = self.all_end_rel_micros = (end - start) // 1000
+        self.allocated_bytes = allocated
 
 
 class _Fields:
@@ -110,9 +153,15 @@ class ConfigProto(_Fields):
             options.intra_op_threads = self.intra_op_parallelism_threads
         if self.device_count.get("CPU", 0) > 1:
             options.use_cpus(self.device_count["CPU"])
-        if self.graph_options.optimizer_options.opt_level < 0:
+        optimizer = self.graph_options.optimizer_options
+        options.constant_folding = bool(optimizer.do_constant_folding)
+        options.common_subexpressions = bool(
+            optimizer.do_common_subexpression_elimination)
+        if optimizer.opt_level < 0:
             options.constant_folding = options.common_subexpressions = False
             options.fusion = options.regions = False
+        if self.log_device_placement:
+            options.log_placement()
         options.soft_placement = bool(self.allow_soft_placement)
         options.isolated = bool(self.isolate_session_state)
         return options
@@ -136,12 +185,12 @@ class BaseSession(_core.Session):
             target = target.decode()
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {target!r}")
-        options = (config or ConfigProto())._options()
-        super().__init__(graph, "" if target == "local" else target, options)
+        config = config or ConfigProto()
+        super().__init__(graph, "" if target == "local" else target,
+                         config._options(), config.operation_timeout_in_ms)
         self._graph = graph
         self._target = target
         self._config = config
-        self._timeout = 0 if config is None else config.operation_timeout_in_ms
         self._closed = False
 
     @property
@@ -167,27 +216,58 @@ class BaseSession(_core.Session):
             (nested) lists, tuples and dicts of these; the result has the same
             structure, with None for operations.
           feed_dict: values of tensors, which are not computed then.
-          options: a RunOptions.
+          options: a RunOptions. Without a time limit there, the session's
+            `operation_timeout_in_ms` holds.
           run_metadata: a RunMetadata, to be filled in.
 
         Raises:
           RuntimeError: if the session is closed.
           TypeError, ValueError: for fetches and feeds that make no sense.
           errors.OpError: what went wrong in the step.
+          KeyboardInterrupt: Ctrl-C ends a step of the main thread.
         """
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+        self._check_open()
         if not self._graph.version:
             raise RuntimeError("The Session graph is empty. Add operations to "
                                "the graph before calling run().")
-        if feed_dict is None and options is None and run_metadata is None and (
-                not self._timeout):
+        if feed_dict is None and options is None and run_metadata is None:
             return self._run(fetches)
         if feed_dict is not None and not isinstance(feed_dict, dict):
             feed_dict = dict(feed_dict)
-        if options is None and self._timeout:
-            options = RunOptions(timeout_in_ms=self._timeout)
         return self._run(fetches, feed_dict, options, run_metadata)
+
+    def _check_open(self):
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+
+    def partial_run_setup(self, fetches, feeds=None):
+        """Begins a step that is fed in stages; a handle for `partial_run`.
+
+        Args:
+          fetches: all that any stage will ask for.
+          feeds: all tensors that any stage will give.
+        """
+        self._check_open()
+        feeds = [self._graph.as_graph_element(f, allow_operation=False)
+                 for f in feeds or []]
+        return self._start_partial_run(fetches, feeds)
+
+    def partial_run(self, handle, fetches, feed_dict=None):
+        """Feeds a stage of a step, and gives what can be computed by then.
+
+        Args:
+          handle: what `partial_run_setup` gave.
+          fetches: some that were named there, each once.
+          feed_dict: values of some that were named there, each once.
+        """
+        self._check_open()
+        if not isinstance(handle, _core.PartialRun) or (
+                handle.session is not self):
+            raise ValueError(f"handle: expected what partial_run_setup of this "
+                             f"session gave, got {handle!r}")
+        if feed_dict is not None and not isinstance(feed_dict, dict):
+            feed_dict = dict(feed_dict)
+        return handle._run(fetches, feed_dict)
 
     def make_callable(self, fetches, feed_list=None, accept_options=False):
         """A function that runs this step, for the lowest overhead.
@@ -195,8 +275,7 @@ class BaseSession(_core.Session):
         It takes the values of `feed_list` in order, and RunOptions and
         RunMetadata as `options` and `run_metadata`.
         """
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+        self._check_open()
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError("`feed_list` must be a list or tuple.")
         feeds = [self._graph.as_graph_element(f, allow_operation=False)

@@ -1,0 +1,71 @@
+// Steps that somebody cancels by what RunOptions names.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "client/control_flow.h"
+#include "client/operators.h"
+#include "session/session.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+class CancellationTest : public ::testing::TestWithParam<bool> {
+ protected:
+  CancellationTest() : use_(graph_) {}
+
+  Output Forever() {
+    return While(
+        Constant(1), [](Output i) { return i >= 0; },
+        [](Output i) { return ops::Abs(i); });
+  }
+  SessionOptions Options() const {
+    SessionOptions o;
+    o.regions = GetParam();
+    return o;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+};
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutRegions, CancellationTest,
+                         ::testing::Bool());
+
+TEST_P(CancellationTest, EndsThatStepAtAnyMomentAndNoOther) {
+  const Output never = Forever(), one = Constant(1);
+  Session s(graph_, Options());
+  for (int round = 0; round < 40; ++round) {
+    Cancellation cancellation;
+    std::thread t([&] {
+      RunOptions options;
+      options.cancellation = &cancellation;
+      EXPECT_EQ(s.Run({}, {never}, {}, options).status().code(),
+                StatusCode::kCancelled);
+    });
+    for (std::atomic<int> i{0}; i < round * 3000; ++i) {
+    }
+    cancellation.Cancel();
+    t.join();
+    EXPECT_TRUE(s.Run(one).ok());
+  }
+}
+
+TEST_P(CancellationTest, APartialRunThatWasCancelledStaysSo) {
+  const Output x = ops::Placeholder(DType::kInt32);
+  const Output sum = x + 1, never = Forever();
+  Session s(graph_, Options());
+  auto run = s.StartPartialRun({x}, {sum, never});
+  ASSERT_TRUE(run.ok()) << run.status();
+  Cancellation cancellation;
+  std::thread t([&] { cancellation.Cancel(); });
+  EXPECT_EQ(
+      (*run)->Run({{x, Tensor::Scalar(1)}}, {}, &cancellation).status().code(),
+      StatusCode::kCancelled);
+  t.join();
+  EXPECT_EQ((*run)->Run({}, {never}).status().code(), StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace sluice
