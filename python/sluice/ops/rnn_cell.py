@@ -57,6 +57,8 @@ def _activation(function):
 
 def _check_types(*tensors):
     for t in nest.flatten(list(tensors)):
+        if t is None:
+            continue
         dtype = dtypes.as_dtype(getattr(t, "dtype", t))
         if not (dtype.is_floating or dtype.is_complex):
             raise ValueError(f"RNN cell only supports floating point inputs, "
@@ -136,8 +138,7 @@ class LayerRNNCell(RNNCell):
 
     def _start(self, num_units, activation, reuse, name, dtype, kwargs):
         Layer.__init__(self, _reuse=reuse, name=name, dtype=dtype, **kwargs)
-        if self._dtype is not None:
-            _check_types(self._dtype)
+        _check_types(self._dtype)
         self.input_spec = InputSpec(ndim=2)
         self._num_units = num_units
         self._activation = _activation(activation)

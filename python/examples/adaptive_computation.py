@@ -1,0 +1,75 @@
+"""Adaptive Computation Time (Graves 2016): at each element of a sequence the
+network thinks for as many steps as it finds worth their price. A loop within a
+loop; how often the inner one runs is learned.
+
+  python3 adaptive_computation.py [STEPS]
+"""
+
+import sys
+
+import numpy as np
+
+import sluice.compat.v1 as tf
+
+BATCH, LENGTH, UNITS, MOST_THOUGHTS, HALTED = 32, 6, 16, 10, 0.99
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+
+
+class AdaptiveCell(tf.nn.rnn_cell.RNNCell):
+    """An element's result is the mean of the states after each thought,
+    weighted by the probabilities to halt there; beside it, in two more columns,
+    how many thoughts there were and what the last one's weight was."""
+
+    state_size, output_size = UNITS, UNITS + 2
+
+    def call(self, x, state):
+        think = tf.nn.rnn_cell.BasicRNNCell(UNITS, name="think",
+                                            reuse=tf.AUTO_REUSE)
+        halt_w = tf.get_variable("halt/w", [UNITS, 1])
+        halt_b = tf.get_variable("halt/b", [1],
+                                 initializer=tf.constant_initializer(-1.0))
+        zero = tf.zeros_like(x)
+
+        def thought(n, s, mean, halted, count, rest):
+            s, _ = think(x, s)
+            h = tf.sigmoid(tf.matmul(s, halt_w) + halt_b)
+            is_open = tf.cast(halted < HALTED, tf.float32)
+            last = tf.logical_or(
+                halted + h >= HALTED,
+                tf.fill([BATCH, 1], n >= MOST_THOUGHTS - 1))
+            left = is_open * (1 - halted)
+            p = tf.where(last, left, is_open * h)
+            rest += tf.where(last, left, tf.zeros_like(left))
+            return n + 1, s, mean + p * s, halted + p, count + is_open, rest
+
+        _, _, mean, _, count, rest = tf.while_loop(
+            lambda n, s, mean, halted, *_: tf.logical_and(
+                tf.reduce_any(halted < HALTED), n < MOST_THOUGHTS),
+            thought, (0, state, tf.zeros_like(state), zero, zero, zero),
+            name="think")
+        return tf.concat([mean, count, rest], 1), mean
+
+
+# To say how large the largest number was so far.
+tf.set_random_seed(2)
+x = tf.placeholder(tf.float32, [BATCH, LENGTH, 1])
+y = tf.placeholder(tf.float32, [BATCH, LENGTH, 1])
+outputs, _ = tf.nn.dynamic_rnn(AdaptiveCell(), x, dtype=tf.float32)
+results, counts, rests = tf.split(outputs, [UNITS, 1, 1], 2)
+loss = tf.losses.mean_squared_error(y, tf.layers.dense(results, 1))
+thoughts = tf.reduce_mean(counts)
+# The price of thinking: the number of thoughts (which has no slope) and the
+# last one's weight (which has).
+price = thoughts + tf.reduce_mean(rests)
+train = tf.train.AdamOptimizer(0.005).minimize(loss + 0.01 * price)
+
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    rng = np.random.RandomState(1)
+    for step in range(STEPS + 1):
+        xs = rng.rand(BATCH, LENGTH, 1)
+        ys = np.maximum.accumulate(xs, 1)
+        value, n, _ = sess.run([loss, thoughts, train], {x: xs, y: ys})
+        if step % 50 == 0:
+            print("step %3d: mean squared error %.4f, %.2f thoughts an element"
+                  % (step, value, n))
