@@ -104,9 +104,12 @@ class AdagradDAOptimizer(_OneOp):
         return (("learning_rate", self._learning_rate), ("l1", self._l1),
                 ("l2", self._l2))
 
+    def _prepare(self):
+        super()._prepare()
+        self._step = math_ops.cast(self._global_step, "int64") + 1
+
     def _arguments(self, var):
-        return super()._arguments(var) + [
-            math_ops.cast(self._global_step, "int64")]
+        return super()._arguments(var) + [self._step]
 
     def _create_slots(self, var_list):
         for v in var_list:

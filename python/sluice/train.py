@@ -136,9 +136,11 @@ class Optimizer:
         return sorted(self._slots)
 
     def variables(self):
-        """All variables of its own."""
-        return list(self._non_slots.values()) + [
-            v for slot in self._slots.values() for v in slot.values()]
+        """All variables of its own, in the order of their names."""
+        return sorted(
+            [*self._non_slots.values(),
+             *(v for slot in self._slots.values() for v in slot.values())],
+            key=lambda v: v.name)
 
     # ---- For subclasses.
 

@@ -271,7 +271,7 @@ def test_batch_normalization_without_training_has_no_updates(session, rng):
     np.testing.assert_allclose(session.run(y), x / np.sqrt(1.001), 1e-5)
     trained = tf.layers.batch_normalization(x, axis=0, training=True)
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-    assert [u.op.name for u in updates] == [
+    assert [u.name for u in updates] == [
         "batch_normalization_1/AssignMovingAvg",
         "batch_normalization_1/AssignMovingAvg_1"]
     start(session)

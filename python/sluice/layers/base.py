@@ -225,7 +225,8 @@ class Layer:
 
     def add_update(self, updates, inputs=None):
         """Adds operations that are to run in each step (UPDATE_OPS)."""
-        self._updates += [u for u in nest.flatten(updates) if u is not None]
+        self._updates += [getattr(u, "op", u) for u in nest.flatten(updates)
+                          if u is not None]
 
     def get_losses_for(self, inputs):
         """The losses that it has added."""
