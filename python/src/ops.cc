@@ -114,8 +114,8 @@ class Call {
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].input != nullptr)
         Input(*parameters[i].input, values[i]);
-    Node* const node =
-        BuildNode(op_.name, std::move(inputs_), std::move(attrs_), name_, loc_);
+    Node* const node = BuildNode(op_.name, std::move(inputs_),
+                                 std::move(attrs_), NodeName(), loc_);
     CheckBuilt(graph_);
     return node;
   }
@@ -153,14 +153,23 @@ class Call {
     return t == nullptr ? DType::kInvalid : *t;
   }
 
-  // The name of a constant that an argument becomes: beside the node.
+  // The name of a constant that an argument becomes: within the node's. (A name
+  // that ends with a slash is all of it.)
   std::string ConstantName(const std::string& argument) {
     if (full_name_.empty())
       full_name_ = name_.ends_with('/')
                        ? name_
                        : graph_.UniqueName(CurrentNamePrefix() + name_) + "/";
-    const std::string name = full_name_ + argument;
-    return graph_.UniqueName(name) + "/";  // (A name that is all of it.)
+    return graph_.UniqueName(full_name_ + argument) + "/";
+  }
+
+  // The node's name: the one that its constants have, unless what converts an
+  // argument has taken it.
+  const std::string& NodeName() const {
+    const std::string_view full = full_name_;
+    const bool is_free = !full.empty() && graph_.FindNode(full.substr(
+                                              0, full.size() - 1)) == nullptr;
+    return is_free ? full_name_ : name_;
   }
 
   Output Convert(py::handle value, DType want, const ArgDef& arg,

@@ -300,3 +300,22 @@ def test_op_functions_tell_about_themselves():
         op(1.0)
     values, indices = tf.raw_ops.TopKV2(input=[1.0, 3.0, 2.0], k=2)
     assert values.dtype is tf.float32 and indices.dtype is tf.int32
+
+
+def test_constants_of_arguments_take_no_names_of_operations():
+    x = tf.constant(1.0, name="x")
+    v = tf.Variable(2.0, name="v")
+    made = [tf.multiply(x, 2.0), tf.multiply(x, v), tf.multiply(3.0, x),
+            tf.multiply(x, 4.0, name="by"), tf.multiply(x, 5.0, name="by")]
+    assert [t.op.name for t in made] == ["Mul", "Mul_1", "Mul_2", "by", "by_1"]
+    assert [t.op.inputs[1].op.name for t in made[::3]] == ["Mul/y", "by/y"]
+    with tf.name_scope("s"):
+        assert [(x * 2.0).op.name for _ in range(2)] == ["s/mul", "s/mul_1"]
+
+    class Squared:  # What makes it a tensor takes the name.
+        pass
+
+    tf.register_tensor_conversion_function(
+        Squared, lambda value, **unused: tf.multiply(x, x, name="new"))
+    both = tf.multiply(x, Squared(), name="new")
+    assert [both.op.inputs[1].op.name, both.op.name] == ["new", "new_1"]

@@ -195,3 +195,17 @@ def test_tensor_shapes():
     assert (tf.Dimension(None) == 3) is None
     with pytest.raises(ValueError):
         tf.Dimension(-1)
+
+
+def test_strings_keep_zeros_at_their_ends(run):
+    def flat_of(value):
+        return np.array(value, object).reshape(-1).tolist()
+
+    for value in (b"a\0", [b"a\0", b"bcd"], [["a\0"], ["\0"]]):
+        expected = [v.encode() if isinstance(v, str) else v
+                    for v in flat_of(value)]
+        x = tf.placeholder(tf.string)
+        assert flat_of(run(tf.constant(value))) == expected
+        assert flat_of(run(x, {x: value})) == expected
+    with pytest.raises(TypeError):
+        tf.constant(["a", 1])
