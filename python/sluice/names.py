@@ -333,6 +333,23 @@ _TRAIN.update({
     **_from("sluice.coordinator", "Coordinator", "LooperThread"),
     **_from("sluice.cluster", "ClusterSpec", "replica_device_setter"),
     **_from("sluice.ops.confusion_matrix", "confusion_matrix")})
+_TRAIN.update({
+    **_from("sluice.session_hooks", "FeedFnHook", "FinalOpsHook",
+            "GlobalStepWaiterHook", "LoggingTensorHook",
+            "NanLossDuringTrainingError", "NanTensorHook", "SecondOrStepTimer",
+            "SessionRunArgs", "SessionRunContext", "SessionRunHook",
+            "SessionRunValues", "StepCounterHook", "StopAtStepHook"),
+    **_from("sluice.monitored_session", "ChiefSessionCreator",
+            "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
+            "SessionCreator", "SessionManager", "SingularMonitoredSession",
+            "WorkerSessionCreator")})
+_SAVED_MODEL = _from(
+    "sluice.saved_model", "ASSETS_DIRECTORY", "ASSETS_KEY",
+    "CLASSIFY_METHOD_NAME", "DEFAULT_SERVING_SIGNATURE_DEF_KEY", "EVAL", "GPU",
+    "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "PREDICT_METHOD_NAME",
+    "REGRESS_METHOD_NAME", "SAVED_MODEL_FILENAME_PB",
+    "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION", "SERVING",
+    "TPU", "TRAINING", "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
 _CONTRIB_LAYERS = {
     **_from("sluice.regularizers", "apply_regularization", "l1_regularizer",
             "l2_regularizer", "l1_l2_regularizer", "sum_regularizer"),
@@ -453,7 +470,8 @@ _GROUPS = {
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
     "manip": _MANIP, "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,
     "nn.rnn_cell": _CELLS, "quantization": _QUANTIZED, "random": _RANDOM,
-    "sets": _SETS, "signal": _FFT, "sparse": _SPARSE, "spectral": _FFT,
+    "saved_model": _SAVED_MODEL, "sets": _SETS, "signal": _FFT,
+    "sparse": _SPARSE, "spectral": _FFT,
     "strings": _STRINGS, "train": _TRAIN}
 
 
@@ -482,10 +500,12 @@ _ABSENT = {
               "train.get_checkpoint_state train.update_checkpoint_state "
               "train.import_meta_graph train.export_meta_graph "
               "train.init_from_checkpoint train.get_checkpoint_mtimes "
-              "train.Scaffold train.Supervisor train.SessionManager "
-              "train.MonitoredSession train.MonitoredTrainingSession "
-              "train.SingularMonitoredSession saved_model",
-    "summaries": "summary Summary train.summary_iterator",
+              "train.Supervisor train.CheckpointSaverHook "
+              "saved_model.Builder saved_model.load saved_model.loader "
+              "saved_model.build_signature_def saved_model.build_tensor_info "
+              "saved_model.simple_save",
+    "summaries": "summary Summary train.summary_iterator "
+                 "train.SummarySaverHook",
     "servers in Python": "train.Server distribute",
     "ops that call Python": "py_func py_function",
     "image codecs and resizing ops": "image.decode_png image.decode_jpeg "

@@ -4,6 +4,7 @@ import contextlib
 import random
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 

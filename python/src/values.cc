@@ -230,9 +230,13 @@ Tensor ToTensor(py::handle value, DType want, bool share) {
   if (!has_own_type && want != DType::kInvalid) CheckFits(value, want);
   py::array a = AsArray(value);
   DType have = TypeOfArray(a);
-  // (numpy's own strings have lost the zeros at their ends.)
-  if (have == DType::kString && !has_own_type)
+  // (numpy's own strings have lost the zeros at their ends, and its empty lists
+  // are of floats.)
+  if (!has_own_type &&
+      (have == DType::kString || (want == DType::kString && a.size() == 0))) {
     a = AsArray(value, py::dtype("O"));
+    have = DType::kString;
+  }
   // (numpy has ints beyond int64 beside smaller ones as float64.)
   if (have == DType::kDouble && want == DType::kUint64 && !has_own_type) {
     a = AsArray(value, *NumpyType(want));

@@ -209,3 +209,5 @@ def test_strings_keep_zeros_at_their_ends(run):
         assert flat_of(run(x, {x: value})) == expected
     with pytest.raises(TypeError):
         tf.constant(["a", 1])
+    assert run(tf.constant([], tf.string)).shape == (0,)
+    assert run(tf.constant([[], []], tf.string, [2, 0])).shape == (2, 0)

@@ -1,0 +1,221 @@
+"""Monitored sessions and their hooks."""
+
+import threading
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+T = tf.train
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    """The messages of hooks."""
+    from sluice import session_hooks
+    seen = []
+    monkeypatch.setattr(
+        session_hooks.logging, "info",
+        lambda text, *args: seen.append(text % args if args else text))
+    return seen
+
+
+def counting():
+    step = T.get_or_create_global_step()
+    return step, tf.assign_add(step, 1)
+
+
+class Recorder(T.SessionRunHook):
+    def __init__(self, args=None):
+        self.calls, self.results, self._args = [], [], args
+
+    def begin(self):
+        self.calls.append("begin")
+
+    def after_create_session(self, session, coord):
+        assert isinstance(session, tf.Session)
+        assert isinstance(coord, T.Coordinator)
+        self.calls.append("created")
+
+    def before_run(self, run_context):
+        self.calls.append("before")
+        return self._args
+
+    def after_run(self, run_context, run_values):
+        self.calls.append("after")
+        self.results.append(run_values.results)
+
+    def end(self, session):
+        self.calls.append("end")
+
+
+def test_hooks_are_called_around_steps():
+    x = tf.placeholder_with_default(3.0, [])
+    y = x * 2.0
+    hook, none = Recorder(T.SessionRunArgs({"x": x}, {x: 5.0})), Recorder()
+    local = tf.get_local_variable("l", initializer=tf.constant(7.0))
+    w = tf.get_variable("w", initializer=tf.constant(1.0))
+    with T.MonitoredSession(hooks=[hook, none]) as session:
+        assert session.graph is tf.get_default_graph()
+        assert session.graph.finalized
+        assert session.run([y, local, w]) == [10, 7, 1]
+    assert hook.calls == ["begin", "created", "before", "after", "end"]
+    assert hook.results == [{"x": 5.0}] and none.results == [None]
+    with pytest.raises(RuntimeError, match="closed Session"):
+        session.run(y)
+    assert session.should_stop()
+
+
+def test_steps_are_counted_and_stopped():
+    step, add = counting()
+    ran = 0
+    with T.MonitoredTrainingSession(
+            hooks=[T.StopAtStepHook(num_steps=5)]) as session:
+        while not session.should_stop():
+            session.run(add)
+            ran += 1
+        with pytest.raises(RuntimeError, match="should_stop"):
+            session.run(add)
+    assert ran == 5
+    with T.SingularMonitoredSession(
+            hooks=[T.StopAtStepHook(last_step=3)]) as session:
+        while not session.should_stop():
+            session.run(add)
+        assert session.raw_session().run(step) == 3
+    for wrong in ({}, dict(num_steps=1, last_step=2)):
+        with pytest.raises(ValueError):
+            T.StopAtStepHook(**wrong)
+
+
+def test_hooks_that_need_the_global_step_say_so():
+    for hook in (T.StopAtStepHook(1), T.StepCounterHook()):
+        with pytest.raises(RuntimeError, match="Global step should be created"):
+            T.MonitoredSession(hooks=[hook])
+
+
+def test_errors_end_the_session_without_the_ends_of_hooks():
+    hook = Recorder()
+    tf.constant(1)
+    with pytest.raises(ZeroDivisionError):
+        with T.MonitoredSession(hooks=[hook]):
+            raise ZeroDivisionError
+    assert hook.calls == ["begin", "created"]
+    hook = Recorder()
+    with T.MonitoredSession(hooks=[hook]):
+        raise tf.errors.OutOfRangeError(None, None, "no more data")
+    assert hook.calls[-1] == "end"
+
+
+def test_lost_tasks_make_a_new_session():
+    class Loses(T.SessionRunHook):
+        left = 2
+
+        def after_run(self, run_context, run_values):
+            self.left -= 1
+            if self.left >= 0:
+                raise tf.errors.AbortedError(None, None, "lost")
+
+    step, add = counting()
+    hook = Recorder()
+    with T.MonitoredSession(hooks=[hook, Loses()]) as session:
+        assert session.run(add) == 1  # From the start again.
+    assert hook.calls.count("created") == 3
+    with pytest.raises(tf.errors.AbortedError):
+        with T.SingularMonitoredSession(hooks=[Loses()]) as session:
+            session.run(add)
+
+
+def test_two_may_not_feed_the_same():
+    x = tf.placeholder_with_default(1.0, [])
+    feeds = T.FeedFnHook(lambda: {x: 2.0})
+    with T.MonitoredSession(hooks=[feeds]) as session:
+        assert session.run(x) == 2
+        with pytest.raises(RuntimeError, match="SessionRunHook and user"):
+            session.run(x, {x: 3.0})
+    with T.MonitoredSession(hooks=[feeds, T.FeedFnHook(
+            lambda: {x: 3.0})]) as session:
+        with pytest.raises(RuntimeError, match="two hooks"):
+            session.run(x)
+
+
+def test_tensors_are_logged(logged):
+    x = tf.Variable(1.0, name="x")
+    step, add = counting()
+    hooks = [T.LoggingTensorHook(["x:0"], every_n_iter=2),
+             T.LoggingTensorHook({"twice": x * 2.0}, at_end=True),
+             T.LoggingTensorHook({"x": x}, every_n_iter=100,
+                                 formatter=lambda v: f"x is {v['x']}")]
+    with T.MonitoredSession(hooks=hooks) as session:
+        for _ in range(4):
+            session.run(add)
+    assert logged[:2] == ["x:0 = 1.0", "x is 1.0"]
+    assert logged[2].startswith("x:0 = 1.0 (")
+    assert logged[3:] == ["twice = 2.0"]
+    del logged[:]
+    with T.MonitoredSession(hooks=[T.StepCounterHook(2)]) as session:
+        for _ in range(5):
+            session.run(add)
+    assert len(logged) == 2 and "global_step/sec: " in logged[0]
+    with pytest.raises(ValueError, match="exactly one"):
+        T.LoggingTensorHook([x])
+
+
+def test_losses_that_are_no_numbers():
+    loss = tf.placeholder(tf.float32, [])
+    with T.MonitoredSession(hooks=[T.NanTensorHook(loss)]) as session:
+        session.run(loss, {loss: 1.0})
+        with pytest.raises(T.NanLossDuringTrainingError):
+            session.run(loss, {loss: np.nan})
+    with T.MonitoredSession(hooks=[T.NanTensorHook(loss, False)]) as session:
+        session.run(loss, {loss: np.nan})
+        assert session.should_stop()
+
+
+def test_last_values():
+    step, add = counting()
+    final = T.FinalOpsHook({"step": step})
+    with T.MonitoredSession(hooks=[final]) as session:
+        session.run_step_fn(lambda context: context.run_with_hooks(add))
+        session.run_step_fn(lambda context: context.session.run(add))
+        session.run_step_fn(lambda context: context.request_stop())
+    assert final.final_ops_values == {"step": 2}
+
+
+def test_how_a_graph_is_initialised():
+    w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+    value = tf.placeholder(tf.float32, [])
+    seen = []
+    scaffold = T.Scaffold(init_op=w.assign(value), init_feed_dict={value: 4.0},
+                          init_fn=lambda s, session: seen.append(
+                              (s, session.run(w))))
+    with T.MonitoredSession(T.ChiefSessionCreator(scaffold)) as session:
+        assert session.run(w) == 4
+    assert seen == [(scaffold, 4)]
+    with pytest.raises(RuntimeError, match="not initialized: w"):
+        T.MonitoredSession(T.ChiefSessionCreator(T.Scaffold(
+            init_op=tf.no_op())))
+    manager = T.SessionManager(ready_op=tf.report_uninitialized_variables())
+    session, ready = manager.recover_session()
+    assert not ready
+    with manager.prepare_session(init_op=w.initializer) as session:
+        assert session.run(w) == 0
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        manager.wait_for_session(max_wait_secs=0)
+    for savers in (lambda: T.MonitoredTrainingSession(checkpoint_dir="/x"),
+                   lambda: T.Scaffold(saver=object())):
+        with pytest.raises(NotImplementedError, match="no savers yet"):
+            savers()
+
+
+def test_threads_end_with_the_session():
+    class Starts(T.SessionRunHook):
+        def after_create_session(self, session, coord):
+            self.thread = threading.Thread(target=coord.wait_for_stop)
+            coord.register_thread(self.thread)
+            self.thread.start()
+
+    hook = Starts()
+    tf.constant(1)
+    with T.MonitoredSession(hooks=[hook]) as session:
+        assert hook.thread.is_alive() and not session.should_stop()
+    assert not hook.thread.is_alive()
