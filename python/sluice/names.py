@@ -235,6 +235,7 @@ _OPS = {
             "case", "switch_case", "while_loop", "Assert", "Print"),
     **_CHECKS,
     **_from("sluice.ops.tensor_array", "TensorArray"),
+    **_from("sluice.ops.script_ops", "py_func", "numpy_function"),
     **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
             "clip_by_average_norm", "clip_by_global_norm", "global_norm"),
     **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
@@ -507,7 +508,7 @@ _ABSENT = {
     "summaries": "summary Summary train.summary_iterator "
                  "train.SummarySaverHook",
     "servers in Python": "train.Server distribute",
-    "ops that call Python": "py_func py_function",
+    "ops that call Python eagerly": "py_function",
     "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
         "image.decode_gif image.encode_png image.encode_jpeg "
         "image.resize image.resize_images image.resize_bilinear "

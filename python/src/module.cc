@@ -8,6 +8,7 @@
 namespace sluice::python {
 
 void AddFlow(py::module_& m);
+void AddFunctions(py::module_& m);
 void AddSessions(py::module_& m);
 
 }  // namespace sluice::python
@@ -20,6 +21,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddScopes(m);
   python::AddOps(m);
   python::AddFlow(m);
+  python::AddFunctions(m);
   python::AddInterrupts(m);
   python::AddSessions(m);
 }

@@ -431,7 +431,7 @@ class OpFunction {
 
   py::object Results(Node* node) {
     const auto n = static_cast<int>(op_.outputs.size());
-    if (n == 0) return py::cast(node);
+    if (node->num_outputs() == 0) return py::cast(node);
     if (n == 1) return OneResult(node, 0);
     if (!results_) {
       py::list names;

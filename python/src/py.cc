@@ -49,6 +49,17 @@ OthersRun::~OthersRun() {
   }
 }
 
+PythonLock::PythonLock() {
+  try {
+    if (!InterpreterIsGoing()) {
+      lock_.emplace();
+      return;
+    }
+  } catch (const abi::__forced_unwind&) {
+  }
+  for (;;) pause();
+}
+
 // ---- Errors -----------------------------------------------------------------
 
 void Raise(py::handle kind, absl::string_view message) {

@@ -44,6 +44,17 @@ class OthersRun {
   PyThreadState* const state_;
 };
 
+// The interpreter's lock, for a thread of the library. (If the interpreter has
+// ended, the thread sleeps, as above.)
+class PythonLock {
+ public:
+  PythonLock();
+  PythonLock(const PythonLock&) = delete;
+
+ private:
+  std::optional<py::gil_scoped_acquire> lock_;
+};
+
 // Holds a graph's mutex. Whoever has it may have to wait for the interpreter's
 // lock (a branch that is being built is Python code), so nobody may wait for it
 // while holding that.

@@ -68,11 +68,6 @@ py::object FromNumpy(const char* name) {
   return py::module_::import("numpy").attr(name);
 }
 
-bool IsNumpyValue(py::handle o) {
-  static auto* const generic = new py::object(FromNumpy("generic"));
-  return py::isinstance<py::array>(o) || py::isinstance(o, *generic);
-}
-
 // The array that a Python value is, in C's order; raises where it is none.
 py::array AsArray(py::handle value, py::handle type = py::none()) {
   static auto* const as_array = new py::object(FromNumpy("asarray"));
@@ -221,12 +216,17 @@ DType PresetType(const py::array& a, DType have) {
 
 }  // namespace
 
+bool HasOwnType(py::handle o) {
+  static auto* const generic = new py::object(FromNumpy("generic"));
+  return py::isinstance<py::array>(o) || py::isinstance(o, *generic);
+}
+
 Tensor ToTensor(py::handle value, DType want, bool share) {
   want = RemoveRef(want);
   Tensor scalar = FromScalar(value, want);
   if (scalar.valid()) return scalar;
   if (value.is_none()) Raise(PyExc_ValueError, "None values not supported.");
-  const bool has_own_type = IsNumpyValue(value);
+  const bool has_own_type = HasOwnType(value);
   if (!has_own_type && want != DType::kInvalid) CheckFits(value, want);
   py::array a = AsArray(value);
   DType have = TypeOfArray(a);
@@ -265,7 +265,7 @@ bool IsPlainValue(py::handle o) {
   PyObject* const v = o.ptr();
   return PyLong_Check(v) || PyFloat_Check(v) || PyList_CheckExact(v) ||
          PyTuple_CheckExact(v) || PyUnicode_Check(v) || PyBytes_Check(v) ||
-         PyComplex_Check(v) || IsNumpyValue(o);
+         PyComplex_Check(v) || HasOwnType(o);
 }
 
 // ---- From tensors -----------------------------------------------------------

@@ -29,6 +29,9 @@ py::object ToNumpy(Tensor t);
 // tuples, and numpy's arrays and scalars.
 bool IsPlainValue(py::handle o);
 
+// True for numpy's arrays and scalars, whose types are not guessed.
+bool HasOwnType(py::handle o);
+
 // A value as a tensor, by TensorFlow's rules: Python's own ints are int32 (or
 // int64 where they do not fit) and floats are float, numpy's types are kept;
 // `want`, unless kInvalid, says otherwise, and TypeError follows if it cannot

@@ -24,7 +24,8 @@ def test_every_name_of_the_table_is_there():
     (lambda: tf, "FIFOQueue", "queues"),
     (lambda: tf.train, "Saver", "savers"),
     (lambda: tf, "summary", "summaries"),
-    (lambda: tf, "py_func", "ops that call Python"),
+    (lambda: tf, "py_function",
+     "ops that call Python eagerly"),
     (lambda: tf.image, "decode_png", "image codecs"),
     (lambda: tf, "keras", "Keras")])
 def test_what_is_not_there_yet_says_what_it_needs(where, name, needs):

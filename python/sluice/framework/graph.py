@@ -303,6 +303,7 @@ class Graph(_core.Graph):
         self._handles_to_keep = set()
         self._collections = {}
         self._shared_seen = {}
+        self._functions = []  # What ops call (ops.script_ops).
         self._finalized = False
         self._lock = threading.RLock()
         self._container = ""

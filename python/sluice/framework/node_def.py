@@ -34,7 +34,6 @@ class GraphDef:
 
     def __init__(self, serialized=b""):
         self._bytes = serialized
-        self._text = None
         self.node = []
 
     def SerializeToString(self):
@@ -44,7 +43,6 @@ class GraphDef:
     def ParseFromString(self, data):
         """Takes over the binary form; how many bytes there were."""
         self._bytes = bytes(data)
-        self._text = None
         self.node = []
         return len(self._bytes)
 
@@ -58,7 +56,10 @@ class GraphDef:
         return len(self._bytes)
 
     def __str__(self):
-        return self._text() if self._text else f"<{self.ByteSize()} bytes>"
+        from sluice.framework import graph as graphs
+        graph = graphs.Graph()
+        graph._import(self._bytes, "", {}, [])
+        return graph._export(True)
 
     def __eq__(self, other):
         return isinstance(other, GraphDef) and self._bytes == other._bytes
@@ -69,7 +70,6 @@ class GraphDef:
 def make_graph_def(graph):
     """The graph as it is now."""
     made = GraphDef(graph._export(False))
-    made._text = lambda: graph._export(True)
     made.node = [NodeDef(op) for op in graph.get_operations()]
     return made
 
