@@ -94,8 +94,8 @@ Dual UpperFraction(double a, double x) {
 
 // P(a, x), with its derivative.
 Dual LowerGamma(double a, double x) {
+  if (x == 0) return {0, 0};  // Of any a, as TensorFlow has it.
   if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return {kNan, kNan};
-  if (x == 0) return {0, 0};
   if (std::isinf(x)) return {std::isinf(a) ? kNan : 1, 0};
   if (std::isinf(a)) return {0, 0};
   if (x > 1 && x > a) return Dual{1, 0} - UpperFraction(a, x);
@@ -113,7 +113,8 @@ double GammaSampleGrad(double a, double x) {
   return -LowerGamma(a, x).d * x / density;
 }
 double Igammac(double a, double x) {
-  if (x > 1 && x > a && std::isfinite(x) && a > 0) return UpperFraction(a, x).v;
+  if (x < 0 || std::isnan(a) || a <= 0) return kNan;
+  if (x >= 1 && x >= a && std::isfinite(x)) return UpperFraction(a, x).v;
   return 1 - Igamma(a, x);
 }
 
@@ -134,13 +135,14 @@ double Zeta(double x, double q) {
                            -4.5979787224074726105e15,
                            1.8152105401943546773e17,
                            -7.1661652561756670113e18};
-  if (std::isnan(x) || std::isnan(q) || x < 1) return kNan;
   if (x == 1) return kInf;
+  if (std::isnan(x) || std::isnan(q) || x < 1) return kNan;
   if (q <= 0) {
     if (q == std::floor(q))
-      return x == std::floor(x) && std::fmod(x, 2) == 0 ? kInf : kNan;
+      return std::isinf(x) || std::fmod(x, 2) == 0 ? kInf : kNan;
     if (x != std::floor(x)) return kNan;
   }
+  if (std::isinf(q) || (std::isinf(x) && q > 1)) return 0;  // Of such terms.
   double sum = std::pow(q, -x), a = q, b = 0;
   for (int i = 0; i < 9 || a <= 9; ++i) {
     a += 1;

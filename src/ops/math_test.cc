@@ -282,6 +282,21 @@ TEST(Segment, LeavesGapsNeutral) {
                 "below 3, got 3");
 }
 
+TEST(Special, LimitsAreAsRecorded) {
+  const auto vec = [](std::initializer_list<double> v) {
+    return Tensor::Vector<double>(v);
+  };
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  ExpectNear<double>("Igamma", {vec({0, -2, 3}), vec({0, 0, 0})}, {}, {0, 0, 0},
+                     0);
+  ExpectNear<double>("Igammac", {vec({1e-30, 1}), vec({1, 1})}, {},
+                     {2.193839343955203e-31, 0.36787944117144233}, 1e-14);
+  ExpectNear<double>("Zeta", {vec({2, kInf, 2.5}), vec({kInf, 3, kInf})}, {},
+                     {0, 0, 0}, 0);
+  ExpectNear<double>("Polygamma", {vec({1, 3}), vec({kInf, kInf})}, {}, {0, 0},
+                     0);
+}
+
 TEST(Special, MatchesRecordedValues) {
   const auto vec = [](std::initializer_list<double> v) {
     return Tensor::Vector<double>(v);

@@ -62,22 +62,27 @@ struct SigmoidGrad {
     return dy * (T(1) - y) * y;
   }
 };
+// As TensorFlow has them, a dy of zero gives zero even where the slope is
+// infinite: what was masked out stays out.
 struct SqrtGrad {
   template <class T>
   static T F(T y, T dy) {
-    return dy * T(0.5) / y;
+    const T dx = dy * T(0.5) / y;
+    return dy == T(0) ? T(0) : dx;
   }
 };
 struct RsqrtGrad {
   template <class T>
   static T F(T y, T dy) {
-    return dy * (T(-0.5) * y) * (y * y);
+    const T dx = dy * (T(-0.5) * y) * (y * y);
+    return dy == T(0) ? T(0) : dx;
   }
 };
 struct ReciprocalGrad {
   template <class T>
   static T F(T y, T dy) {
-    return -dy * y * y;
+    const T dx = -dy * y * y;
+    return dy == T(0) ? T(0) : dx;
   }
 };
 

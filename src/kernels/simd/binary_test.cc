@@ -287,12 +287,39 @@ TYPED_TEST(FloatBinaryTest, Gradients) {
   this->CheckFloat(
       BinaryOp::kSigmoidGrad, [](C y, C dy) { return dy * (1 - y) * y; }, 2);
   this->CheckFloat(
-      BinaryOp::kSqrtGrad, [](C y, C dy) { return dy * C(0.5) / y; }, 1);
+      BinaryOp::kSqrtGrad,
+      [](C y, C dy) { return dy == 0 ? C(0) : dy * C(0.5) / y; }, 1);
   this->CheckFloat(
       BinaryOp::kRsqrtGrad,
-      [](C y, C dy) { return dy * (C(-0.5) * y) * (y * y); }, 2);
+      [](C y, C dy) { return dy == 0 ? C(0) : dy * (C(-0.5) * y) * (y * y); },
+      2);
   this->CheckFloat(
-      BinaryOp::kReciprocalGrad, [](C y, C dy) { return -dy * y * y; }, 2);
+      BinaryOp::kReciprocalGrad,
+      [](C y, C dy) { return dy == 0 ? C(0) : -dy * y * y; }, 2);
+}
+
+// (y, dy) -> 0: what was masked out stays out where the slope is infinite.
+template <typename T>
+void CheckNothingGivesNothing() {
+  const T inf(std::numeric_limits<float>::infinity());
+  for (const auto& [op, y] : {std::pair(BinaryOp::kSqrtGrad, T(0)),
+                              std::pair(BinaryOp::kRsqrtGrad, inf),
+                              std::pair(BinaryOp::kReciprocalGrad, inf)}) {
+    const std::vector<T> ys(19, y), dys(19, T(0));
+    std::vector<T> out(19, T(1));
+    const BinaryKernel kernel = GetBinary(op, DTypeOf<T>());
+    kernel(ys.data(), dys.data(), out.data(), 19);
+    EXPECT_EQ(out, dys) << static_cast<int>(op);
+  }
+}
+
+TYPED_TEST(FloatBinaryTest, NothingGivesNothing) {
+  CheckNothingGivesNothing<TypeParam>();
+}
+
+TEST(BinaryTest, ComplexNothingGivesNothing) {
+  CheckNothingGivesNothing<complex64>();
+  CheckNothingGivesNothing<complex128>();
 }
 
 TYPED_TEST(FloatBinaryTest, Comparisons) { CheckComparisons<TypeParam>(); }
