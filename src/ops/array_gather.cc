@@ -161,12 +161,6 @@ Output Part(Output vector, int from, int to = -1) {
       {{"end_mask", to < 0 ? 1 : 0}});
 }
 
-Output Element(Output vector, int i) {
-  return Build("StridedSlice",
-               {vector, IntVector({i}), IntVector({i + 1}), IntVector({1})},
-               {{"shrink_axis_mask", 1}});
-}
-
 Output AsVector(Output scalar) { return grad::ExpandDims(scalar, 0); }
 
 Output Joined(std::vector<Output> vectors) {
@@ -186,56 +180,61 @@ Gradient GatherSlices(Output dy, Output indices, Output params_shape) {
 
 namespace {
 
-// Rows taken along a later dimension, or per batch: the rows are scattered back
-// with that dimension first, and then moved to where it was.
-Result<Output> DenseGatherGrad(Output params, Output indices, Output dy,
-                               int64_t axis, int batch) {
-  const PartialShape& ps = params.shape();
-  if (!ps.rank_known() || !indices.shape().rank_known())
-    return Unimplemented(
-        "gradient of a gather along a dimension other than the first: expected "
-        "known ranks, got shapes ",
-        ps.ToString(), " and ", indices.shape().ToString());
-  SLUICE_ASSIGN_OR_RETURN(const int d, CanonicalAxis(axis, ps.rank()));
-  const int rank = ps.rank();
-  if (batch < 0) batch += indices.shape().rank();
+// How many elements the dimensions from `from` up to `to` have (all that follow
+// if that is null): vectors of one number, since ranks may not be known yet.
+Output Elements(Output shape, Output from, Output to) {
+  const Output part =
+      Build("StridedSlice",
+            {shape, from, to.node != nullptr ? to : from, IntVector({1})},
+            {{"end_mask", to.node != nullptr ? 0 : 1}});
+  return Build("Prod", {part, IntVector({0})});
+}
+
+// Rows taken along a later dimension, or per batch. Seen as [batch, outer,
+// rows, inner], whatever the ranks, they are scattered back with the rows in
+// front of what is outer, and then moved to where they were.
+Output DenseGatherGrad(Output params, Output indices, Output dy, Output axis,
+                       int batch) {
   const Output shape = grad::ShapeOf(params);
-  // One dimension for all indices of a batch: [batch, outer, n, inner].
-  const Output count =
-      Build("Prod", {Part(grad::ShapeOf(indices), batch), IntVector({0})});
-  Output values = grad::ReshapeTo(
-      dy, Joined({Part(shape, 0, d), AsVector(count), Part(shape, d + 1)}));
-  // To [batch, n, outer, inner], and the gradient of params likewise.
-  std::vector<int32_t> order, back(static_cast<size_t>(rank));
-  for (int i = 0; i < batch; ++i) order.push_back(i);
-  order.push_back(d);
-  for (int i = batch; i < rank; ++i)
-    if (i != d) order.push_back(i);
-  for (int i = 0; i < rank; ++i)
-    back[static_cast<size_t>(order[static_cast<size_t>(i)])] = i;
-  values = grad::Transpose(values, order);
-  const Output moved =
-      Build("GatherV2", {shape, IntVector(order), Constant(int32_t{0})});
+  const Output taken = grad::ShapeOf(indices);
+  const Output at = AsVector(Build(
+      "FloorMod", {grad::Cast(axis, DType::kInt32), grad::SizeOf(shape)}));
+  const Output after = grad::Add(at, IntVector({1}));
+  const Output first = IntVector({0});
+  const Output batch_end =
+      batch >= 0 ? IntVector({batch})
+                 : AsVector(grad::Add(grad::SizeOf(taken), Constant(batch)));
+  const Output batches = Elements(shape, first, batch_end);
+  const Output outer = Elements(shape, batch_end, at);
+  const Output limit = Elements(shape, at, after);
+  const Output inner = Elements(shape, after, {});
+  const Output count = Elements(taken, batch_end, {});
+  const auto pack = [](std::vector<Output> dims) {
+    const auto n = static_cast<int64_t>(dims.size());
+    return Build("Pack", std::move(dims), {{"N", n}});
+  };
+  const Output width = grad::Mul(outer, inner);
+  const Output values = grad::ReshapeTo(
+      grad::Transpose(grad::ReshapeTo(dy, pack({batches, outer, count, inner})),
+                      {0, 2, 1, 3}),
+      pack({grad::Mul(batches, count), width}));
   // Batches become one dimension of rows, each row numbered by its batch.
-  const Output batches = Build("Prod", {Part(shape, 0, batch), IntVector({0})});
-  const Output limit = Element(shape, d);
+  const Output all = grad::Mul(batches, limit);
   Output rows =
       grad::Cast(grad::ReshapeTo(indices, IntVector({-1})), DType::kInt32);
-  if (batch > 0) {
-    const Output starts = Build(
-        "Range", {Constant(int32_t{0}), grad::Mul(batches, limit), limit});
-    const Output per_batch = Build("Pack", {batches, count}, {{"N", 2}});
-    const Output spread =
-        Build("BroadcastTo", {grad::ExpandDims(starts, 1), per_batch});
+  if (batch != 0) {
+    const Output starts = Build("Range", {Constant(int32_t{0}), all, limit});
+    const Output spread = Build(
+        "BroadcastTo", {grad::ExpandDims(starts, 1), pack({batches, count})});
     rows = grad::Add(rows, grad::ReshapeTo(spread, IntVector({-1})));
   }
-  const Output tail = Part(moved, batch + 1);
-  const Output flat_values = grad::ReshapeTo(
-      values, Joined({AsVector(grad::Mul(batches, count)), tail}));
-  const Output flat =
-      Build("ScatterNd", {grad::ExpandDims(rows, 1), flat_values,
-                          Joined({AsVector(grad::Mul(batches, limit)), tail})});
-  return grad::Transpose(grad::ReshapeTo(flat, moved), back);
+  const Output flat = Build(
+      "ScatterNd", {grad::ExpandDims(rows, 1), values, pack({all, width})});
+  return grad::ReshapeTo(
+      grad::Transpose(
+          grad::ReshapeTo(flat, pack({batches, limit, outer, inner})),
+          {0, 2, 1, 3}),
+      shape);
 }
 
 // ---- Gather, GatherV2 -------------------------------------------------------
@@ -287,19 +286,13 @@ Status GatherV2Grad(GradContext& g) {
   const Output params = g.input(0), indices = g.input(1);
   const std::optional<Tensor> axis = ConstantValue(g.input(2));
   const auto batch = static_cast<int>(g.op->IntAttr("batch_dims"));
-  if (!axis)
-    return Unimplemented("gradient of GatherV2: expected a constant axis, got ",
-                         g.input(2).name());
-  const int64_t a = IntAt(*axis, 0);
+  const int64_t a = axis ? IntAt(*axis, 0) : 1;
   const bool first =
       a == 0 || (params.shape().rank_known() && a == -params.shape().rank());
-  if (first && batch == 0) {
+  if (first && batch == 0)
     g.grads[0] = GatherSlices(g.dy[0], indices, grad::ShapeOf(params));
-    return OkStatus();
-  }
-  SLUICE_ASSIGN_OR_RETURN(const Output dense,
-                          DenseGatherGrad(params, indices, g.dy[0], a, batch));
-  g.grads[0] = dense;
+  else
+    g.grads[0] = DenseGatherGrad(params, indices, g.dy[0], g.input(2), batch);
   return OkStatus();
 }
 
