@@ -242,6 +242,7 @@ _OPS = {
     **_from("sluice.ops.gradients", "gradients", "hessians",
             "RegisterGradient", "NotDifferentiable", "NoGradient",
             "UnconnectedGradients", "AggregationMethod"),
+    **_from("sluice.ops.tape", "GradientTape"),
     **_from("sluice.ops.variables", "Variable", "global_variables",
             "all_variables", "local_variables", "model_variables",
             "trainable_variables", "moving_average_variables",
@@ -518,7 +519,7 @@ _ABSENT = {
     "data sets": "data", "estimators": "estimator feature_column",
     "Keras's layers": "keras", "ragged tensors": "ragged RaggedTensorSpec",
     "lookup tables": "lookup tables_initializer",
-    "functions traced from Python": "function wrap_function GradientTape"}
+    "functions traced from Python": "function wrap_function"}
 _NEEDS = {name: what for what, names in _ABSENT.items()
           for name in names.split()}
 

@@ -208,3 +208,43 @@ def test_maps_folds_and_scans(run):
         run(tf.scan(lambda a, e: a + e, i, initializer=10)), [11, 13, 16])
     np.testing.assert_array_equal(
         run(tf.scan(lambda a, e: a + e, i, reverse=True)), [6, 5, 3])
+
+
+def test_tapes_record_what_is_made_while_they_run(run):
+    x, c = tf.constant(3.0), tf.constant(2.0)
+    v = tf.Variable(5.0, name="v")
+    frozen = tf.Variable(7.0, name="frozen", trainable=False)
+    run(tf.global_variables_initializer())
+    before = x * 10.0
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x * v + before + frozen * c
+    grads = tape.gradient(y, {"x": x, "v": v, "more": [c, frozen]})
+    assert grads["more"] == [None, None]
+    # (What came before the tape passes nothing on.)
+    assert run([grads["x"], grads["v"]]) == [30, 9]
+    assert [w.op.name for w in tape.watched_variables()] == ["v"]
+    with pytest.raises(RuntimeError, match="non-persistent"):
+        tape.gradient(y, x)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+        with tape.stop_recording():
+            z = y * 2.0
+        w = z * y
+    assert run(tape.gradient(w, x)) == 18 * 6
+    assert run(tape.gradient(w, y)) == 18
+    assert tape.gradient(z, x) is None
+    assert run(tape.gradient(z, x, unconnected_gradients="zero")) == 0
+    assert run(tape.gradient(y, x, output_gradients=tf.constant(2.0))) == 12
+
+
+def test_tapes_within_tapes(run):
+    for resource in (False, True):
+        v = tf.Variable(2.0, use_resource=resource)
+        run(v.initializer)
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                y = v * v * v
+            first = inner.gradient(y, v)
+        assert run([first, outer.gradient(first, v)]) == [12, 12]
