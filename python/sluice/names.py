@@ -4,6 +4,7 @@ Modules are loaded when a name of theirs is first asked for; a name that is not
 there is answered with the nearest one.
 """
 
+import functools
 import importlib
 import types
 
@@ -577,3 +578,29 @@ def lookup(where, name, cache):
     if name.startswith("__"):
         raise AttributeError(name)
     return _find(where, name, "", PUBLIC, cache)
+
+
+@functools.lru_cache(maxsize=None)
+def _all_names():
+    """The public names of all namespaces; of two that are alike, the first."""
+    found = dict(PUBLIC)
+    for group in ("nn", "train", "math", "linalg", "random", "image", "strings",
+                  "sparse", "losses", "metrics", "layers", "debugging", "io",
+                  "sets", "nn.rnn_cell", "contrib.layers"):
+        found = {**_GROUPS[group], **found}
+    return found
+
+
+def anywhere(where, name):
+    """What a name is in the first namespace that has it, or as an op's function
+    ("mat_mul").
+
+    Raises:
+      AttributeError: with the nearest name, if it is nothing.
+    """
+    names = _all_names()
+    if name not in names:
+        for op in _core.op_names():
+            if op.lower() == name.replace("_", ""):
+                return getattr(importlib.import_module("sluice.raw_ops"), op)
+    return _find(where, name, "", names, {})

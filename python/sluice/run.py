@@ -4,7 +4,8 @@
     python -m sluice.run -m package.module [arguments]
 
 `import tensorflow` (and `tensorflow.compat.v1`, `from tensorflow.x import y`)
-gives `sluice.compat.v1` and what is in it.
+gives `sluice.compat.v1` and what is in it. Modules of TensorFlow's insides
+(`tensorflow.python.framework.ops`) have all public names.
 """
 
 import importlib.abc
@@ -12,6 +13,7 @@ import importlib.machinery
 import os
 import runpy
 import sys
+import types
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -36,12 +38,44 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         parts = fullname.split(".")[1:]
         if parts[:2] == ["compat", "v1"]:
             parts = parts[2:]
+        if parts[:1] == ["python"]:
+            return _internal(fullname, parts[1:])
         found = v1
         for part in parts:
             found = getattr(found, part, None)
             if found is None:
                 return None
         return found
+
+
+class _Internal(types.ModuleType):
+    """A module of TensorFlow's insides, `tensorflow.python.ops.math_ops`: it has
+    all public names, wherever they are; a package of such modules has none."""
+
+    def __init__(self, fullname, is_package):
+        super().__init__(fullname)
+        self._is_package = is_package
+
+    def __getattr__(self, name):
+        if name.startswith("__") or self._is_package:
+            raise AttributeError(name)
+        from sluice import names
+        return names.anywhere(self.__name__, name)
+
+
+# Insides that are public under another name.
+_PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
+           "googletest": "test", "rnn_cell": "nn.rnn_cell",
+           "rnn_cell_impl": "nn.rnn_cell", "nest": "nest", "gfile": "gfile",
+           "app": "app", "flags": "flags", "errors": "errors",
+           "test_util": "test", "compat": "compat"}
+
+
+def _internal(fullname, parts):
+    public = _PUBLIC.get(parts[-1]) if len(parts) > 1 else None
+    if public is not None:
+        return _Finder._find("tensorflow." + public)
+    return _Internal(fullname, len(parts) < 2)
 
 
 def install():

@@ -32,6 +32,43 @@ def test_programs_that_import_tensorflow_run_unchanged(tmp_path):
     assert out.stdout == "0.0\n"
 
 
+INSIDES = """
+    from tensorflow.python.client import session
+    from tensorflow.python.framework import constant_op, dtypes, errors, ops
+    from tensorflow.python.ops import array_ops, gen_math_ops, gradients_impl
+    from tensorflow.python.ops import gradients, nn_ops, rnn, rnn_cell
+    from tensorflow.python.ops import variables
+    import tensorflow.python.ops.math_ops as math_ops
+    from tensorflow.python.platform import test, gfile
+    from tensorflow.python.training.adam import AdamOptimizer
+    from tensorflow.python.util import nest
+    from tensorflow.contrib import rnn as cells
+
+    ops.reset_default_graph()
+    x = constant_op.constant([1.0, -2.0], dtypes.float32)
+    y = math_ops.reduce_sum(nn_ops.relu(x)) + gen_math_ops.l2_loss(x)
+    v = variables.Variable(1.0)
+    assert errors.OpError and rnn.dynamic_rnn and test.TestCase
+    assert rnn_cell.GRUCell is cells.GRUCell and nest.flatten([1]) == [1]
+    assert gradients.gradients and gfile.Exists("/") and AdamOptimizer()
+    try:
+        math_ops.reduce_sums
+    except AttributeError as e:
+        assert "tensorflow.python.ops.math_ops" in str(e), e
+    with session.Session() as s:
+        print(s.run([y, gradients_impl.gradients(y, x)[0]]))
+"""
+
+
+def test_insides_of_tensorflow_have_the_public_names(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(INSIDES))
+    out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
+                         capture_output=True, text=True)
+    assert out.stdout == "[3.5, array([ 2., -2.], dtype=float32)]\n", (
+        out.stderr)
+
+
 class SquareTest(tf.test.TestCase):
     def testValues(self):
         with self.test_session():
