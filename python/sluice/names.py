@@ -283,7 +283,8 @@ _MODULES = {
     "raw_ops": "sluice.raw_ops", "logging": "sluice.logging",
     "version": "sluice.version", "test": "sluice.test",
     "compat": "sluice.compat", "flags": "sluice.flags", "app": "sluice.app",
-    "gfile": "sluice.gfile", "io.gfile": "sluice.gfile"}
+    "gfile": "sluice.gfile", "io.gfile": "sluice.gfile",
+    "examples.tutorials.mnist.input_data": "sluice.mnist"}
 
 _DEBUGGING = {
     **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite"),
@@ -469,6 +470,7 @@ _GROUPS = {
     "contrib.seq2seq": _from("sluice.ops.rnn", "sequence_loss"),
     "debugging": _DEBUGGING, "dtypes": _from(
         "sluice.framework.dtypes", "DType", "as_dtype"),
+    "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
     "manip": _MANIP, "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,

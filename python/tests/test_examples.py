@@ -1,11 +1,15 @@
 """The examples run, in few steps, and learn something."""
 
+import gzip
 import os
 import re
 import runpy
+import struct
 import subprocess
 import sys
+import textwrap
 
+import numpy as np
 import pytest
 
 EXAMPLES = os.path.join(os.path.dirname(__file__), os.pardir, "examples")
@@ -93,3 +97,87 @@ def test_a_script_for_tensorflow_runs_unchanged(tmp_path):
     assert "parameters" in done.stderr and "made up" in done.stderr
     accuracies = numbers(done.stdout, "accuracy")
     assert len(accuracies) == 3 and accuracies[-1] > 0.9
+
+
+WEB_SCRIPT = """
+    from __future__ import print_function
+    import sys
+    import tensorflow as tf
+    from tensorflow.examples.tutorials.mnist import input_data
+    mnist = input_data.read_data_sets(sys.argv[1], one_hot=True,
+                                      validation_size=20)
+
+    x = tf.placeholder("float", [None, 784])
+    y = tf.placeholder("float", [None, 10])
+    W = tf.Variable(tf.zeros([784, 10]))
+    b = tf.Variable(tf.zeros([10]))
+    pred = tf.nn.softmax(tf.matmul(x, W) + b)
+    cost = tf.reduce_mean(-tf.reduce_sum(y * tf.log(pred + 1e-9),
+                                         reduction_indices=1))
+    optimizer = tf.train.GradientDescentOptimizer(0.1).minimize(cost)
+    init = tf.global_variables_initializer()
+
+    with tf.Session() as sess:
+        sess.run(init)
+        for epoch in range(5):
+            for i in range(int(mnist.train.num_examples / 20)):
+                batch_xs, batch_ys = mnist.train.next_batch(20)
+                _, c = sess.run([optimizer, cost], feed_dict={x: batch_xs,
+                                                              y: batch_ys})
+        correct = tf.equal(tf.argmax(pred, 1), tf.argmax(y, 1))
+        accuracy = tf.reduce_mean(tf.cast(correct, tf.float32))
+        print("Accuracy:", accuracy.eval({x: mnist.test.images,
+                                          y: mnist.test.labels}))
+"""
+
+
+def write_digits(folder):
+    """Files of the form of MNIST's: one bright row of pixels per class."""
+    rng = np.random.RandomState(0)
+    for part, n, opener in (("train", 200, gzip.open), ("t10k", 50, open)):
+        labels = rng.randint(0, 10, n).astype(np.uint8)
+        images = rng.randint(0, 100, [n, 28, 28]).astype(np.uint8)
+        images[np.arange(n), 2 * labels] = 255
+        for name, array in ((f"{part}-images-idx3-ubyte", images),
+                            (f"{part}-labels-idx1-ubyte", labels)):
+            path = folder / (name + (".gz" if opener is gzip.open else ""))
+            with opener(path, "wb") as f:
+                f.write(struct.pack(f">2xBB{array.ndim}i", 8, array.ndim,
+                                    *array.shape) + array.tobytes())
+
+
+def test_a_script_with_digits_runs_unchanged(tmp_path):
+    write_digits(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(WEB_SCRIPT))
+    done = subprocess.run(
+        [sys.executable, "-m", "sluice.run", str(script), str(tmp_path)],
+        capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert numbers(done.stdout, "Accuracy:")[0] > 0.95
+
+
+def test_batches_of_digits(tmp_path):
+    import sluice.compat.v1 as tf
+    input_data = tf.examples.tutorials.mnist.input_data
+    with pytest.raises(tf.errors.NotFoundError, match="nothing is downloaded"):
+        input_data.read_data_sets(str(tmp_path))
+    write_digits(tmp_path)
+    sets = input_data.read_data_sets(str(tmp_path), reshape=False,
+                                     validation_size=50, seed=1)
+    assert [s.num_examples for s in sets] == [150, 50, 50]
+    assert sets.train.images.shape == (150, 28, 28, 1)
+    assert sets.test.images.max() == 1 and sets.test.labels.shape == (50,)
+    first = [sets.train.next_batch(60)[0] for _ in range(2)]
+    third, labels = sets.train.next_batch(60)
+    assert len(third) == len(labels) == 60
+    assert sets.train.epochs_completed == 1
+    seen = np.concatenate(first + [third[:30]]).reshape(150, -1)
+    everything = sets.train.images.reshape(150, -1)
+    np.testing.assert_array_equal(np.sort(seen, 0), np.sort(everything, 0))
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01\0\0\0\x09")
+    with pytest.raises(tf.errors.DataLossError, match="expected an idx file"):
+        input_data.read_data_sets(str(tmp_path))
+    with pytest.raises(tf.errors.DataLossError):
+        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"x")
+        input_data.read_data_sets(str(tmp_path))
