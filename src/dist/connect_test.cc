@@ -210,6 +210,30 @@ TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
   }));
 }
 
+// (What ends it may come before what began it has got anywhere.)
+TEST_F(ConnectTest, AStepWithADeadlineEndsOnceIfItIsCancelledAtItsBegin) {
+  auto ps = Start("ps");
+  auto worker = Start("worker");
+  ASSERT_TRUE(ps != nullptr && worker != nullptr);
+  Graph graph;
+  const WithGraph use(graph);
+  const Output x = Constant(1.0f) + Constant(2.0f);
+  Session session(target(), graph);
+  ASSERT_TRUE(session.Run(x).ok());
+  ASSERT_TRUE(EnableFailpoints("master.step_known=delay(300)").ok());
+  Status status;
+  std::thread client([&] {
+    RunOptions options;
+    options.timeout_ms = 20'000;
+    status = session.RunByName({}, {x.name()}, {}, options).status();
+  });
+  EXPECT_TRUE(Soon([] { return FailpointHits("master.step_known") > 0; }));
+  EXPECT_TRUE(session.Close().ok());
+  client.join();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled) << status;
+  EXPECT_TRUE(Soon([&] { return worker->master().num_sessions() == 0; }));
+}
+
 // The master gives the session up while the worker still begins it.
 TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
   auto ps = Start("ps");

@@ -38,7 +38,8 @@ class MasterSteps::Running {
         request(std::move(what)),
         done(std::move(whom)),
         done_(step->parts.size(), 0),
-        left_(step->parts.size()) {
+        left_(step->parts.size()),
+        taken_(request.timeout.count() > 0) {
     for (size_t i = 0; request.log && i < step->parts.size(); ++i)
       logs.push_back(BoundedLog(request.log));
     result_.fetches.resize(step->num_fetches);
@@ -67,7 +68,7 @@ class MasterSteps::Running {
     changed_.notify_all();
   }
   // What is to be done about it. After the first that is something somebody is
-  // about it.
+  // about it; about a step with a deadline, WaitFor is from the first.
   enum Next { kNothing, kConclude, kWait };
   Next WhatNext() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -75,11 +76,6 @@ class MasterSteps::Running {
     if (taken_ || (left_ > 0 && !failed)) return kNothing;
     taken_ = true;
     return left_ > 0 ? kWait : kConclude;
-  }
-  // Whoever calls this is about it.
-  void TakeOver() {
-    std::lock_guard<std::mutex> lock(mu_);
-    taken_ = true;
   }
   void Fetched(size_t part, uint32_t index, Tensor value) {
     const auto& mine = step->parts[part].fetches;
@@ -187,7 +183,7 @@ class MasterSteps::Running {
   Status root_, other_;        // GUARDED_BY(mu_)
   std::vector<uint8_t> done_;  // GUARDED_BY(mu_); by part.
   size_t left_;                // GUARDED_BY(mu_)
-  bool taken_ = false;         // GUARDED_BY(mu_)
+  bool taken_;                 // GUARDED_BY(mu_)
   StepResult result_;          // GUARDED_BY(mu_)
   // Of a step in stages, all GUARDED_BY(mu_): what was given and asked for, by
   // number; what has come; how it ended.
@@ -324,10 +320,9 @@ void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
                                            std::move(request), std::move(done));
   if (refused.ok()) refused = Add(r);
   if (!refused.ok()) return r->done(refused);
-  const bool waits = r->request.timeout.count() > 0;
-  if (waits) r->TakeOver();
+  (void)SLUICE_FAILPOINT("master.step_known");
   Begin(r);
-  if (waits)
+  if (r->request.timeout.count() > 0)
     threads_.Schedule([this, r] { WaitFor(r); });
   else if (r->step->parts.empty())
     GoOn(r);
