@@ -32,6 +32,7 @@ function(sluice_test name)
     sluice_flags sluice_lib ${SLUICE_PRIVATE_LIBS}
     GTest::gmock GTest::gtest GTest::gtest_main)
   sluice_unity(${name})
+  set_target_properties(${name} PROPERTIES SLUICE_IS_TEST ON)
   # What is tested is optimised; the tests themselves had better compile fast.
   if(SLUICE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O0)

@@ -585,7 +585,7 @@ TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
   Graph graph;
   const WithGraph use(graph);
   const Step step = GetParam().build();
-  BreakOff(graph, step, 80, 1);
+  BreakOff(graph, step, kSanitized ? 50 : 80, 1);
   // The dice show every end.
   EXPECT_GT(ended_[StatusCode::kInternal], 0);
   EXPECT_GT(ended_[StatusCode::kResourceExhausted], 0);
@@ -636,7 +636,7 @@ TEST_F(LeakTest, EveryKindOfLeakIsSeen) {
 }
 
 TEST_F(LeakTest, NothingOutlivesARandomProgramThatIsBrokenOff) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; seed += kSanitized ? 4 : 1) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const random_program::Program program = random_program::Maker(seed).Make();
     Graph graph;

@@ -130,9 +130,9 @@ class RandomProgram : public ::testing::TestWithParam<int> {
   }
 };
 
-// (Of AddressSanitizer, which is slow at this, a fifth is asked.)
+// (Of sanitizers, which are slow at this, a seventh is asked.)
 TEST_P(RandomProgram, HasTheValuesAndTheGradientsOfPlainCode) {
-  for (int i = 0; i < 60; i += kAddressSanitized ? 5 : 1) {
+  for (int i = 0; i < 60; i += kSanitized ? 7 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 60 + i));
     if (HasFailure()) return;
   }

@@ -226,7 +226,7 @@ class BadDay {
 };
 
 TEST(VirtualFailuresTest, TwoHundredBadDaysEndWellOrSayWhyAndLeaveNothing) {
-  const uint64_t days = FullTests() ? 2000 : kSanitized ? 42 : 200;
+  const uint64_t days = FullTests() ? 2000 : kSanitized ? 2 * kMishaps : 200;
   size_t threads = 0;
   uint64_t failed = 0;
   for (uint64_t day = 1; day <= days; ++day) {

@@ -13,14 +13,14 @@
 namespace sluice {
 namespace {
 
-constexpr char kTypes[] = "type.googleapis.com";
+constexpr char kTypePrefix[] = "type.googleapis.com";
 
 class DecodeJsonExampleKernel {
  public:
   explicit DecodeJsonExampleKernel(const Node&)
       : types_(google::protobuf::util::NewTypeResolverForDescriptorPool(
-            kTypes, google::protobuf::DescriptorPool::generated_pool())),
-        url_(std::string(kTypes) + "/" +
+            kTypePrefix, google::protobuf::DescriptorPool::generated_pool())),
+        url_(std::string(kTypePrefix) + "/" +
              proto::Example::descriptor()->full_name()) {}
 
   Status Run(KernelContext& ctx) const {

@@ -324,7 +324,7 @@ const AttrMap& SampleAttrs() {
   return *attrs;
 }
 
-constexpr char kTypes[] = "T: {half, bfloat16, float, double, int32}";
+constexpr char kConvTypes[] = "T: {half, bfloat16, float, double, int32}";
 
 void AddVolumeAttrs(OpDefBuilder& b) {
   b.Attr(kFloatTypes)
@@ -500,12 +500,12 @@ OpDefBuilder FusedDepthwiseOp() {
 }
 
 const OpRegistrar kConvolutions[] = {
-    ConvOp("Conv2D", kTypes, true)
+    ConvOp("Conv2D", kConvTypes, true)
         .Grad(ConvGrad<kPlain>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 3}}},
                 SampleAttrs())
         .Doc("The convolution of images with a filter."),
-    BackwardInputOp("Conv2DBackpropInput", kTypes, true)
+    BackwardInputOp("Conv2DBackpropInput", kConvTypes, true)
         .Grad(BackwardInputGrad<kPlain>)
         .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
                  {.shape = {3, 3, 2, 3}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/strip.h"
+#include "base/sanitizers.h"
 #include "graph/builder.h"
 #include "graph/node_names.h"
 #include "graph/shape_context.h"
@@ -10,7 +11,8 @@
 namespace sluice {
 namespace {
 
-constexpr int kMaxNodes = 1 << 18;  // That bodies may add.
+// That bodies may add. (Sanitizers are ten times as long about the same.)
+constexpr int kMaxNodes = kSanitized ? 1 << 14 : 1 << 18;
 constexpr size_t kMaxFrames = 256;
 
 bool IsFreeConst(const Output& o) {

@@ -67,8 +67,8 @@ void ExpectSameWhenCut(const Graph& graph, const Feeds& feeds,
   }
 }
 
-// (Of AddressSanitizer, which is slow at this, a fifth is asked.)
-constexpr uint64_t kEvery = kAddressSanitized ? 5 : 1;
+// (Of sanitizers, which are slow at this, a seventh is asked.)
+constexpr uint64_t kEvery = kSanitized ? 7 : 1;
 
 class RandomCut : public ::testing::TestWithParam<int> {};
 
