@@ -74,13 +74,14 @@ _MATH = _from(
     "range", "linspace", "reduce_sum", "reduce_mean", "reduce_prod",
     "reduce_max", "reduce_min", "reduce_all", "reduce_any",
     "reduce_logsumexp", "count_nonzero", "cumsum", "cumprod", "argmax",
-    "argmin", "tensordot", "segment_sum", "segment_mean", "segment_max",
+    "argmin", "arg_max", "arg_min", "tensordot", "segment_sum", "segment_mean",
+    "segment_max",
     "segment_min", "segment_prod", "unsorted_segment_sum",
     "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
     "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
     "bincount", "cholesky", "trace", "einsum", "lbeta", "log_sigmoid",
     "histogram_fixed_width", neg="negative", mul="multiply", sub="subtract",
-    arg_max="argmax", arg_min="argmin", lin_space="linspace")
+    lin_space="linspace")
 _MATH.update(_raw(
     cross="Cross", betainc="Betainc", igamma="Igamma", igammac="Igammac",
     polygamma="Polygamma", zeta="Zeta", approximate_equal="ApproximateEqual",
@@ -123,7 +124,7 @@ _STRINGS = {
             "regex_full_match", "regex_replace", "substr",
             "unsorted_segment_join", format="string_format",
             join="string_join", length="string_length", lower="string_lower",
-            split="string_split", strip="string_strip", upper="string_upper",
+            split="strings_split", strip="string_strip", upper="string_upper",
             to_hash_bucket="string_to_hash_bucket",
             to_hash_bucket_fast="string_to_hash_bucket_fast",
             to_hash_bucket_strong="string_to_hash_bucket_strong",

@@ -48,3 +48,21 @@ def test_namespaces_within_namespaces():
     assert "rnn_cell" in dir(tf.nn)
     assert tf.compat.v1.train.AdamOptimizer is tf.train.AdamOptimizer
     assert tf.io.gfile is tf.gfile
+
+
+def test_arguments_are_in_tensorflows_order(run):
+    assert run(tf.arg_max([[1, 3], [5, 4]], 1, tf.int32)).tolist() == [1, 0]
+    assert run(tf.arg_min([[1, 3], [5, 4]], 0)).tolist() == [0, 0]
+    counts = tf.confusion_matrix([0, 1], [1, 1], 2, tf.float32, "c", [2.0, 3.0])
+    assert run(counts).tolist() == [[0, 2], [0, 3]]
+    assert run(tf.count_nonzero(input=[0, 1, 2])) == 2
+    pieces = run(tf.strings.split(["a b  c d", "e"], maxsplit=2))
+    assert list(pieces.values) == [b"a", b"b", b"c d", b"e"]
+    assert run(tf.parallel_stack([1, 2], "p")).tolist() == [1, 2]
+    ones = [1, 1, 1, 1]
+    image = tf.ones([1, 2, 2, 1])
+    assert run(tf.nn.depthwise_conv2d_native(
+        image, tf.ones([2, 2, 1, 1]), ones, "VALID", "NHWC", ones)) == 4
+    v = tf.Variable([0.0, 0.0])
+    assert tf.scatter_update(v, [0], [1.0]).op.get_attr("use_locking")
+    assert not tf.scatter_nd_add(v, [[0]], [1.0]).op.get_attr("use_locking")

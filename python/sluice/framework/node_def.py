@@ -75,7 +75,7 @@ def make_graph_def(graph):
 
 
 def import_graph_def(graph_def, input_map=None, return_elements=None,
-                     name=None):
+                     name=None, op_dict=None, producer_op_list=None):
     """Adds the nodes of a GraphDef to the default graph, under `name/`.
 
     Args:
@@ -83,6 +83,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
       input_map: tensors that take the place of some of its tensors, by name.
       return_elements: names of operations ("a") and tensors ("a:0") to return.
       name: the prefix of the new names; "import" by default, "" for none.
+      op_dict, producer_op_list: no matter; ops are those of the registry.
 
     Returns:
       The elements that were asked for, a list, or None.

@@ -180,7 +180,9 @@ def stack(values, axis=0, name="stack"):
     return _pack(values, axis=axis, name=name)
 
 
-parallel_stack = stack
+def parallel_stack(values, name="parallel_stack"):
+    """`stack`, at the first dimension."""
+    return stack(values, name=name)
 
 
 def unstack(value, num=None, axis=0, name="unstack"):

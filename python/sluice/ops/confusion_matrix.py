@@ -6,8 +6,8 @@ from sluice.ops import array_ops, check_ops, math_ops
 from sluice.ops import weights as _weights
 
 
-def confusion_matrix(labels, predictions, num_classes=None, weights=None,
-                     dtype=dtypes.int32, name=None):
+def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32,
+                     name=None, weights=None):
     """[classes, classes]: how many of each label (row) were predicted to be
     each class (column)."""
     with graphs.name_scope(name, "confusion_matrix",

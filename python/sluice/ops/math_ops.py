@@ -417,9 +417,11 @@ def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
         return sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
-def count_nonzero(input_tensor, axis=None, keepdims=None, dtype=dtypes.int64,
-                  name=None, reduction_indices=None, keep_dims=None):
+def count_nonzero(input_tensor=None, axis=None, keepdims=None,
+                  dtype=dtypes.int64, name=None, reduction_indices=None,
+                  keep_dims=None, input=None):  # pylint: disable=redefined-builtin
     """How many elements are not zero, over dimensions."""
+    input_tensor = input if input_tensor is None else input_tensor
     with graphs.name_scope(name, "count_nonzero", [input_tensor]):
         x = convert_to_tensor(input_tensor)
         zero = _op("ZerosLike")(x)
@@ -459,6 +461,16 @@ def argmin(input, axis=None, name=None, dimension=None,  # pylint: disable=redef
     axis = dimension if axis is None else axis
     return _op("ArgMin")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)
+
+
+def arg_max(input, dimension, output_type=dtypes.int64, name=None):  # pylint: disable=redefined-builtin
+    """Where the largest element is, along a dimension."""
+    return argmax(input, dimension, name, output_type=output_type)
+
+
+def arg_min(input, dimension, output_type=dtypes.int64, name=None):  # pylint: disable=redefined-builtin
+    """Where the smallest element is, along a dimension."""
+    return argmin(input, dimension, name, output_type=output_type)
 
 
 def tensordot(a, b, axes, name=None):

@@ -31,10 +31,10 @@ def leaky_relu(features, alpha=0.2, name=None):
     return _op("LeakyRelu")(features, alpha=alpha, name=name)
 
 
-def swish(x, name=None):
+def swish(features, name=None):
     """x sigmoid(x)."""
-    with graphs.name_scope(name, "swish", [x]):
-        x = convert_to_tensor(x)
+    with graphs.name_scope(name, "swish", [features]):
+        x = convert_to_tensor(features)
         return x * sigmoid(x)
 
 
@@ -230,7 +230,12 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # p
         name=name)
 
 
-depthwise_conv2d_native = depthwise_conv2d
+def depthwise_conv2d_native(input, filter, strides, padding,  # pylint: disable=redefined-builtin
+                            data_format="NHWC", dilations=(1, 1, 1, 1),
+                            name=None):
+    """`depthwise_conv2d`, as the op is."""
+    return depthwise_conv2d(input, filter, strides, padding, name=name,
+                            data_format=data_format, dilations=dilations)
 
 
 def conv2d_transpose(value=None, filter=None, output_shape=None,  # pylint: disable=redefined-builtin

@@ -46,11 +46,16 @@ def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
                                             skip_empty=skip_empty, name=name))
 
 
-def string_split_v2(source, sep=None, maxsplit=-1, name=None):
-    """The pieces of each string, as Python's split has them: a sparse
-    matrix."""
-    return SparseTensor(*_op("StringSplitV2")(source, sep or "",
-                                              maxsplit=maxsplit, name=name))
+def strings_split(input=None, sep=None, maxsplit=-1,  # pylint: disable=redefined-builtin
+                  result_type="SparseTensor", source=None, name=None):
+    """The pieces of each string of a vector, as Python's split has them: a
+    sparse matrix."""
+    if result_type != "SparseTensor":
+        raise NotImplementedError(f"strings.split: expected result_type "
+                                  f"'SparseTensor', got {result_type!r}")
+    return SparseTensor(*_op("StringSplitV2")(
+        source if input is None else input, sep or "", maxsplit=maxsplit,
+        name=name))
 
 
 def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,

@@ -481,7 +481,7 @@ def _scatter_function(kind, doc, locking=False):
     return scatter
 
 
-scatter_update = _scatter_function("ScatterUpdate", "Replaces rows.")
+scatter_update = _scatter_function("ScatterUpdate", "Replaces rows.", True)
 scatter_add = _scatter_function("ScatterAdd", "Adds to rows.")
 scatter_sub = _scatter_function("ScatterSub", "Subtracts from rows.")
 scatter_mul = _scatter_function("ScatterMul", "Multiplies rows.")
@@ -491,10 +491,9 @@ scatter_min = _scatter_function("ScatterMin", "The smaller of rows.")
 scatter_nd_update = _scatter_function("ScatterNdUpdate",
                                       "Replaces slices at coordinates.", True)
 scatter_nd_add = _scatter_function("ScatterNdAdd",
-                                   "Adds to slices at coordinates.", True)
+                                   "Adds to slices at coordinates.")
 scatter_nd_sub = _scatter_function("ScatterNdSub",
-                                   "Subtracts from slices at coordinates.",
-                                   True)
+                                   "Subtracts from slices at coordinates.")
 
 
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
