@@ -444,10 +444,10 @@ _OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
 _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
     **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
-            multiply_no_nan="multiply_no_nan", divide_no_nan="div_no_nan"),
+            "cumulative_logsumexp", multiply_no_nan="multiply_no_nan", divide_no_nan="div_no_nan"),
     **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
            bessel_i0e="BesselI0e", bessel_i1e="BesselI1e",
-           cumulative_logsumexp="CumulativeLogsumexp", erfinv="Erfinv",
+           erfinv="Erfinv",
            ndtri="Ndtri", reduce_euclidean_norm="EuclideanNorm")}
 _MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
                   "reshape", "reverse", "scatter_nd", "space_to_batch_nd",

@@ -167,6 +167,8 @@ def test_functions(run, rng):
          np.cross([1, 2, 3], [4, 5, 7]))
     near(run(tf.math.reduce_variance(x, 1)), x.var(1))
     near(run(tf.math.reduce_std(x)), x.std())
+    near(run(tf.math.cumulative_logsumexp(x)),
+         np.log(np.cumsum(np.exp(x), 0)))
     near(run(tf.math.reduce_euclidean_norm(x, 1)), np.linalg.norm(x, axis=1))
     near(run(tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0],
                                       [0.0, 5.0], 5)), [2, 1, 1, 0, 2])

@@ -276,3 +276,14 @@ def test_figure_1_of_the_paper_runs():
     tf.set_random_seed(1)
     result = runpy.run_path(example)
     assert np.isfinite(result["value"]).all()
+
+
+def test_a_scope_that_is_entered_again_has_its_own_reuse():
+    with tf.variable_scope("a") as a:
+        pass
+    with tf.variable_scope("b", reuse=True):
+        with tf.variable_scope(a):
+            assert tf.get_variable("new", []).op.name == "a/new"
+        with pytest.raises(ValueError, match="does not exist"):
+            with tf.variable_scope("c"):
+                tf.get_variable("new", [])

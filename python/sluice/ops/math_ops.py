@@ -441,6 +441,12 @@ def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
     return _cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
+def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
+    """log(sum(exp)) of all elements so far, along a dimension."""
+    return _op("CumulativeLogsumexp")(x, axis, exclusive=exclusive,
+                                      reverse=reverse, name=name)
+
+
 def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
     """Products of all elements so far, along a dimension."""
     return _cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)

@@ -315,7 +315,7 @@ class variable_scope:
                 name_scope = local if name_or_scope is not None else default_name
         reuse = self._reuse
         if reuse is None or reuse is False:
-            reuse = base._reuse or outer._reuse or reuse
+            reuse = base._reuse or reuse
         entered = VariableScope(
             reuse, name, base._initializer, base._regularizer,
             base._caching_device, base._partitioner, base._custom_getter,
