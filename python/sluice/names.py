@@ -38,6 +38,7 @@ _FRAMEWORK = {
             "get_seed", "init_scope"),
     **_from("sluice.framework.node_def", "GraphDef", "NodeDef",
             "import_graph_def"),
+    **_from("sluice.framework.meta_graph", "MetaGraphDef"),
     **_from("sluice.framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
             "constant", "convert_to_tensor",
@@ -327,6 +328,8 @@ _TRAIN = _from(
     "get_or_create_global_step",
     "global_step")
 _TRAIN.update({
+    **_from("sluice.framework.meta_graph", "export_meta_graph",
+            "import_meta_graph"),
     **_from("sluice.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
             "FtrlOptimizer", "ProximalGradientDescentOptimizer",
             "ProximalAdagradOptimizer"),
@@ -504,7 +507,6 @@ _ABSENT = {
     "savers": "train.Saver train.SaverDef train.Checkpoint "
               "train.checkpoint_exists train.latest_checkpoint "
               "train.get_checkpoint_state train.update_checkpoint_state "
-              "train.import_meta_graph train.export_meta_graph "
               "train.init_from_checkpoint train.get_checkpoint_mtimes "
               "train.Supervisor train.CheckpointSaverHook "
               "saved_model.Builder saved_model.load saved_model.loader "

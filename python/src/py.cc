@@ -56,6 +56,7 @@ PythonLock::PythonLock() {
       return;
     }
   } catch (const abi::__forced_unwind&) {
+    for (;;) pause();  // (Within: who leaves here ends the process.)
   }
   for (;;) pause();
 }

@@ -248,3 +248,23 @@ def test_tapes_within_tapes(run):
                 y = v * v * v
             first = inner.gradient(y, v)
         assert run([first, outer.gradient(first, v)]) == [12, 12]
+
+
+def test_graphs_with_gradients_of_loops_are_of_tensorflows_ops(fresh_graph):
+    x = tf.placeholder(tf.float32, [3, 3])
+
+    def outer(i, y):
+        _, z = tf.while_loop(lambda j, z: j < i,
+                             lambda j, z: (j + 1, tf.tanh(tf.matmul(z, x))),
+                             [0, y])
+        return i + 1, z + x
+
+    _, y = tf.while_loop(lambda i, y: i < 3, outer, [0, x])
+    assert tf.gradients(y, x) != [None]
+    ops = fresh_graph.get_operations()
+    assert "MatMulAdd" not in {op.type for op in ops}
+    arrays = [op for op in ops if op.type == "TensorArrayV3"
+              and op.get_attr("dtype") is tf.resource]
+    # (TensorFlow has a handle of an array for a vector before a step.)
+    assert arrays and all(op.get_attr("element_shape") is None
+                          for op in arrays)

@@ -207,9 +207,12 @@ void LoopFamily::WriteFor(const std::vector<Output>& results) {
     const auto it = array_of.find(n);
     if (it == array_of.end() || it->second->write == nullptr) continue;
     Node* const write = std::exchange(it->second->write, nullptr);
-    // (Until then reading it is an error: arrays of known shape give zeros.)
-    n->graph()->SetAttr(it->second->handle.node, "element_shape",
-                        AttrValue(write->input(2).shape()));
+    // (Until then reading it is an error: arrays of known shape give zeros.
+    // That of a handle is unknown, since TensorFlow has a handle of an array
+    // for a vector before a step and a scalar in it.)
+    if (write->input(2).dtype() != DType::kResource)
+      n->graph()->SetAttr(it->second->handle.node, "element_shape",
+                          AttrValue(write->input(2).shape()));
     it->second->home->WaitFor(write);
     visit(write);
   }

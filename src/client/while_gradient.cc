@@ -196,19 +196,12 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   {
     const ContextScope in_body(loop);
     const Output so_far = loop->variable(v).body_value;
-    const Node* n = g.node;
-    if (n->op_name() == "MatMul" && ContextOf(g) == loop &&
-        (g.dtype() == DType::kFloat || g.dtype() == DType::kDouble)) {
-      // A layer's weights: the product is added where the sum lies.
-      sum = Build("MatMulAdd", {n->input(0), n->input(1), so_far},
-                  {{"transpose_a", n->BoolAttr("transpose_a")},
-                   {"transpose_b", n->BoolAttr("transpose_b")}},
-                  "sum", {});
-    } else {
-      sum = Build(RemoveRef(g.dtype()) == DType::kVariant ? "AddN" : "AddV2",
-                  {so_far, g}, {}, "sum", {});
-    }
-    if (sum && sum.node->op_name() != "AddN")
+    // (A product's sum is computed where the sum so far lies: passes.h,
+    // AccumulateProducts.)
+    const bool variant = RemoveRef(g.dtype()) == DType::kVariant;
+    sum = Build(variant || g.node->op_name() == "MatMul" ? "AddN" : "AddV2",
+                {so_far, g}, {}, "sum", {});
+    if (sum && !variant)
       SLUICE_RETURN_IF_ERROR(graph_->SetShape(sum, zeros.shape()));
   }
   SLUICE_RETURN_IF_ERROR(Built(sum).status());

@@ -46,10 +46,11 @@ Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 // references, and the primitives of control flow.
 Status MergeCommonSubexpressions(Graph* graph);
 
-// Sums whose terms are several matrix products that nobody else reads become a
-// chain of MatMulAdd, which adds each product where the sum lies: the gradient
-// of weights that an unrolled network uses in every step, which would otherwise
-// hold a matrix of the weights' size for each. What they stand for stays
+// Sums of matrix products that nobody else reads, and of one with one other
+// term, become a chain of MatMulAdd, which adds each product where the sum
+// lies: the gradient of weights that a network uses in every step, which would
+// otherwise hold a matrix of the weights' size for each step of an unrolled
+// one, and write two in each iteration of a loop. What they stand for stays
 // without readers.
 Status AccumulateProducts(Graph* graph);
 

@@ -341,6 +341,13 @@ TEST_F(ProductsTest, OtherTermsComeFirst) {
   EXPECT_EQ(Count(*g, "MatMulAdd"), 2);
 }
 
+TEST_F(ProductsTest, OneProductIsAddedToOneOther) {
+  const Output other = Op("Neg", {Product(0, 0)});
+  auto g = Accumulated({Op("AddN", {other, Product(0, 1)})});
+  EXPECT_EQ(Count(*g, "AddN"), 0);
+  EXPECT_EQ(Count(*g, "MatMulAdd"), 1);
+}
+
 TEST_F(ProductsTest, SumsOfSumsBecomeChainsOfChains) {
   const Output inner = Op("AddN", {Product(0, 1), Product(1, 0)});
   auto g = Accumulated({Op("AddN", {inner, Product(2, 3), Product(3, 2)})});

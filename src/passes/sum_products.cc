@@ -31,7 +31,9 @@ class ProductSummer {
         others.push_back(in);
       }
     }
-    if (products.size() < 2) return Output();
+    // (One beside several others would only be one more pass over them.)
+    if (products.empty() || (products.size() == 1 && others.size() > 1))
+      return Output();
     if (others.empty()) {
       others.emplace_back(const_cast<Node*>(products[0]), 0);
       products.erase(products.begin());

@@ -72,7 +72,7 @@ class Operation(_core.Operation):
     @property
     def node_def(self):
         """The operation as a GraphDef holds it."""
-        return NodeDef(self)
+        return NodeDef._of(self)
 
     @property
     def op_def(self):
@@ -304,6 +304,7 @@ class Graph(_core.Graph):
         self._collections = {}
         self._shared_seen = {}
         self._functions = []  # What ops call (ops.script_ops).
+        self._custom_gradients = {}  # By operation (ops.custom_gradient).
         self._finalized = False
         self._lock = threading.RLock()
         self._container = ""

@@ -1,17 +1,43 @@
 """Graphs as data: `NodeDef` and `GraphDef`, without protocol buffers."""
 
+import struct
+
+from sluice.framework import dtypes, tensor_proto, tensor_shape, wire
+
 
 class NodeDef:
-    """An operation as a GraphDef holds it."""
+    """An operation as a GraphDef holds it.
 
-    def __init__(self, op):
-        self.name = op.name
-        self.op = op.type
-        self.device = op.device
-        self.input = [t.name if t.value_index else t.op.name
-                      for t in op.inputs if t is not None]
-        self.input += ["^" + c.name for c in op.control_inputs]
-        self.attr = {name: op._attr(name) for name in op._attr_names()}
+    Attributes are values of Python: bytes, numbers, types, shapes, arrays,
+    names of functions, and lists of these.
+    """
+
+    def __init__(self, name="", op="", device="", inputs=(), attr=None):
+        self.name, self.op, self.device = name, op, device
+        self.input, self.attr = list(inputs), dict(attr or {})
+
+    @classmethod
+    def _of(cls, op):
+        """That of an operation."""
+        inputs = [t.name if t.value_index else t.op.name
+                  for t in op.inputs if t is not None]
+        inputs += ["^" + c.name for c in op.control_inputs]
+        return cls(op.name, op.type, op.device, inputs,
+                   {name: op._attr(name) for name in op._attr_names()})
+
+    @classmethod
+    def FromString(cls, data):
+        """A NodeDef of the binary form."""
+        made = cls()
+        for n, value in wire.read(data):
+            if n == 3:
+                made.input.append(value.decode())
+            elif n == 5:
+                entry = dict(wire.read(value))
+                made.attr[entry[1].decode()] = _attr_value(entry.get(2, b""))
+            elif n in _NODE_TEXTS:
+                setattr(made, _NODE_TEXTS[n], value.decode())
+        return made
 
     def __str__(self):
         lines = [f'name: "{self.name}"', f'op: "{self.op}"']
@@ -25,16 +51,74 @@ class NodeDef:
         return f"<NodeDef '{self.name}' op={self.op}>"
 
 
+_NODE_TEXTS = {1: "name", 2: "op", 4: "device"}
+
+
+def _signed(n):
+    return n - (1 << 64) if n >> 63 else n
+
+
+def _shape(data):
+    dims = []
+    for n, value in wire.read(data):
+        if n == 3 and value:
+            return tensor_shape.TensorShape(None)
+        if n == 2:
+            size = _signed(dict(wire.read(value)).get(1, 0))
+            dims.append(None if size < 0 else size)
+    return tensor_shape.TensorShape(dims)
+
+
+# How a value is read, by its field in an AttrValue and in its lists; the code
+# of packed numbers.
+_ATTR_FIELDS = {
+    2: lambda v: v, 3: _signed, 4: lambda v: struct.unpack("<f", v)[0],
+    5: bool, 6: dtypes.as_dtype, 7: _shape,
+    8: lambda v: tensor_proto.make_ndarray(
+        tensor_proto.TensorProto.FromString(v)),
+    10: lambda v: dict(wire.read(v)).get(1, b"").decode()}
+_PACKED = {3: "", 4: "f", 5: "", 6: ""}
+
+
+def _attr_value(data):
+    """The value of an attribute in binary form."""
+    for n, value in wire.read(data):
+        if n in _ATTR_FIELDS:
+            return _ATTR_FIELDS[n](value)
+        if n == 1:
+            values = []
+            for m, item in wire.read(value):
+                if m == 9:
+                    m = 10
+                if m in _PACKED and isinstance(item, bytes):
+                    items = wire.unpacked(item, _PACKED[m])
+                    values += items if m in (3, 4) else [
+                        _ATTR_FIELDS[m](i) for i in items]
+                else:
+                    values.append(_ATTR_FIELDS[m](item))
+            return values
+    return None
+
+
 class GraphDef:
     """A graph that can be stored: TensorFlow's message of that name.
 
     `SerializeToString` and `ParseFromString` speak its binary form, which
-    TensorFlow reads and writes; `str()` is the text form.
+    TensorFlow reads and writes; `str()` is the text form, and `node` a list of
+    NodeDefs to look at: what is changed in it does not change the graph.
     """
 
     def __init__(self, serialized=b""):
         self._bytes = serialized
-        self.node = []
+        self._nodes = None
+
+    @property
+    def node(self):
+        """The NodeDefs, a list."""
+        if self._nodes is None:
+            self._nodes = [NodeDef.FromString(data)
+                           for n, data in wire.read(self._bytes) if n == 1]
+        return self._nodes
 
     def SerializeToString(self):
         """The binary form."""
@@ -42,8 +126,7 @@ class GraphDef:
 
     def ParseFromString(self, data):
         """Takes over the binary form; how many bytes there were."""
-        self._bytes = bytes(data)
-        self.node = []
+        self.__init__(bytes(data))
         return len(self._bytes)
 
     @classmethod
@@ -55,10 +138,26 @@ class GraphDef:
         """The size of the binary form."""
         return len(self._bytes)
 
+    def CopyFrom(self, other):
+        """Takes over another."""
+        self.ParseFromString(other.SerializeToString())
+
+    def _without_devices(self):
+        data = b""
+        for n, value in wire.read(self._bytes):
+            if n == 1:
+                value = b"".join(_again(m, v) for m, v in wire.read(value)
+                                 if m != 4)
+            data += _again(n, value)
+        return GraphDef(data)
+
     def __str__(self):
         from sluice.framework import graph as graphs
         graph = graphs.Graph()
-        graph._import(self._bytes, "", {}, [])
+        try:
+            graph._import(self._bytes, "", {}, [])
+        except (LookupError, ValueError):  # Of ops that are not there.
+            return "\n".join(map(str, self.node))
         return graph._export(True)
 
     def __eq__(self, other):
@@ -67,11 +166,15 @@ class GraphDef:
     __hash__ = None
 
 
+def _again(n, value):
+    """A field as it was read."""
+    return wire.number(n, value) if isinstance(value, int) else (
+        wire.field(n, value))
+
+
 def make_graph_def(graph):
     """The graph as it is now."""
-    made = GraphDef(graph._export(False))
-    made.node = [NodeDef(op) for op in graph.get_operations()]
-    return made
+    return GraphDef(graph._export(False))
 
 
 def import_graph_def(graph_def, input_map=None, return_elements=None,

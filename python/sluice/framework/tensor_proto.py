@@ -1,9 +1,7 @@
 """Arrays as messages: `TensorProto`, in TensorFlow's binary form."""
 
-import struct
-
 from sluice import _core
-from sluice.framework import dtypes, tensor_shape
+from sluice.framework import dtypes, tensor_shape, wire
 
 # The fields that hold numbers of a type, one by one.
 _FIELDS = {dtypes.float32: "float_val", dtypes.float64: "double_val",
@@ -51,26 +49,26 @@ class TensorProto:
     def SerializeToString(self):
         """The binary form."""
         array = make_ndarray(self)
-        shape = b"".join(_field(2, _number(1, d.size))
+        shape = b"".join(wire.field(2, wire.number(1, d.size))
                          for d in self.tensor_shape.dim)
-        data = _number(1, self.dtype) + _field(2, shape)
+        data = wire.number(1, self.dtype) + wire.field(2, shape)
         if dtypes.as_dtype(self.dtype) is dtypes.string:
-            return data + b"".join(_field(8, s) for s in array.reshape(-1))
-        return data + _field(4, array.tobytes())
+            return data + b"".join(wire.field(8, s) for s in array.reshape(-1))
+        return data + wire.field(4, array.tobytes())
 
     def ParseFromString(self, data):
         """Takes over the binary form; how many bytes there were."""
-        fields = list(_read(bytes(data)))
+        fields = list(wire.read(bytes(data)))
         one = dict(fields)
         self.__init__(one.get(1, 0), [
-            dict(_read(dim)).get(1, 0) for n, dim in _read(one.get(2, b""))
-            if n == 2])
+            dict(wire.read(dim)).get(1, 0)
+            for n, dim in wire.read(one.get(2, b"")) if n == 2])
         self.tensor_content = one.get(4, b"")
         self.string_val = [v for n, v in fields if n == 8]
         for number, value in fields:
             if number in _PACKED:
                 name, code = _PACKED[number]
-                getattr(self, name).extend(_unpacked(value, code))
+                getattr(self, name).extend(wire.unpacked(value, code))
             elif number not in (1, 2, 3, 4, 8):
                 raise ValueError(f"TensorProto: expected numbers or strings, "
                                  f"got field {number}")
@@ -93,72 +91,6 @@ class TensorProto:
         name = dtypes.as_dtype(self.dtype).name
         return (f"dtype: {name}\ntensor_shape {{ {self.tensor_shape!r} }}\n"
                 f"values: {make_ndarray(self)!r}\n")
-
-
-def _varint(n):
-    out = bytearray()
-    n &= (1 << 64) - 1
-    while n > 0x7f:
-        out.append(n & 0x7f | 0x80)
-        n >>= 7
-    return bytes(out) + bytes([n])
-
-
-def _number(field, value):
-    return _varint(field << 3) + _varint(value)
-
-
-def _field(field, data):
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _read_varint(data, at):
-    """(the number at a place, where it ends)."""
-    value = shift = 0
-    while True:
-        if at >= len(data):
-            raise ValueError("TensorProto: the data end too early")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7f) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def _read(data):
-    """(field, number or bytes) of a message."""
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _read_varint(data, at)
-        elif kind in (1, 2, 5):
-            size = {1: 8, 5: 4}.get(kind)
-            if size is None:
-                size, at = _read_varint(data, at)
-            if at + size > len(data):
-                raise ValueError("TensorProto: the data end too early")
-            value, at = data[at:at + size], at + size
-        else:
-            raise ValueError(f"TensorProto: expected numbers and bytes, got "
-                             f"wire type {kind}")
-        yield key >> 3, value
-
-
-def _unpacked(value, code):
-    """The numbers of a list (or the one number) of a field."""
-    if code:
-        return [v for v, in struct.iter_unpack("<" + code, value)]
-    if isinstance(value, int):
-        values = [value]
-    else:
-        values, at = [], 0
-        while at < len(value):
-            number, at = _read_varint(value, at)
-            values.append(number)
-    return [v - (1 << 64) if v >> 63 else v for v in values]
 
 
 def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False,

@@ -2,7 +2,6 @@
 own."""
 
 import functools
-import itertools
 
 from sluice import nest
 from sluice.framework import graph as graphs
@@ -10,7 +9,14 @@ from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, gradients
 from sluice.ops import variable_scope as scopes
 
-_numbers = itertools.count()
+# The gradient of all nodes that custom_gradient makes; their graph holds the
+# functions, so that these end with it.
+_NAME = "CustomGradient"
+
+
+@gradients.RegisterGradient(_NAME)
+def _custom_gradient(op, *grads):
+    return op.graph._custom_gradients[op.name](*grads)
 
 
 def custom_gradient(f=None):
@@ -28,10 +34,8 @@ def custom_gradient(f=None):
         args = [array_ops.identity(convert_to_tensor(x)) for x in args]
         result, grad_fn = f(*args)
         results = [convert_to_tensor(x) for x in nest.flatten(result)]
-        name = f"CustomGradient-{next(_numbers)}"
 
-        @gradients.RegisterGradient(name)
-        def grad(op, *result_grads):
+        def grad(*result_grads):
             made = nest.flatten(grad_fn(*result_grads[:len(results)]))
             if len(made) != len(args):
                 raise ValueError(f"custom_gradient: expected {len(args)} "
@@ -40,8 +44,9 @@ def custom_gradient(f=None):
             return [None] * len(results) + made
 
         graph = graphs.get_default_graph()
-        with graph.gradient_override_map({"IdentityN": name}):
+        with graph.gradient_override_map({"IdentityN": _NAME}):
             both = array_ops.identity_n(results + args)
+        graph._custom_gradients[both[0].op.name] = grad
         return nest.pack_sequence_as(result, list(both[:len(results)]))
     return decorated
 

@@ -315,11 +315,36 @@ class Variable:
                 f"dtype={self.dtype.name}>")
 
     def to_proto(self, export_scope=None):
-        """Names from which the variable can be made again."""
-        return {"variable_name": self.name,
-                "initializer_name": self.initializer.name,
-                "snapshot_name": self._snapshot.name,
-                "is_resource": self._resource, "trainable": self._trainable}
+        """A VariableDef, from which the variable can be made again."""
+        from sluice.framework import meta_graph
+        del export_scope
+        return meta_graph.VariableDef(
+            variable_name=self.name, initializer_name=self.initializer.name,
+            initial_value_name=self.initial_value.name,
+            snapshot_name=self._snapshot.name, is_resource=self._resource,
+            trainable=bool(self._trainable))
+
+    @staticmethod
+    def from_proto(variable_def, import_scope=None):
+        """The variable of the default graph that a VariableDef names."""
+        prefix = import_scope + "/" if import_scope else ""
+        return Variable._from_def(variable_def, graphs.get_default_graph(),
+                                  prefix)
+
+    @classmethod
+    def _from_def(cls, definition, graph, prefix):
+        self = cls._of_handle(graph.get_tensor_by_name(
+            prefix + definition.variable_name))
+        self._trainable = definition.trainable
+        self._initializer = graph.get_operation_by_name(
+            prefix + definition.initializer_name)
+        self._snapshot = graph.get_tensor_by_name(
+            prefix + definition.snapshot_name)
+        initial = definition.initial_value_name
+        self._initial_value = (
+            graph.get_tensor_by_name(prefix + initial) if initial
+            else self._initializer.inputs[1])
+        return self
 
 
 def _install_operators():

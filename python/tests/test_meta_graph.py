@@ -1,0 +1,99 @@
+"""Graphs as data: GraphDef, NodeDef, MetaGraphDef."""
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def _model():
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    with tf.device("/cpu:0"):
+        w = tf.get_variable("w", initializer=np.ones([3, 2], np.float32))
+        b = tf.Variable(tf.zeros([2]), name="b", trainable=False)
+    y = tf.nn.relu(tf.matmul(x, w) + b, name="y")
+    r = tf.get_variable("r", initializer=2.0, use_resource=True)
+    tf.add_to_collection("outputs", y)
+    tf.add_to_collection("outputs", y.op)
+    tf.add_to_collection("sizes", 3)
+    tf.add_to_collection("sizes", -4)
+    tf.add_to_collection("rates", 0.5)
+    tf.add_to_collection("names", "it")
+    tf.add_to_collection("functions", print)
+    tf.group(w.assign_add(tf.ones_like(w)), r.assign(3.0, read_value=False),
+             name="change")
+    return x
+
+
+def test_nodes_of_a_graph_def():
+    x = _model()
+    definition = x.graph.as_graph_def()
+    again = tf.GraphDef.FromString(definition.SerializeToString())
+    tf.constant(1.0, name="later")
+    nodes = {node.name: node for node in again.node}
+    assert "later" not in nodes and "later" not in str(definition)
+    assert nodes["y"].op == "Relu" and nodes["y"].input == ["add"]
+    assert nodes["w"].device and nodes["w"].attr["dtype"] is tf.float32
+    assert nodes["w"].attr["shape"] == tf.TensorShape([3, 2])
+    assert nodes["x"].attr["shape"].as_list() == [None, 3]
+    assert nodes["change"].input == ["^AssignAdd", "^AssignVariableOp"]
+    ours = {op.name: op.node_def for op in x.graph.get_operations()}
+    for name, node in nodes.items():
+        assert (node.op, node.input, node.device) == (
+            ours[name].op, ours[name].input, ours[name].device)
+        assert set(node.attr) >= set(ours[name].attr) - {"_class"}
+
+
+def test_collections_come_back(tmp_path):
+    x = _model()
+    path = str(tmp_path / "model.meta")
+    made = tf.train.export_meta_graph(path)
+    assert made.collection_def["outputs"].node_list.value == ["y:0", "y"]
+    assert made.collection_def["sizes"].int64_list.value == [3, -4]
+    assert "functions" not in made.collection_def
+    names = [v.name for v in tf.global_variables()]
+    trainable = [v.name for v in tf.trainable_variables()]
+    with tf.Graph().as_default() as graph:
+        assert tf.train.import_meta_graph(path) is None
+        assert [v.name for v in tf.global_variables()] == names
+        assert [v.name for v in tf.trainable_variables()] == trainable
+        w = tf.global_variables()[0]
+        assert tf.trainable_variables()[0] is w and w.trainable
+        y, op = tf.get_collection("outputs")
+        assert op is y.op and y.graph is graph
+        assert tf.get_collection("sizes") == [3, -4]
+        assert tf.get_collection("rates") == [0.5]
+        assert tf.get_collection("names") == [b"it"]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run("change")
+            np.testing.assert_array_equal(
+                session.run(y, {x.name: [[1, 2, 3]]}), [[12, 12]])
+            assert session.run(tf.global_variables()[2]) == 3.0
+        # Again, and what comes of it trains.
+        again = tf.train.export_meta_graph()
+        assert sorted(again.collection_def) == sorted(made.collection_def)
+        assert tf.gradients(y, w) != [None]
+
+
+def test_scopes_and_devices():
+    _model()
+    made = tf.train.export_meta_graph(clear_devices=True)
+    assert not any(node.device for node in made.graph_def.node)
+    made = tf.MetaGraphDef.FromString(
+        tf.train.export_meta_graph().SerializeToString())
+    with tf.Graph().as_default() as graph:
+        tf.constant(1.0, name="inner/first")
+        tf.train.import_meta_graph(made, clear_devices=True,
+                                   import_scope="inner")
+        names = [v.name for v in tf.global_variables()]
+        assert [n.split("/")[-1] for n in names] == ["w:0", "b:0", "r:0"]
+        assert not any(op.device for op in graph.get_operations())
+        assert tf.get_collection("outputs")[0].name.endswith("/y:0")
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(NotImplementedError, match="as_text"):
+        tf.train.export_meta_graph(as_text=True)
+    with pytest.raises(ValueError, match="too early|wire type"):
+        tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")
