@@ -93,15 +93,16 @@ _LINALG = {
             "det", "expm", "eye", "inv", "logdet", "lstsq", "norm", "qr",
             "slogdet", "solve", "svd", "triangular_solve",
             eigh="self_adjoint_eig", eigvalsh="self_adjoint_eigvals",
-            set_diag="matrix_set_diag"),
+            tridiagonal_solve="tridiagonal_solve"),
     **_from("sluice.ops.array_ops", band_part="matrix_band_part",
             diag="matrix_diag", diag_part="matrix_diag_part",
-            tensor_diag="diag", tensor_diag_part="diag_part",
+            set_diag="matrix_set_diag", tensor_diag="diag",
+            tensor_diag_part="diag_part",
             transpose="matrix_transpose"),
     **_from("sluice.ops.math_ops", "cholesky", "einsum", "matmul", "tensordot",
             "trace"),
     **_from("sluice.ops.nn", "l2_normalize"),
-    **_raw(tridiagonal_solve="TridiagonalSolve", lu="Lu")}
+    **_raw(lu="Lu")}
 _FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",
             fft3d="FFT3D", ifft3d="IFFT3D")
 _SPARSE = {
@@ -129,8 +130,7 @@ _STRINGS = {
             to_hash_bucket="string_to_hash_bucket",
             to_hash_bucket_fast="string_to_hash_bucket_fast",
             to_hash_bucket_strong="string_to_hash_bucket_strong",
-            to_number="string_to_number"),
-    **_raw(ngrams="StringNGrams")}
+            to_number="string_to_number")}
 _IO = _from("sluice.ops.string_ops", "decode_base64", "decode_csv",
             "decode_json_example", "decode_raw", "encode_base64")
 _IO.update({
@@ -179,7 +179,7 @@ _OPS = {
             "stop_gradient", "tile", "gather", "gather_nd", "scatter_nd",
             "invert_permutation", "unique", "unique_with_counts",
             "broadcast_to", "fill", "slice", "matrix_diag",
-            "matrix_diag_part", "diag", "diag_part", "bitcast", "check_numerics", "dynamic_partition",
+            "matrix_diag_part", "matrix_set_diag", "diag", "diag_part", "bitcast", "check_numerics", "dynamic_partition",
             "dynamic_stitch", "space_to_depth", "depth_to_space",
             "space_to_batch_nd", "batch_to_space_nd", "matrix_band_part",
             "placeholder", "placeholder_with_default", "shape", "shape_n",
@@ -193,8 +193,8 @@ _OPS = {
             "edit_distance", "space_to_batch", "batch_to_space",
             "required_space_to_batch_paddings", "searchsorted", "repeat",
             "broadcast_dynamic_shape", "broadcast_static_shape",
-            "extract_image_patches"),
-    **_raw(guarantee_const="GuaranteeConst", ensure_shape="EnsureShape",
+            "extract_image_patches", "ensure_shape"),
+    **_raw(guarantee_const="GuaranteeConst",
            roll="Roll", unravel_index="UnravelIndex",
            tensor_scatter_update="TensorScatterUpdate",
            tensor_scatter_add="TensorScatterAdd",
@@ -204,7 +204,7 @@ _OPS = {
            tensor_scatter_nd_sub="TensorScatterSub"),
     **_FFT, **_QUANTIZED,
     **_from("sluice.ops.linalg_ops", "cholesky_solve", "eye", "matrix_inverse",
-            "matrix_determinant", "matrix_set_diag", "matrix_solve",
+            "matrix_determinant", "matrix_solve",
             "matrix_solve_ls", "matrix_triangular_solve", "norm", "qr",
             "self_adjoint_eig", "self_adjoint_eigvals", "svd"),
     **_from("sluice.ops.sparse_ops", "deserialize_many_sparse",
@@ -447,11 +447,12 @@ _OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
 _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
     **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
-            "cumulative_logsumexp", multiply_no_nan="multiply_no_nan", divide_no_nan="div_no_nan"),
+            "cumulative_logsumexp",
+            "reduce_euclidean_norm", multiply_no_nan="multiply_no_nan", divide_no_nan="div_no_nan"),
     **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
            bessel_i0e="BesselI0e", bessel_i1e="BesselI1e",
            erfinv="Erfinv",
-           ndtri="Ndtri", reduce_euclidean_norm="EuclideanNorm")}
+           ndtri="Ndtri")}
 _MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
                   "reshape", "reverse", "scatter_nd", "space_to_batch_nd",
                   "tile"), **_raw(roll="Roll")}
@@ -523,7 +524,8 @@ _ABSENT = {
         "image.resize_area image.crop_and_resize image.rgb_to_hsv "
         "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
     "data sets": "data", "estimators": "estimator feature_column",
-    "Keras's layers": "keras", "ragged tensors": "ragged RaggedTensorSpec",
+    "Keras's layers": "keras",
+    "ragged tensors": "ragged RaggedTensorSpec strings.ngrams",
     "lookup tables": "lookup tables_initializer",
     "functions traced from Python": "function wrap_function"}
 _NEEDS = {name: what for what, names in _ABSENT.items()

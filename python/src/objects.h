@@ -56,8 +56,12 @@ extern PyTypeObject *tensor_type, *operation_type;
 // and make the C++ part of an object that has none.)
 template <typename T>
 T* PartOf(py::handle o) {
-  auto part =
-      reinterpret_cast<py::detail::instance*>(o.ptr())->get_value_and_holder();
+  auto* const made = reinterpret_cast<py::detail::instance*>(o.ptr());
+  // (The collector may see the first object of a class before pybind11 has laid
+  // it out.)
+  if (!made->simple_layout && made->nonsimple.values_and_holders == nullptr)
+    return nullptr;
+  auto part = made->get_value_and_holder();
   return part.holder_constructed() ? part.template value_ptr<T>() : nullptr;
 }
 

@@ -309,3 +309,39 @@ def test_random_numbers_of_other_kinds(run):
     assert set(ints) == {3, 4, 5}
     classes = run(tf.random.categorical([[0.0, 50.0]], 20))
     np.testing.assert_array_equal(classes, np.ones([1, 20]))
+
+
+def test_diagonals_beside_the_main_one(run):
+    upper = run(tf.matrix_diag([1.0, 2.0], k=1))
+    near(upper, np.diag([1, 2], 1))
+    near(run(tf.linalg.diag([1.0, 2.0])), np.diag([1, 2]))
+    near(run(tf.linalg.diag([[0.0, 5.0], [1.0, 2.0]], k=(0, 1),
+                            padding_value=9.0)), [[1, 5], [9, 2]])
+    x = np.arange(9.0).reshape(3, 3)
+    near(run(tf.linalg.diag_part(x, k=-1)), [3, 7])
+    near(run(tf.matrix_diag_part(x)), [0, 4, 8])
+    near(run(tf.linalg.set_diag(x, [9.0, 9.0], k=1)),
+         x + np.diag([8, 4], 1))
+    system = np.array([[2.0, 3, 0], [4.0, 5, 6], [0, 1.0, 2]])
+    matrix = np.diag(system[0, :2], 1) + np.diag(system[1]) + np.diag(
+        system[2, 1:], -1)
+    near(run(tf.linalg.tridiagonal_solve(system, [1.0, 2.0, 3.0])),
+         np.linalg.solve(matrix, [1, 2, 3]))
+    with pytest.raises(NotImplementedError, match="compact"):
+        tf.linalg.tridiagonal_solve(system, [1.0, 2.0, 3.0], "matrix")
+
+
+def test_coordinates_in_batches(run, rng):
+    x = rng.rand(2, 3, 4).astype(np.float32)
+    near(run(tf.gather_nd(x, [[0, 1], [1, 2]])), [x[0, 1], x[1, 2]])
+    near(run(tf.gather_nd(x, [[2], [0]], batch_dims=1)), [x[0, 2], x[1, 0]])
+    near(run(tf.gather_nd(x, [[[1, 2], [0, 0]], [[2, 3], [1, 1]]],
+                          batch_dims=1)),
+         [[x[0, 1, 2], x[0, 0, 0]], [x[1, 2, 3], x[1, 1, 1]]])
+    at = np.array([[[3], [2], [1]], [[0], [1], [2]]])
+    near(run(tf.gather_nd(x, at, batch_dims=2)),
+         np.take_along_axis(x, at, 2)[..., 0])
+    near(run(tf.slice(input_=x, begin=[0, 1, 0], size=[1, 2, -1])), x[:1, 1:])
+    near(run(tf.ensure_shape(x=x, shape=[None, 3, 4])), x)
+    near(run(tf.depth_to_space(x[:, :, None], 2, "d")).reshape(2, 6, 2)[0, :2],
+         x[0, 0].reshape(2, 2))

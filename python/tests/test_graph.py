@@ -1,6 +1,8 @@
 """Graphs: names, scopes, shapes, what operations and tensors tell."""
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -319,3 +321,19 @@ def test_constants_of_arguments_take_no_names_of_operations():
         Squared, lambda value, **unused: tf.multiply(x, x, name="new"))
     both = tf.multiply(x, Squared(), name="new")
     assert [both.op.inputs[1].op.name, both.op.name] == ["new", "new_1"]
+
+
+def test_the_collector_may_run_while_the_first_handles_are_made():
+    program = """if True:
+        import gc
+        gc.set_threshold(1)
+        import sluice.compat.v1 as tf
+        x = tf.Variable(1.0)
+        with tf.Session() as session:
+            session.run(x.initializer)
+            assert session.run(x + 1.0) == 2.0
+        print(x.op.name)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True,
+                          text=True)
+    assert done.stdout == "Variable\n", done

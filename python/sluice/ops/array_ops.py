@@ -12,24 +12,20 @@ identity = _op("Identity")
 identity_n = _op("IdentityN")
 stop_gradient = _op("StopGradient")
 tile = _op("Tile")
-gather_nd = _op("GatherNd")
+_gather_nd = _op("GatherNd")
 scatter_nd = _op("ScatterNd")
 invert_permutation = _op("InvertPermutation")
 unique = _op("Unique")
 unique_with_counts = _op("UniqueWithCounts")
 broadcast_to = _op("BroadcastTo")
 fill = _op("Fill")
-slice = _op("Slice")  # pylint: disable=redefined-builtin
-matrix_diag = _op("MatrixDiag")
-matrix_diag_part = _op("MatrixDiagPart")
+_slice = _op("Slice")
 diag = _op("Diag")
 diag_part = _op("DiagPart")
 bitcast = _op("Bitcast")
 check_numerics = _op("CheckNumerics")
 dynamic_partition = _op("DynamicPartition")
 dynamic_stitch = _op("DynamicStitch")
-space_to_depth = _op("SpaceToDepth")
-depth_to_space = _op("DepthToSpace")
 space_to_batch_nd = _op("SpaceToBatchND")
 batch_to_space_nd = _op("BatchToSpaceND")
 matrix_band_part = _op("MatrixBandPart")
@@ -259,6 +255,92 @@ def gather(params, indices, validate_indices=None, name=None, axis=None,
         return read(indices, name=name)
     return _op("GatherV2", "GatherV2")(params, indices, axis,
                                        batch_dims=batch_dims, name=name)
+
+
+def gather_nd(params, indices, name=None, batch_dims=0):
+    """The elements or slices of `params` at coordinates; in batches, if the
+    first `batch_dims` dimensions of both are the same."""
+    if not batch_dims:
+        return _gather_nd(params, indices, name=name)
+    with graphs.name_scope(name, "gather_nd", [params, indices]) as scope:
+        indices = convert_to_tensor(indices)
+        dims, n = shape(indices), len(indices.shape)
+        kind = indices.dtype.base_dtype
+        own = [_op("Cast")(_op("Range")(0, dims[i], 1), kind)
+               for i in range(batch_dims)]
+        places = stack(meshgrid(*own, indexing="ij"), -1)
+        places = reshape(places, concat(
+            [dims[:batch_dims], [1] * (n - 1 - batch_dims), [batch_dims]], 0))
+        places = broadcast_to(places, concat([dims[:-1], [batch_dims]], 0))
+        return _gather_nd(params, concat([places, indices], -1), name=scope)
+
+
+def slice(input_, begin, size, name=None):  # pylint: disable=redefined-builtin
+    """The part from `begin` on, of a size (-1: to the end)."""
+    return _slice(input_, begin, size, name=name)
+
+
+def ensure_shape(x, shape, name=None):
+    """The tensor; the step fails unless it has that shape."""
+    return _op("EnsureShape")(x, shape, name=name)
+
+
+def space_to_depth(input, block_size, name=None, data_format="NHWC"):  # pylint: disable=redefined-builtin
+    """The pixels of each block as channels of one."""
+    return _op("SpaceToDepth")(input, block_size, data_format=data_format,
+                               name=name)
+
+
+def depth_to_space(input, block_size, name=None, data_format="NHWC"):  # pylint: disable=redefined-builtin
+    """`space_to_depth` undone."""
+    return _op("DepthToSpace")(input, block_size, data_format=data_format,
+                               name=name)
+
+
+# ---- Diagonals ---------------------------------------------------------------
+
+
+def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1,
+                padding_value=0, align="RIGHT_LEFT"):
+    """Matrices of diagonals: the k-th, or those from k[0] to k[1]; by default
+    square ones of the main diagonal."""
+    if _is_main(k) and _is(num_rows, -1) and _is(num_cols, -1) and _is(
+            padding_value, 0):
+        return _op("MatrixDiag", "diag")(diagonal, name=name)
+    diagonal = convert_to_tensor(diagonal)
+    return _op("MatrixDiagV3", "diag")(
+        diagonal, k, num_rows, num_cols,
+        convert_to_tensor(padding_value, diagonal.dtype.base_dtype),
+        align=align, name=name)
+
+
+def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,  # pylint: disable=redefined-builtin
+                     align="RIGHT_LEFT"):
+    """Diagonals of matrices: the k-th, or those from k[0] to k[1]."""
+    if _is_main(k):
+        return _op("MatrixDiagPart", "diag_part")(input, name=name)
+    input = convert_to_tensor(input)
+    return _op("MatrixDiagPartV3", "diag_part")(
+        input, k, convert_to_tensor(padding_value, input.dtype.base_dtype),
+        align=align, name=name)
+
+
+def matrix_set_diag(input, diagonal, name="set_diag", k=0,  # pylint: disable=redefined-builtin
+                    align="RIGHT_LEFT"):
+    """The matrices with other diagonals: the k-th, or those from k[0] to
+    k[1]."""
+    if _is_main(k):
+        return _op("MatrixSetDiag", "set_diag")(input, diagonal, name=name)
+    return _op("MatrixSetDiagV3", "set_diag")(input, diagonal, k, align=align,
+                                              name=name)
+
+
+def _is(value, wanted):
+    return isinstance(value, (int, float)) and value == wanted
+
+
+def _is_main(k):
+    return _is(k, 0)
 
 
 def where(condition, x=None, y=None, name=None):

@@ -13,7 +13,6 @@ matrix_solve = solve = _op("MatrixSolve")
 matrix_triangular_solve = triangular_solve = _op("MatrixTriangularSolve")
 matrix_exponential = expm = _op("MatrixExponential")
 slogdet = _op("LogMatrixDeterminant")
-matrix_set_diag = _op("MatrixSetDiag")
 cross = _op("Cross")
 qr = _op("Qr")
 
@@ -44,10 +43,10 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32,
                                   dtypes.int32)
         ones = array_ops.ones(array_ops.concat([batch, [side]], 0), dtype)
         if square:
-            return array_ops.matrix_diag(ones, name=scope)
+            return array_ops.matrix_diag(ones, scope)
         zeros = array_ops.zeros(array_ops.concat([batch, [num_rows, columns]],
                                                  0), dtype)
-        return matrix_set_diag(zeros, ones, name=scope)
+        return array_ops.matrix_set_diag(zeros, ones, scope)
 
 
 def svd(tensor, full_matrices=False, compute_uv=True, name=None):
@@ -82,6 +81,30 @@ def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
 
 
 lstsq = matrix_solve_ls
+
+
+def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
+                      transpose_rhs=False, conjugate_rhs=False, name=None,
+                      partial_pivoting=True):
+    """x of A x = rhs, A of three diagonals: [..., 3, n], the upper one first
+    (its last element and the lower one's first do not matter)."""
+    if diagonals_format != "compact":
+        raise NotImplementedError(f"tridiagonal_solve: expected "
+                                  f"diagonals_format 'compact', got "
+                                  f"{diagonals_format!r}")
+    with graphs.name_scope(name, "tridiagonal_solve", [diagonals, rhs]):
+        diagonals = convert_to_tensor(diagonals)
+        rhs = convert_to_tensor(rhs, diagonals.dtype.base_dtype)
+        vector = rhs.shape.ndims == diagonals.shape.ndims - 1
+        if vector:
+            rhs = array_ops.expand_dims(rhs, -1)
+        elif transpose_rhs:
+            rhs = array_ops.matrix_transpose(rhs)
+        if conjugate_rhs:
+            rhs = math_ops.conj(rhs)
+        x = _op("TridiagonalSolve")(diagonals, rhs,
+                                    partial_pivoting=partial_pivoting)
+        return array_ops.squeeze(x, [-1]) if vector else x
 
 
 def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,  # pylint: disable=redefined-builtin

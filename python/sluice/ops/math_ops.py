@@ -384,6 +384,8 @@ reduce_mean = _reduction("Mean", "The mean over dimensions.")
 reduce_prod = _reduction("Prod", "The product over dimensions.")
 reduce_max = _reduction("Max", "The maximum over dimensions.")
 reduce_min = _reduction("Min", "The minimum over dimensions.")
+reduce_euclidean_norm = _reduction(
+    "EuclideanNorm", "The root of the sum of squares over dimensions.")
 reduce_all = _reduction("All", "Whether all hold, over dimensions.")
 reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
 
