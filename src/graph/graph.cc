@@ -229,10 +229,18 @@ Status Node::AttrError(std::string_view name) const {
                          Describe());
 }
 
+namespace {
+
+std::string DescribeNode(const std::string& name, const std::string& op,
+                         SourceLoc loc) {
+  return absl::StrCat("node '", name, "' (", op, ")",
+                      loc.known() ? " at " + loc.ToString() : "");
+}
+
+}  // namespace
+
 std::string Node::Describe() const {
-  std::string s = absl::StrCat("node '", name(), "' (", op_name(), ")");
-  if (loc().known()) absl::StrAppend(&s, " at ", loc().ToString());
-  return s;
+  return DescribeNode(name(), op_name(), loc());
 }
 
 std::pair<int, int> Node::InputRange(int arg) const {
@@ -290,28 +298,28 @@ const std::map<std::string, std::string>& Graph::function_gradients() const {
 }
 
 Result<Node*> Graph::AddNode(NodeSpec spec) {
-  SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
-                          function_library_->LookupOp(spec.op));
   std::unique_ptr<Node> node(new Node);
   node->props_ = std::make_shared<Node::Props>();
   Node::Props& props = *node->props_;
-  props.op = op;
   node->graph_ = this;
   props.loc = spec.loc;
   props.device = std::move(spec.device);
-  if (spec.name.empty()) {
-    spec.name = UniqueName(spec.op);
-  } else if (!ValidName(spec.name)) {
-    return InvalidArgument("name: expected letters, digits and ._/-, got '",
-                           spec.name, "'");
-  } else if (FindId(spec.name) >= 0) {
-    return AlreadyExists("name: expected a new one, got '", spec.name,
-                         "', which exists in the graph");
-  }
-  props.name = std::move(spec.name);
-  auto fail = [&node](const Status& s) {
-    return Status(s.code(), absl::StrCat(s.message(), "; ", node->Describe()));
+  const bool named = !spec.name.empty();
+  props.name = named ? std::move(spec.name) : UniqueName(spec.op);
+  const auto fail = [&](const Status& s) {
+    return Status(s.code(),
+                  absl::StrCat(s.message(), "; ",
+                               DescribeNode(props.name, spec.op, props.loc)));
   };
+  const Result<const OpDef*> found = function_library_->LookupOp(spec.op);
+  if (!found.ok()) return fail(found.status());
+  const OpDef* const op = props.op = *found;
+  if (named && !ValidName(props.name))
+    return fail(InvalidArgument(
+        "name: expected letters, digits and ._/-, got '", props.name, "'"));
+  if (named && FindId(props.name) >= 0)
+    return fail(AlreadyExists("name: expected a new one, got '", props.name,
+                              "', which exists in the graph"));
 
   std::vector<DType> in;
   in.reserve(spec.inputs.size());

@@ -24,6 +24,27 @@ Node* Split(Graph& g, const std::string& name, std::vector<Node*> after = {}) {
   return n.value_or(nullptr);
 }
 
+TEST(Graph, RefusalsOfANodeNameItAndItsLine) {
+  Graph g;
+  Split(g, "taken");
+  const auto refusal = [&g](const char* op, const char* name) {
+    NodeSpec s;
+    s.op = op;
+    s.name = name;
+    s.attrs = {{"n", 3}};
+    s.loc = {"model.cc", 7};
+    return std::string(g.AddNode(std::move(s)).status().message());
+  };
+  EXPECT_EQ(refusal("TestSplit", "bad name!"),
+            "name: expected letters, digits and ._/-, got 'bad name!'; "
+            "node 'bad name!' (TestSplit) at model.cc:7");
+  EXPECT_THAT(
+      refusal("TestSplit", "taken"),
+      HasSubstr("in the graph; node 'taken' (TestSplit) at model.cc:7"));
+  EXPECT_THAT(refusal("NoSuchOp", "x"),
+              HasSubstr("got 'NoSuchOp'; node 'x' (NoSuchOp) at model.cc:7"));
+}
+
 TEST(NameIndex, FindsWhatWasInsertedHoweverMany) {
   std::vector<std::string> names;
   NameIndex index;

@@ -25,13 +25,13 @@ Status ValidateDim(const char* name, const WindowDim& d) {
   }
   if (!in_range(d.stride, 1) || !in_range(d.dilation, 1)) {
     return InvalidArgument("convolution's ", name,
-                           ": expected a stride and dilation of at least 1, "
+                           ": expected a stride and dilation of 1 to 2^31-1, "
                            "got ",
                            d.stride, " and ", d.dilation);
   }
   if (!in_range(d.pad_before, 0) || !in_range(d.pad_after, 0)) {
     return InvalidArgument("convolution's ", name,
-                           ": expected paddings of at least 0, got ",
+                           ": expected paddings of 0 to 2^31-1, got ",
                            d.pad_before, " and ", d.pad_after);
   }
   return OkStatus();
