@@ -66,6 +66,15 @@ def test_hessians(run):
     np.testing.assert_allclose(run(h), [[6, 0], [0, 12]])
 
 
+@pytest.mark.parametrize("resource", [True, False])
+def test_hessians_of_a_variable(resource):
+    v = tf.Variable([1.0, 2.0], use_resource=resource)
+    h, = tf.hessians(tf.reduce_prod(v) * v, v)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        np.testing.assert_allclose(session.run(h), [[4.0, 6.0], [6.0, 2.0]])
+
+
 def test_cond(run):
     p = tf.placeholder(tf.bool, [])
     x = tf.constant(3.0)

@@ -109,15 +109,12 @@ NoGradient = NotDifferentiable
 def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
              gate_gradients=False, aggregation_method=None):
     """The matrices of second derivatives of sum(ys), one per x."""
-    from sluice.ops import array_ops, control_flow, math_ops
+    from sluice.ops import array_ops
     result = []
     for grad, x in zip(gradients(ys, xs, name=name), _list(xs)):
-        x = convert_to_tensor(x) if isinstance(x, Variable) else x
         flat = array_ops.reshape(grad, [-1])
-        n = array_ops.size(x)
         rows = [gradients(flat[i], x)[0]
                 for i in range(x.shape.num_elements())]
-        del n, control_flow, math_ops
         result.append(array_ops.reshape(
             array_ops.stack(rows),
             array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
