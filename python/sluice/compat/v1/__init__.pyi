@@ -1,0 +1,2 @@
+from sluice import *
+from sluice._stubs.compat.v1 import *

@@ -1,0 +1,80 @@
+"""What type checkers read of the package."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import sluice
+from sluice import names
+
+_FOLDER = os.path.dirname(sluice._core.__file__)
+
+
+def _names_in(*path):
+    """The names that a stub declares."""
+    path = os.path.join(_FOLDER, *path, "__init__.pyi")
+    with open(path, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname for alias in node.names}
+        elif isinstance(node, ast.AnnAssign):
+            found.add(node.target.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+    return found
+
+
+def test_stubs_have_all_public_names():
+    assert set(names.PUBLIC) <= _names_in()
+    for key, entries in names._GROUPS.items():
+        assert set(entries) <= _names_in("_stubs", *key.split(".")), key
+    assert {"nn", "train", "errors", "raw_ops"} <= _names_in()
+    assert "rnn_cell" in _names_in("_stubs", "nn")
+    assert "InvalidArgumentError" in _names_in("_stubs", "errors")
+
+
+_RIGHT = """
+import sluice as sl
+import sluice.compat.v1 as tf
+
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [None, 3])
+y: tf.Tensor = tf.raw_ops.MatMul(a=x, b=tf.ones([3, 2]))
+z = tf.nn.relu(y)
+cell = tf.nn.rnn_cell.LSTMCell(3)
+loss = tf.losses.mean_squared_error(z, z)
+train = tf.train.AdamOptimizer(0.1).minimize(loss)
+t: tf.DType = sl.int32
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    try:
+        session.run(train, {x: [[1, 2, 3]]})
+    except tf.errors.InvalidArgumentError:
+        pass
+"""
+
+
+@pytest.mark.skipif(shutil.which("mypy") is None, reason="no mypy in PATH")
+def test_mypy_knows_what_is_right_and_wrong(tmp_path):
+    def check(text):
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        return subprocess.run(
+            ["mypy", "--strict", "--allow-untyped-calls",
+             "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"),
+             "--python-version", "%d.%d" % sys.version_info[:2], str(path)],
+            env={**os.environ, "MYPYPATH": os.path.dirname(_FOLDER)},
+            stdout=subprocess.PIPE, text=True, check=False).stdout
+
+    assert "Success" in check(_RIGHT)
+    for wrong, message in (
+            ("tf.nn.rellu(x)", 'has no attribute "rellu"; maybe "relu"'),
+            ("tf.raw_ops.MatMul(a=x, c=x)", "Unexpected keyword argument"),
+            ("tf.placeholder()", "Missing positional argument")):
+        assert message in check(_RIGHT + wrong)
