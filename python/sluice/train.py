@@ -109,16 +109,29 @@ class Optimizer:
                                                     IndexedSlices)):
                 raise TypeError(f"Gradient must be a Tensor, IndexedSlices, or "
                                 f"None: {g}")
+            if v.constraint is not None and isinstance(g, IndexedSlices):
+                raise RuntimeError("Cannot use a constraint function on a "
+                                   "sparse variable.")
         # (Where there is something to do after the updates, steps are counted
         # after that.)
-        finishes = type(self)._finish is not Optimizer._finish
+        constrained = [v for g, v in pairs
+                       if g is not None and v.constraint is not None]
+        finishes = bool(constrained) or (
+            type(self)._finish is not Optimizer._finish)
         counted = None if global_step is None else global_step._ref()
         with pairs[0][1].graph.as_default():
             train = self._core.apply(
                 self, name or self._name, [(g, v._ref()) for g, v in pairs],
                 None if finishes else counted)
             if finishes:
-                train = self._finish([train], name or self._name)
+                updates = [train]
+                with graphs.control_dependencies([train]):
+                    # (Of new reads: those that variables keep may come before
+                    # the updates.)
+                    for v in constrained:
+                        updates.append(v.assign(v.constraint(v.read_value()),
+                                                self._use_locking))
+                train = self._finish(updates, name or self._name)
                 if global_step is not None:
                     with graphs.control_dependencies([train]):
                         train = global_step.assign_add(1).op
@@ -129,7 +142,7 @@ class Optimizer:
 
     def get_slot(self, var, name):
         """What it keeps beside a variable under that name, or None."""
-        return self._slots.get(name, {}).get(var.name)
+        return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self):
         """The names of what it keeps beside variables."""
@@ -174,13 +187,13 @@ class Optimizer:
 
     def _get_or_make_slot(self, var, val, slot_name, op_name):
         """A slot that begins as a value."""
-        slots = self._slot_dict(slot_name)
-        if var.name not in slots:
-            slots[var.name] = Variable(
+        slots, key = self._slot_dict(slot_name), _key(var)
+        if key not in slots:
+            slots[key] = Variable(
                 val if callable(val) or isinstance(val, _core.Tensor)
-                else lambda: convert_to_tensor(val), trainable=False, name=f"{var.op.name}/{op_name}",
-                use_resource=var._resource)
-        return slots[var.name]
+                else lambda: convert_to_tensor(val), trainable=False,
+                name=f"{var.op.name}/{op_name}", use_resource=var._resource)
+        return slots[key]
 
     def _get_or_make_slot_with_initializer(self, var, initializer, shape, dtype,
                                            slot_name, op_name):
@@ -224,6 +237,11 @@ class Optimizer:
         if var._resource:
             return self._resource_apply_sparse(grad[0], var, grad[1])
         return self._apply_sparse(IndexedSlices(*grad), var)
+
+
+def _key(var):
+    """What a variable is known by: other graphs have others of its name."""
+    return var.graph, var.name
 
 
 def _like(var, value):

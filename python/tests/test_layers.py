@@ -326,6 +326,42 @@ def test_variables_in_parts(session):
                                np.concatenate(halves).sum(0), 1e-5)
 
 
+def test_fetching_a_variable_in_parts_adds_to_the_graph_once(session):
+    with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
+        w = tf.get_variable("w", [4], initializer=tf.ones_initializer())
+    start(session)
+    session.run(w)
+    before = session.graph.version
+    np.testing.assert_array_equal(session.run(w), np.ones(4))
+    assert session.graph.version == before
+
+
+def test_shapes_of_outputs_are_told_without_a_call(session):
+    dense = tf.layers.Dense(5, name="d", kernel_regularizer=tf.abs)
+    for shape in ([None, 3], (None, 3), tf.TensorShape([None, 3])):
+        assert dense.compute_output_shape(shape).as_list() == [None, 5]
+    assert not dense.built and dense.weights == [] and names() == []
+    assert dense(tf.ones([2, 4])).shape.as_list() == [2, 5]
+    assert names() == ["d/kernel", "d/bias"]
+    assert dense.compute_output_shape([7, 4]).as_list() == [7, 5]
+    assert dense.kernel.graph is session.graph
+    assert dense(tf.ones([3, 4])).shape.as_list() == [3, 5]
+
+    class Two(tf.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = [tf.layers.Dense(2), tf.layers.Dense(3)]
+
+        def call(self, inputs):
+            a, b = inputs
+            return [self.inner[0](a), self.inner[1](b)]
+
+    two = Two()
+    assert [s.as_list() for s in two.compute_output_shape(
+        [[None, 1], [4, 2]])] == [[None, 2], [4, 3]]
+    assert not two.inner[0].built
+
+
 def test_how_many_parts_there_are(session):
     shape = tf.TensorShape([64, 8])
     count = lambda p: p(shape=shape, dtype=tf.float32)  # noqa: E731

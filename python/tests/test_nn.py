@@ -193,6 +193,60 @@ def test_morphology(run, rng):
             near(eroded[0, i, j, 0], part.min())
 
 
+def test_windows_where_channels_come_first(run, rng):
+    x = rng.rand(2, 3, 6).astype(np.float32)
+    last = x.transpose(0, 2, 1)
+    three = [1, 1, 2]
+    for pool in (tf.nn.max_pool1d, tf.nn.avg_pool1d):
+        near(run(pool(x, three, three, "VALID", data_format="NCW")),
+             run(pool(last, 2, 2, "VALID")).transpose(0, 2, 1))
+    w = rng.rand(2, 3, 4).astype(np.float32)
+    expected = run(tf.nn.conv1d(last, w, 2, "VALID")).transpose(0, 2, 1)
+    near(run(tf.nn.conv1d(x, w, three, "VALID", data_format="NCW")), expected)
+    near(run(tf.nn.conv1d(last, w, [1, 2, 1], "VALID")).transpose(0, 2, 1),
+         expected)
+    near(run(tf.nn.conv1d_transpose(expected, w, [2, 3, 6], three, "VALID",
+                                    data_format="NCW")),
+         run(tf.nn.conv1d_transpose(expected.transpose(0, 2, 1), w, [2, 6, 3],
+                                    2, "VALID")).transpose(0, 2, 1))
+
+    image = rng.rand(1, 3, 4, 6).astype(np.float32)
+    last = image.transpose(0, 2, 3, 1)
+    kernel = rng.rand(2, 2, 3, 4).astype(np.float32)
+    first = dict(padding="VALID", data_format="NCHW")
+    for by in (2, [2], [2, 1]):
+        whole = [1, *(by if by == [2, 1] else [2, 2]), 1]
+        for pool in (tf.nn.max_pool, tf.nn.avg_pool):
+            near(run(pool(image, by, by, **first)),
+                 run(pool(last, whole, whole, "VALID")).transpose(0, 3, 1, 2))
+        near(run(tf.nn.conv2d(image, kernel, by, **first)),
+             run(tf.nn.conv2d(last, kernel, whole, "VALID")).transpose(
+                 0, 3, 1, 2))
+    near(run(tf.nn.conv2d(image, kernel, 1, dilations=2, **first)),
+         run(tf.nn.conv2d(last, kernel, 1, "VALID", dilations=2)).transpose(
+             0, 3, 1, 2))
+
+
+def test_transposed_convolutions_of_spread_windows(run, rng):
+    x = tf.constant(rng.rand(1, 5, 6, 3).astype(np.float32))
+    w = rng.rand(2, 2, 3, 4).astype(np.float32)
+    y = tf.nn.conv2d(x, w, 1, "VALID", dilations=2)
+    near(run(tf.nn.conv2d_transpose(y, w, [1, 5, 6, 3], 1, "VALID",
+                                    dilations=2)),
+         run(tf.gradients(y, x, y)[0]))
+    x = tf.constant(rng.rand(1, 4, 5, 5, 2).astype(np.float32))
+    w = rng.rand(2, 2, 2, 2, 3).astype(np.float32)
+    y = tf.nn.conv3d(x, w, [1] * 5, "VALID", dilations=[1, 2, 2, 2, 1])
+    near(run(tf.nn.conv3d_transpose(y, w, [1, 4, 5, 5, 2], [1] * 5, "VALID",
+                                    dilations=2)),
+         run(tf.gradients(y, x, y)[0]))
+
+
+def test_gamma_numbers_of_a_high_rate_keep_their_shape_parameter(run):
+    drawn = run(tf.random_gamma([2000], 0.5, beta=[1e9, 2e9], seed=1))
+    near((drawn * [1e9, 2e9]).mean(0), [0.5, 0.5], 0.15)
+
+
 def test_convolutions_by_their_gradients(run, rng):
     x = rng.rand(2, 5, 6, 3).astype(np.float32)
     w = rng.rand(2, 2, 3, 4).astype(np.float32)

@@ -166,6 +166,11 @@ def test_strings(run):
     assert list(run(tf.reduce_join(grid, 0))) == [b"ac", b"bd"]
     assert list(run(tf.reduce_join(grid, 1, separator="+"))) == [b"a+b", b"c+d"]
     assert run(tf.reduce_join(grid)) == b"abcd"
+    assert run(tf.reduce_join(grid, keepdims=True)).tolist() == [[b"abcd"]]
+    assert run(tf.reduce_join("a")) == b"a"
+    any_rank = tf.placeholder(tf.string)
+    assert run(tf.reduce_join(any_rank, keepdims=True, separator="-"),
+               {any_rank: grid}).tolist() == [[b"a-b-c-d"]]
     assert list(run(tf.string_to_number(["3.5", "-1"]))) == [3.5, -1]
     assert run(tf.strings.to_number("7", tf.int32)) == 7
     assert list(run(tf.as_string([1, 20]))) == [b"1", b"20"]

@@ -132,6 +132,50 @@ def test_rows_are_updated_as_vectors_are(run, name, resource):
          1e-4)
 
 
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("make", [
+    lambda: tf.train.GradientDescentOptimizer(1.0),
+    lambda: tf.train.AdamOptimizer(3.0)])
+def test_constraints_hold_after_each_step(run, make, resource):
+    with tf.variable_scope("s", use_resource=resource):
+        w = tf.get_variable("w", initializer=[1.0, -2.0],
+                            constraint=lambda x: tf.clip_by_value(x, 0.0, 2.5))
+        free = tf.get_variable("free", initializer=[0.0])
+    step = tf.train.create_global_step()
+    loss = tf.reduce_sum(w * [-1.0, 4.0]) + free[0]
+    train = make().minimize(loss, global_step=step)
+    run(tf.global_variables_initializer())
+    for i in range(3):
+        run(train)
+        got = run(w)
+        assert got[1] == 0 and 1 < got[0] <= 2.5
+        assert run(free)[0] < -i
+    assert got[0] == 2.5 and run(step) == 3
+
+
+def test_constraints_of_rows_are_refused():
+    w = tf.Variable([[1.0], [2.0]], constraint=tf.abs)
+    loss = tf.reduce_sum(tf.gather(w, [1]))
+    with pytest.raises(RuntimeError, match="sparse variable"):
+        tf.train.GradientDescentOptimizer(1.0).minimize(loss)
+
+
+def test_an_optimizer_may_be_of_several_graphs():
+    optimizer = tf.train.MomentumOptimizer(0.5, 0.9)
+    slots = []
+    for _ in range(2):
+        with tf.Graph().as_default() as graph, tf.Session() as session:
+            w = tf.Variable(1.0, name="w")
+            assert optimizer.get_slot(w, "momentum") is None
+            train = optimizer.minimize(w * 2.0)
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            assert session.run(w) == 0
+            slots.append(optimizer.get_slot(w, "momentum"))
+            assert slots[-1].graph is graph
+    assert sorted(map(id, optimizer.variables())) == sorted(map(id, slots))
+
+
 def test_wrong_numbers_of_optimizers():
     with pytest.raises(ValueError, match="negative or zero"):
         tf.train.FtrlOptimizer(0.1, learning_rate_power=1.0)
@@ -292,6 +336,37 @@ def test_functions_with_gradients_of_their_own(run):
 
     with pytest.raises(ValueError, match="expected 2 gradients"):
         tf.gradients(short(a, b), a)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_of_functions_have_the_gradients_they_give(run, resource):
+    w = tf.Variable(3.0, use_resource=resource)
+
+    @tf.custom_gradient
+    def silent(x):
+        return x * w, lambda dy: dy
+
+    with pytest.raises(TypeError, match="must accept a 'variables' keyword"):
+        silent(tf.constant(2.0))
+
+    @tf.custom_gradient
+    def scaled(x):
+        def grad(dy, variables=None):
+            assert variables == [w]
+            return dy * 10.0, [dy * 100.0]
+        return x * w, grad
+
+    x = tf.constant(2.0)
+    y = scaled(x)
+    run(tf.global_variables_initializer())
+    assert run([y] + tf.gradients(y, [x, w])) == [6, 10, 100]
+
+    @tf.custom_gradient
+    def few(x):
+        return x * w, lambda dy, variables: (dy, [])
+
+    with pytest.raises(ValueError, match="gradient for each variable"):
+        tf.gradients(few(x), x)
 
 
 # ---- Threads -----------------------------------------------------------------

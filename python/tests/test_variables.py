@@ -113,6 +113,43 @@ def test_initializers(run):
     assert np.abs(run(n) - 5).max() <= 0.2 and abs(run(n).mean() - 5) < 0.02
 
 
+@pytest.mark.parametrize("make", [
+    lambda: tf.zeros_initializer(tf.int32), lambda: tf.ones_initializer(),
+    lambda: tf.constant_initializer([1.0, 2.0]),
+    lambda: tf.random_uniform_initializer(-1.0, 2.0, seed=1),
+    lambda: tf.random_normal_initializer(1.0, 2.0, seed=3),
+    lambda: tf.truncated_normal_initializer(1.0, 2.0, dtype=tf.float64),
+    lambda: tf.variance_scaling_initializer(2.0, "fan_out", "uniform"),
+    lambda: tf.glorot_uniform_initializer(4),
+    lambda: tf.glorot_normal_initializer(4),
+    lambda: tf.orthogonal_initializer(2.0, 5),
+    lambda: tf.uniform_unit_scaling_initializer(3.0)])
+def test_initializers_are_made_of_their_configs(make):
+    one = make()
+    config = one.get_config()
+    two = type(one).from_config(config)
+    assert two.get_config() == config and vars(two) == vars(one)
+    assert config["dtype"] == one.dtype.name
+
+
+def test_configs_of_initializers_name_their_arguments():
+    assert tf.random_uniform_initializer(-1.0, 2.0, seed=1).get_config() == {
+        "minval": -1.0, "maxval": 2.0, "seed": 1, "dtype": "float32"}
+    assert tf.glorot_uniform_initializer(4).get_config() == {
+        "seed": 4, "dtype": "float32"}
+
+
+def test_a_scope_of_a_wrong_name_leaves_the_default_graph_alone():
+    before = tf.get_default_graph()
+    other = tf.Graph()
+    with other.as_default():
+        value = tf.constant(1.0)
+    with pytest.raises(ValueError, match="not a valid scope name"):
+        with tf.variable_scope("a b", values=[value]):
+            pass
+    assert tf.get_default_graph() is before
+
+
 def test_regularizers_and_custom_getters(run):
     asked = []
 

@@ -1,6 +1,8 @@
 """Layer: variables and the function that they are of."""
 
+import copy
 import inspect
+import numbers
 import re
 
 from sluice import _core, nest
@@ -177,11 +179,30 @@ class Layer:
 
     def compute_output_shape(self, input_shape):
         """The shape of the output for inputs of a shape."""
+        def placeholders(shapes):
+            if _is_shape(shapes):
+                return array_ops.placeholder(self._dtype or dtypes.float32,
+                                             shapes)
+            return nest._like(shapes, [placeholders(s)
+                                       for s in nest._children(shapes)])
+
         with graphs.Graph().as_default():
-            make = lambda s: array_ops.placeholder(  # noqa: E731
-                self._dtype or dtypes.float32, s)
-            made = self(nest.map_structure(make, input_shape))
+            made = self._unbuilt()(placeholders(input_shape))
         return nest.map_structure(lambda t: t.shape, made)
+
+    def _unbuilt(self):
+        """A copy as before the first call, as are the layers within it."""
+        made = copy.copy(self)
+        fresh = lambda x: x._unbuilt() if isinstance(  # noqa: E731
+            x, Layer) else x
+        for name, value in vars(self).items():
+            setattr(made, name, [fresh(x) for x in value]
+                    if type(value) is list else fresh(value))
+        made.built, made._reuse = False, None
+        made._scope = made._current_scope = None
+        made._trainable_weights, made._non_trainable_weights = [], []
+        made._losses, made._updates = [], []
+        return made
 
     def add_weight(self, name, shape, dtype=None, initializer=None,
                    regularizer=None, trainable=None, constraint=None,
@@ -298,6 +319,13 @@ class Layer:
                 loss = self._activity_regularizer(x)
                 self.add_loss(loss / math_ops.cast(array_ops.shape(x)[0],
                                                    loss.dtype))
+
+
+def _is_shape(value):
+    return not nest.is_nested(value) or isinstance(value, (list, tuple)) and (
+        all(d is None or isinstance(d, (numbers.Integral,
+                                        tensor_shape.Dimension))
+            for d in value))
 
 
 def _input_of(value):

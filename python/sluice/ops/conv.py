@@ -37,6 +37,13 @@ def _each(value, rank, name):
     return value
 
 
+def _one(value, first, name):
+    """The number along a sequence, of one or of those of all dimensions."""
+    if isinstance(value, (list, tuple)) and len(value) == 3:
+        value = value[2 if first else 1]
+    return _each(value, 1, name)
+
+
 def _around(numbers, first):
     """The numbers, and ones for the batch and the channels."""
     return [1, 1] + numbers if first else [1] + numbers + [1]
@@ -99,10 +106,8 @@ def conv1d(value=None, filters=None, stride=None, padding=None,
     outputs]."""
     x = convert_to_tensor(input if value is None else value, name="input")
     _, first = _spatial("NC" if data_format in ("NCHW", "NCW") else None, 1, x)
-    stride = stride[-2] if isinstance(stride, (list, tuple)) and len(
-        stride) == 3 else stride
-    return _conv1d(x, filters, _each(stride, 1, "stride"), padding,
-                   _each(dilations, 1, "dilations"), first, name or "conv1d")
+    return _conv1d(x, filters, _one(stride, first, "stride"), padding,
+                   _one(dilations, first, "dilations"), first, name or "conv1d")
 
 
 def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",  # pylint: disable=redefined-builtin
@@ -117,9 +122,9 @@ def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",  # p
         dims = array_ops.concat([dims[:at], [1], dims[at:]], 0)
         result = _op("Conv2DBackpropInput")(
             dims, array_ops.expand_dims(filters, 0), _as_image(x, first),
-            strides=_around([1] + _each(strides, 1, "strides"), first),
+            strides=_around([1] + _one(strides, first, "strides"), first),
             padding=padding,
-            dilations=_around([1] + _each(dilations, 1, "dilations"), first),
+            dilations=_around([1] + _one(dilations, first, "dilations"), first),
             data_format=_format(2, first))
         return array_ops.squeeze(result, [at])
 
@@ -135,17 +140,23 @@ def conv3d(input, filter=None, strides=None, padding=None,  # pylint: disable=re
                          name=name)
 
 
+def _five(value, first, name):
+    """The numbers of all dimensions of a volume, of one, three or five."""
+    return list(value) if isinstance(value, (list, tuple)) and len(
+        value) == 5 else _around(_each(value, 3, name), first)
+
+
 def conv3d_transpose(value, filter=None, output_shape=None, strides=None,  # pylint: disable=redefined-builtin
                      padding="SAME", data_format="NDHWC", name=None, input=None,
                      filters=None, dilations=None):
     """The gradient of conv3d to its input."""
     value = input if value is None else value
     _, first = _spatial(data_format, 3, value)
-    strides = list(strides) if isinstance(strides, (list, tuple)) and len(
-        strides) == 5 else _around(_each(strides, 3, "strides"), first)
     return _op("Conv3DBackpropInputV2", "conv3d_transpose")(
         output_shape, filters if filter is None else filter, value,
-        strides=strides, padding=padding, data_format=data_format, name=name)
+        strides=_five(strides, first, "strides"), padding=padding,
+        dilations=_five(dilations, first, "dilations"),
+        data_format=data_format, name=name)
 
 
 def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,  # pylint: disable=redefined-builtin
@@ -254,10 +265,10 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,  # pyli
 
 def _pool1d(kind, doc):
     def pool1d(input, ksize, strides, padding, data_format="NWC", name=None):  # pylint: disable=redefined-builtin
-        one = lambda v: v[-2] if (  # noqa: E731
-            isinstance(v, (list, tuple)) and len(v) == 3) else v
-        return pool(input, _each(one(ksize), 1, "ksize"), kind, padding,
-                    strides=one(strides), data_format=data_format, name=name)
+        _, first = _spatial(data_format, 1, input)
+        return pool(input, _one(ksize, first, "ksize"), kind, padding,
+                    strides=_one(strides, first, "strides"),
+                    data_format=data_format, name=name)
     pool1d.__doc__ = doc
     return pool1d
 
@@ -271,12 +282,9 @@ def _pool3d(kind, doc):
     op = _op(kind)
 
     def pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):  # pylint: disable=redefined-builtin
-        first = data_format.startswith("NC")
-        five = lambda v, n: list(v) if isinstance(  # noqa: E731
-            v, (list, tuple)) and len(v) == 5 else _around(_each(v, 3, n),
-                                                           first)
-        return op(input, ksize=five(ksize, "ksize"),
-                  strides=five(strides, "strides"), padding=padding,
+        _, first = _spatial(data_format, 3, input)
+        return op(input, ksize=_five(ksize, first, "ksize"),
+                  strides=_five(strides, first, "strides"), padding=padding,
                   data_format=data_format, name=name)
     pool3d.__doc__ = doc
     return pool3d

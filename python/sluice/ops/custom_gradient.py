@@ -2,11 +2,12 @@
 own."""
 
 import functools
+import inspect
 
 from sluice import nest
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, gradients
+from sluice.ops import array_ops, gradients, tape
 from sluice.ops import variable_scope as scopes
 
 # The gradient of all nodes that custom_gradient makes; their graph holds the
@@ -19,9 +20,26 @@ def _custom_gradient(op, *grads):
     return op.graph._custom_gradients[op.name](*grads)
 
 
+def _read_since(graph, start):
+    """The trainable variables that operations from number `start` on read."""
+    read = {t.name for op in graph._operations(start) for t in op.inputs}
+    return [v for v in graph.get_collection(
+        graphs.GraphKeys.TRAINABLE_VARIABLES) if tape._names(v) & read]
+
+
+def _takes_variables(function):
+    parameters = inspect.signature(function).parameters
+    return "variables" in parameters or any(
+        p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
 def custom_gradient(f=None):
     """A decorator: f(*args) gives (result, function of the result's gradients
-    that gives the arguments')."""
+    that gives the arguments').
+
+    Where f reads trainable variables, that function takes them as `variables`,
+    a list, and gives (the arguments' gradients, a list of the variables').
+    """
     if f is None:
         return custom_gradient
 
@@ -32,20 +50,35 @@ def custom_gradient(f=None):
                              "keywords arguments only when eager execution is "
                              "enabled.")
         args = [array_ops.identity(convert_to_tensor(x)) for x in args]
+        graph = graphs.get_default_graph()
+        start = graph.version
         result, grad_fn = f(*args)
         results = [convert_to_tensor(x) for x in nest.flatten(result)]
+        variables = _read_since(graph, start)
+        if variables and not _takes_variables(grad_fn):
+            raise TypeError("If using @custom_gradient with a function that "
+                            "uses variables, then grad_fn must accept a "
+                            "'variables' keyword argument.")
 
         def grad(*result_grads):
-            made = nest.flatten(grad_fn(*result_grads[:len(results)]))
+            result_grads = result_grads[:len(results)]
+            if variables:
+                made, more = grad_fn(*result_grads, variables=list(variables))
+                if len(more) != len(variables):
+                    raise ValueError("Must return gradient for each variable "
+                                     "from @custom_gradient grad_fn.")
+            else:
+                made, more = grad_fn(*result_grads), []
+            made = nest.flatten(made)
             if len(made) != len(args):
                 raise ValueError(f"custom_gradient: expected {len(args)} "
                                  f"gradients of {f.__name__}, got {len(made)}")
             # (What the function itself computes passes none on.)
-            return [None] * len(results) + made
+            return [None] * len(results) + made + list(more)
 
-        graph = graphs.get_default_graph()
         with graph.gradient_override_map({"IdentityN": _NAME}):
-            both = array_ops.identity_n(results + args)
+            both = array_ops.identity_n(
+                results + args + [v.read_value() for v in variables])
         graph._custom_gradients[both[0].op.name] = grad
         return nest.pack_sequence_as(result, list(both[:len(results)]))
     return decorated

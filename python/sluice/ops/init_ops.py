@@ -1,5 +1,6 @@
 """Initialisers: how variables begin."""
 
+import inspect
 import math
 
 from sluice import _core
@@ -16,7 +17,12 @@ class Initializer:
 
     def get_config(self):
         """The arguments that make such an initialiser."""
-        return {k: v for k, v in self.__dict__.items()}
+        config = {name: getattr(self, name)
+                  for name in inspect.signature(type(self)).parameters
+                  if hasattr(self, name)}
+        if "dtype" in config:
+            config["dtype"] = dtypes.as_dtype(config["dtype"]).name
+        return config
 
     @classmethod
     def from_config(cls, config):
@@ -59,45 +65,36 @@ class Constant(Initializer):
                         if verify_shape is None else verify_shape)
 
 
-class _Random(Initializer):
-    """What random initialisers have in common."""
-
-    def __init__(self, a, b, seed, dtype):
-        self._a, self._b, self.seed = a, b, seed
-        self.dtype = dtypes.as_dtype(dtype)
-
-
-class RandomUniform(_Random):
+class RandomUniform(Initializer):
     """Numbers of [minval, maxval)."""
 
     def __init__(self, minval=0, maxval=None, seed=None, dtype=dtypes.float32):
-        super().__init__(minval, maxval, seed, dtype)
+        self.minval, self.maxval, self.seed = minval, maxval, seed
+        self.dtype = dtypes.as_dtype(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
-        return random_ops.random_uniform(shape, self._a, self._b,
+        return random_ops.random_uniform(shape, self.minval, self.maxval,
                                          dtype or self.dtype, self.seed)
 
 
-class RandomNormal(_Random):
+class RandomNormal(Initializer):
     """Normally distributed numbers."""
 
+    _draw = staticmethod(random_ops.random_normal)
+
     def __init__(self, mean=0.0, stddev=1.0, seed=None, dtype=dtypes.float32):
-        super().__init__(mean, stddev, seed, dtype)
+        self.mean, self.stddev, self.seed = mean, stddev, seed
+        self.dtype = dtypes.as_dtype(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
-        return random_ops.random_normal(shape, self._a, self._b,
-                                        dtype or self.dtype, self.seed)
+        return self._draw(shape, self.mean, self.stddev, dtype or self.dtype,
+                          self.seed)
 
 
-class TruncatedNormal(_Random):
+class TruncatedNormal(RandomNormal):
     """Normally distributed numbers within two standard deviations."""
 
-    def __init__(self, mean=0.0, stddev=1.0, seed=None, dtype=dtypes.float32):
-        super().__init__(mean, stddev, seed, dtype)
-
-    def __call__(self, shape, dtype=None, partition_info=None):
-        return random_ops.truncated_normal(shape, self._a, self._b,
-                                           dtype or self.dtype, self.seed)
+    _draw = staticmethod(random_ops.truncated_normal)
 
 
 def _fans(shape):

@@ -189,16 +189,15 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
                             math_ops.log1p(math_ops.exp(neg_abs)), name=scope)
 
 
-def _list(value, name):
-    if isinstance(value, int):
-        return [1, value, value, 1]
-    if len(value) == 2:
-        return [1, *value, 1]
-    if len(value) == 1:
-        return [1, value[0], value[0], 1]
-    if len(value) != 4:
+def _list(value, name, data_format="NHWC"):
+    """The numbers of all dimensions of an image, of 1, 2 or 4."""
+    numbers = [value] if isinstance(value, int) else list(value)
+    if len(numbers) == 4:
+        return numbers
+    if len(numbers) not in (1, 2):
         raise ValueError(f"{name}: expected 1, 2 or 4 numbers, got {value}")
-    return list(value)
+    high, wide = numbers * 2 if len(numbers) == 1 else numbers
+    return [1, 1, high, wide] if data_format == "NCHW" else [1, high, wide, 1]
 
 
 def conv2d(input, filter=None, strides=None, padding=None,  # pylint: disable=redefined-builtin
@@ -212,10 +211,10 @@ def conv2d(input, filter=None, strides=None, padding=None,  # pylint: disable=re
         padding = "EXPLICIT"
     return _op("Conv2D")(
         input, filters if filter is None else filter,
-        strides=_list(strides, "strides"), padding=padding,
+        strides=_list(strides, "strides", data_format), padding=padding,
         use_cudnn_on_gpu=use_cudnn_on_gpu, explicit_paddings=explicit,
-        data_format=data_format, dilations=_list(dilations, "dilations"),
-        name=name)
+        data_format=data_format,
+        dilations=_list(dilations, "dilations", data_format), name=name)
 
 
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # pylint: disable=redefined-builtin
@@ -226,7 +225,7 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # p
     return _op("DepthwiseConv2dNative", "depthwise")(
         input, filter, strides=strides, padding=padding,
         data_format=data_format or "NHWC",
-        dilations=[1, 1, 1, 1] if rate is None else _list(rate, "rate"),
+        dilations=_list(1 if rate is None else rate, "rate", data_format),
         name=name)
 
 
@@ -246,7 +245,9 @@ def conv2d_transpose(value=None, filter=None, output_shape=None,  # pylint: disa
     value = input if value is None else value
     return _op("Conv2DBackpropInput", "conv2d_transpose")(
         output_shape, filters if filter is None else filter, value,
-        strides=_list(strides, "strides"), padding=padding,
+        strides=_list(strides, "strides", data_format), padding=padding,
+        dilations=_list(1 if dilations is None else dilations, "dilations",
+                        data_format),
         data_format=data_format, name=name)
 
 
@@ -254,18 +255,18 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):  # pylint: disable=redefined-builtin
     """The maximum of each window of [batch, height, width, channels]."""
     return _op("MaxPool")(input if value is None else value,
-                          ksize=_list(ksize, "ksize"),
-                          strides=_list(strides, "strides"), padding=padding,
-                          data_format=data_format, name=name)
+                          ksize=_list(ksize, "ksize", data_format),
+                          strides=_list(strides, "strides", data_format),
+                          padding=padding, data_format=data_format, name=name)
 
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):  # pylint: disable=redefined-builtin
     """The mean of each window of [batch, height, width, channels]."""
     return _op("AvgPool")(input if value is None else value,
-                          ksize=_list(ksize, "ksize"),
-                          strides=_list(strides, "strides"), padding=padding,
-                          data_format=data_format, name=name)
+                          ksize=_list(ksize, "ksize", data_format),
+                          strides=_list(strides, "strides", data_format),
+                          padding=padding, data_format=data_format, name=name)
 
 
 def moments(x, axes, shift=None, name=None, keep_dims=None, keepdims=None):

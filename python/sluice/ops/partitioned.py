@@ -17,6 +17,7 @@ class PartitionedVariable:
         self._name, self._dtype = name, dtype
         self._shape = tensor_shape.as_shape(shape)
         self._parts, self._partitions = list(variable_list), list(partitions)
+        self._element = None
 
     name = property(lambda self: self._name, doc="What its parts begin with.")
     dtype = property(lambda self: self._dtype, doc="The type of its values.")
@@ -40,7 +41,11 @@ class PartitionedVariable:
             return array_ops.concat(self._parts, self._axis())
 
     def _as_graph_element(self):
-        return self.as_tensor()
+        # (Kept: a session asks in each step.)
+        if self._element is None:
+            with self.graph.as_default(), graphs.init_scope():
+                self._element = self.as_tensor()
+        return self._element
 
     def __iter__(self):
         return iter(self._parts)

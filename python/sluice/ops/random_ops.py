@@ -3,6 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops
 
 _op = _core.op
 _uniform = _op("RandomUniform")
@@ -83,7 +84,7 @@ def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None,
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert_to_tensor(1 if beta is None else beta, dtype,
                                  name="beta")
-        alpha = alpha + beta - beta  # (The shape of both.)
+        alpha = alpha + array_ops.zeros_like(beta)  # (The shape of both.)
         drawn = _op("RandomGamma")(_shape(shape), alpha, **_seeds(seed))
         return drawn / beta
 

@@ -3,7 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.ops import array_ops
+from sluice.ops import array_ops, math_ops
 
 _op = _core.op
 
@@ -63,13 +63,14 @@ def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,
     """The strings of dimensions as one (None: of all)."""
     inputs = convert_to_tensor(inputs, name="inputs")
     axis = reduction_indices if axis is None else axis
+    keep = bool(keep_dims if keepdims is None else keepdims)
     if axis is None:
-        # (All of them: in the order of the elements.)
-        axis, inputs = [0], array_ops.reshape(inputs, [-1])
-    return _op("ReduceJoin")(
-        inputs, axis, keep_dims=bool(keep_dims if keepdims is None
-                                     else keepdims),
-        separator=separator, name=name)
+        # (The last dimension first: in the order of the elements.)
+        n = inputs.shape.ndims
+        axis = math_ops.range(array_ops.rank(inputs) - 1, -1, -1) if (
+            n is None) else list(range(n))[::-1]
+    return _op("ReduceJoin")(inputs, axis, keep_dims=keep, separator=separator,
+                             name=name)
 
 
 def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,

@@ -297,6 +297,13 @@ class variable_scope:
     def __enter__(self):
         self._graph = graphs._default_for(self._values).as_default()
         self._graph.__enter__()
+        try:
+            return self._open()
+        except BaseException:
+            self._graph.__exit__(None, None, None)
+            raise
+
+    def _open(self):
         store = _store()
         outer = store.scope
         name_or_scope, default_name = self._args
