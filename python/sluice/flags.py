@@ -181,30 +181,50 @@ def _list(value):
 
 
 def _definer(parse, doc, boolean=False):
-    def define(name, default, help=None, flag_values=None, **unused):  # pylint: disable=redefined-builtin
-        (FLAGS if flag_values is None else flag_values)._define(
-            Flag(name, default, help, parse, boolean))
+    def define(name, default, help=None,  # pylint: disable=redefined-builtin
+               flag_values=None, required=False):
+        flag = Flag(name, default, help, parse, boolean)
+        flag.required = bool(required)
+        (FLAGS if flag_values is None else flag_values)._define(flag)
+    define.__doc__ = doc
+    return define
+
+
+def _number_definer(parse, doc):
+    def define(name, default, help=None,  # pylint: disable=redefined-builtin
+               lower_bound=None, upper_bound=None, flag_values=None,
+               required=False):
+        def within(value):
+            number = parse(value)
+            if lower_bound is not None and number < lower_bound:
+                raise ValueError(f"expected at least {lower_bound}")
+            if upper_bound is not None and number > upper_bound:
+                raise ValueError(f"expected at most {upper_bound}")
+            return number
+        _definer(within, doc)(name, default, help, flag_values, required)
     define.__doc__ = doc
     return define
 
 
 DEFINE_string = _definer(str, "Defines a flag that is a text.")
-DEFINE_integer = _definer(_integer, "Defines a flag that is a whole number.")
-DEFINE_float = _definer(float, "Defines a flag that is a number.")
+DEFINE_integer = _number_definer(_integer,
+                                 "Defines a flag that is a whole number.")
+DEFINE_float = _number_definer(float, "Defines a flag that is a number.")
 DEFINE_boolean = DEFINE_bool = _definer(
     _boolean, "Defines a flag that is on (--name) or off (--noname).", True)
 DEFINE_list = _definer(_list, "Defines a flag that is a list, with commas.")
 
 
-def DEFINE_enum(name, default, enum_values, help=None, flag_values=None,  # pylint: disable=redefined-builtin
-                **unused):
+def DEFINE_enum(name, default, enum_values,
+                help=None,  # pylint: disable=redefined-builtin
+                flag_values=None, required=False):
     """Defines a flag that is one of several texts."""
     def one_of(value):
         if value not in enum_values:
             raise ValueError(f"value should be one of "
                              f"<{'|'.join(enum_values)}>")
         return value
-    _definer(one_of, "")(name, default, help, flag_values)
+    _definer(one_of, "")(name, default, help, flag_values, required)
 
 
 def mark_flag_as_required(name, flag_values=None):

@@ -33,6 +33,10 @@ class Scaffold:
                  local_init_op=None, summary_op=None, saver=None,
                  copy_from_scaffold=None, local_init_feed_dict=None):
         _no_savers("Scaffold", saver=saver)
+        if summary_op is not None:
+            raise NotImplementedError(f"Scaffold: expected no summary_op, got "
+                                      f"{summary_op!r}: there are no summaries "
+                                      f"yet")
         base = copy_from_scaffold
         first = lambda own, name: own if own is not None or (  # noqa: E731
             base is None) else getattr(base, name)
@@ -45,7 +49,7 @@ class Scaffold:
         self.local_init_op = first(local_init_op, "local_init_op")
         self.local_init_feed_dict = first(local_init_feed_dict,
                                           "local_init_feed_dict")
-        self.summary_op, self.saver = first(summary_op, "summary_op"), None
+        self.summary_op = self.saver = None
 
     def finalize(self):
         """Makes what is not given, and declares the graph complete."""

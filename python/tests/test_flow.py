@@ -145,6 +145,26 @@ def test_while_loop(run):
     assert run(state) == {"i": 3, "x": [8.0]}
 
 
+def test_sparse_values_of_loops_may_grow(run):
+    sparse = tf.SparseTensor([[0, 0]], [1.0], [1, 4])
+    rows = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([0]))
+
+    def body(i, s, r):
+        return (i + 1, tf.sparse_concat(0, [s, sparse]), tf.IndexedSlices(
+            tf.concat([r.values, r.values[:1]], 0),
+            tf.concat([r.indices, [i + 1]], 0)))
+
+    shapes = [tf.TensorShape([]), tf.TensorShape([None, 4]),
+              tf.TensorShape([None, 2])]
+    _, s, r = tf.while_loop(lambda i, s, r: i < 3, body, [0, sparse, rows],
+                            shape_invariants=shapes)
+    grown = run(s)
+    assert grown.indices.tolist() == [[i, 0] for i in range(4)]
+    assert list(grown.dense_shape) == [4, 4]
+    assert run(r.indices).tolist() == [0, 1, 2, 3]
+    assert run(r.values).tolist() == [[1, 2]] * 4
+
+
 def test_nested_loops_and_gradients(run):
     x = tf.constant(2.0)
 

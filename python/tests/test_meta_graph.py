@@ -93,7 +93,11 @@ def test_scopes_and_devices():
 
 
 def test_what_cannot_be_is_said():
-    with pytest.raises(NotImplementedError, match="as_text"):
-        tf.train.export_meta_graph(as_text=True)
+    for what in ("as_text", "clear_extraneous_savers", "strip_default_attrs"):
+        with pytest.raises(NotImplementedError, match=what):
+            tf.train.export_meta_graph(**{what: True})
+    for what in ("from_version", "add_shapes"):
+        with pytest.raises(NotImplementedError, match=what):
+            tf.get_default_graph().as_graph_def(**{what: 1})
     with pytest.raises(ValueError, match="too early|wire type"):
         tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")

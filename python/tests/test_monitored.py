@@ -205,6 +205,8 @@ def test_how_a_graph_is_initialised():
                    lambda: T.Scaffold(saver=object())):
         with pytest.raises(NotImplementedError, match="no savers yet"):
             savers()
+    with pytest.raises(NotImplementedError, match="no summaries yet"):
+        T.Scaffold(summary_op=tf.no_op())
 
 
 def test_threads_end_with_the_session():

@@ -49,6 +49,22 @@ def test_flags_are_read_from_the_command_line(flags, monkeypatch):
         F(["prog"])
 
 
+def test_flags_have_bounds_and_may_be_required(flags):
+    flags.DEFINE_integer("n", 3, "A number.", lower_bound=1, upper_bound=5)
+    flags.DEFINE_float("rate", None, "A rate.", 0.0, required=True)
+    F = flags.FLAGS
+    for wrong, rule in ((["--n=0"], "at least 1"), (["--n=6"], "at most 5"),
+                        (["--rate=-1"], "at least 0"), ([], "--rate")):
+        with pytest.raises(flags.IllegalFlagValueError, match=rule):
+            F(["prog"] + wrong)
+    F(["prog", "--n=5", "--rate=0"])
+    assert (F.n, F.rate) == (5, 0.0)
+    with pytest.raises(flags.IllegalFlagValueError, match="at least 1"):
+        flags.DEFINE_integer("m", 0, "A number.", lower_bound=1)
+    with pytest.raises(TypeError, match="lower_bound"):
+        flags.DEFINE_string("s", "", "A text.", lower_bound=1)
+
+
 def test_programs_run_their_main(flags, monkeypatch):
     flags.DEFINE_integer("n", 1, "A number.")
     seen = []

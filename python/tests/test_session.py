@@ -298,6 +298,9 @@ def test_config():
     with pytest.raises(ValueError, match='no "alow_soft_placement" field '
                                          r"\(nearest: allow_soft_placement"):
         tf.ConfigProto(alow_soft_placement=True)
+    for message in (config, config.gpu_options, tf.RunOptions()):
+        with pytest.raises(AttributeError, match='no field "alow_growth"'):
+            message.alow_growth = True
     with pytest.raises(TypeError, match="graph must be a tf.Graph"):
         tf.Session(graph="g")
 

@@ -14,22 +14,6 @@ def get_default_session():
     return sessions[-1] if sessions else None
 
 
-class RunOptions:
-    """How a step runs: a time limit, whether it is traced."""
-
-    NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
-
-    def __init__(self, trace_level=0, timeout_in_ms=0, inter_op_thread_pool=0,
-                 output_partition_graphs=False,
-                 report_tensor_allocations_upon_oom=False):
-        self.trace_level = trace_level
-        self.timeout_in_ms = timeout_in_ms
-        self.inter_op_thread_pool = inter_op_thread_pool
-        self.output_partition_graphs = output_partition_graphs
-        self.report_tensor_allocations_upon_oom = (
-            report_tensor_allocations_upon_oom)
-
-
 class RunMetadata:
     """What a step cost; filled in by `Session.run`."""
 
@@ -103,16 +87,34 @@ class _Fields:
                                  f'no "{name}" field (nearest: {near}).')
             setattr(self, name, value)
 
+    def __setattr__(self, name, value):
+        if name not in self._defaults:
+            raise AttributeError(f"Assignment not allowed (no field \"{name}\" "
+                                 f"in protocol message object)")
+        object.__setattr__(self, name, value)
+
     def CopyFrom(self, other):
         """Takes over all fields of another."""
         self.__dict__.update(other.__dict__)
+
+
+class RunOptions(_Fields):
+    """How a step runs: a time limit, whether it is traced."""
+
+    NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
+    _defaults = {"trace_level": 0, "timeout_in_ms": 0,
+                 "inter_op_thread_pool": 0, "output_partition_graphs": False,
+                 "report_tensor_allocations_upon_oom": False}
 
 
 class GPUOptions(_Fields):
     """Fields for accelerators; kept, and without effect on a CPU."""
 
     _defaults = {"per_process_gpu_memory_fraction": 0.0, "allow_growth": False,
-                 "visible_device_list": "", "allocator_type": ""}
+                 "visible_device_list": "", "allocator_type": "",
+                 "deferred_deletion_bytes": 0, "force_gpu_compatible": False,
+                 "polling_active_delay_usecs": 0,
+                 "polling_inactive_delay_msecs": 0}
 
 
 class OptimizerOptions(_Fields):

@@ -395,6 +395,11 @@ class Graph(_core.Graph):
 
     def as_graph_def(self, from_version=None, add_shapes=False):
         """The whole graph as a GraphDef (see `sluice.GraphDef`)."""
+        for given, what in ((from_version, "from_version"),
+                            (add_shapes, "add_shapes")):
+            if given:
+                raise NotImplementedError(f"as_graph_def: expected no {what}, "
+                                          f"got {given!r}")
         return make_graph_def(self)
 
     def is_feedable(self, tensor):

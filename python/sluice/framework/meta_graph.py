@@ -202,9 +202,11 @@ def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
       graph: the default one, unless given.
       clear_devices: whether to leave out what devices nodes ask for.
     """
-    del meta_info_def, clear_extraneous_savers, strip_default_attrs
+    del meta_info_def
     for given, what in ((saver_def, "saver_def"), (as_text, "as_text"),
-                        (export_scope, "export_scope")):
+                        (export_scope, "export_scope"),
+                        (clear_extraneous_savers, "clear_extraneous_savers"),
+                        (strip_default_attrs, "strip_default_attrs")):
         if given:
             raise NotImplementedError(f"export_meta_graph: expected no {what}, "
                                       f"got {given!r}")

@@ -61,6 +61,20 @@ def _parts(value):
     return [value]
 
 
+def _part_shapes(value, shape):
+    """What is known of the parts' shapes, where the leaf's own is known:
+    TensorFlow's is that of the whole for a SparseTensor, of the values for
+    IndexedSlices."""
+    if isinstance(value, conversion.SparseTensor):
+        rank = shape.ndims
+        return [tensor_shape.TensorShape(s)
+                for s in ([None, rank], [None], [rank])]
+    if isinstance(value, conversion.IndexedSlices):
+        shapes = [shape, shape[:1], tensor_shape.TensorShape([shape.ndims])]
+        return shapes[:len(_parts(value))]
+    return [shape]
+
+
 def _join(like, parts):
     """A leaf like `like`, of as many tensors."""
     if isinstance(like, conversion.IndexedSlices):
@@ -293,9 +307,7 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
     if shape_invariants is not None:
         shapes = _flat_shapes(loop_vars, shape_invariants)
         for value, shape in zip(nest.flatten(init), shapes):
-            parts = _parts(value)
-            invariants += [shape] if len(parts) == 1 else [
-                p.shape for p in parts]
+            invariants += _part_shapes(value, shape)
     most = None
     if maximum_iterations is not None:
         most = convert_to_tensor(maximum_iterations,
