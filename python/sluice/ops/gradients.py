@@ -2,8 +2,7 @@
 
 import enum
 
-from sluice import _core, nest
-from sluice.framework import conversion, graph as graphs
+from sluice import _core
 from sluice.framework.conversion import IndexedSlices, convert_to_tensor
 from sluice.ops.variables import Variable
 

@@ -59,12 +59,10 @@ class Variable:
         with self._graph.control_dependencies(None), graphs.name_scope(
                 name, "Variable", None if callable(initial_value)
                 else [initial_value]) as scope:
-            self._build(initial_value, scope, dtype, validate_shape, shape,
-                        expected_shape)
+            self._build(initial_value, scope, dtype, validate_shape, shape)
         self._graph.add_to_collections(collections, self)
 
-    def _build(self, initial_value, scope, dtype, validate_shape, shape,
-               expected_shape):
+    def _build(self, initial_value, scope, dtype, validate_shape, shape):
         graph = self._graph
         if callable(initial_value):
             with graph.name_scope("Initializer"):
@@ -365,7 +363,6 @@ def _install_operators():
 
 _install_operators()
 RefVariable = Variable
-_variables = {}
 
 
 def _to_tensor(value, dtype=None, name=None, as_ref=False):
