@@ -194,10 +194,16 @@ InGraph::InGraph(PyGraph& graph) {
   PyGraph& target = TargetGraph();
   if (&target == &graph) return;
   back_ = ObjectOf(target);
+  std::vector<py::object>& defaults = Here().defaults;
+  depth_ = defaults.size();
+  defaults.push_back(ObjectOf(graph));
   SwitchTo(graph);
 }
 InGraph::~InGraph() {
-  if (back_) SwitchTo(*PartOf<PyGraph>(back_));
+  if (!back_) return;
+  std::vector<py::object>& defaults = Here().defaults;
+  if (defaults.size() > depth_) defaults.resize(depth_);
+  SwitchTo(*PartOf<PyGraph>(back_));
 }
 
 void ForgetScopes(const PyGraph& graph) {

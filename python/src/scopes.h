@@ -11,8 +11,9 @@ namespace sluice::python {
 // default graph. Makes it the library's ambient graph too.
 PyGraph& TargetGraph();
 
-// While it lives, the library's ambient graph is `graph`, under the scopes that
-// this thread entered there. A local variable.
+// While it lives, `graph` is this thread's default graph and the library's
+// ambient one, under the scopes that this thread entered there: what is called
+// meanwhile (a branch, a gradient) builds into it, too. A local variable.
 class InGraph {
  public:
   explicit InGraph(PyGraph& graph);
@@ -20,7 +21,8 @@ class InGraph {
   InGraph(const InGraph&) = delete;
 
  private:
-  py::object back_;  // Null: nothing to go back to.
+  py::object back_;   // Null: nothing to go back to.
+  size_t depth_ = 0;  // Of the default graphs before.
 };
 
 // What building into a graph takes: it is the ambient one, and locked.

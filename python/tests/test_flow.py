@@ -297,3 +297,28 @@ def test_graphs_with_gradients_of_loops_are_of_tensorflows_ops(fresh_graph):
     # (TensorFlow has a handle of an array for a vector before a step.)
     assert arrays and all(op.get_attr("element_shape") is None
                           for op in arrays)
+
+
+def test_flow_of_a_graph_that_is_not_the_default_one(fresh_graph):
+    @tf.RegisterGradient("TimesThree")
+    def _times_three(op, grad):
+        return grad * tf.constant(3.0)
+
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [])
+    y = tf.cond(x > 0.0, lambda: x * tf.constant(2.0),
+                lambda: tf.constant(1.0) - x)
+    z = tf.while_loop(lambda v: v < tf.constant(100.0),
+                      lambda v: v * 2.0 + tf.constant(1.0), [y])
+    with graph.gradient_override_map({"Identity": "TimesThree"}):
+        w = tf.identity(z)
+    grad, = tf.gradients(w, x)
+    with tf.name_scope(None, "sum", [grad]):
+        total = grad + tf.constant(1.0, name="one")
+    assert graph.get_tensor_by_name("sum/one:0").graph is graph
+    assert tf.constant(1).graph is fresh_graph
+    assert [op.type for op in fresh_graph.get_operations()] == ["Const"]
+    with tf.Session(graph=graph) as session:
+        assert session.run([z, total], {x: 3}) == [111, 97]
+        assert session.run([z, total], {x: -5}) == [111, -47]

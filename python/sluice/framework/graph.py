@@ -260,17 +260,25 @@ class _Scope:
 class _NameScope:
     """The with-block of `Graph.name_scope`; its value is the prefix."""
 
-    __slots__ = ("_graph", "_name", "_token")
+    __slots__ = ("_graph", "_name", "_token", "_makes_default", "_default")
 
-    def __init__(self, graph, name):
+    def __init__(self, graph, name, makes_default=False):
         self._graph = graph
         self._name = name
+        self._makes_default = makes_default
+        self._default = False
 
     def __enter__(self):
         self._token, prefix = _core.enter_name_scope(self._graph, self._name)
+        self._default = (self._makes_default and
+                         _core.get_default_graph() is not self._graph)
+        if self._default:
+            _core.push_default_graph(self._graph)
         return prefix
 
     def __exit__(self, *unused):
+        if self._default:
+            _core.pop_default_graph(self._graph)
         _core.exit_scope(self._token)
         self._token = None
 
@@ -430,10 +438,13 @@ class Graph(_core.Graph):
 
         A name that ends with a slash is a prefix as it is; None or "" is none.
         """
+        return self._name_scope(name)
+
+    def _name_scope(self, name, makes_default=False):
         if name is not None and not isinstance(name, str):
             raise TypeError(f"'{name}' is not a valid scope name: expected a "
                             f"str")
-        return _NameScope(self, name)
+        return _NameScope(self, name, makes_default)
 
     def unique_name(self, name, mark_as_used=True):
         """`name` under the current scope, or name_1, ..., if it is taken."""
@@ -626,9 +637,12 @@ def reset_default_graph():
 
 
 def name_scope(name, default_name=None, values=None):
-    """A with-block in which names begin with `name/` (or `default_name/`)."""
-    return _default_for(values).name_scope(
-        default_name if name is None else name)
+    """A with-block in which names begin with `name/` (or `default_name/`).
+
+    The graph of `values` is the default one within.
+    """
+    return _default_for(values)._name_scope(
+        default_name if name is None else name, makes_default=True)
 
 
 def _default_for(values):
