@@ -22,8 +22,7 @@ bool MakesNewMemory(const std::string& op) {
           "Less LessEqual MatMul MaxPool MaxPoolGrad NotEqual OneHot "
           "OnesLike Range Rank ReluGrad Shape ShapeN Size "
           "SoftmaxCrossEntropyWithLogits "
-          "SparseSoftmaxCrossEntropyWithLogits TopKV2 Transpose "
-          "ZerosLike",
+          "SparseSoftmaxCrossEntropyWithLogits TopKV2 ZerosLike",
           ' '));
   return kOps->contains(op);
 }

@@ -13,8 +13,9 @@ namespace sluice::python {
 // is over. The step itself never writes to it (it is not the only owner), but a
 // variable, a queue or a fetched value may go on sharing its memory. So it is
 // read in place only where everything that takes it makes new memory; where
-// that is not known of an op, it is copied. One per session; remembers what it
-// found out. Under the interpreter's lock.
+// that is not known of an op, it is copied. (So is all that is fed to a stage
+// of a partial run: later stages go on reading it.) One per session; remembers
+// what it found out. Under the interpreter's lock.
 class FeedSafety {
  public:
   // Whether the memory of `feed` can be shared with by nothing that outlives

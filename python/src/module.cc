@@ -4,6 +4,7 @@
 #include "objects.h"
 #include "ops.h"
 #include "scopes.h"
+#include "values.h"
 
 namespace sluice::python {
 
@@ -16,6 +17,7 @@ void AddSessions(py::module_& m);
 PYBIND11_MODULE(_core, m) {
   namespace python = sluice::python;
   m.doc() = "What sluice does in C++.";
+  m.attr("takes_numpy_2") = python::kTakesNumpy2;
   python::AddHooks(m);
   python::AddObjects(m);
   python::AddScopes(m);

@@ -188,7 +188,8 @@ class Call {
       try {
         return Convert(value, *attr->default_value->get<DType>(), arg,
                        arg.name);
-      } catch (const py::error_already_set&) {
+      } catch (const py::error_already_set& e) {
+        if (!e.matches(PyExc_TypeError) && !e.matches(PyExc_ValueError)) throw;
       }
     }
     return Convert(value, DType::kInvalid, arg, arg.name);

@@ -126,7 +126,7 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
               "was ",
               Repr(value), " which was passed to the feed with key ", o.name(),
               "."));
-  Tensor t = ToTensor(value, o.dtype(), share);
+  Tensor t = ToTensor(value, o.dtype(), share, Numbers::kCast);
   if (!o.shape().CompatibleWith(PartialShape(t.shape())))
     Raise(PyExc_ValueError,
           absl::StrCat("Cannot feed value of shape ",
@@ -215,7 +215,7 @@ class PySession {
                  const std::optional<py::dict>& feed_dict,
                  const py::object& options, const py::object& metadata) {
     const Fetches fetches(graph, fetch);
-    Feeds feeds = MakeFeeds(feed_dict, fetches.outputs());
+    Feeds feeds = MakeFeeds(feed_dict, &fetches.outputs());
     Extras extras(options, metadata, timeout_ms);
     std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
       extras.options().cancellation = cancel;
@@ -227,8 +227,10 @@ class PySession {
     return fetches.Assemble(std::move(values));
   }
 
+  // `fetches` are all there will be; null: it is not known what reads the feeds
+  // later, so that they are copied.
   Feeds MakeFeeds(const std::optional<py::dict>& feed_dict,
-                  const std::vector<Output>& fetches) {
+                  const std::vector<Output>* fetches) {
     Feeds feeds;
     if (feed_dict)
       for (const auto& [key, value] : *feed_dict)
@@ -257,7 +259,7 @@ class PySession {
 
  private:
   void AddFeed(py::handle key, py::handle value,
-               const std::vector<Output>& fetches, Feeds* feeds) {
+               const std::vector<Output>* fetches, Feeds* feeds) {
     const TensorHandle* const tensor = AsTensor(key);
     if (tensor == nullptr) {
       const py::object pairs = GetHooks().expand_feed(key, value, graph);
@@ -272,7 +274,8 @@ class PySession {
             absl::StrCat("Cannot interpret feed_dict key as Tensor: Tensor ",
                          Repr(key), " is not an element of this graph."));
     const Output& o = tensor->output;
-    feeds->emplace_back(o, FeedValue(o, value, safety_.MayShare(o, fetches)));
+    const bool share = fetches != nullptr && safety_.MayShare(o, *fetches);
+    feeds->emplace_back(o, FeedValue(o, value, share));
   }
 
   std::unique_ptr<Session> session_;
@@ -353,7 +356,7 @@ class PyPartialRun {
   py::object Run(const py::object& fetch,
                  const std::optional<py::dict>& feed_dict) {
     const Fetches fetches(session_.graph, fetch);
-    Feeds feeds = session_.MakeFeeds(feed_dict, fetches.outputs());
+    Feeds feeds = session_.MakeFeeds(feed_dict, nullptr);
     std::vector<Tensor> values =
         RunStep(session_.graph, [&](Cancellation* cancel) {
           return run_->Run(feeds, fetches.outputs(), cancel);

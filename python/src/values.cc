@@ -63,6 +63,23 @@ DType TypeOfArray(const py::array& a) {
   return DType::kInvalid;
 }
 
+// Before anything is done with numpy, here or in pybind11. Both keep in static
+// variables what they look up there: to load it meanwhile, which lets other
+// threads run, would have these wait for the variable with the interpreter's
+// lock.
+void NeedNumpy() {
+  static bool loaded = false;
+  if (loaded) return;
+  const py::module_ numpy = py::module_::import("numpy");
+  const auto version = py::cast<std::string>(numpy.attr("__version__"));
+  if (!kTakesNumpy2 && std::stoi(version) >= 2)
+    Raise(PyExc_ImportError,
+          absl::StrCat("sluice._core: expected numpy 1, as built with pybind11 "
+                       "before 2.12, got numpy ",
+                       version, "; hint: numpy<2, or pip install ."));
+  loaded = true;
+}
+
 // An attribute of numpy, looked up once.
 py::object FromNumpy(const char* name) {
   return py::module_::import("numpy").attr(name);
@@ -96,20 +113,20 @@ bool LooksFloating(DType t) { return IsFloating(t) || IsComplex(t); }
                      Repr(value), " of type '", TypeName(value), "'."));
 }
 
-// Whether elements of the type may be written as constants of type `want`.
-bool Fits(DType have, DType want) {
-  if (want == DType::kBool || want == DType::kString || have == DType::kString)
-    return have == want;
+// Whether elements of the type may stand for those of type `want`.
+bool Fits(DType have, DType want, Numbers numbers) {
+  if (want == DType::kString || have == DType::kString) return have == want;
+  if (IsComplex(have)) return IsComplex(want);
+  if (numbers == Numbers::kCast) return true;
+  if (want == DType::kBool) return have == want;
   if (have == DType::kBool) return true;  // A bool is an int to Python.
-  if (IsComplex(want)) return true;
-  if (IsComplex(have)) return false;
   return LooksFloating(want) || !LooksFloating(have);
 }
 
 // Raises for the first element of nested lists that does not fit.
-void CheckFits(py::handle value, DType want) {
+void CheckFits(py::handle value, DType want, Numbers numbers) {
   if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
-    for (const py::handle item : value) CheckFits(item, want);
+    for (const py::handle item : value) CheckFits(item, want, numbers);
     return;
   }
   const DType have =
@@ -120,7 +137,8 @@ void CheckFits(py::handle value, DType want) {
       : PyUnicode_Check(value.ptr()) || PyBytes_Check(value.ptr())
           ? DType::kString
           : DType::kInvalid;
-  if (have != DType::kInvalid && !Fits(have, want)) Mismatch(want, value);
+  if (have != DType::kInvalid && !Fits(have, want, numbers))
+    Mismatch(want, value);
 }
 
 // ---- To tensors -------------------------------------------------------------
@@ -217,17 +235,22 @@ DType PresetType(const py::array& a, DType have) {
 }  // namespace
 
 bool HasOwnType(py::handle o) {
+  NeedNumpy();
   static auto* const generic = new py::object(FromNumpy("generic"));
   return py::isinstance<py::array>(o) || py::isinstance(o, *generic);
 }
 
-Tensor ToTensor(py::handle value, DType want, bool share) {
+Tensor ToTensor(py::handle value, DType want, bool share, Numbers numbers) {
   want = RemoveRef(want);
   Tensor scalar = FromScalar(value, want);
   if (scalar.valid()) return scalar;
   if (value.is_none()) Raise(PyExc_ValueError, "None values not supported.");
+  if (numbers == Numbers::kCast && want == DType::kBool &&
+      PyLong_Check(value.ptr()) &&
+      !value.equal(py::bool_(py::reinterpret_borrow<py::object>(value))))
+    Mismatch(want, value);
   const bool has_own_type = HasOwnType(value);
-  if (!has_own_type && want != DType::kInvalid) CheckFits(value, want);
+  if (!has_own_type && want != DType::kInvalid) CheckFits(value, want, numbers);
   py::array a = AsArray(value);
   DType have = TypeOfArray(a);
   // (numpy's own strings have lost the zeros at their ends, and its empty lists
@@ -271,6 +294,7 @@ bool IsPlainValue(py::handle o) {
 // ---- From tensors -----------------------------------------------------------
 
 py::object ToNumpy(Tensor t) {
+  NeedNumpy();
   if (t.dtype() == DType::kBfloat16) {  // numpy has none: as float32.
     Tensor wide(DType::kFloat, t.shape());
     for (int64_t i = 0; i < t.num_elements(); ++i)
@@ -361,15 +385,14 @@ bool IsText(py::handle o) {
   return PyUnicode_Check(o.ptr()) || PyBytes_Check(o.ptr());
 }
 
-// One value of each kind. (Python's own conversions, for whatever has them.)
+// One value of each kind.
 template <typename T>
 T ToOne(py::handle value, const std::string& what);
 
 template <>
 int64_t ToOne<int64_t>(py::handle value, const std::string& what) {
-  if (PyFloat_Check(value.ptr())) Wrong(value, "int", what);
   const auto number =
-      py::reinterpret_steal<py::object>(PyNumber_Long(value.ptr()));
+      py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!number) Wrong(value, "int", what);
   const int64_t i = PyLong_AsLongLong(number.ptr());
   if (i == -1 && PyErr_Occurred()) throw py::error_already_set();

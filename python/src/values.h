@@ -8,6 +8,10 @@
 
 namespace sluice::python {
 
+// pybind11 has numpy 1's structures before 2.12; with numpy 2 it would read
+// wrong sizes and strides.
+inline constexpr bool kTakesNumpy2 = PYBIND11_VERSION_HEX >= 0x020C0000;
+
 // The DType object of Python for a type, and back. A DType, a numpy type, a
 // name or a number will do.
 py::object FromDType(DType t);
@@ -32,12 +36,19 @@ bool IsPlainValue(py::handle o);
 // True for numpy's arrays and scalars, whose types are not guessed.
 bool HasOwnType(py::handle o);
 
+// Which of Python's own numbers may become another type's.
+enum class Numbers {
+  kFit,   // Those that it holds: constants.
+  kCast,  // As numpy casts them, but for ints that it does not hold: feeds.
+};
+
 // A value as a tensor, by TensorFlow's rules: Python's own ints are int32 (or
 // int64 where they do not fit) and floats are float, numpy's types are kept;
 // `want`, unless kInvalid, says otherwise, and TypeError follows if it cannot
 // hold the value. With `share`, the elements of a contiguous array of the right
 // type are not copied.
-Tensor ToTensor(py::handle value, DType want, bool share = false);
+Tensor ToTensor(py::handle value, DType want, bool share = false,
+                Numbers numbers = Numbers::kFit);
 
 // An attribute as its declaration wants it. `what` is for messages.
 AttrValue ToAttr(py::handle value, AttrKind kind, bool is_list,

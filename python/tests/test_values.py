@@ -1,11 +1,16 @@
 """Conversions: types, constants, arrays; the element types."""
 
 import array
+import fractions
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice import _core
 
 
 @pytest.mark.parametrize("value,dtype", [
@@ -211,3 +216,108 @@ def test_strings_keep_zeros_at_their_ends(run):
         tf.constant(["a", 1])
     assert run(tf.constant([], tf.string)).shape == (0,)
     assert run(tf.constant([[], []], tf.string, [2, 0])).shape == (2, 0)
+
+
+def _of_fed_array(x):
+    """Results that might be what is fed, at another place or in another
+    shape."""
+    rows = tf.reshape(tf.range(3000), [1, 3000])
+    images = tf.placeholder(tf.float32, [1, 50, 60, 1])
+    return {
+        "transposed": (x, tf.transpose(x, [0, 1])),
+        "transposed row": (x, tf.transpose(x)),
+        "transposed image": (images, tf.transpose(images, [0, 3, 1, 2])),
+        "row": (x, tf.gather(x, 0)),
+        "rows": (x, tf.gather(x, [0])),
+        "bias": (x, tf.raw_ops.BiasAddGrad(out_backprop=x)),
+        "maxima": (images, tf.nn.max_pool(images, 1, 1, "SAME")),
+        "means": (images, tf.nn.avg_pool(images, 1, 1, "SAME")),
+        "best": (x, tf.nn.top_k(x, 3000, sorted=False)[0]),
+        "product": (x, tf.matmul(tf.ones([1, 1]), x)),
+        "gradient": (x, tf.raw_ops.ReluGrad(
+            gradients=x, features=tf.cast(rows + 1, tf.float32))),
+    }
+
+
+@pytest.mark.parametrize("case", [
+    "transposed", "transposed row", "transposed image", "row", "rows", "bias",
+    "maxima", "means", "best", "product", "gradient"])
+def test_what_is_made_of_a_fed_array_is_not_that_array(case, run):
+    feed, made = _of_fed_array(tf.placeholder(tf.float32, [1, 3000]))[case]
+    array = np.ones(feed.shape.as_list(), np.float32)
+    got = run(made, {feed: array})
+    array[:] = 7
+    np.testing.assert_array_equal(got, np.ones(made.shape.as_list()))
+
+
+def test_numbers_that_are_fed_are_cast_as_numpy_casts_them(session):
+    training = tf.placeholder(tf.bool, [])
+    flags = tf.placeholder(tf.bool, [2])
+    n = tf.placeholder(tf.int32)
+    run = session.run
+    assert run(training, {training: 1}) and not run(training, {training: 0})
+    np.testing.assert_array_equal(run(flags, {flags: [1, 0.0]}), [True, False])
+    assert run(n, {n: 3.0}) == 3
+    assert session.make_callable(n + 0, [n])(3.0) == 3
+    np.testing.assert_array_equal(run(n, {n: [1.5, True]}), [1, 1])
+    for feed, wrong in ((training, 2), (training, "yes"), (n, 2**40), (n, 1j),
+                        (n, "3")):
+        with pytest.raises(TypeError, match="Expected"):
+            run(feed, {feed: wrong})
+
+
+def test_attributes_of_ints_take_nothing_that_is_rounded(run):
+    x = tf.constant([1.0])
+    for one in (0, np.int64(0), np.array(0), tf.Dimension(0)):
+        assert tf.raw_ops.Pack(values=[x, x], axis=one).shape == [2, 1]
+    for wrong in ("0", 0.0, np.float32(0.5), fractions.Fraction(1, 2)):
+        with pytest.raises(TypeError, match="Expected int for argument 'axis'"):
+            tf.raw_ops.Pack(values=[x, x], axis=wrong)
+
+
+def test_interrupts_come_out_of_conversions():
+    class Six:
+        interrupted = False
+
+        def __array__(self, *args, **kwargs):
+            if not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+            return np.array(6)
+
+    with pytest.raises(KeyboardInterrupt):
+        tf.raw_ops.Reshape(tensor=tf.ones([6]), shape=[Six()])
+
+
+def _python(program):
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)],
+                          timeout=60, capture_output=True, text=True)
+
+
+def test_threads_may_be_the_first_to_need_numpy():
+    done = _python("""
+        import sys, threading
+        import sluice.compat.v1 as tf
+        x = tf.constant(1.0)
+        session = tf.Session()
+        assert "numpy" not in sys.modules
+        threads = [threading.Thread(target=session.run, args=[x])
+                   for _ in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_numpy_that_would_be_read_wrongly_is_refused():
+    done = _python("""
+        import numpy
+        numpy.__version__ = "2.1.0"
+        import sluice.compat.v1 as tf
+        tf.constant([1.0])
+        """)
+    if _core.takes_numpy_2:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert ("expected numpy 1, as built with pybind11 before 2.12, got "
+                "numpy 2.1.0; hint: numpy<2") in done.stderr
