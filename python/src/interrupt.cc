@@ -4,7 +4,9 @@
 #include <semaphore.h>
 #include <signal.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -18,12 +20,17 @@ pthread_t main_thread;
 // Python's own, which notes the signal; null: SIGINT was not Python's when the
 // module was loaded, and is left alone.
 Handler pythons_handler = nullptr;
+std::atomic<uint32_t> signals = 0;  // How many there were.
 sem_t signalled;
 
 // The steps that the main thread is in, within each other.
+struct Running {
+  std::shared_ptr<Cancellation> step;
+  uint32_t since;  // How many signals there were when it began.
+};
 struct Steps {
   std::mutex mu;
-  std::vector<std::shared_ptr<Cancellation>> all;  // GUARDED_BY(mu)
+  std::vector<Running> all;  // GUARDED_BY(mu)
 };
 Steps& TheSteps() {
   static auto* const steps = new Steps();
@@ -33,6 +40,7 @@ Steps& TheSteps() {
 void OnSignal(int signal) {
   const int saved = errno;
   pythons_handler(signal);
+  ++signals;
   sem_post(&signalled);
   errno = saved;
 }
@@ -43,39 +51,60 @@ Handler CurrentHandler() {
   return (now.sa_flags & SA_SIGINFO) == 0 ? now.sa_handler : nullptr;
 }
 
+// (Of C functions, looked up once: a thread of ours asks, which the interpreter
+// may not end meanwhile.)
 bool RaisesKeyboardInterrupt() {
-  const py::module_ signal = py::module_::import("signal");
-  return signal.attr("getsignal")(SIGINT).is(
-      signal.attr("default_int_handler"));
+  static const auto* const signal =
+      new py::module_(py::module_::import("_signal"));
+  static const auto* const get = new py::object(signal->attr("getsignal"));
+  static const auto* const preset =
+      new py::object(signal->attr("default_int_handler"));
+  return (*get)(SIGINT).is(*preset);
 }
 
 void CancelWhenSignalled() {
   for (;;) {
     while (sem_wait(&signalled) != 0) {
     }
-    if (InterpreterIsGoing()) return;
     {
-      const py::gil_scoped_acquire lock;
+      const PythonLock lock;
       if (!RaisesKeyboardInterrupt()) continue;
     }
-    std::vector<std::shared_ptr<Cancellation>> steps;
+    std::vector<Running> steps;
     {
       const std::lock_guard<std::mutex> lock(TheSteps().mu);
       steps = TheSteps().all;
     }
-    for (const auto& step : steps) step->Cancel();
+    // (One that began after the signal has nothing to do with it: it may save
+    // what was learnt, in the handler of KeyboardInterrupt.)
+    const uint32_t now = signals;
+    for (const Running& one : steps)
+      if (one.since != now) one.step->Cancel();
   }
+}
+
+bool watching = false;  // Of the main thread.
+
+void Watch() {
+  sem_init(&signalled, 0, 0);
+  std::thread(CancelWhenSignalled).detach();
+  watching = true;
+}
+
+// A child has no thread but the one that forked, which is its main one.
+void FollowForks() {
+  pthread_atfork([] { TheSteps().mu.lock(); }, [] { TheSteps().mu.unlock(); },
+                 [] {
+                   TheSteps().mu.unlock();
+                   main_thread = pthread_self();
+                   watching = false;
+                 });
 }
 
 // Whoever sets a handler in Python sets Python's there, so each step looks.
 void StandBefore() {
+  if (!watching) Watch();
   if (CurrentHandler() != pythons_handler) return;
-  static const bool started = [] {
-    sem_init(&signalled, 0, 0);
-    std::thread(CancelWhenSignalled).detach();
-    return true;
-  }();
-  (void)started;
   struct sigaction ours = {};
   ours.sa_handler = OnSignal;
   ours.sa_flags = SA_ONSTACK;
@@ -92,7 +121,7 @@ MainThreadStep::MainThreadStep() {
   cancellation_ = std::make_shared<Cancellation>();
   {
     const std::lock_guard<std::mutex> lock(TheSteps().mu);
-    TheSteps().all.push_back(cancellation_);
+    TheSteps().all.push_back({cancellation_, signals});
   }
   // What came before that has cancelled nothing.
   if (PyErr_CheckSignals() == 0) return;
@@ -119,7 +148,9 @@ void AddInterrupts(py::module_& m) {
   // Called once, as the package is loaded, with threading.main_thread().ident.
   m.def("watch_interrupts", [](uintptr_t thread) {
     main_thread = static_cast<pthread_t>(thread);
-    if (RaisesKeyboardInterrupt()) pythons_handler = CurrentHandler();
+    if (!RaisesKeyboardInterrupt()) return;
+    pythons_handler = CurrentHandler();
+    FollowForks();
   });
 }
 

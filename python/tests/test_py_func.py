@@ -292,3 +292,37 @@ def test_a_program_may_end_while_threads_are_in_functions():
     """
     for _ in range(3):
         subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_exceptions_that_cannot_be_shown(run):
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    def mute():
+        raise Mute
+
+    def half_a_character():
+        raise ValueError("\ud800")
+
+    with pytest.raises(tf.errors.UnknownError, match="Mute"):
+        run(tf.py_func(mute, [], tf.float32))
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=r"ValueError: \\ud800"):
+        run(tf.py_func(half_a_character, [], tf.float32))
+
+
+def test_a_program_may_end_while_functions_compute():
+    program = """if True:
+        import threading, time
+        import sluice.compat.v1 as tf
+        def compute():
+            while True: pass
+        ops = [tf.py_func(compute, [], []) for _ in range(2)]
+        session = tf.Session()
+        for op in ops:
+            threading.Thread(target=session.run, args=[op], daemon=True).start()
+        time.sleep(0.2)
+    """
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -367,3 +367,48 @@ def test_a_program_may_end_while_its_threads_run_steps():
     """
     for _ in range(3):
         subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_arrays_fed_to_a_stage_may_change_before_the_next(session):
+    x = tf.placeholder(tf.float32, [50, 50])
+    y = tf.placeholder(tf.float32, [50, 50])
+    best, product = tf.argmax(x), tf.matmul(x, y)
+    handle = session.partial_run_setup([best, product], [x, y])
+    array = np.ones([50, 50], np.float32)
+    session.partial_run(handle, best, {x: array})
+    array[:] = 7
+    got = session.partial_run(handle, product, {y: np.eye(50)})
+    np.testing.assert_array_equal(got, np.ones([50, 50]))
+
+
+def test_ctrl_c_between_steps_ends_no_step(session):
+    n = tf.placeholder(tf.int32, [])
+    count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
+    session.run(count, {n: 1})
+    for _ in range(10):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait(10)
+        # (Such as one that saves what was learnt.)
+        assert session.run(count, {n: 100000}) == 100000
+
+
+def test_ctrl_c_ends_a_step_of_a_child():
+    program = """if True:
+        import os, signal, threading
+        import sluice.compat.v1 as tf
+        forever = tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
+        one = tf.constant(1)
+        with tf.Session() as session:
+            session.run(one)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+            try:
+                tf.Session().run(forever)
+            except KeyboardInterrupt:
+                os._exit(7)
+        assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 7
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
