@@ -71,22 +71,19 @@ class ControlServices::UnaryCall {
 };
 
 // A client's steps (StepsRequest). Kept by its operations that are under way
-// and by its steps that run. Thread-safe.
+// and by its steps that run, which may be longer than the services are: it is
+// closed before they go, and asks nothing of them then. Thread-safe.
 class ControlServices::StepsCall
     : public std::enable_shared_from_this<StepsCall> {
  public:
   StepsCall(ControlServices* owner, std::unique_ptr<GrpcCall> call)
       : owner_(owner), call_(std::move(call)) {}
-  ~StepsCall() {
-    std::lock_guard<std::mutex> lock(owner_->mu_);
-    owner_->calls_.erase(this);
-  }
 
   void Begin() {
     bool stopped;
     {
       std::lock_guard<std::mutex> lock(owner_->mu_);
-      owner_->calls_.insert(this);
+      owner_->calls_.insert(shared_from_this());
       stopped = owner_->stopped_;
     }
     {
@@ -96,11 +93,15 @@ class ControlServices::StepsCall
     if (stopped) Close(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the end"));
   }
   void Close(const grpc::Status& why) {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (std::exchange(closed_, true)) return;
-    out_.clear();
-    call_->io.Finish(why,
-                     GrpcOneEvent::Of([self = shared_from_this()](bool) {}));
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (std::exchange(closed_, true)) return;
+      out_.clear();
+      call_->io.Finish(why,
+                       GrpcOneEvent::Of([self = shared_from_this()](bool) {}));
+    }
+    std::lock_guard<std::mutex> lock(owner_->mu_);
+    owner_->calls_.erase(shared_from_this());
   }
 
  private:
@@ -329,13 +330,12 @@ void ControlServices::Register(GrpcPort* port) {
 }
 
 void ControlServices::Stop() {
-  std::vector<std::shared_ptr<StepsCall>> calls;
+  std::set<std::shared_ptr<StepsCall>> calls;
   {
     std::lock_guard<std::mutex> lock(mu_);
     stopped_ = true;
     unattended_changed_.notify_all();
-    for (StepsCall* c : calls_)
-      if (auto alive = c->weak_from_this().lock()) calls.push_back(alive);
+    calls = calls_;
   }
   for (const auto& c : calls)
     c->Close(

@@ -59,8 +59,9 @@ class ControlServices {
   std::map<std::string, Method> methods_;  // Constant after construction.
   GrpcPort* port_ = nullptr;               // Constant after Register.
   std::mutex mu_;
-  std::set<StepsCall*> calls_;  // GUARDED_BY(mu_)
-  bool stopped_ = false;        // GUARDED_BY(mu_)
+  // Those that are open.
+  std::set<std::shared_ptr<StepsCall>> calls_;  // GUARDED_BY(mu_)
+  bool stopped_ = false;                        // GUARDED_BY(mu_)
   // Sessions without a client yet, and until when.
   std::map<uint64_t, std::chrono::steady_clock::time_point>
       unattended_;         // GUARDED_BY(mu_)

@@ -16,6 +16,9 @@ constexpr std::chrono::milliseconds kDeadlineGrace{200};
 // for other steps (StepLimits::running).
 constexpr size_t kMostStaged = 256, kMostStagedOfAll = 2048;
 
+// Cancellations that are remembered: more than are under way at once.
+constexpr size_t kCancelledKept = 4096;
+
 }  // namespace
 
 Status PreparedStep::CheckFeed(size_t feed, const Tensor& value) const {
@@ -286,6 +289,10 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
                       "session: expected the tasks that it began with; "
                       "make a new one");
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
+  for (const uint64_t request : {uint64_t{0}, r->request.request})
+    if (auto it = cancelled_.find({r->step->session, request});
+        it != cancelled_.end())
+      return it->second;
   if (r->step->staged) {
     size_t mine = 0;
     for (const auto& [run, other] : staged_)
@@ -483,6 +490,12 @@ void MasterSteps::Cancel(uint64_t session, uint64_t request,
       if (r->step->session == session &&
           (request == 0 || r->request.request == request))
         found.push_back(r);
+    if (cancelled_.try_emplace({session, request}, why).second)
+      cancelled_order_.emplace_back(session, request);
+    if (cancelled_order_.size() > kCancelledKept) {
+      cancelled_.erase(cancelled_order_.front());
+      cancelled_order_.pop_front();
+    }
     if (request == 0)
       absl::erase_if(staged_, [session](const auto& e) {
         return e.second->step->session == session;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -100,7 +102,7 @@ class MasterSteps {
   // Forgets the step, and cancels it if it has not ended.
   void EndStages(uint64_t session, uint64_t run);
 
-  // request 0: all of the session.
+  // request 0: all of the session. Steps that come later end with it, too.
   void Cancel(uint64_t session, uint64_t request, const Status& why);
 
   // From the transport.
@@ -145,7 +147,13 @@ class MasterSteps {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>
       running_;  // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, std::shared_ptr<Running>>
-      staged_;                                // GUARDED_BY(mu_)
+      staged_;  // GUARDED_BY(mu_)
+  // What was cancelled, by session and request (0: all of it), the latest: a
+  // step may come after its cancellation.
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Status>
+      cancelled_;  // GUARDED_BY(mu_)
+  std::deque<std::pair<uint64_t, uint64_t>>
+      cancelled_order_;                       // GUARDED_BY(mu_)
   absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
   bool down_ = false;                         // GUARDED_BY(mu_)
   std::condition_variable concluded_;

@@ -130,16 +130,13 @@ class RemoteSession final : public SessionBackend {
     PartialRun(RemoteSession* session, uint64_t run)
         : session_(session), run_(run) {}
     ~PartialRun() override {
-      proto::EndPartialRunRequest request;
-      request.set_session(session_->session_);
-      request.set_run(run_);
       // (If the session is closed, so is the run.)
-      (void)session_->Within(
-          [&] { return session_->master_->EndPartialRun(request); });
+      (void)session_->Within([this] { return End(); });
     }
     Result<std::vector<std::optional<Tensor>>> Run(
         std::span<const uint32_t> args, std::span<const Tensor> values,
-        std::span<const uint32_t> fetches) override {
+        std::span<const uint32_t> fetches,
+        Cancellation* cancellation) override {
       proto::PartialRunRequest request;
       request.set_session(session_->session_);
       request.set_run(run_);
@@ -152,8 +149,16 @@ class RemoteSession final : public SessionBackend {
       SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
       request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
       proto::PartialRunResponse response;
-      SLUICE_RETURN_IF_ERROR(session_->Within(
-          [&] { return session_->master_->PartialRun(request, &response); }));
+      const Status ran = session_->Within([&] {
+        const OnCancel on_cancel(cancellation, [this] {
+          cancelled_ = true;
+          (void)End();
+        });
+        return session_->master_->PartialRun(request, &response);
+      });
+      if (cancelled_)
+        return Cancelled("step: expected to run to its end, got cancelled");
+      SLUICE_RETURN_IF_ERROR(ran);
       if (static_cast<size_t>(response.fetch_size()) != fetches.size())
         return DataLoss("partial run: expected ", fetches.size(),
                         " fetches, got ", response.fetch_size());
@@ -167,8 +172,16 @@ class RemoteSession final : public SessionBackend {
     }
 
    private:
+    Status End() {
+      proto::EndPartialRunRequest request;
+      request.set_session(session_->session_);
+      request.set_run(run_);
+      return session_->master_->EndPartialRun(request);
+    }
+
     RemoteSession* const session_;
     const uint64_t run_;
+    std::atomic<bool> cancelled_{false};
   };
 
   // Calls fn, unless the session is closed; it lives until then.

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "dist/runner.h"
+
 namespace sluice {
 namespace {
 
@@ -332,7 +334,9 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   request.run = run;
   request.master = from;
   request.traced = start.traced();
-  request.here = transport_->HandlersMayTakeLong();
+  // (What comes from a task of this process comes by a thread that brings all
+  // of it, a cancellation too.)
+  request.here = transport_->HandlersMayTakeLong() && !Runner::OnOne();
   if (start.timeout_ms() > 0)
     request.deadline =
         std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "base/failpoint.h"
 #include "dist/wire.h"
 #include "exec/executor.h"
@@ -228,6 +229,9 @@ void WorkerSteps::Start(StepRequest request) {
       early_bytes_ -= it->second.bytes;
       early_.erase(it);
     }
+    if (refused.ok() && absl::c_linear_search(closed_, r.step->session))
+      refused =
+          Cancelled("step: expected an open session, got one that was closed");
     if (refused.ok() && !lost_.empty()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
@@ -382,9 +386,10 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
 
 void WorkerSteps::Park(uint64_t run, uint32_t partition,
                        std::span<TokenMessage> batch) {
-  if (ended_.contains(run) || std::find(closed_.begin(), closed_.end(),
-                                        SessionPart(run)) != closed_.end())
-    return;
+  const auto is_its = [run](uint64_t session) {
+    return SessionPart(session) == SessionPart(run);
+  };
+  if (ended_.contains(run) || absl::c_any_of(closed_, is_its)) return;
   DropExpired();
   if (!early_.contains(run) &&
       early_bytes_ + kEarlyBytes > limits_.early_bytes) {
@@ -484,7 +489,7 @@ void WorkerSteps::CancelSession(uint64_t session, const Status& why) {
     for (const auto& [run, step] : running_)
       if (step->request.step->session == session) runs.push_back(run);
     // Nor will any of its steps begin.
-    closed_.push_back(SessionPart(session));
+    closed_.push_back(session);
     if (closed_.size() > kClosedKept) closed_.pop_front();
     for (auto it = early_.begin(); it != early_.end();) {
       const auto here = it++;

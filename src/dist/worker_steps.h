@@ -157,7 +157,7 @@ class WorkerSteps {
   size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
   absl::flat_hash_set<uint64_t> ended_;         // GUARDED_BY(mu_): the latest.
   std::deque<uint64_t> ended_order_;            // GUARDED_BY(mu_)
-  std::deque<uint64_t> closed_;  // GUARDED_BY(mu_): the latest sessions' parts.
+  std::deque<uint64_t> closed_;  // GUARDED_BY(mu_): the latest sessions.
   StepCounters counters_;        // GUARDED_BY(mu_)
   // Peers that are gone; their numbers are never used again.
   absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)

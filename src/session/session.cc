@@ -611,7 +611,8 @@ struct Session::PartialRun::Stage {
   }
   Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
                                            const std::vector<Tensor>& values,
-                                           const std::vector<uint32_t>& wanted);
+                                           const std::vector<uint32_t>& wanted,
+                                           Cancellation* cancellation);
 };
 
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
@@ -687,7 +688,8 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
           o.name(), "'");
     wanted.push_back(static_cast<uint32_t>(i));
   }
-  if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted);
+  if (s.remote != nullptr)
+    return s.RunElsewhere(args, values, wanted, cancellation);
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
   {
@@ -717,7 +719,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
 // may never come.
 Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
     const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
-    const std::vector<uint32_t>& wanted) {
+    const std::vector<uint32_t>& wanted, Cancellation* cancellation) {
   const std::vector<uint8_t> fed_before = fed;
   for (const uint32_t a : args) fed[a] = 1;
   for (const uint32_t i : wanted)
@@ -730,7 +732,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
     if (!kept.contains(i)) asked.push_back(i);
   if (!asked.empty() || !args.empty() || wanted.empty()) {
     Result<std::vector<std::optional<Tensor>>> got =
-        remote->Run(args, values, asked);
+        remote->Run(args, values, asked, cancellation);
     failed = got.status();
     SLUICE_RETURN_IF_ERROR(failed);
     for (size_t i = 0; i < asked.size(); ++i) {

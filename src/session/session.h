@@ -196,8 +196,7 @@ class Session::PartialRun {
   ~PartialRun();
   // Feeds more edges and runs what can run. InvalidArgument if an edge is not
   // one of the declared, was fed before, or a fetch was fetched before or
-  // cannot be computed from what has been fed. Cancelling ends the whole step
-  // (not yet one that runs elsewhere).
+  // cannot be computed from what has been fed. Cancelling ends the whole step.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,
                                   Cancellation* cancellation = nullptr);
