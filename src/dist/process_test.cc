@@ -332,6 +332,55 @@ TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
   }));
 }
 
+// A stopped process ends no connection: only its silence tells.
+TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
+  auto ps = StartHere("ps");
+  ASSERT_NE(ps, nullptr);
+  Spawn("worker");
+  Output endless = EndlessLoop();
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x), other = y + 1.0f;
+  const Feeds feeds = {{x, Tensor::Scalar<float>(1)}};
+  Session session(target(), graph_);
+  ASSERT_TRUE(session.Run(feeds, y).ok());
+  using Clock = std::chrono::steady_clock;
+  const auto fails_within = [&](double seconds, Clock::time_point since,
+                                const Status& s) {
+    const std::chrono::duration<double> took = Clock::now() - since;
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr(target())) << s;
+    EXPECT_LT(took.count(), seconds) << s;
+  };
+  // A step that runs: the timeout that the client learned from the master, one
+  // second here, and one more for a machine that is busy.
+  Clock::time_point since;
+  std::thread stopper([&] {
+    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal("worker", SIGSTOP);
+    since = Clock::now();
+  });
+  Status s = session.Run(endless).status();
+  stopper.join();
+  fails_within(2, since, s);
+  // A step that comes later; and what is no step, for which a client has five
+  // seconds: one of a new kind, and the end.
+  since = Clock::now();
+  s = session.Run(feeds, y).status();
+  fails_within(2, since, s);
+  since = Clock::now();
+  s = session.Run(feeds, other).status();
+  fails_within(6, since, s);
+  since = Clock::now();
+  (void)session.Close();
+  EXPECT_LT(Clock::now() - since, std::chrono::seconds(6));
+  // The task that it drove has noticed too.
+  EXPECT_TRUE(Soon([&] {
+    return ps->worker().steps().num_running() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+  Signal("worker", SIGCONT);
+}
+
 TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
   auto ps = StartHere("ps");
   auto worker = StartHere("worker");
