@@ -184,8 +184,8 @@ Status Placer::Conflict(const Node& a, const Node& b, Share share) {
   else
     sharing = absl::StrCat("which must be on one device as '", a.name(),
                            "' and '", b.name(), "' share ", Shared(share));
-  return InvalidArgument("device: expected one for ", p->Describe(), " and ",
-                         q->Describe(), ", ", sharing, ", got ", wants(p),
+  return InvalidArgument("device: expected one for ", DescribeAsked(*p), " and ",
+                         DescribeAsked(*q), ", ", sharing, ", got ", wants(p),
                          " and ", wants(q));
 }
 

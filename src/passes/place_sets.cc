@@ -61,6 +61,10 @@ bool IsKernelOp(const Node& n) {
 
 }  // namespace
 
+std::string DescribeAsked(const Node& n) {
+  return n.AttrOr<std::string>("_fed_node", n.Describe());
+}
+
 Feasibility::Feasibility(const PlacementOptions& options, DeviceSets* sets)
     : options_(options), sets_(*sets) {
   const std::vector<PlaceableDevice>& devices = options.devices;
@@ -108,7 +112,7 @@ Result<Feasibility::Asked> Feasibility::Parse(const Node& n) {
   if (!added) return asked;
   const Result<DeviceName> name = DeviceName::Parse(n.device());
   if (!name.ok())
-    return InvalidArgument(name.status().message(), "; ", n.Describe());
+    return InvalidArgument(name.status().message(), "; ", DescribeAsked(n));
   const auto where = [&](const DeviceName& constraint) {
     return sets_.Where([&](int d) {
       return constraint.Matches(options_.devices[static_cast<size_t>(d)].name);
@@ -169,7 +173,7 @@ Result<Feasibility::Choice> Feasibility::Of(const Node& n) {
   if (asked.match == DeviceSets::kNone &&
       (!options_.soft_placement || asked.task == DeviceSets::kNone))
     return InvalidArgument("device: expected one of ", Names(DeviceSets::kAll),
-                           ", got '", n.device(), "'; ", n.Describe());
+                           ", got '", n.device(), "'; ", DescribeAsked(n));
   const Id kernels = Kernels(n, nullptr);
   Choice choice;
   choice.may = sets_.Intersect(asked.match, kernels);
@@ -185,10 +189,10 @@ Result<Feasibility::Choice> Feasibility::Of(const Node& n) {
   if (kernels == DeviceSets::kNone)
     return Unimplemented("device: expected a kernel for ", n.op_name(),
                          " on some device, got none (", why, "); ",
-                         n.Describe());
+                         DescribeAsked(n));
   return InvalidArgument("device: expected one with a kernel for ", n.op_name(),
                          " (", Names(kernels), "), got '", n.device(), "' (",
-                         why, "); ", n.Describe());
+                         why, "); ", DescribeAsked(n));
 }
 
 }  // namespace sluice

@@ -12,6 +12,10 @@
 
 namespace sluice {
 
+// "node 'x' (Placeholder) at model.cc:12": of what stands for a fed edge, the
+// node that is fed.
+std::string DescribeAsked(const Node& n);
+
 // Sets of devices, each known by a number: equal sets have the same one. There
 // are few, as there are few constraints, so a group of nodes is a number and
 // an intersection a look-up. Owned by one placement, on one thread.

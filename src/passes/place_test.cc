@@ -226,6 +226,52 @@ TEST_F(PlaceTest, FedValuesAreWithTheirReadersAndFetchesWithTheirSources) {
   for (const auto& n : g->nodes()) EXPECT_EQ(n->device(), kEmu1);
 }
 
+// What is fed in a node's place is asked for where the node was, and is with
+// whom it was.
+TEST_F(PlaceTest, AFedValueKeepsWhatItsNodeAskedFor) {
+  const Output x = On("/job:ps/task:1", [] { return X(); });
+  const Output follows = ops::Neg(x);
+  const auto with = [](const Output& o) {
+    return AttrMap{
+        {"_class", AttrValue::Strings{absl::StrCat("loc:@", o.node->name())}}};
+  };
+  const Output group = On("/device:EMU:1", [] { return X(); });
+  AttrMap in_group = with(group);
+  in_group["dtype"] = DType::kFloat;
+  const Output member = Build("Placeholder", {}, in_group);
+  const Output other = Build("Sqrt", {X()}, with(group));
+  const Output second = Build("Sqrt", {X()}, with(member));
+  const Output sum = On("/job:worker/cpu:1", [&] {
+    return ops::Add(follows, ops::Add(group, member));
+  });
+  const std::vector<Output> fetches = {sum, other, second};
+  std::map<std::string, std::string> whole;
+  {
+    const auto g = PlacedStep(fetches);
+    for (const auto& n : g->nodes()) whole[n->name()] = n->device();
+  }
+  EXPECT_EQ(whole[follows.node->name()], kPs1);
+  EXPECT_EQ(whole[member.node->name()], kEmu1);
+  for (const std::vector<Output>& feeds :
+       {std::vector<Output>{x}, {x, group}, {x, member}, {x, group, member}}) {
+    SCOPED_TRACE(feeds.size());
+    const auto g = PlacedStep(fetches, feeds);
+    for (const Output& o : {follows, other, second, sum})
+      EXPECT_EQ(g->FindNode(o.node->name())->device(), whole[o.node->name()])
+          << o.node->name();
+    EXPECT_EQ(g->FindNode("_arg_0")->device(), kPs1);
+  }
+}
+
+TEST_F(PlaceTest, AFedNodeWhoseDeviceIsNotThereIsNamed) {
+  const Output x = On("/job:ps/task:7", [] { return X(); });
+  const auto g = Prune(graph_, {{x}, {ops::Neg(x)}, {}});
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_THAT(std::string(Place(g->get(), options_).message()),
+              AllOf(HasSubstr("/job:ps/task:7"),
+                    HasSubstr("'" + x.node->name() + "' (Placeholder)")));
+}
+
 TEST_F(PlaceTest, AResourceHasOneDeviceWithAllItGoesThrough) {
   const Output v = On("/job:ps/task:1", [] { return Handle(); });
   const Output p = Placeholder<bool>(PartialShape::Scalar());

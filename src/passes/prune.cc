@@ -101,6 +101,16 @@ class Pruner {
     return OkStatus();
   }
 
+  // The colocation groups of what stands for an edge of `n`: those of `n`, and
+  // its own, which others may name.
+  static AttrValue GroupsOf(const Node& n) {
+    AttrValue::Strings groups = {absl::StrCat("loc:@", n.name())};
+    if (const AttrValue* a = n.FindAttr("_class"))
+      if (const auto* more = a->get<AttrValue::Strings>())
+        groups.insert(groups.end(), more->begin(), more->end());
+    return AttrValue(std::move(groups));
+  }
+
   Status MakeArgs() {
     for (size_t i = 0; i < signature_.feeds.size(); ++i) {
       const Output& o = signature_.feeds[i];
@@ -112,8 +122,11 @@ class Pruner {
                                : absl::StrCat("_arg_", i));
       arg.attrs = {{"T", RemoveRef(o.dtype())},
                    {"index", static_cast<int64_t>(i)},
-                   {"_edge", o.name()},  // For messages.
+                   {"_edge", o.name()},  // For messages, as the next.
+                   {"_fed_node", o.node->Describe()},
+                   {"_class", GroupsOf(*o.node)},
                    {"_output_shapes", AttrValue::Shapes{o.shape()}}};
+      arg.device = o.node->device();
       arg.loc = o.node->loc();
       SLUICE_ASSIGN_OR_RETURN(Node * node, out_->AddNode(std::move(arg)));
       args_.push_back(node);
