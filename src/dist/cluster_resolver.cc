@@ -71,10 +71,7 @@ class EtcdResolver final : public ClusterResolver {
     SLUICE_ASSIGN_OR_RETURN(const ClusterTask self, Self());
     return membership_->Join(self, incarnation, std::move(evicted));
   }
-  void OnLost(
-      std::function<void(const std::string&, const Status&)> lost) override {
-    membership_->OnLost(std::move(lost));
-  }
+  void OnLost(Lost lost) override { membership_->OnLost(std::move(lost)); }
   void Leave() override { membership_->Leave(); }
 
  private:

@@ -69,8 +69,10 @@ class ClusterResolver {
     return OkStatus();
   }
   // Calls `lost` for tasks that are gone, from some thread, until Leave.
-  virtual void OnLost(
-      std::function<void(const std::string& task, const Status& why)>) {}
+  // Another incarnation may have come since.
+  using Lost = std::function<void(const std::string& task, uint64_t incarnation,
+                                  const Status& why)>;
+  virtual void OnLost(Lost) {}
   virtual void Leave() {}
 
   // The task that sessions connect to if nobody says more: number 0 (else the

@@ -450,6 +450,23 @@ TEST_F(ClusterTest, ATaskThatIsStartedAgainFailsTheSessionAndIsNamed) {
   EXPECT_TRUE(out.ok()) << out.status();
 }
 
+// News of an incarnation's death may come when another is in its place.
+TEST_F(ClusterTest, OnlyTheIncarnationThatIsGoneIsLost) {
+  Output x = Placeholder<float>({});
+  Output y = TwoHalves(x);
+  const Feeds feeds = {{x, F(1)}};
+  Session session(cluster_.target("worker", 0), graph_);
+  ASSERT_TRUE(session.Run(feeds, y).ok());
+  Master& master = cluster_.server("worker", 0).master();
+  const uint64_t now = cluster_.server("ps", 0).worker().incarnation();
+  const char ps[] = "/job:ps/replica:0/task:0";
+  master.LoseTask(ps, now - 1, Unavailable("an earlier one"));
+  EXPECT_TRUE(session.Run(feeds, y).ok());
+  master.LoseTask(ps, now, Unavailable("this one is gone"));
+  const Status s = session.Run(feeds, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("this one is gone"));
+}
+
 TEST_F(ClusterTest, ATaskThatEndsDuringAStepFailsItAndIsNamed) {
   Output endless = Endless();
   Session session(cluster_.target("worker", 1), graph_);

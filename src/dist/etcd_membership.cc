@@ -83,10 +83,12 @@ Status EtcdMembership::Refresh(int64_t* revision) {
         return it != value.end() && it->is_string() ? it->get<std::string>()
                                                     : std::string();
       };
-      now[{rest.substr(0, slash), task}] = {text("address"),
-                                            text("incarnation")};
+      Member& member = now[{rest.substr(0, slash), task}];
+      member.address = text("address");
+      if (!absl::SimpleAtoi(text("incarnation"), &member.incarnation))
+        member.incarnation = 0;  // (No task of ours: none is lost with it.)
     }
-  std::vector<std::pair<std::string, Status>> gone;
+  std::vector<std::tuple<std::string, uint64_t, Status>> gone;
   Lost lost;
   std::string self;
   {
@@ -98,7 +100,7 @@ Status EtcdMembership::Refresh(int64_t* revision) {
       if (it != now.end() && it->second == member) continue;
       const std::string name = TaskName(key);
       gone.emplace_back(
-          name,
+          name, member.incarnation,
           Unavailable("task ", name, ": expected its lease in ",
                       client_.Describe(), ", cluster '", options_.name,
                       "', to live, got ",
@@ -112,8 +114,8 @@ Status EtcdMembership::Refresh(int64_t* revision) {
     self = self_task_;
   }
   if (lost)
-    for (const auto& [task, why] : gone)
-      if (task != self) lost(task, why);
+    for (const auto& [task, incarnation, why] : gone)
+      if (task != self) lost(task, incarnation, why);
   return OkStatus();
 }
 

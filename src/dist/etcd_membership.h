@@ -39,7 +39,8 @@ struct EtcdOptions {
 class EtcdMembership {
  public:
   // Told by the watching thread, without a lock held.
-  using Lost = std::function<void(const std::string& task, const Status& why)>;
+  using Lost = std::function<void(const std::string& task, uint64_t incarnation,
+                                  const Status& why)>;
 
   // Begins to watch. Unavailable if no server answers.
   static Result<std::unique_ptr<EtcdMembership>> Open(EtcdOptions options);
@@ -67,7 +68,7 @@ class EtcdMembership {
  private:
   struct Member {
     std::string address;
-    std::string incarnation;
+    uint64_t incarnation = 0;
     bool operator==(const Member&) const = default;
   };
   using Key = std::pair<std::string, int>;  // Job and task.

@@ -96,9 +96,10 @@ TestEtcd* EtcdTest::etcd_ = nullptr;
 class Losses {
  public:
   void Hear(EtcdMembership* m) {
-    m->OnLost([this](const std::string& task, const Status& why) {
+    m->OnLost([this](const std::string& task, uint64_t incarnation,
+                     const Status& why) {
       std::lock_guard<std::mutex> lock(mu_);
-      lost_[task] = why;
+      lost_[task] = {incarnation, why};
     });
   }
   bool Has(const std::string& task) {
@@ -107,7 +108,11 @@ class Losses {
   }
   std::string Why(const std::string& task) {
     std::lock_guard<std::mutex> lock(mu_);
-    return std::string(lost_[task].message());
+    return std::string(lost_[task].second.message());
+  }
+  uint64_t Incarnation(const std::string& task) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return lost_[task].first;
   }
   size_t count() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -116,7 +121,7 @@ class Losses {
 
  private:
   std::mutex mu_;
-  std::map<std::string, Status> lost_;
+  std::map<std::string, std::pair<uint64_t, Status>> lost_;
 };
 
 TEST_F(EtcdTest, TasksWaitForEachOther) {
@@ -146,6 +151,7 @@ TEST_F(EtcdTest, TasksWaitForEachOther) {
   EXPECT_TRUE(
       BecomesTrue([&] { return losses.Has("/job:worker/replica:0/task:1"); }));
   EXPECT_EQ(losses.count(), 1u);
+  EXPECT_EQ(losses.Incarnation("/job:worker/replica:0/task:1"), 9u);
 }
 
 TEST_F(EtcdTest, APlaceHasOneOwner) {

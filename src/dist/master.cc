@@ -34,7 +34,7 @@ Status Master::CreateSession(const proto::CreateSessionRequest& request,
   const uint64_t id = (uint64_t{random()} << 32 | random()) | 1;
   auto session = std::make_shared<MasterSession>(&context_, id, request);
   if (const Status s = session->Open(); !s.ok()) {
-    session->Close([this](PeerId peer) { return steps_.IsLost(peer); });
+    session->Close();
     return s;
   }
   std::lock_guard<std::mutex> lock(mu_);
@@ -291,20 +291,21 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
   steps_.Cancel(
       session->id(), 0,
       Cancelled("step: expected an open session, got one that was closed"));
-  session->Close([this](PeerId peer) { return steps_.IsLost(peer); });
+  session->Close();
   return OkStatus();
 }
 
-void Master::LoseTask(const std::string& task, const Status& why) {
+void Master::LoseTask(const std::string& task, uint64_t incarnation,
+                      const Status& why) {
   std::vector<std::shared_ptr<MasterSession>> sessions;
   {
     std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [id, session] : sessions_) sessions.push_back(session);
   }
   for (const auto& session : sessions) {
-    const PeerId peer = session->PeerOf(task);
+    const PeerId peer = session->PeerOf(task, incarnation);
     if (peer == kThisTask) continue;
-    context_.transport->Disconnect(peer);
+    context_.transport->Disconnect(peer, why);
     context_.worker->OnPeerLost(peer, why);
     steps_.OnPeerLost(peer, why);
   }

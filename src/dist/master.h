@@ -63,9 +63,10 @@ class Master {
   }
   void OnTransportDown() { steps_.OnTransportDown(); }
 
-  // By whoever knows that a task is gone: steps of sessions that it belongs to
-  // fail with `why`, as if the transport had lost it.
-  void LoseTask(const std::string& task, const Status& why);
+  // By whoever knows that an incarnation of a task is gone: steps of sessions
+  // that it belongs to fail with `why`, as if the transport had lost it.
+  void LoseTask(const std::string& task, uint64_t incarnation,
+                const Status& why);
 
   size_t num_sessions();
   MasterSteps& steps() { return steps_; }

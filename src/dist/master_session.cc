@@ -375,9 +375,11 @@ void MasterSession::AlignClocks(int64_t begin_ns,
     }
 }
 
-PeerId MasterSession::PeerOf(const std::string& task) const {
+PeerId MasterSession::PeerOf(const std::string& task,
+                             uint64_t incarnation) const {
   for (const Task& t : tasks_)
-    if (t.where.name() == task) return t.peer;
+    if (t.where.name() == task && t.status.incarnation() == incarnation)
+      return t.peer;
   return kThisTask;
 }
 
@@ -387,13 +389,14 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
   });
 }
 
-void MasterSession::Close(const std::function<bool(PeerId)>& is_lost) {
+void MasterSession::Close() {
   proto::DeleteWorkerSessionRequest request;
   request.set_session(id_);
   (void)ForAllTasks(tasks_.size(), [&](size_t i) {
     // (It may be stopped, not dead, and would be waited for. It drops what
     // masters that it lost have left, too.)
-    if (tasks_[i].peer != kThisTask && is_lost(tasks_[i].peer))
+    const PeerId peer = tasks_[i].peer;
+    if (peer != kThisTask && !context_->transport->Lost(peer).ok())
       return OkStatus();
     return tasks_[i].stub->DeleteSession(request);
   });

@@ -65,11 +65,12 @@ class MasterSession {
   // Says what to add to the times of a step that began at `begin_ns` here and
   // has just ended.
   void AlignClocks(int64_t begin_ns, std::vector<proto::TaskStats>* stats);
-  // kThisTask for this one, and for those that the session is not over.
-  PeerId PeerOf(const std::string& task) const;
+  // kThisTask for this one, and for those that the session is not over: other
+  // incarnations, too.
+  PeerId PeerOf(const std::string& task, uint64_t incarnation) const;
   Status Reset(const proto::ResetRequest& request);
   // Tells the workers, but for those that are lost. Steps have ended.
-  void Close(const std::function<bool(PeerId)>& is_lost);
+  void Close();
 
   uint64_t id() const { return id_; }
 

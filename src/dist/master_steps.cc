@@ -283,11 +283,13 @@ void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
 
 Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
   std::lock_guard<std::mutex> lock(mu_);
-  for (const PreparedStep::Part& p : r->step->parts)
-    if (auto it = lost_.find(p.peer); it != lost_.end())
-      return Annotate(it->second,
+  for (const PreparedStep::Part& p : r->step->parts) {
+    if (p.peer == kThisTask) continue;
+    if (const Status lost = transport_->Lost(p.peer); !lost.ok())
+      return Annotate(lost,
                       "session: expected the tasks that it began with; "
                       "make a new one");
+  }
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
   for (const uint64_t request : {uint64_t{0}, r->request.request})
     if (auto it = cancelled_.find({r->step->session, request});
@@ -534,16 +536,10 @@ void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
   std::vector<std::shared_ptr<Running>> found;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    lost_.emplace(peer, why);
     for (const auto& [run, r] : running_)
       if (r->PartOf(peer) < r->step->parts.size()) found.push_back(r);
   }
   for (const auto& r : found) PartDone(r, r->PartOf(peer), why, nullptr);
-}
-
-bool MasterSteps::IsLost(PeerId peer) {
-  std::lock_guard<std::mutex> lock(mu_);
-  return lost_.contains(peer);
 }
 
 void MasterSteps::OnTransportDown() {

@@ -110,7 +110,6 @@ class MasterSteps {
   void OnDone(PeerId from, const proto::StepDone& done);
   void OnLog(PeerId from, const proto::StepLog& log);
   void OnPeerLost(PeerId peer, const Status& why);
-  bool IsLost(PeerId peer);
   // Nothing will come from it any more.
   void OnTransportDown();
 
@@ -153,9 +152,8 @@ class MasterSteps {
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Status>
       cancelled_;  // GUARDED_BY(mu_)
   std::deque<std::pair<uint64_t, uint64_t>>
-      cancelled_order_;                       // GUARDED_BY(mu_)
-  absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
-  bool down_ = false;                         // GUARDED_BY(mu_)
+      cancelled_order_;  // GUARDED_BY(mu_)
+  bool down_ = false;    // GUARDED_BY(mu_)
   std::condition_variable concluded_;
   size_t unconcluded_ = 0;  // GUARDED_BY(mu_)
   TaskThreads threads_;     // Last: joined before the rest goes.

@@ -163,8 +163,9 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
              attempt == 9)
       return server.status();
   }
-  state->resolver->OnLost([state](const std::string& lost, const Status& why) {
-    state->server->master().LoseTask(lost, why);
+  state->resolver->OnLost([state](const std::string& lost, uint64_t incarnation,
+                                  const Status& why) {
+    state->server->master().LoseTask(lost, incarnation, why);
   });
   SLUICE_RETURN_IF_ERROR(
       state->resolver->Join(state->server->worker().incarnation(),

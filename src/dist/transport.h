@@ -99,8 +99,11 @@ class Transport {
   // have if we are connected to this incarnation of the task already, whoever
   // began it. A peer that connects to us gets its number at its first message.
   virtual Result<PeerId> Connect(const PeerAddress& peer) = 0;
-  // Forgets a peer; it sees us as lost.
-  virtual void Disconnect(PeerId peer) = 0;
+  // Gives a peer up, for `why`; it sees us as lost.
+  virtual void Disconnect(PeerId peer, const Status& why) = 0;
+  // OK for a peer that is there, else why it is not. Known before OnPeerLost is
+  // called, and for ever; the reason and the name of the latest kLostKept only.
+  virtual Status Lost(PeerId peer) const = 0;
   // "" for a number that was never given out; also of peers that are lost.
   virtual std::string TaskOf(PeerId peer) const = 0;
   virtual uint64_t IncarnationOf(PeerId peer) const = 0;
@@ -119,6 +122,7 @@ class Transport {
 };
 
 inline constexpr size_t kMaxControlBytes = 16 << 20;
+inline constexpr size_t kLostKept = 1024;
 
 }  // namespace sluice
 

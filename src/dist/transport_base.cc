@@ -215,11 +215,13 @@ void TransportBase::Shutdown() {
   std::vector<std::shared_ptr<Link>> links;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    for (Entry& e : entries_) {
-      if (e.link == nullptr) continue;
-      e.why = Unavailable("transport of '", options_.task, "' was shut down");
-      links.push_back(std::move(e.link));
+    const Status why =
+        Unavailable("transport of '", options_.task, "' was shut down");
+    for (auto& [id, link] : links_) {
+      NoteGone(*link, why);
+      links.push_back(std::move(link));
     }
+    links_.clear();
   }
   for (const auto& link : links) {
     link->lost.store(true);
@@ -233,16 +235,35 @@ void TransportBase::Shutdown() {
 }
 
 std::shared_ptr<Link> TransportBase::Find(const std::string& task) const {
-  for (auto it = entries_.rbegin(); it != entries_.rend(); ++it)
-    if (it->link != nullptr && it->task == task) return it->link;
-  return nullptr;
+  std::shared_ptr<Link> latest;
+  for (const auto& [id, link] : links_)
+    if (link->task == task && (latest == nullptr || latest->id < id))
+      latest = link;
+  return latest;
+}
+
+void TransportBase::NoteGone(const Link& link, const Status& why) {
+  gone_[link.id] = {link.task, link.incarnation.load(), why};
+  gone_order_.push_back(link.id);
+  if (gone_order_.size() <= kLostKept) return;
+  gone_.erase(gone_order_.front());
+  gone_order_.pop_front();
+}
+
+Status TransportBase::WhyLost(PeerId id) const {
+  if (id >= next_peer_)
+    return InvalidArgument("peer: expected a number below ", next_peer_,
+                           ", got ", id);
+  if (links_.contains(id)) return OkStatus();
+  if (const auto it = gone_.find(id); it != gone_.end()) return it->second.why;
+  return Unavailable("peer: expected one that is there, got number ", id,
+                     ", which was lost before the latest ", kLostKept);
 }
 
 std::vector<std::shared_ptr<Link>> TransportBase::LiveLinks() const {
   std::lock_guard<std::mutex> lock(mu_);
   std::vector<std::shared_ptr<Link>> links;
-  for (const Entry& e : entries_)
-    if (e.link != nullptr) links.push_back(e.link);
+  for (const auto& [id, link] : links_) links.push_back(link);
   return links;
 }
 
@@ -256,12 +277,8 @@ std::shared_ptr<Link> TransportBase::FindLink(const std::string& task,
 
 bool TransportBase::Remove(Link* link, const Status& why) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (link->id >= entries_.size()) return false;
-  Entry& e = entries_[link->id];
-  if (e.link.get() != link) return false;
-  e.incarnation = link->incarnation.load();
-  e.why = why;
-  e.link = nullptr;
+  if (links_.erase(link->id) == 0) return false;
+  NoteGone(*link, why);
   return true;
 }
 
@@ -279,10 +296,10 @@ void TransportBase::Lose(Link* link, Status why) {
 
 PeerId TransportBase::ConnectLocal(TransportBase* other) {
   const auto add = [](TransportBase* t, const TransportBase* peer) {
-    const PeerId id = static_cast<PeerId>(t->entries_.size());
-    auto link = std::make_shared<LocalLink>(t, id, peer->options_.task);
+    auto link =
+        std::make_shared<LocalLink>(t, t->next_peer_++, peer->options_.task);
     link->incarnation.store(peer->incarnation_);
-    t->entries_.push_back({link, link->task, peer->incarnation_, {}});
+    t->Add(link);
     return link;
   };
   const auto ours = add(this, other);
@@ -332,13 +349,10 @@ Result<PeerId> TransportBase::Connect(const PeerAddress& peer) {
     if (local != nullptr) {
       out = ConnectLocal(local);
     } else {
-      const PeerId id = static_cast<PeerId>(entries_.size());
-      Result<std::shared_ptr<Link>> link = Dial(id, peer);
-      if (!link.ok()) return link.status();
-      fresh = *std::move(link);
+      SLUICE_ASSIGN_OR_RETURN(fresh, Dial(next_peer_, peer));
       fresh->incarnation.store(wanted);
-      entries_.push_back({fresh, peer.task, wanted, {}});
-      out = id;
+      Add(fresh);
+      out = next_peer_++;
     }
   }
   if (stale != nullptr)
@@ -347,12 +361,9 @@ Result<PeerId> TransportBase::Connect(const PeerAddress& peer) {
   return out;
 }
 
-void TransportBase::Disconnect(PeerId peer) {
+void TransportBase::Disconnect(PeerId peer, const Status& why) {
   const Result<std::shared_ptr<Link>> link = Get(peer);
-  if (!link.ok()) return;
-  if (!Remove(link->get(),
-              Unavailable((*link)->Describe(), " was disconnected")))
-    return;
+  if (!link.ok() || !Remove(link->get(), why)) return;
   (*link)->lost.store(true);
   (*link)->inbox.Close();
   (*link)->Close();
@@ -372,11 +383,11 @@ std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
       if (link->incarnation.load() != hello.incarnation) stale.swap(link);
     }
     if (link == nullptr) {
-      const PeerId id = static_cast<PeerId>(entries_.size());
-      link = MakeLink(id, hello);
+      link = MakeLink(next_peer_, hello);
       if (link == nullptr) return nullptr;
+      ++next_peer_;
       link->incarnation.store(hello.incarnation);
-      entries_.push_back({link, hello.task, hello.incarnation, {}});
+      Add(link);
     }
   }
   if (stale != nullptr)
@@ -396,24 +407,29 @@ Status TransportBase::CheckIncarnation(Link* link, uint64_t incarnation) {
 
 Result<std::shared_ptr<Link>> TransportBase::Get(PeerId id) const {
   std::lock_guard<std::mutex> lock(mu_);
-  if (id >= entries_.size())
-    return InvalidArgument("peer: expected a number below ", entries_.size(),
-                           ", got ", id);
-  const Entry& e = entries_[id];
-  if (e.link == nullptr) return e.why;
-  return e.link;
+  if (const auto it = links_.find(id); it != links_.end()) return it->second;
+  return WhyLost(id);
+}
+
+Status TransportBase::Lost(PeerId peer) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return WhyLost(peer);
 }
 
 std::string TransportBase::TaskOf(PeerId peer) const {
   std::lock_guard<std::mutex> lock(mu_);
-  return peer < entries_.size() ? entries_[peer].task : std::string();
+  if (const auto it = links_.find(peer); it != links_.end())
+    return it->second->task;
+  const auto it = gone_.find(peer);
+  return it == gone_.end() ? std::string() : it->second.task;
 }
 
 uint64_t TransportBase::IncarnationOf(PeerId peer) const {
   std::lock_guard<std::mutex> lock(mu_);
-  if (peer >= entries_.size()) return 0;
-  const Entry& e = entries_[peer];
-  return e.link != nullptr ? e.link->incarnation.load() : e.incarnation;
+  if (const auto it = links_.find(peer); it != links_.end())
+    return it->second->incarnation.load();
+  const auto it = gone_.find(peer);
+  return it == gone_.end() ? 0 : it->second.incarnation;
 }
 
 Status TransportBase::SendTokens(PeerId to, uint64_t step, uint32_t partition,

@@ -4,12 +4,14 @@
 #define SLUICE_DIST_TRANSPORT_BASE_H_
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "dist/inbox.h"
 #include "dist/runner.h"
 #include "dist/transport.h"
@@ -69,7 +71,8 @@ class TransportBase : public Transport {
   void Shutdown() final;
   uint64_t incarnation() const final { return incarnation_; }
   Result<PeerId> Connect(const PeerAddress& peer) final;
-  void Disconnect(PeerId peer) final;
+  void Disconnect(PeerId peer, const Status& why) final;
+  Status Lost(PeerId peer) const final;
   std::string TaskOf(PeerId peer) const final;
   uint64_t IncarnationOf(PeerId peer) const final;
   Status SendTokens(PeerId to, uint64_t step, uint32_t partition,
@@ -119,14 +122,18 @@ class TransportBase : public Transport {
 
  private:
   friend class LocalLink;
-  struct Entry {
-    std::shared_ptr<Link> link;  // Null once it is lost.
+  // A peer that is lost.
+  struct Gone {
     std::string task;
     uint64_t incarnation = 0;
     Status why;
   };
-  // Of those alive. REQUIRES: mu_ is held.
+  // The next four REQUIRE: mu_ is held.
   std::shared_ptr<Link> Find(const std::string& task) const;
+  void Add(const std::shared_ptr<Link>& link) { links_[link->id] = link; }
+  void NoteGone(const Link& link, const Status& why);
+  // OK for a peer that is there, else why it is not.
+  Status WhyLost(PeerId id) const;
   // Takes it out of the table. False if it was not in it.
   bool Remove(Link* link, const Status& why);
   Result<std::shared_ptr<Link>> Get(PeerId id) const;
@@ -149,7 +156,11 @@ class TransportBase : public Transport {
   // Lock order: the process's registry of transports, then mu_ of one (of two
   // only in ConnectLocal), then that of an inbox.
   mutable std::mutex mu_;
-  std::vector<Entry> entries_;  // GUARDED_BY(mu_); by PeerId.
+  PeerId next_peer_ = 0;  // GUARDED_BY(mu_)
+  // Those alive, and of the others the latest. GUARDED_BY(mu_)
+  absl::flat_hash_map<PeerId, std::shared_ptr<Link>> links_;
+  absl::flat_hash_map<PeerId, Gone> gone_;
+  std::deque<PeerId> gone_order_;                   // GUARDED_BY(mu_)
   enum { kNew, kRunning, kStopped } state_ = kNew;  // GUARDED_BY(mu_)
 };
 

@@ -270,11 +270,13 @@ TEST_P(TransportTest, DisconnectIsSeenByTheOther) {
   const PeerId to = a.Connect(b);
   ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
   ASSERT_TRUE(b.handler.AwaitControls(1));
-  a.transport->Disconnect(to);
+  a.transport->Disconnect(to, Unavailable("no longer wanted"));
+  EXPECT_EQ(a.transport->Lost(to).message(), "no longer wanted");
   ASSERT_TRUE(b.handler.AwaitLost(1));
   EXPECT_FALSE(a.transport->SendControl(to, 1, "").ok());
   const PeerId again = a.Connect(b);
   EXPECT_NE(again, to);
+  EXPECT_TRUE(a.transport->Lost(again).ok());
   ASSERT_TRUE(a.transport->SendControl(again, 2, "").ok());
   ASSERT_TRUE(b.handler.AwaitControls(2));
   EXPECT_EQ(a.handler.losses(), 0u);

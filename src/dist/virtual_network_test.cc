@@ -93,6 +93,28 @@ TEST(LocalTransportTest, ThePeerOfATaskThatShutsDownIsToldOnce) {
   EXPECT_TRUE(b.handler.lost.empty());
 }
 
+// However many come and go; their numbers are never used again.
+TEST(LocalTransportTest, PeersThatWereLostLongAgoAreForgottenAndStayLost) {
+  LocalTask a("/job:w/task:0"), b("/job:w/task:1");
+  std::vector<PeerId> peers;
+  for (size_t i = 0; i < kLostKept + 2; ++i) {
+    peers.push_back(*a.transport->Connect(b.where()));
+    a.transport->Disconnect(peers.back(), Aborted("number ", i));
+  }
+  const PeerId here = *a.transport->Connect(b.where());
+  EXPECT_EQ(here, peers.back() + 1);
+  EXPECT_TRUE(a.transport->Lost(here).ok());
+  EXPECT_EQ(a.transport->Lost(here + 1).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(a.transport->Lost(peers.back()).code(), StatusCode::kAborted);
+  EXPECT_EQ(a.transport->TaskOf(peers.back()), "/job:w/task:1");
+  for (const PeerId forgotten : {peers[0], peers[1]}) {
+    EXPECT_EQ(a.transport->TaskOf(forgotten), "");
+    const Status s = a.transport->Lost(forgotten);
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_EQ(a.transport->SendControl(forgotten, 1, "").code(), s.code());
+  }
+}
+
 TEST(LocalTransportTest, HandlesDoNotTravel) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId to = *a.transport->Connect(b.where());

@@ -117,7 +117,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
       not_to_begin_.end())
     return Aborted("session: expected a master that waits for it, got one in ",
                    "task ", options_.task, " that was given up meanwhile");
-  if (lost_.contains(session->master))
+  if (session->master != kThisTask && !transport_->Lost(session->master).ok())
     return Aborted("session: expected a master that lives, got one in task ",
                    options_.task, " whose master was lost meanwhile");
   if (!sessions_.emplace(session->id, session).second)
@@ -270,7 +270,6 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
   std::vector<std::shared_ptr<Session>> orphans;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    lost_.insert(peer);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       if (it->second->master != peer) {
         ++it;

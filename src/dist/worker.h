@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/thread_pool.h"
 #include "dist/messages.h"
 #include "dist/transport.h"
@@ -81,8 +80,6 @@ class Worker {
   // The latest that were deleted though they were not there: a master that did
   // not wait for their beginning may be ahead of it.
   std::deque<uint64_t> not_to_begin_;  // GUARDED_BY(mu_)
-  // Peers that are gone; their numbers are never used again.
-  absl::flat_hash_set<PeerId> lost_;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

@@ -19,6 +19,8 @@ constexpr size_t kRecentSteps = 256;
 // Of a token that waits, beside its value, and of a step that waits.
 constexpr size_t kTokenBytes = 128;
 constexpr size_t kEarlyBytes = 256;
+// Groups of a kind of step that are kept for the next: more ran at once.
+constexpr size_t kIdleKept = 64;
 
 size_t BytesOf(const TokenMessage& m) {
   return kTokenBytes + (m.value.valid() ? m.value.bytes() : 0);
@@ -63,7 +65,7 @@ std::unique_ptr<StepGroup> RegisteredStep::Acquire() {
 
 void RegisteredStep::Release(std::unique_ptr<StepGroup> group) {
   std::lock_guard<std::mutex> lock(mu_);
-  idle_.push_back(std::move(group));
+  if (idle_.size() < kIdleKept) idle_.push_back(std::move(group));
 }
 
 // One run of a step. As a sink it takes the tokens for other tasks.
@@ -183,6 +185,7 @@ void WorkerSteps::Stop() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     stopped_ = true;
+    early_over_.notify_all();
     for (const auto& [run, step] : running_) runs.push_back(run);
   }
   for (const uint64_t run : runs)
@@ -232,7 +235,7 @@ void WorkerSteps::Start(StepRequest request) {
     if (refused.ok() && absl::c_linear_search(closed_, r.step->session))
       refused =
           Cancelled("step: expected an open session, got one that was closed");
-    if (refused.ok() && !lost_.empty()) refused = FindLost(*step);
+    if (refused.ok()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
                                   " at once in task ", task_, ", got more");
@@ -263,10 +266,8 @@ void WorkerSteps::Start(StepRequest request) {
 Status WorkerSteps::FindLost(const Step& step) const {
   Status why;
   step.AnyPeer([&](PeerId peer) {
-    const auto it = lost_.find(peer);
-    if (it == lost_.end()) return false;
-    why = it->second;
-    return true;
+    if (peer != kThisTask) why = transport_->Lost(peer);
+    return !why.ok();
   });
   return why;
 }
@@ -390,7 +391,6 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
     return SessionPart(session) == SessionPart(run);
   };
   if (ended_.contains(run) || absl::c_any_of(closed_, is_its)) return;
-  DropExpired();
   if (!early_.contains(run) &&
       early_bytes_ + kEarlyBytes > limits_.early_bytes) {
     Ended(run);  // (It lacks tokens, so it must not begin.)
@@ -402,6 +402,8 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
     e.expires = std::chrono::steady_clock::now() + limits_.early_expiry;
     e.bytes = kEarlyBytes;
     early_bytes_ += kEarlyBytes;
+    if (!stopped_ && !std::exchange(watching_, true))
+      threads_.Schedule([this] { WatchEarly(); });
   }
   for (TokenMessage& m : batch) {
     const size_t bytes = BytesOf(m);
@@ -422,17 +424,26 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
   }
 }
 
-void WorkerSteps::DropExpired() {
-  const auto now = std::chrono::steady_clock::now();
-  for (auto it = early_.begin(); it != early_.end();) {
-    if (it->second.expires > now) {
-      ++it;
+void WorkerSteps::WatchEarly() {
+  std::unique_lock<std::mutex> lock(mu_);
+  while (!stopped_ && !early_.empty()) {
+    auto first = early_.begin();
+    for (auto it = first; it != early_.end(); ++it)
+      if (it->second.expires < first->second.expires) first = it;
+    const auto until = first->second.expires;
+    if (std::chrono::steady_clock::now() < until) {
+      early_over_.wait_until(lock, until);
       continue;
     }
-    early_bytes_ -= it->second.bytes;
-    Ended(it->first);
-    early_.erase(it++);
+    for (auto it = early_.begin(); it != early_.end();) {
+      const auto here = it++;
+      if (here->second.expires > until) continue;
+      early_bytes_ -= here->second.bytes;
+      Ended(here->first);
+      early_.erase(here);
+    }
   }
+  watching_ = false;
 }
 
 void WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
@@ -505,8 +516,6 @@ void WorkerSteps::OnPeerLost(PeerId peer, const Status& why) {
   std::vector<uint64_t> runs;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    DropExpired();
-    lost_.emplace(peer, why);
     for (const auto& [run, step] : running_)
       if (step->Involves(peer)) runs.push_back(run);
   }

@@ -139,7 +139,8 @@ class WorkerSteps {
   void Count(int64_t took_ns, bool ok);
   void Ended(uint64_t run);  // REQUIRES: mu_ held.
   void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
-  void DropExpired();  // REQUIRES: mu_ held.
+  // Drops tokens whose steps did not begin in time, until there are none.
+  void WatchEarly();
   // Why one of its tasks is gone, if one is. REQUIRES: mu_ held.
   Status FindLost(const Step& step) const;
 
@@ -155,13 +156,13 @@ class WorkerSteps {
       running_;                                 // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, Early> early_;  // GUARDED_BY(mu_)
   size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
-  absl::flat_hash_set<uint64_t> ended_;         // GUARDED_BY(mu_): the latest.
-  std::deque<uint64_t> ended_order_;            // GUARDED_BY(mu_)
+  bool watching_ = false;                       // GUARDED_BY(mu_)
+  std::condition_variable early_over_;
+  absl::flat_hash_set<uint64_t> ended_;  // GUARDED_BY(mu_): the latest.
+  std::deque<uint64_t> ended_order_;     // GUARDED_BY(mu_)
   std::deque<uint64_t> closed_;  // GUARDED_BY(mu_): the latest sessions.
   StepCounters counters_;        // GUARDED_BY(mu_)
-  // Peers that are gone; their numbers are never used again.
-  absl::flat_hash_map<PeerId, Status> lost_;  // GUARDED_BY(mu_)
-  TaskThreads threads_;  // Last: joined before the rest goes.
+  TaskThreads threads_;          // Last: joined before the rest goes.
 };
 
 }  // namespace sluice
