@@ -52,21 +52,34 @@ class Scaffold:
         self.summary_op = self.saver = None
 
     def finalize(self):
-        """Makes what is not given, and declares the graph complete."""
-        if self.init_op is None:
-            self.init_op = control_flow.group(
-                variables.global_variables_initializer())
-        if self.ready_op is None:
-            self.ready_op = variables.report_uninitialized_variables()
-        if self.ready_for_local_init_op is None:
-            self.ready_for_local_init_op = (
-                variables.report_uninitialized_variables(
-                    variables.global_variables()))
-        if self.local_init_op is None:
-            self.local_init_op = control_flow.group(
-                variables.local_variables_initializer())
+        """Makes what is neither given nor there from an earlier one, and
+        declares the graph complete."""
+        for name, make in (
+                ("init_op", lambda: control_flow.group(
+                    variables.global_variables_initializer())),
+                ("ready_op", variables.report_uninitialized_variables),
+                ("ready_for_local_init_op",
+                 lambda: variables.report_uninitialized_variables(
+                     variables.global_variables())),
+                ("local_init_op", lambda: control_flow.group(
+                    variables.local_variables_initializer()))):
+            if getattr(self, name) is None:
+                setattr(self, name, self.get_or_default(
+                    name, getattr(graphs.GraphKeys, name.upper()), make))
         graphs.get_default_graph().finalize()
         return self
+
+    @staticmethod
+    def get_or_default(arg_name, collection_key, default_constructor):
+        """What the default graph's collection holds, or a new one for it."""
+        there = graphs.get_collection(collection_key)
+        if len(there) > 1:
+            raise RuntimeError(f"More than one item found in the collection "
+                               f"'{collection_key}' for {arg_name}: {there}")
+        if not there:
+            there = [default_constructor()]
+            graphs.add_to_collection(collection_key, there[0])
+        return there[0]
 
 
 class SessionManager:

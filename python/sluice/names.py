@@ -38,6 +38,7 @@ _FRAMEWORK = {
             "get_seed", "init_scope"),
     **_from("sluice.framework.node_def", "GraphDef", "NodeDef",
             "import_graph_def"),
+    **_from("sluice.framework.function", "Declare", "Defun"),
     **_from("sluice.framework.meta_graph", "MetaGraphDef"),
     **_from("sluice.framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",

@@ -128,7 +128,7 @@ std::vector<Operand> CallBranch(const py::function& fn, SourceLoc loc,
     const ScopeState scopes;
     const absl::Cleanup back = [&scopes] { scopes.Restore(); };
     for (const Output& o : py::cast<std::vector<Output>>(fn(args...)))
-      values.emplace_back(o, loc.file, loc.line);
+      values.emplace_back(InGraphOf(TargetGraph(), o), loc.file, loc.line);
   });
   return values;
 }

@@ -8,6 +8,7 @@
 
 namespace sluice::python {
 
+void AddDefun(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddSessions(py::module_& m);
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddObjects(m);
   python::AddScopes(m);
   python::AddOps(m);
+  python::AddDefun(m);
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);

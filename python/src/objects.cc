@@ -59,7 +59,7 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
   options.prefix = prefix;
   options.input_map = {inputs.begin(), inputs.end()};
   options.return_elements = wanted;
-  const GraphLock lock(g);
+  const Building here(g);
   ImportResults results;
   Check(ImportGraphDef(bytes, g, options, &results));
   py::list made;
@@ -208,6 +208,9 @@ void AddObjects(py::module_& m) {
       .def("_export", Export)
       .def("_import", Import)
       .def("_collected", Collected)
+      .def_readwrite("_finalized", &PyGraph::finalized)
+      .def_readwrite("building_function", &PyGraph::is_function,
+                     "Whether it is the body of a function.")
       .def_readwrite("seed", &PyGraph::seed,
                      "The graph-level seed of random ops, or None.")
       .def_property_readonly(

@@ -24,6 +24,10 @@ struct PyGraph : Graph {
   PyGraph();
   ~PyGraph();
   const uint64_t serial;  // Never that of another graph, dead or alive.
+  bool finalized = false;
+  // The body of a function, which takes tensors of other graphs as further
+  // arguments: its object's capture(tensor) gives one.
+  bool is_function = false;
   // Borrowed: handles take themselves out. An operation's index is kOperation.
   std::unordered_map<Output, Handle*, OutputHash> handles;
 };

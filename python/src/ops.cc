@@ -175,7 +175,7 @@ class Call {
   Output Convert(py::handle value, DType want, const ArgDef& arg,
                  const std::string& name) {
     if (const TensorHandle* const tensor = AsTensor(value))
-      return tensor->output;
+      return InGraphOf(graph_, tensor->output);
     return ToOutput(graph_, value, want, arg.is_ref, ConstantName(name), loc_);
   }
 
@@ -511,7 +511,7 @@ Output MakeConstant(const py::object& value, std::optional<DType> dtype,
                     const std::string& name) {
   Tensor t = ToTensor(value, dtype.value_or(DType::kInvalid));
   PyGraph& graph = TargetGraph();
-  const GraphLock lock(graph);
+  const Building here(graph);
   const Output o = Constant(std::move(t), name, UserLine());
   CheckBuilt(graph);
   return o;
@@ -524,9 +524,15 @@ bool IsConstant(py::handle value) {
 
 }  // namespace
 
+Output InGraphOf(PyGraph& graph, const Output& o) {
+  if (!graph.is_function || o.graph() == &graph) return o;
+  return py::cast<Output>(ObjectOf(graph).attr("capture")(o));
+}
+
 Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
                 const std::string& name, SourceLoc loc) {
-  if (const TensorHandle* const tensor = AsTensor(value)) return tensor->output;
+  if (const TensorHandle* const tensor = AsTensor(value))
+    return InGraphOf(graph, tensor->output);
   if (!as_ref && IsConstant(value)) {
     const Output o = Constant(ToTensor(value, want), name, loc);
     CheckBuilt(graph);
@@ -542,15 +548,17 @@ Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
     Raise(PyExc_TypeError,
           absl::StrCat("Failed to convert ", Repr(value), " of type ",
                        TypeName(value), " to a Tensor"));
-  return tensor->output;
+  return InGraphOf(graph, tensor->output);
 }
 
 PyGraph& GraphOfArguments(const std::vector<py::handle>& arguments) {
+  PyGraph& target = TargetGraph();
+  if (target.is_function) return target;
   PyGraph* graph = nullptr;
   py::handle owner;
   for (const py::handle o : arguments)
     if (o) FindGraph(o, &graph, &owner);
-  return graph != nullptr ? *graph : TargetGraph();
+  return graph != nullptr ? *graph : target;
 }
 
 void AddOps(py::module_& m) {
@@ -573,7 +581,8 @@ void AddOps(py::module_& m) {
   m.def("to_tensor",
         [](const py::object& value, std::optional<DType> dtype,
            const std::string& name) -> Output {
-          if (const TensorHandle* const t = AsTensor(value)) return t->output;
+          if (const TensorHandle* const t = AsTensor(value))
+            return InGraphOf(TargetGraph(), t->output);
           return IsConstant(value) ? MakeConstant(value, dtype, name)
                                    : Output();
         });

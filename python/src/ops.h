@@ -15,6 +15,10 @@
 
 namespace sluice::python {
 
+// A tensor as one of `graph`: of a function's body, an argument in place of
+// one from outside.
+Output InGraphOf(PyGraph& graph, const Output& o);
+
 // `value` as an output of `graph`, which is the ambient one and whose mutex is
 // held: itself, or a new constant named `name`. `want`: the type, or kInvalid;
 // an output that is given may have another all the same. `as_ref`: where a
@@ -23,7 +27,8 @@ Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
                 const std::string& name, SourceLoc loc);
 
 // The graph of the first tensor (or variable) among the arguments, in lists
-// too, or the default one; ValueError if they are of several.
+// too, or the default one; ValueError if they are of several. A function's body
+// takes them all.
 PyGraph& GraphOfArguments(const std::vector<py::handle>& arguments);
 
 void AddOps(py::module_& m);

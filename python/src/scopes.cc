@@ -57,7 +57,7 @@ struct Token {
 // called inside of the new scope.
 template <typename Make>
 Token Enter(PyGraph& g, const Make& make) {
-  const Building here(g);
+  const Entering here(g);
   const ScopeState before;
   std::optional<ScopeState> inside;
   make([&inside] { inside.emplace(); });
@@ -83,7 +83,7 @@ bool ValidScope(const std::string& name, bool outermost) {
 // (token, prefix)
 std::pair<Token, std::string> EnterNameScope(
     PyGraph& g, const std::optional<std::string>& given) {
-  const Building here(g);
+  const Entering here(g);
   const ScopeState before;
   std::string name = given.value_or("");
   if (!name.empty() && !name.ends_with('/')) {
@@ -204,6 +204,11 @@ InGraph::~InGraph() {
   std::vector<py::object>& defaults = Here().defaults;
   if (defaults.size() > depth_) defaults.resize(depth_);
   SwitchTo(*PartOf<PyGraph>(back_));
+}
+
+Building::Building(PyGraph& g) : Entering(g) {
+  if (g.finalized)
+    Raise(PyExc_RuntimeError, "Graph is finalized and cannot be modified.");
 }
 
 void ForgetScopes(const PyGraph& graph) {

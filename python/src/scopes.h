@@ -25,11 +25,16 @@ class InGraph {
   size_t depth_ = 0;  // Of the default graphs before.
 };
 
-// What building into a graph takes: it is the ambient one, and locked.
-struct Building {
-  explicit Building(PyGraph& g) : in_graph(g), lock(g) {}
+// What entering a scope takes: the graph is the ambient one, and locked.
+struct Entering {
+  explicit Entering(PyGraph& g) : in_graph(g), lock(g) {}
   const InGraph in_graph;
   const GraphLock lock;
+};
+
+// What building takes: the graph may also grow. RuntimeError else.
+struct Building : Entering {
+  explicit Building(PyGraph& g);
 };
 
 // No thread enters the graph again: it is about to go.

@@ -66,6 +66,37 @@ def test_handles_are_the_same_object_as_long_as_somebody_holds_one():
     assert x.consumers() == [y.op]
 
 
+def test_a_finalized_graph_runs_and_does_not_grow():
+    graph = tf.get_default_graph()
+    x = tf.placeholder(tf.float32)
+    y, v = x * x, tf.Variable(3.0)
+    start = tf.global_variables_initializer()
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    other = tf.Graph()
+    with other.as_default():
+        tf.constant(1)
+    size = len(graph.get_operations())
+    graph.finalize()
+    assert graph.finalized
+    for grow in (
+            lambda: tf.constant(1), lambda: x + 1.0, lambda: tf.square(x),
+            lambda: tf.gradients(y, x), lambda: optimizer.minimize(v * 1.0),
+            lambda: tf.cond(x > 1.0, lambda: x, lambda: y),
+            lambda: tf.while_loop(lambda i: i < 3, lambda i: i + 1, [x]),
+            lambda: tf.Variable(1.0), lambda: tf.placeholder(tf.float32),
+            lambda: tf.Defun()(lambda: tf.constant(1))(),
+            lambda: tf.import_graph_def(other.as_graph_def()),
+            lambda: tf.add_to_collection("some", 1)):
+        with pytest.raises(RuntimeError, match="Graph is finalized and cannot"):
+            grow()
+    assert len(graph.get_operations()) == size
+    with tf.name_scope("allowed"), tf.Session() as session:
+        session.run(start)
+        assert session.run([y, v], {x: 2.0}) == [4, 3]
+    graph._unsafe_unfinalize()
+    assert tf.constant(1).graph is graph
+
+
 def test_an_attribute_outlives_the_handle():
     tf.placeholder(tf.float32, name="x").tag = "kept"
     gc.collect()

@@ -184,6 +184,7 @@ def test_last_values():
 def test_how_a_graph_is_initialised():
     w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
     value = tf.placeholder(tf.float32, [])
+    nothing, report = tf.no_op(), tf.report_uninitialized_variables()
     seen = []
     scaffold = T.Scaffold(init_op=w.assign(value), init_feed_dict={value: 4.0},
                           init_fn=lambda s, session: seen.append(
@@ -193,8 +194,8 @@ def test_how_a_graph_is_initialised():
     assert seen == [(scaffold, 4)]
     with pytest.raises(RuntimeError, match="not initialized: w"):
         T.MonitoredSession(T.ChiefSessionCreator(T.Scaffold(
-            init_op=tf.no_op())))
-    manager = T.SessionManager(ready_op=tf.report_uninitialized_variables())
+            init_op=nothing)))
+    manager = T.SessionManager(ready_op=report)
     session, ready = manager.recover_session()
     assert not ready
     with manager.prepare_session(init_op=w.initializer) as session:
@@ -206,7 +207,7 @@ def test_how_a_graph_is_initialised():
         with pytest.raises(NotImplementedError, match="no savers yet"):
             savers()
     with pytest.raises(NotImplementedError, match="no summaries yet"):
-        T.Scaffold(summary_op=tf.no_op())
+        T.Scaffold(summary_op=nothing)
 
 
 def test_threads_end_with_the_session():

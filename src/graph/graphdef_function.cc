@@ -439,6 +439,8 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
   proto::FunctionDef def;
   def.mutable_signature()->set_name(spec.name);
   def.mutable_signature()->set_description(spec.description);
+  for (const auto& [name, value] : spec.attrs)
+    SLUICE_RETURN_IF_ERROR(AttrToProto(value, &(*def.mutable_attr())[name]));
   std::set<std::string> taken, taken_results;
   for (const Node* n : body.order) taken.insert(n->name());
   std::map<const Node*, std::string> args;

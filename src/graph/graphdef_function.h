@@ -30,6 +30,7 @@ struct FunctionSpec {
   std::vector<std::string> arg_names;  // Made valid and unique; may be short.
   std::vector<std::string> result_names;  // The same.
   std::string description;
+  AttrMap attrs;  // What else it says of itself: _noinline.
 };
 // A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored).
 // The lines that made the nodes go along.

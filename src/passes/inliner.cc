@@ -183,6 +183,10 @@ bool Inliner::StaysCall(const Node& n) const {
   int first = 0;
   const FunctionRef ref =
       kind == CallKind::kCall ? CalledFunction(n, &first) : Ref(n, "f");
+  // What has a gradient of its own must be there when gradients are built.
+  if (!as_frames_ && (n.FindAttr("_gradient_op_type") != nullptr ||
+                      library().gradients().count(ref.name) != 0))
+    return true;
   bool recursive = false;
   ForEachFunction(AttrValue(ref), [&](const FunctionRef& f) {
     recursive = recursive || library().IsRecursive(f.name);

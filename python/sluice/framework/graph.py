@@ -313,7 +313,7 @@ class Graph(_core.Graph):
         self._shared_seen = {}
         self._functions = []  # What ops call (ops.script_ops).
         self._custom_gradients = {}  # By operation (ops.custom_gradient).
-        self._finalized = False
+        self._defined = {}  # What Defun made of functions (function.py).
         self._lock = threading.RLock()
         self._container = ""
 
@@ -424,8 +424,12 @@ class Graph(_core.Graph):
         return self._finalized
 
     def finalize(self):
-        """Declares that the graph is complete."""
+        """Declares that the graph is complete: whatever would add to it is a
+        RuntimeError."""
         self._finalized = True
+
+    def _unsafe_unfinalize(self):
+        self._finalized = False
 
     # ---- Scopes.
 
@@ -524,6 +528,8 @@ class Graph(_core.Graph):
 
     def add_to_collection(self, name, value):
         """Adds a value to the collection `name`."""
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
         with self._lock:
             self._shared(name)
             self._collections.setdefault(name, []).append(value)

@@ -100,6 +100,88 @@ def _attr_value(data):
     return None
 
 
+class _ArgDef:
+    """A name and a type."""
+
+    def __init__(self, data):
+        fields = dict(wire.read(data))
+        self.name = fields.get(1, b"").decode()
+        self.type = fields.get(3, 0)
+
+
+class _Signature:
+    """The OpDef of a function."""
+
+    def __init__(self, data):
+        self.name = self.description = ""
+        self.input_arg, self.output_arg = [], []
+        self.is_stateful = False
+        for n, value in wire.read(data):
+            if n == 1:
+                self.name = value.decode()
+            elif n in (2, 3):
+                (self.input_arg if n == 2 else self.output_arg).append(
+                    _ArgDef(value))
+            elif n == 6:
+                self.description = value.decode()
+            elif n == 17:
+                self.is_stateful = bool(value)
+
+
+class FunctionDef:
+    """A function of a graph, as a GraphDef holds it: its signature, its nodes,
+    and where its results come from. To look at."""
+
+    def __init__(self, data=b""):
+        self._bytes = data
+        self.signature = _Signature(b"")
+        self.node_def, self.ret, self.attr = [], {}, {}
+        for n, value in wire.read(data):
+            if n == 1:
+                self.signature = _Signature(value)
+            elif n == 3:
+                self.node_def.append(NodeDef.FromString(value))
+            elif n in (4, 5):
+                entry = dict(wire.read(value))
+                name, item = entry[1].decode(), entry.get(2, b"")
+                if n == 4:
+                    self.ret[name] = item.decode()
+                else:
+                    self.attr[name] = _attr_value(item)
+
+    @classmethod
+    def FromString(cls, data):
+        """A FunctionDef of the binary form."""
+        return cls(bytes(data))
+
+    def SerializeToString(self):
+        """The binary form."""
+        return self._bytes
+
+    def __eq__(self, other):
+        return isinstance(other, FunctionDef) and self._bytes == other._bytes
+
+    __hash__ = None
+
+
+class _GradientDef:
+    """Which function is the gradient of another."""
+
+    def __init__(self, data):
+        fields = dict(wire.read(data))
+        self.function_name = fields.get(1, b"").decode()
+        self.gradient_func = fields.get(2, b"").decode()
+
+
+class _Library:
+    """The functions of a graph, and their gradients."""
+
+    def __init__(self, data):
+        fields = list(wire.read(data))
+        self.function = [FunctionDef(v) for n, v in fields if n == 1]
+        self.gradient = [_GradientDef(v) for n, v in fields if n == 2]
+
+
 class GraphDef:
     """A graph that can be stored: TensorFlow's message of that name.
 
@@ -119,6 +201,12 @@ class GraphDef:
             self._nodes = [NodeDef.FromString(data)
                            for n, data in wire.read(self._bytes) if n == 1]
         return self._nodes
+
+    @property
+    def library(self):
+        """Its functions (`function`) and their gradients (`gradient`)."""
+        return _Library(b"".join(v for n, v in wire.read(self._bytes)
+                                 if n == 2))
 
     def SerializeToString(self):
         """The binary form."""

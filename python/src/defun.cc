@@ -1,0 +1,91 @@
+// Functions of a graph that Python defines (sluice/framework/function.py).
+#include "absl/cleanup/cleanup.h"
+#include "graph/builder.h"
+#include "graph/function.h"
+#include "graph/graphdef_function.h"
+#include "ops.h"
+#include "scopes.h"
+#include "values.h"
+
+namespace sluice::python {
+namespace {
+
+// A FunctionDef of what was built in `graph`, whose arguments are `args`.
+py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
+                  const std::vector<Output>& results, const std::string& name,
+                  const std::vector<std::string>& arg_names,
+                  const std::vector<std::string>& result_names,
+                  const std::string& description, bool noinline) {
+  const GraphLock lock(graph);
+  FunctionBody body;
+  body.graph.reset(&graph);
+  const absl::Cleanup python_owns_it = [&body] { body.graph.release(); };
+  body.args = args;
+  body.results = results;
+  FindEffects(&body);
+  Check(FindOrder(&body));
+  FunctionSpec spec{name, arg_names, result_names, description, {}};
+  if (noinline) spec.attrs.emplace("_noinline", AttrValue(true));
+  return Checked(MakeFunctionDef(spec, body));
+}
+
+void DefineIn(PyGraph& g, const std::string& name, const std::string& def) {
+  const Building here(g);
+  Check(g.function_library().Define(name, def));
+}
+
+// A function whose body follows.
+void DeclareIn(PyGraph& g, const std::string& name,
+               const std::vector<DType>& arg_types,
+               const std::vector<std::string>& arg_names,
+               const std::vector<DType>& result_types,
+               const std::vector<std::string>& result_names) {
+  const Building here(g);
+  const FunctionSpec spec{name, arg_names, result_names, "", {}};
+  Check(g.function_library().Define(
+      name,
+      Checked(MakeFunctionDeclaration(spec, arg_types, result_types, false))));
+}
+
+void SetGradient(PyGraph& g, const std::string& name,
+                 const std::string& gradient) {
+  const Building here(g);
+  g.function_gradients()[name] = gradient;
+}
+
+// A node of the default graph that calls the function.
+Node* AddCall(const std::string& name, const std::vector<Output>& inputs,
+              const std::string& node_name) {
+  PyGraph& g = TargetGraph();
+  const Building here(g);
+  Node* const node = BuildNode(name, inputs, {}, node_name, UserLine());
+  CheckBuilt(g);
+  return node;
+}
+
+}  // namespace
+
+void AddDefun(py::module_& m) {
+  m.def("make_function_def", MakeDef);
+  m.def("define_function", DefineIn);
+  m.def("declare_function", DeclareIn);
+  m.def("set_function_gradient", SetGradient);
+  m.def("call_function", AddCall);
+  // A copy of an operation of another graph, without what it waits for.
+  m.def("copy_operation",
+        [](PyGraph& g, Node* from, const std::vector<Output>& inputs) {
+          const Building here(g);
+          return g.CopyNode(*from, g.UniqueName(from->name()), from->device(),
+                            from->loc(), inputs, {});
+        });
+  m.def("share_library",
+        [](PyGraph& g, PyGraph& from) { g.ShareLibrary(from); });
+  m.def("function_def", [](PyGraph& g, const std::string& name) {
+    const GraphLock lock(g);
+    const auto it = g.functions().find(name);
+    return it == g.functions().end() ? py::object(py::none())
+                                     : py::bytes(it->second);
+  });
+}
+
+}  // namespace sluice::python

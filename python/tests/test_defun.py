@@ -1,0 +1,230 @@
+"""Functions of a graph that Python defines: tf.Defun."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def run(fetches, feed=None):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(fetches, feed)
+
+
+@tf.Defun(tf.float32, tf.float32)
+def weighted(x, w):
+    """x, and w times x."""
+    return x, w * x
+
+
+def test_a_call_is_a_node_of_the_functions_name():
+    same, times = weighted([1.0, 2.0], 3.0)
+    assert same.op.type == weighted.name
+    assert same.op.type.startswith("weighted_")
+    assert same.op.name == "weighted"
+    assert weighted(1.0, 1.0, name="mine")[0].op.name == "mine"
+    with tf.name_scope("outer"):
+        assert weighted(1.0, 1.0)[0].op.name == "outer/weighted"
+    np.testing.assert_array_equal(run([same, times]), [[1, 2], [3, 6]])
+
+
+def test_types_may_be_those_of_the_call():
+    @tf.Defun()
+    def half(x):
+        return x / 2
+
+    values = run([half(tf.constant(1, tf.float32)),
+                  half(tf.constant(3, tf.float64))])
+    assert [v.dtype for v in values] == [np.float32, np.float64]
+    assert values == [0.5, 1.5]
+
+
+def test_wrong_definitions_and_calls_are_refused():
+    with pytest.raises(ValueError, match="more arguments than the number"):
+        tf.Defun(tf.float32)(lambda a, b: a)
+    with pytest.raises(ValueError, match="fewer arguments than the number"):
+        tf.Defun(tf.float32, tf.float32)(lambda a: a)
+    with pytest.raises(ValueError, match="are not supported"):
+        tf.Defun()(lambda a=1: a)
+    with pytest.raises(TypeError, match="nearest: func_name"):
+        tf.Defun(funcname="F")
+    with pytest.raises(ValueError, match="arguments: 2, received: 1"):
+        weighted(1.0)
+    with pytest.raises(ValueError, match="Unknown keyword arguments"):
+        weighted(1.0, 2.0, device="/cpu:0")
+    with pytest.raises(ValueError, match="can not return None"):
+        tf.Defun()(lambda: (None, None))()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="names size = 2"):
+        tf.Defun(tf.float32, out_names=["a", "b"])(lambda x: x)(1.0)
+
+
+def test_tensors_and_variables_from_outside_are_passed_along():
+    w = tf.Variable([[2.0]])
+    b = tf.get_variable("b", initializer=[1.0], use_resource=True)
+    c = tf.placeholder(tf.float32)
+
+    @tf.Defun(tf.float32)
+    def outer(x):
+        @tf.Defun(tf.float32)
+        def inner(y):
+            return y + b + c
+
+        return inner(tf.matmul(w, x))
+
+    y = outer([[10.0]])
+    assert len(outer.captured_inputs) == len(y.op.inputs) - 1 == 3
+    grads = tf.gradients(y, [w, b, c])
+    assert [np.sum(v) for v in run([y] + grads, {c: 4.0})] == [25, 10, 1, 1]
+
+
+def test_what_loops_and_branches_of_a_function_use_from_outside():
+    one = tf.constant(1)
+
+    @tf.Defun(tf.bool)
+    def count(up):
+        n = tf.while_loop(lambda i: i < 10, lambda i: i + one, [0])
+        return tf.cond(up, lambda: n + one, lambda: one)
+
+    assert run([count(True), count(False)]) == [11, 1]
+
+
+def test_variables_made_within_are_the_outer_graphs():
+    @tf.Defun(tf.float32)
+    def layer(x):
+        with tf.variable_scope("layer"):
+            w = tf.get_variable("w", [2, 2],
+                                initializer=tf.ones_initializer())
+        with tf.variable_scope("layer", reuse=True):
+            assert tf.get_variable("w", [2, 2]) is w
+        return tf.matmul(x, w)
+
+    with tf.variable_scope("first"):
+        y = layer([[1.0, 2.0]])
+    with tf.variable_scope("second"):
+        z = layer([[1.0, 2.0]])
+    assert [v.name for v in tf.trainable_variables()] == ["first/layer/w:0"]
+    np.testing.assert_array_equal(run([y, z]), [[[3, 3]]] * 2)
+
+
+def test_captured_by_value_is_a_copy():
+    w = tf.constant([2.0])
+
+    @tf.Defun(tf.float32, capture_by_value=True)
+    def f(x):
+        return x * w
+
+    y = f(3.0)
+    assert f.captured_inputs == [] and len(y.op.inputs) == 1
+    assert run(y) == [6]
+    v = tf.Variable(1.0)
+    with pytest.raises(ValueError, match="stateful node by value"):
+        tf.Defun(capture_by_value=True)(lambda: v + 1.0)()
+
+
+def test_a_declared_function_calls_itself():
+    factorial = tf.Declare("Fac", [("n", tf.int32)], [("result", tf.int32)])
+
+    @tf.Defun(tf.int32, func_name="Fac", out_names=["result"])
+    def defined(n):
+        return tf.cond(n <= 1, lambda: 1, lambda: n * factorial(n - 1))
+
+    assert run(defined(10)) == 3628800
+
+
+def test_gradients_are_those_of_the_body_unless_given():
+    x = tf.placeholder(tf.float32)
+
+    @tf.Defun(tf.float32)
+    def plain(x):
+        return tf.reduce_sum(tf.tanh(x) ** 2)
+
+    @tf.Defun(tf.float32, tf.float32)
+    def twice(x, dy):
+        return 2.0 * dy
+
+    @tf.Defun(tf.float32, grad_func=twice)
+    def declared(x):
+        return tf.exp(x)
+
+    @tf.Defun(tf.float32,
+              python_grad_func=lambda op, dy: 3.0 * dy * op.inputs[0])
+    def built(x):
+        return tf.exp(x)
+
+    @tf.Defun(tf.float32)
+    def around(x):
+        return declared(x) + built(x)
+
+    grads = [tf.gradients(f(x), x)[0] for f in (plain, declared, built)]
+    second = tf.gradients(tf.gradients(plain(x), x)[0], x)[0]
+    t = np.tanh(0.5)
+    np.testing.assert_allclose(
+        run(grads + [second], {x: 0.5}),
+        [2 * t * (1 - t * t), 2, 1.5, 2 * (1 - t * t) * (1 - 3 * t * t)],
+        rtol=1e-5)
+    assert run(tf.gradients(around(x), x)[0], {x: 0.5}) == 3.5
+    library = tf.get_default_graph().as_graph_def().library
+    assert (declared.name, twice.name) in [
+        (g.function_name, g.gradient_func) for g in library.gradient]
+
+
+def test_functions_go_along_with_their_graph():
+    @tf.Defun(tf.float32, func_name="Plus", out_names=["sum"], noinline=True)
+    def plus(x):
+        """One more."""
+        return x + 1.0
+
+    plus(1.0, name="call")
+    graph_def = tf.get_default_graph().as_graph_def()
+    function, = graph_def.library.function
+    assert function == plus.definition
+    signature = function.signature
+    assert (signature.name, signature.description) == ("Plus", "One more.")
+    assert [a.name for a in signature.input_arg] == ["x"]
+    assert [a.name for a in signature.output_arg] == ["sum"]
+    assert function.attr["_noinline"] and not signature.is_stateful
+    with tf.Graph().as_default():
+        y, = tf.import_graph_def(graph_def, return_elements=["call:0"])
+        with tf.Session() as session:
+            assert session.run(y) == 2
+
+
+def test_functions_with_random_numbers_are_stateful():
+    @tf.Defun()
+    def numbers():
+        return tf.random_uniform([4])
+
+    assert numbers.definition.signature.is_stateful
+    a, b = run([numbers(), numbers()])
+    assert (a != b).any()
+
+
+def test_assertions_within_run_in_taken_branches_only():
+    @tf.Defun(tf.int32)
+    def fails(x):
+        with tf.control_dependencies([tf.Assert(False, [x])]):
+            return tf.identity(x)
+
+    x, p = tf.placeholder(tf.int32), tf.placeholder(tf.bool)
+    y = tf.cond(p, lambda: x + 1, lambda: fails(x))
+    assert run(y, {p: True, x: 3}) == 4
+    with pytest.raises(tf.errors.InvalidArgumentError, match="assertion"):
+        run(y, {p: False, x: 3})
+
+
+def test_one_definition_serves_many_graphs_and_keeps_none():
+    def use():
+        with tf.Graph().as_default() as graph:
+            v = tf.Variable(2.0)
+            scaled = tf.Defun(tf.float32)(lambda x: x * v)
+            assert run(tf.gradients(scaled(3.0) + weighted(1.0, 1.0)[1],
+                                    v)[0]) == 3
+            return weakref.ref(graph)
+
+    graphs = [use(), use()]
+    gc.collect()
+    assert [g() for g in graphs] == [None, None]
