@@ -126,6 +126,7 @@ endif()
 if(tool_tests AND TARGET sluice_tool)
   sluice_test(tool_test ${tool_tests})
   target_link_libraries(tool_test PRIVATE sluice_tool)
+  add_dependencies(tool_test sluice)  # (Some run the program itself.)
   # (Small networks: threads that spin take the cores of tests beside them.)
   set_property(TEST tool_test APPEND PROPERTY ENVIRONMENT
     OMP_WAIT_POLICY=passive)

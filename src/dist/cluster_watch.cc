@@ -1,6 +1,10 @@
 #include "dist/cluster_watch.h"
 
-#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "dist/cluster_resolver.h"
 #include "dist/server.h"
@@ -8,36 +12,53 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kPatienceMs = 1000;
+using std::chrono::milliseconds;
+
 constexpr char kInProcess[] = "inproc://";
+// What an answer takes beside the time for which its task waits for others.
+constexpr milliseconds kAnswer{250};
+
+Result<std::unique_ptr<MasterStub>> MasterAt(const std::string& target) {
+  return target.rfind(kInProcess, 0) == 0
+             ? ConnectInProcess(target.substr(sizeof(kInProcess) - 1))
+             : ConnectMaster(target);
+}
 
 class Watch final : public ClusterWatch {
  public:
-  Watch(std::string target, std::unique_ptr<MasterStub> master)
-      : target_(std::move(target)), master_(std::move(master)) {}
+  // REQUIRES: there is a target. The first one is asked first.
+  explicit Watch(std::vector<std::string> targets)
+      : known_(std::move(targets)), target_(known_.front()) {}
+  ~Watch() override {
+    for (auto& [target, call] : calls_)
+      if (call.thread.joinable()) call.thread.join();
+  }
 
-  Result<std::vector<TaskSeen>> Look() override {
-    proto::ListTasksRequest request;
-    request.set_patience_ms(kPatienceMs);
-    proto::ListTasksResponse response;
-    Status s = master_->ListTasks(request, &response);
-    for (size_t i = 0; !s.ok() && i < known_.size(); ++i) {
-      const std::string other = "grpc://" + known_[i];
-      if (other == target_) continue;
-      Result<std::unique_ptr<MasterStub>> master = ConnectMaster(other);
-      response.Clear();
-      if (!master.ok() || !(*master)->ListTasks(request, &response).ok())
-        continue;
-      s = OkStatus();
-      target_ = other;
-      master_ = *std::move(master);
+  Result<std::vector<TaskSeen>> Look(milliseconds patience) override {
+    std::unique_lock<std::mutex> lock(mu_);
+    ++look_;
+    waiting_ = 0;
+    answer_.reset();
+    error_ = OkStatus();
+    const auto wait = [&] {
+      come_.wait_for(lock, patience + kAnswer,
+                     [this] { return answer_.has_value() || waiting_ == 0; });
+    };
+    Ask(target_, patience);
+    wait();
+    if (!answer_.has_value()) {
+      for (const std::string& target : known_) Ask(target, patience);
+      wait();
     }
-    SLUICE_RETURN_IF_ERROR(s);
+    if (!answer_.has_value())
+      return !error_.ok() ? error_
+                          : Unavailable(target_, ": expected an answer within ",
+                                        patience.count(), " ms, got none");
     std::vector<TaskSeen> seen;
     known_.clear();
-    for (const proto::TaskReport& report : response.task()) {
+    for (const proto::TaskReport& report : answer_->task()) {
       seen.push_back(Read(report));
-      if (seen.back().error.empty()) known_.push_back(report.address());
+      known_.push_back("grpc://" + report.address());
     }
     return seen;
   }
@@ -73,28 +94,83 @@ class Watch final : public ClusterWatch {
     return t;
   }
 
+  // A question to one task. Its thread is there while it is asked.
+  struct Call {
+    std::unique_ptr<MasterStub> master;  // Used by `thread` alone.
+    std::thread thread;
+    bool busy = false;  // GUARDED_BY(mu_)
+  };
+
+  // One that is still silent is not asked again. REQUIRES: mu_ is held.
+  void Ask(const std::string& target, milliseconds patience) {
+    Call& call = calls_[target];
+    if (call.busy) return;
+    if (call.thread.joinable()) call.thread.join();
+    call.busy = true;
+    ++waiting_;
+    call.thread = std::thread([this, &call, target, patience, look = look_] {
+      proto::ListTasksRequest request;
+      request.set_patience_ms(patience.count());
+      proto::ListTasksResponse response;
+      Status s;
+      if (call.master == nullptr) {
+        Result<std::unique_ptr<MasterStub>> master = MasterAt(target);
+        s = master.status();
+        if (master.ok()) call.master = *std::move(master);
+      }
+      if (s.ok()) s = call.master->ListTasks(request, &response);
+      std::lock_guard<std::mutex> lock(mu_);
+      call.busy = false;
+      if (look != look_) return;
+      --waiting_;
+      if (!s.ok()) {
+        if (error_.ok()) error_ = s;
+      } else if (!answer_.has_value()) {
+        answer_ = std::move(response);
+        target_ = target;
+      }
+      come_.notify_all();
+    });
+  }
+
+  std::vector<std::string> known_;     // Targets: the tasks of the last answer.
+  std::map<std::string, Call> calls_;  // By target.
+  std::mutex mu_;
+  std::condition_variable come_;
+  // The rest is GUARDED_BY(mu_).
   std::string target_;
-  std::unique_ptr<MasterStub> master_;
-  std::vector<std::string> known_;  // Addresses that answered last time.
+  int64_t look_ = 0;
+  // Of this look: calls without an answer, the first answer, the first error.
+  int waiting_ = 0;
+  std::optional<proto::ListTasksResponse> answer_;
+  Status error_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ClusterWatch>> WatchCluster(const std::string& target) {
-  std::string at = target;
-  std::unique_ptr<MasterStub> master;
-  if (at.rfind(kInProcess, 0) == 0) {
-    SLUICE_ASSIGN_OR_RETURN(
-        master, ConnectInProcess(at.substr(sizeof(kInProcess) - 1)));
+  std::vector<std::string> targets;
+  if (target.rfind(kInProcess, 0) == 0 || target.rfind("grpc://", 0) == 0) {
+    SLUICE_RETURN_IF_ERROR(MasterAt(target).status());
+    targets.push_back(target);
   } else {
-    if (at.rfind("grpc://", 0) != 0) {
-      SLUICE_ASSIGN_OR_RETURN(const auto resolver, MakeClusterResolver(target));
-      SLUICE_ASSIGN_OR_RETURN(at, resolver->Master());
+    ResolverOptions options;
+    options.patience = std::chrono::seconds(1);
+    SLUICE_ASSIGN_OR_RETURN(const auto resolver,
+                            MakeClusterResolver(target, options));
+    Result<ClusterSpec> cluster = resolver->Cluster();
+    if (!cluster.ok()) {  // (A task is missing: those that are there, then.)
+      const Status missing = cluster.status();
+      cluster = resolver->Present();
+      if (!cluster.ok() || cluster->tasks().empty()) return missing;
     }
-    SLUICE_ASSIGN_OR_RETURN(master, ConnectMaster(at));
+    for (const ClusterTask& t : cluster->tasks())
+      targets.push_back("grpc://" + t.address);
   }
+  if (targets.empty())
+    return FailedPrecondition(target, ": expected a task, got none");
   return std::unique_ptr<ClusterWatch>(
-      std::make_unique<Watch>(at, std::move(master)));
+      std::make_unique<Watch>(std::move(targets)));
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #ifndef SLUICE_DIST_CLUSTER_WATCH_H_
 #define SLUICE_DIST_CLUSTER_WATCH_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,17 +28,20 @@ struct TaskSeen {
   int64_t live_bytes = 0, peak_bytes = 0;
 };
 
-// Asks one task, whose master asks the others. When it no longer answers,
-// another that was seen before. One thread at a time.
+// Asks one task, whose master asks the others; when it is silent, all that are
+// known, and from then on the one that answered first. One thread at a time.
 class ClusterWatch {
  public:
   virtual ~ClusterWatch() = default;
-  // By job and number. Waits for tasks that do not answer about a second. The
-  // last error if there is nobody to ask.
-  virtual Result<std::vector<TaskSeen>> Look() = 0;
+  // By job and number. A task that does not answer within `patience` is an
+  // error of its own (TaskSeen) and holds up no other; the look takes about
+  // twice as long at most, when the one that is asked has just died. An error
+  // if there is nobody to ask.
+  virtual Result<std::vector<TaskSeen>> Look(
+      std::chrono::milliseconds patience) = 0;
 };
 
-// `target`: as a Session's.
+// `target`: as a Session's, but no task of a cluster is waited for.
 Result<std::unique_ptr<ClusterWatch>> WatchCluster(const std::string& target);
 
 }  // namespace sluice

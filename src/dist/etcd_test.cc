@@ -23,6 +23,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 constexpr char kEtcdPs[] = "/job:ps/replica:0/task:0";
+constexpr std::chrono::milliseconds kPatience{1000};
 
 // This program again, as a task (before main, so that the test framework need
 // not know).
@@ -294,7 +295,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
 
   auto watch = WatchCluster(source());
   ASSERT_TRUE(watch.ok()) << watch.status();
-  const auto seen = (*watch)->Look();
+  const auto seen = (*watch)->Look(kPatience);
   ASSERT_TRUE(seen.ok()) << seen.status();
   ASSERT_EQ(seen->size(), 2u);
   for (const TaskSeen& t : *seen) {
@@ -318,7 +319,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
   // (Its transport would wait a minute.)
   std::thread stopper([&] {
     EXPECT_TRUE(BecomesTrue([&] {
-      const auto now = (*watch)->Look();
+      const auto now = (*watch)->Look(kPatience);
       return now.ok() && (*now)[0].running_steps == 1;
     }));
     ps->Signal(SIGSTOP);

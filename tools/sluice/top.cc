@@ -1,4 +1,5 @@
 // sluice top: how the tasks of a cluster are, as they run.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +9,10 @@
 #include <ctime>
 #include <memory>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "base/dist_library.h"
 #include "dist/cluster_watch.h"
 #include "tools/sluice/cli.h"
@@ -23,17 +27,40 @@ struct TopOptions {
   bool once = false, json = false;
 };
 
-void Sleep(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+using Clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-std::string Clock() {
+std::string TimeOfDay() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
   char text[16];
   std::strftime(text, sizeof(text), "%H:%M:%S", &local);
   return text;
+}
+
+std::vector<TaskSeen> Seen(const std::vector<TopRow>& rows) {
+  std::vector<TaskSeen> seen;
+  for (const TopRow& r : rows) seen.push_back(r.seen);
+  return seen;
+}
+
+// What a screen shows from its top. `error`: why nobody was seen; "" if
+// somebody was.
+std::string Screen(const TopOptions& o, const std::string& error,
+                   const std::string& table) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  const std::string whole = absl::StrFormat(
+      "%s  %s  every %g s, Ctrl-C ends\n%s\n%s", o.target, TimeOfDay(),
+      o.interval_s, error.empty() ? "" : "\x1b[31m" + error + "\x1b[0m", table);
+  // (A line is left for what comes after it has ended.)
+  return "\x1b[H\x1b[2J" +
+         FitScreen(whole, size.ws_col, std::max(size.ws_row - 1, 1)) + "\n";
 }
 
 int Top(const TopOptions& o) {
@@ -45,34 +72,37 @@ int Top(const TopOptions& o) {
                                                                 &error));
   if (watch == nullptr) return Fail(kUsage, error);
   const bool terminal = isatty(STDOUT_FILENO) != 0 && !o.json && !o.once;
-  Result<std::vector<TaskSeen>> before = watch->Look();
-  if (!before.ok()) return Fail(kRunFailed, before.status());
+  // Tasks that do not answer do not make tables come late.
+  const auto patience = Milliseconds(std::clamp(o.interval_s / 2, 0.25, 1.0));
+  const auto interval =
+      Milliseconds(o.once ? std::min(o.interval_s, 1.0) : o.interval_s);
+  std::vector<TopRow> rows;
+  auto next = Clock::now();
+  // (Rates take two looks; the first table is there at once all the same.)
   for (bool first = true;; first = false) {
-    // (Rates take two looks; the first table is there at once all the same.)
-    if (!first || o.once)
-      Sleep(o.once ? std::min(o.interval_s, 1.0) : o.interval_s);
-    Result<std::vector<TaskSeen>> now =
-        first && !o.once ? before : watch->Look();
-    std::string out;
-    if (now.ok()) {
-      std::vector<TopRow> rows = TopRows(*before, *now);
-      MarkStragglers(&rows);
-      out = o.json ? TopJson(rows) : TopTable(rows, terminal);
-      before->clear();  // What is lost stays in sight.
-      for (TopRow& r : rows) before->push_back(std::move(r.seen));
-    } else if (o.once) {
-      return Fail(kRunFailed, now.status());
-    } else {
-      std::fprintf(stderr, "sluice: %s\n",
-                   std::string(now.status().message()).c_str());
+    Result<std::vector<TaskSeen>> now = watch->Look(patience);
+    error = now.ok()
+                ? ""
+                : absl::StrReplaceAll(now.status().message(), {{"\n", " "}});
+    if (!now.ok() && (first || o.once)) return Fail(kRunFailed, error);
+    if (!now.ok()) {  // The tasks are as good as lost, and stay in sight.
+      now = Seen(rows);
+      for (TaskSeen& t : *now) t.error = "no answer";
     }
-    if (terminal)
-      std::printf("\x1b[H\x1b[2J%s  %s  every %g s, Ctrl-C ends\n\n",
-                  o.target.c_str(), Clock().c_str(), o.interval_s);
-    std::fwrite(out.data(), 1, out.size(), stdout);
-    if (!terminal && !o.json && !o.once) std::printf("\n");
-    if (std::fflush(stdout) != 0) return 0;  // Whoever read it is gone.
-    if (o.once) return 0;
+    rows = TopRows(Seen(rows), *now);
+    MarkStragglers(&rows);
+    if (!o.once || !first) {
+      const std::string table =
+          o.json ? TopJson(rows) : TopTable(rows, terminal);
+      if (!terminal && !error.empty()) Fail(kRunFailed, error);
+      std::fputs(terminal ? Screen(o, error, table).c_str() : table.c_str(),
+                 stdout);
+      if (!terminal && !o.json && !o.once) std::fputs("\n", stdout);
+      if (std::fflush(stdout) != 0) return 0;  // Whoever read it is gone.
+      if (o.once) return 0;
+    }
+    next = std::max(next + interval, Clock::now());
+    std::this_thread::sleep_until(next);
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace sluice::cli {
 namespace {
@@ -233,6 +235,30 @@ std::string TopTable(const std::vector<TopRow>& rows, bool color) {
     absl::StrAppend(&out, painted ? "\x1b[0m" : "", "\n");
   }
   return out;
+}
+
+std::string FitScreen(const std::string& text, size_t columns, size_t rows) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  if (lines.size() > rows) {
+    const size_t left = lines.size() - rows + 1;
+    lines.resize(rows - 1);
+    lines.push_back(absl::StrCat("and ", left, " more"));
+  }
+  for (std::string& line : lines) {
+    std::string kept;
+    size_t width = 0;
+    bool escape = false;
+    for (const char c : line) {
+      escape |= c == '\x1b';
+      // (The bytes of a character after its first one come along with it.)
+      if (!escape && (c & 0xc0) != 0x80) ++width;
+      if (escape || width <= columns) kept += c;
+      if (c == 'm') escape = false;
+    }
+    line = std::move(kept);
+  }
+  return absl::StrJoin(lines, "\n");
 }
 
 std::string TopJson(const std::vector<TopRow>& rows) {

@@ -41,6 +41,12 @@ void MarkStragglers(std::vector<TopRow>* rows);
 
 // Columns for people; `color`: with ANSI colours.
 std::string TopTable(const std::vector<TopRow>& rows, bool color);
+// Lines cut at the right edge of a screen, and those beyond its end counted.
+// Escape sequences take no room.
+std::string FitScreen(const std::string& text, size_t columns, size_t rows);
+// The same as a screen has room for it: lines end at its right edge, and at its
+// end those that are left are counted. Escape sequences take no room.
+std::string FitScreen(const std::string& text, size_t columns, size_t rows);
 // One line: {"tasks": [...]}, with bytes and seconds.
 std::string TopJson(const std::vector<TopRow>& rows);
 

@@ -109,6 +109,45 @@ TEST(Top, AStragglerStandsOutInItsJob) {
   EXPECT_THAT(notes[1], HasSubstr("busy: 1.0 cores"));
 }
 
+TEST(Top, TheTableHasAColumnForEachFigure) {
+  const TaskSeen first = TopTask("worker", 0), second = TopTask("worker", 1);
+  TaskSeen fast = first, slow = second, lost = TopTask("ps", 0);
+  fast.clock_ns += 2'000'000'000;
+  fast.steps += 250;
+  fast.bytes_sent += 3'000'000;
+  fast.bytes_received += 2'048;
+  fast.cpu_ns += 400'000'000;
+  fast.live_bytes = 123'456'789;
+  fast.sessions = 2;
+  fast.running_steps = 1;
+  slow.clock_ns += 3'600'000'000'000;
+  slow.steps += 3'600;
+  slow.failed_steps = 7;
+  slow.step_p50_ns = 1'500'000'000;
+  slow.step_p95_ns = 2'500'000'000;
+  lost.error = "no answer";
+  std::vector<TopRow> rows = TopRows({first, second}, {slow, lost, fast});
+  MarkStragglers(&rows);
+  EXPECT_EQ(
+      TopTable(rows, false),
+      "TASK      STATE  INCARNATION     AGE  SESS  RUN  STEPS/S      P50      "
+      "P95    IN/S   OUT/S  MEMORY  CORES  STEPS  FAILED\n"
+      "ps:0      lost   12345678     no answer\n"
+      "worker:0  up     12345678        6 s     2    1      125  10.0 ms  20.0 "
+      "ms  1.0 kB  1.5 MB  123 MB   0.20    350       0\n"
+      "worker:1  up     12345678     1 h 00     0    0      1.0    1.5 s    "
+      "2.5 s     0 B     0 B     0 B   0.00   3700       7  "
+      "slow: steps take 150.0 times the others'\n");
+}
+
+TEST(Top, AScreenHasRoomForSoMuch) {
+  EXPECT_EQ(FitScreen("abc\nabcd\n\n\x1b[31mabcde\x1b[0m\nx\n", 4, 5),
+            "abc\nabcd\n\n\x1b[31mabcd\x1b[0m\nx");
+  EXPECT_EQ(FitScreen("a\nb\nc\nd\ne\n", 80, 4), "a\nb\nc\nand 2 more");
+  EXPECT_EQ(FitScreen("äöü", 2, 1), "äö");
+  EXPECT_EQ(FitScreen("", 80, 24), "");
+}
+
 TEST(Top, JsonHasEverything) {
   TaskSeen lost = TopTask("ps", 0);
   lost.error = "gone \"so\"";
