@@ -33,6 +33,7 @@ _core.set_hooks(
     operation_class=_graph.Operation, tensor_class=_graph.Tensor,
     dtypes=_dtypes._BY_NUMBER, as_dtype=_dtypes.as_dtype,
     shape_dims=_tensor_shape._shape_dims, run_error=errors._from_status,
+    wording=errors._worded,
     convert=_conversion._convert, pack=_conversion._pack_list,
     expand_fetch=_session._expand_fetch, expand_feed=_session._expand_feed,
     variable_class=_Variable)

@@ -601,16 +601,34 @@ def _all_names():
     return found
 
 
-def anywhere(where, name):
-    """What a name is in the first namespace that has it, or as an op's function
-    ("mat_mul").
+@functools.lru_cache(maxsize=None)
+def _ops_by_name():
+    """The ops by TensorFlow's names of their functions, without underscores."""
+    return {op.lower(): op for op in _core.op_names()}
+
+
+def anywhere(where, name, group=None, modules=(), raw=False):
+    """What a name is for insides of TensorFlow: in the namespace `group`, in
+    PUBLIC, in the first of our `modules` that has it, in any namespace, or as an
+    op's function ("mat_mul", "_mat_mul"). With `raw` the last comes first.
 
     Raises:
       AttributeError: with the nearest name, if it is nothing.
     """
+    op = _ops_by_name().get(name.replace("_", ""))
+    if raw and op is not None:
+        return getattr(importlib.import_module("sluice.raw_ops"), op)
     names = _all_names()
-    if name not in names:
-        for op in _core.op_names():
-            if op.lower() == name.replace("_", ""):
-                return getattr(importlib.import_module("sluice.raw_ops"), op)
+    if group is not None and name in _GROUPS[group]:
+        names = _GROUPS[group]
+    elif name not in PUBLIC:
+        for module in modules:
+            try:
+                found = importlib.import_module(module)
+            except ModuleNotFoundError:
+                continue
+            if hasattr(found, name):
+                return getattr(found, name)
+    if name not in names and op is not None:
+        return getattr(importlib.import_module("sluice.raw_ops"), op)
     return _find(where, name, "", names, {})

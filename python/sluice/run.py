@@ -40,6 +40,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             parts = parts[2:]
         if parts[:1] == ["python"]:
             return _internal(fullname, parts[1:])
+        if parts[:1] == ["core"]:
+            return _Internal(fullname, not fullname.endswith("_pb2"))
         found = v1
         for part in parts:
             found = getattr(found, part, None)
@@ -50,17 +52,25 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 class _Internal(types.ModuleType):
     """A module of TensorFlow's insides, `tensorflow.python.ops.math_ops`: it has
-    all public names, wherever they are; a package of such modules has none."""
+    all public names, wherever they are, and what our module of its name has; a
+    package of such modules has none."""
 
     def __init__(self, fullname, is_package):
         super().__init__(fullname)
         self._is_package = is_package
+        self._own = fullname.rpartition(".")[2]
 
     def __getattr__(self, name):
         if name.startswith("__") or self._is_package:
             raise AttributeError(name)
         from sluice import names
-        return names.anywhere(self.__name__, name)
+        found = names.anywhere(
+            self.__name__, name, _GROUPS.get(self._own),
+            [f"sluice.{folder}{_OURS.get(self._own, self._own)}"
+             for folder in ("framework.", "ops.", "client.", "layers.", "")],
+            self._own.startswith("gen_"))
+        setattr(self, name, found)
+        return found
 
 
 # Insides that are public under another name.
@@ -68,7 +78,24 @@ _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "googletest": "test", "rnn_cell": "nn.rnn_cell",
            "rnn_cell_impl": "nn.rnn_cell", "nest": "nest", "gfile": "gfile",
            "app": "app", "flags": "flags", "errors": "errors",
-           "test_util": "test", "compat": "compat"}
+           "test_util": "test", "compat": "compat",
+           "gradient_checker": "test"}
+# Whose public names are those of one namespace.
+_GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
+           "normalization": "layers", "losses": "losses",
+           "losses_impl": "losses", "metrics": "metrics",
+           "metrics_impl": "metrics"}
+# Which module of ours has what else is there.
+_OURS = {"ops": "graph", "constant_op": "conversion",
+         "sparse_tensor": "conversion", "tensor_util": "tensor_proto",
+         "resource_variable_ops": "variables", "state_ops": "variables",
+         "weights_broadcast_ops": "weights", "gradients_impl": "gradients",
+         "gradients_util": "gradients", "control_flow_ops": "control_flow",
+         "tensor_array_ops": "tensor_array", "graph_util": "node_def",
+         "importer": "node_def", "functional_ops": "functional",
+         "partitioned_variables": "partitioned", "nn_ops": "nn",
+         "nn_impl": "nn", "embedding_ops": "embedding",
+         "function_pb2": "node_def"}
 
 
 def _internal(fullname, parts):

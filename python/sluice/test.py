@@ -1,8 +1,14 @@
 """Support for tests that are written as TensorFlow 1's: `TestCase`, gradients."""
 
 import contextlib
+import functools
+import os
 import random
+import re
+import sys
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -10,7 +16,7 @@ import numpy as np
 
 from sluice.client import session as sessions
 from sluice.framework import conversion, errors, graph as graphs
-from sluice.ops import gradients as _gradients
+from sluice.ops import array_ops, gradients as _gradients
 from sluice.ops.variables import Variable
 
 
@@ -44,15 +50,20 @@ def gpu_device_name():
 class TestCase(unittest.TestCase):
     """A test with a graph of its own, sessions, and assertions on arrays."""
 
+    # (Not of setUp: that of a derived class may not call ours.)
+    _cached_session = None
+
     def setUp(self):
         super().setUp()
         random.seed(87654321)
         np.random.seed(87654321)
-        self._cached_session = None
-        self._graph_scope = graphs.Graph().as_default()
-        graphs_default = self._graph_scope.__enter__()
-        graphs_default.seed = 87654321
-        self.addCleanup(self._graph_scope.__exit__)
+        try:
+            graphs.reset_default_graph()
+        except AssertionError:  # Within somebody's as_default.
+            scope = graphs.Graph().as_default()
+            scope.__enter__()
+            self.addCleanup(scope.__exit__)
+        graphs.set_random_seed(87654321)
 
     def tearDown(self):
         if self._cached_session is not None:
@@ -84,7 +95,7 @@ class TestCase(unittest.TestCase):
     def test_session(self, graph=None, config=None, use_gpu=False,
                      force_gpu=False):
         """A session: new for a graph that is given, else the test's."""
-        if self.id().endswith(".test_session"):
+        if self._testMethodName == "test_session":
             self.skipTest("Not a test.")
         if graph is not None:
             return self.session(graph, config)
@@ -192,6 +203,31 @@ class TestCase(unittest.TestCase):
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err,
                         f"{f1} != {f2} +/- {err}. {msg or ''}")
 
+    def assertNDArrayNear(self, ndarray1, ndarray2, err, msg=None):
+        """Asserts that two arrays are near, by the norm of the difference."""
+        self.assertTrue(
+            np.linalg.norm(np.subtract(ndarray1, ndarray2)) < err, msg)
+
+    def assertAllInRange(self, target, lower_bound, upper_bound,
+                         open_lower_bound=False, open_upper_bound=False):
+        """Asserts that all elements lie between two bounds."""
+        target = self._array(target)
+        low = target <= lower_bound if open_lower_bound else (
+            target < lower_bound)
+        high = target >= upper_bound if open_upper_bound else (
+            target > upper_bound)
+        outside = np.logical_not(np.logical_and(~low, ~high))
+        self.assertFalse(np.any(outside), f"outside of [{lower_bound}, "
+                         f"{upper_bound}]: {target[outside]}")
+
+    def assertAllGreaterEqual(self, a, comparison_target):
+        """Asserts that no element is less."""
+        self.assertGreaterEqual(np.min(self._array(a)), comparison_target)
+
+    def assertAllLessEqual(self, a, comparison_target):
+        """Asserts that no element is greater."""
+        self.assertLessEqual(np.max(self._array(a)), comparison_target)
+
     def assertAllGreater(self, a, comparison_target):
         """Asserts that all elements are greater."""
         self.assertGreater(np.min(self._array(a)), comparison_target)
@@ -219,7 +255,6 @@ class TestCase(unittest.TestCase):
     def assertRaisesWithPredicateMatch(self, exception_type,
                                        expected_err_re_or_predicate):
         """Asserts an exception whose text matches, or that fits a function."""
-        import re
         try:
             yield
         except exception_type as e:
@@ -236,7 +271,216 @@ class TestCase(unittest.TestCase):
         return self.assertRaisesWithPredicateMatch(
             errors.OpError, expected_err_re_or_predicate)
 
+    def checkedThread(self, target, args=None, kwargs=None):
+        """A thread; what the target raises fails the test as it is joined."""
+        return _CheckedThread(self, target, args or (), kwargs or {})
+
     assertItemsEqual = unittest.TestCase.assertCountEqual
+
+
+TensorFlowTestCase = TestCase
+
+
+class _CheckedThread:
+
+    def __init__(self, test, target, args, kwargs):
+        self._test, self._error = test, None
+
+        def run():
+            try:
+                target(*args, **kwargs)
+            except BaseException as e:  # (Told by `join`.)
+                self._error = e
+        self._thread = threading.Thread(target=run, daemon=True)
+
+    def start(self):
+        """Starts it."""
+        self._thread.start()
+
+    def join(self):
+        """Waits for its end, which must not be an exception."""
+        self._thread.join()
+        if self._error is not None:
+            self._test.fail(f"Error in checkedThread: {self._error}")
+
+    def is_alive(self):
+        """Whether it runs."""
+        return self._thread.is_alive()
+
+
+# ---- What tests of TensorFlow's own use (`tensorflow.python.framework.test_util`)
+
+
+def _optional(decorate):
+    """A decorator that may be written with arguments or without."""
+    @functools.wraps(decorate)
+    def either(*args, **kwargs):
+        if len(args) == 1 and callable(args[0]) and not kwargs:
+            return decorate(args[0])
+        return lambda f: decorate(f, *args, **kwargs)
+    return either
+
+
+@_optional
+def run_in_graph_and_eager_modes(f, _=None, graph=None, config=None,
+                                 use_gpu=True, force_gpu=False,
+                                 reset_test=True,
+                                 assert_no_eager_garbage=False):
+    """A decorator: the test runs within the test's session."""
+    if isinstance(f, type):
+        raise ValueError("`run_in_graph_and_eager_modes` only supports test "
+                         "methods.")
+
+    @functools.wraps(f)
+    def decorated(self, *args, **kwargs):
+        with self.test_session(graph=graph, config=config, use_gpu=use_gpu):
+            f(self, *args, **kwargs)
+    return decorated
+
+
+def run_all_in_graph_and_eager_modes(cls):
+    """A decorator: `run_in_graph_and_eager_modes` for all tests of a class."""
+    for name, value in list(vars(cls).items()):
+        if (callable(value) and name != "test_session" and
+                name.startswith(unittest.TestLoader.testMethodPrefix)):
+            setattr(cls, name, run_in_graph_and_eager_modes(value))
+    return cls
+
+
+@_optional
+def _as_it_is(f, *unused_args, **unused_kwargs):
+    """A decorator that changes nothing: tests run in graphs, as written for
+    TensorFlow 1."""
+    return f
+
+
+run_v1_only = run_deprecated_v1 = deprecated_graph_mode_only = _as_it_is
+run_all_without_tensor_float_32 = run_without_tensor_float_32 = _as_it_is
+with_c_api = enable_c_api = disable_c_api = _as_it_is
+disable_xla = disable_all_xla = xla_allow_fallback = _as_it_is
+enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
+
+
+def skip_if(condition):
+    """A decorator: no test where the condition (or its value) is true."""
+    def decorate(f):
+        @functools.wraps(f)
+        def decorated(*args, **kwargs):
+            if not (condition() if callable(condition) else condition):
+                f(*args, **kwargs)
+        return decorated
+    return decorate
+
+
+@contextlib.contextmanager
+def device(use_gpu):
+    """A with-block on the CPU: there is nothing else."""
+    with graphs.device("/device:CPU:0"):
+        yield
+
+
+use_gpu = force_gpu = force_cpu = functools.partial(device, False)
+
+
+def IsGoogleCudaEnabled():
+    """False: there are CPUs only."""
+    return False
+
+
+CudaSupportsHalfMatMulAndConv = GpuSupportsHalfMatMulAndConv = (
+    IsGoogleCudaEnabled)
+IsMklEnabled = IsBuiltWithROCm = is_xla_enabled = IsGoogleCudaEnabled
+is_built_with_rocm = is_built_with_gpu_support = IsGoogleCudaEnabled
+
+
+def _moved(x, order):
+    if isinstance(x, graphs.Tensor):
+        return array_ops.transpose(x, order)
+    return [x[i] for i in order]
+
+
+def NHWCToNCHW(input_tensor):
+    """A tensor (or a shape) with its channels before its places."""
+    n = len(input_tensor.shape if isinstance(input_tensor, graphs.Tensor)
+            else input_tensor)
+    return _moved(input_tensor, [0, n - 1, *range(1, n - 1)])
+
+
+def NCHWToNHWC(input_tensor):
+    """A tensor (or a shape) with its channels behind its places."""
+    n = len(input_tensor.shape if isinstance(input_tensor, graphs.Tensor)
+            else input_tensor)
+    return _moved(input_tensor, [0, *range(2, n), 1])
+
+
+def assert_ops_in_graph(expected_ops, graph):
+    """Asserts that a graph has operations: {name: type}. Gives them."""
+    found = {}
+    for name, kind in expected_ops.items():
+        op = graph._find_operation(name)
+        if op is None or op.type != kind:
+            raise ValueError(f"Expected op for node {name} is different: "
+                             f"expected {kind}, got "
+                             f"{op.type if op else 'none'}")
+        found[name] = op.node_def
+    return found
+
+
+def assert_equal_graph_def(actual, expected):
+    """Asserts that two GraphDefs have the same nodes, in any order."""
+    def nodes(graph_def):
+        return {n.name: str(n) for n in graph_def.node}
+
+    a, b = nodes(actual), nodes(expected)
+    if a != b:
+        differ = sorted(n for n in {**a, **b} if a.get(n) != b.get(n))
+        raise AssertionError(f"graphs differ in {differ}")
+
+
+def get_node_def_from_graph(node_name, graph_def):
+    """The node of that name, or None."""
+    return next((n for n in graph_def.node if n.name == node_name), None)
+
+
+class Benchmark:
+    """Measurements that are written like tests: methods `benchmark...`."""
+
+    def report_benchmark(self, iters=None, cpu_time=None, wall_time=None,
+                         throughput=None, extras=None, name=None):
+        """Prints what was measured."""
+        values = dict(iters=iters, cpu_time=cpu_time, wall_time=wall_time,
+                      throughput=throughput, **(extras or {}))
+        name = name or sys._getframe(1).f_code.co_name
+        print(f"{type(self).__name__}.{name}: " + ", ".join(
+            f"{k}={v}" for k, v in values.items() if v is not None))
+
+    def run_op_benchmark(self, sess, op_or_tensor, feed_dict=None,
+                         burn_iters=2, min_iters=10, store_trace=False,
+                         store_memory_usage=True, name=None, extras=None,
+                         mbs=0):
+        """Runs it again and again; reports, and gives, the median time."""
+        for _ in range(burn_iters):
+            sess.run(op_or_tensor, feed_dict)
+        times = []
+        for _ in range(min_iters):
+            start = time.perf_counter()
+            sess.run(op_or_tensor, feed_dict)
+            times.append(time.perf_counter() - start)
+        result = dict(iters=min_iters, wall_time=float(np.median(times)),
+                      name=name or sys._getframe(1).f_code.co_name,
+                      throughput=mbs / float(np.median(times)) if mbs
+                      else None, extras=extras)
+        self.report_benchmark(**result)
+        return result
+
+
+def test_src_dir_path(relative_path):
+    """The path of a file beside the program's folders."""
+    return os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])),
+                        relative_path)
+
+
+test_src_dir_path.__test__ = False  # (No test for pytest.)
 
 
 # ---- Gradients against finite differences -------------------------------------

@@ -68,20 +68,29 @@ void Raise(py::handle kind, absl::string_view message) {
   throw py::error_already_set();
 }
 
-void Check(const Status& s) {
-  switch (s.code()) {
-    case StatusCode::kOk:
-      return;
+namespace {
+
+py::handle BuildErrorClass(StatusCode code) {
+  switch (code) {
     case StatusCode::kNotFound:
-      Raise(PyExc_LookupError, s.message());
+      return PyExc_LookupError;
     case StatusCode::kUnimplemented:
-      Raise(PyExc_NotImplementedError, s.message());
+      return PyExc_NotImplementedError;
     case StatusCode::kInternal:
     case StatusCode::kFailedPrecondition:
-      Raise(PyExc_RuntimeError, s.message());
+      return PyExc_RuntimeError;
     default:
-      Raise(PyExc_ValueError, s.message());
+      return PyExc_ValueError;
   }
+}
+
+}  // namespace
+
+void Check(const Status& s) {
+  if (s.ok()) return;
+  PyErr_SetObject(BuildErrorClass(s.code()).ptr(),
+                  GetHooks().wording(Text(s.message())).ptr());
+  throw py::error_already_set();
 }
 
 void CheckRun(const Status& s, py::handle graph) {
@@ -168,6 +177,7 @@ void AddHooks(py::module_& m) {
       .def_readwrite("as_dtype", &Hooks::as_dtype)
       .def_readwrite("shape_dims", &Hooks::shape_dims)
       .def_readwrite("run_error", &Hooks::run_error)
+      .def_readwrite("wording", &Hooks::wording)
       .def_readwrite("convert", &Hooks::convert)
       .def_readwrite("pack", &Hooks::pack)
       .def_readwrite("expand_fetch", &Hooks::expand_fetch)

@@ -133,6 +133,7 @@ struct Hooks {
   py::object as_dtype;      // (x) -> DType.
   py::object shape_dims;    // (x) -> tuple or None.
   py::object run_error;     // (code, message, graph) -> exception.
+  py::object wording;       // (message) -> message: of what building raises.
   py::object convert;       // (x, dtype, name, as_ref) -> Tensor.
   py::object pack;          // (list, dtype, name, as_ref) -> Tensor.
   py::object expand_fetch;  // (x) -> (parts, function of values).

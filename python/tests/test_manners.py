@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pytest
 
 import sluice.compat.v1 as tf
 
@@ -43,6 +44,28 @@ INSIDES = """
     from tensorflow.python.training.adam import AdamOptimizer
     from tensorflow.python.util import nest
     from tensorflow.contrib import rnn as cells
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import function, tensor_shape, test_util
+    from tensorflow.python.layers import convolutional
+    from tensorflow.python.ops import control_flow_ops, gradient_checker
+    from tensorflow.python.ops import resource_variable_ops as resources
+
+    assert config_pb2.ConfigProto(allow_soft_placement=True)
+    assert context.in_graph_mode() and not context.executing_eagerly()
+    assert isinstance(function.Defun()(lambda: 1), function._DefinedFunction)
+    assert tensor_shape.unknown_shape().ndims is None
+    assert test_util.TensorFlowTestCase is test.TestCase
+    convolved = convolutional.conv2d(array_ops.zeros([1, 3, 3, 1]), 2, 3)
+    assert convolved.shape == [1, 1, 1, 2]
+    assert control_flow_ops.merge([constant_op.constant(1)]).output is not None
+    assert gradient_checker.compute_gradient_error
+    w = variables.Variable(1.0, use_resource=True)
+    assert isinstance(w, resources.ResourceVariable)
+    w = resources.ResourceVariable(1.0)
+    assert w.handle is not None and isinstance(w, variables.Variable)
+    assert not isinstance(variables.Variable(1.0), resources.ResourceVariable)
+    assert dtypes.float32_ref.base_dtype is dtypes.float32
 
     ops.reset_default_graph()
     x = constant_op.constant([1.0, -2.0], dtypes.float32)
@@ -104,6 +127,89 @@ class SquareTest(tf.test.TestCase):
             self.assertAllClose([1.0], [1.1])
         self.assertNotAllEqual([1], [2])
         self.assertAllEqual([np.nan], [np.nan])
+
+
+TESTS = """
+    import tensorflow as tf
+
+    tf.constant(1)
+
+    class EmptyTest(tf.test.TestCase):
+        def testEmpty(self):
+            self.assertEqual(tf.get_default_graph().get_operations(), [])
+            self.assertEqual(tf.get_default_graph().seed, 87654321)
+            tf.reset_default_graph()
+
+
+    class SetUpOfItsOwnTest(tf.test.TestCase):
+        def setUp(self):
+            tf.reset_default_graph()
+
+        def testSession(self):
+            with self.test_session():
+                self.assertAllEqual(tf.constant([1]).eval(), [1])
+
+        @tf.test.run_in_graph_and_eager_modes
+        def testModes(self):
+            self.assertAllInRange(self.evaluate(tf.constant([1, 2])), 1, 2)
+
+        @tf.test.run_in_graph_and_eager_modes(use_gpu=True)
+        def testModesWithArguments(self):
+            self.assertEqual(tf.constant([1]).eval(), [1])
+
+        @tf.test.run_v1_only("b/1")
+        def testThreads(self):
+            def fail():
+                raise ValueError("seen")
+
+            thread = self.checkedThread(fail)
+            thread.start()
+            with self.assertRaisesRegex(AssertionError, "seen"):
+                thread.join()
+
+        def testLayouts(self):
+            self.assertEqual(tf.test.NHWCToNCHW([1, 2, 3, 4]), [1, 4, 2, 3])
+            self.assertEqual(tf.test.NCHWToNHWC([1, 4, 2, 3]), [1, 2, 3, 4])
+            x = tf.test.NHWCToNCHW(tf.zeros([1, 2, 3]))
+            self.assertEqual(x.shape, [1, 3, 2])
+            tf.test.assert_ops_in_graph({x.op.name: "Transpose"}, x.graph)
+
+
+    tf.test.main()
+"""
+
+
+def test_tests_of_tensorflows_own_kind_run_unchanged(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(TESTS))
+    out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
+                         capture_output=True, text=True)
+    assert "Ran 8 tests" in out.stderr and out.returncode == 0, out
+
+
+def test_errors_say_it_in_tensorflows_words_too(run):
+    v = tf.Variable(1.0)
+    x = tf.placeholder(tf.float32)
+    for fetch, feed, words in (
+            (v, {}, "Attempting to use uninitialized value Variable"),
+            (x + [1.0, 2.0], {x: [1.0] * 3},
+             r"Incompatible shapes: \[3\] vs. \[2\]"),
+            (tf.gather([1, 2], tf.cast(x, tf.int32)), {x: [7.0]},
+             r"indices\[0\] = 7 is not in \[0, 2\)")):
+        with pytest.raises(tf.errors.OpError, match=words):
+            run(fetch, feed)
+    for build, words in (
+            (lambda: tf.zeros([2]) + tf.zeros([3]),
+             "Dimensions must be equal, but are 2 and 3"),
+            (lambda: tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3])),
+             "Dimensions must be equal, but are 3 and 2"),
+            (lambda: tf.stack([tf.zeros([2]), tf.zeros([3])]),
+             "Dimension 0 in both shapes must be equal, but are 2 and 3"),
+            (lambda: tf.while_loop(lambda i: True, lambda i: tf.stack([i, i]),
+                                   [tf.zeros([1])]),
+             "is not an invariant for the loop")):
+        with pytest.raises(ValueError, match=words):
+            build()
 
 
 def test_names_beside_the_ops(run):

@@ -324,3 +324,16 @@ def test_a_scope_that_is_entered_again_has_its_own_reuse():
         with pytest.raises(ValueError, match="does not exist"):
             with tf.variable_scope("c"):
                 tf.get_variable("new", [])
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_parts_of_variables_are_assigned(run, use_resource):
+    v = tf.Variable([[1, 2, 3], [4, 5, 6]], use_resource=use_resource)
+    run(v.initializer)
+    np.testing.assert_array_equal(run(v[0, 1:].assign([20, 30])),
+                                  [[1, 20, 30], [4, 5, 6]])
+    run(v[:, 0].assign(v[:, 2] * 2))
+    np.testing.assert_array_equal(run(v), [[60, 20, 30], [12, 5, 6]])
+    with pytest.raises(tf.errors.InvalidArgumentError if use_resource
+                       else (ValueError, tf.errors.InvalidArgumentError)):
+        run(v[0].assign([1, 2]))

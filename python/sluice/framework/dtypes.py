@@ -179,6 +179,7 @@ qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128 = (
 float16, resource, variant, uint32, uint64 = (
     _BY_NUMBER[i] for i in range(19, 24))
 half, double = float16, float64
+globals().update({t.name: t for n, t in _BY_NUMBER.items() if n > 100})
 # (`bool` would hide Python's within this module.)
 bool_ = _BY_NUMBER[10]
 

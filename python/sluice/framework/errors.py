@@ -107,9 +107,15 @@ def error_code_from_exception_type(cls):
 _NODE = re.compile(r"node '([^']+)' \(")
 
 
+def _worded(message):
+    """The message with TensorFlow's words."""
+    from sluice.framework import wording  # (Not needed before.)
+    return wording.add(message)
+
+
 def _from_status(code, message, graph):
     """The exception for a status of the library; _core raises it."""
     found = _NODE.search(message)
     op = graph._find_operation(found.group(1)) if found and graph else None
     return exception_type_from_error_code(code)(
-        None if op is None else op.node_def, op, message)
+        None if op is None else op.node_def, op, _worded(message))

@@ -679,6 +679,16 @@ def container(container_name):
     return get_default_graph().container(container_name)
 
 
+class RegisterShape:
+    """Nothing: ops know their results' shapes."""
+
+    def __init__(self, op_type):
+        self._op_type = op_type
+
+    def __call__(self, f):
+        return f
+
+
 def init_scope():
     """A with-block whose operations are of no loop or branch, and wait for
     nothing."""

@@ -24,6 +24,23 @@ def group(*inputs, **kwargs):
         return _no_op(name=name or "group_deps")
 
 
+def switch(data, pred, dtype=None, name=None):
+    """(data if not `pred`, data if `pred`): the other one is dead."""
+    data = convert_to_tensor(data, dtype)
+    return _core.op("RefSwitch" if data.dtype._is_ref_dtype else "Switch")(
+        data, pred, name=name)
+
+
+def merge(inputs, name=None):
+    """(the input that is not dead, its number)."""
+    if any(x is None for x in inputs):
+        raise ValueError("At least one of the merge inputs is None: "
+                         f"{inputs}")
+    inputs = [convert_to_tensor(x) for x in inputs]
+    refs = all(x.dtype._is_ref_dtype for x in inputs)
+    return _core.op("RefMerge" if refs else "Merge")(inputs, name=name)
+
+
 def with_dependencies(dependencies, output_tensor, name=None):
     """`output_tensor`, after these operations."""
     with graphs.name_scope(name, "control_dependency") as scope:

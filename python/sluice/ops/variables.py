@@ -1,5 +1,7 @@
 """Variables: values that steps read and update."""
 
+import functools
+
 from sluice import _core
 from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import constant, convert_to_tensor
@@ -297,7 +299,26 @@ class Variable:
     # ---- As a tensor.
 
     def __getitem__(self, key):
-        return self.value()[key]
+        """The value's part; its `assign(value)` changes the variable there."""
+        part = self.value()[key]
+        if part.op.type == "StridedSlice":
+            part.assign = functools.partial(self._assign_part, part.op)
+        return part
+
+    def _assign_part(self, read, value, name=None):
+        begin, end, strides = read.inputs[1:]
+        masks = {m: read._attr(m) for m in (
+            "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+            "shrink_axis_mask")}
+        value = convert_to_tensor(value, self.dtype.base_dtype)
+        if not self._resource:
+            return _op("StridedSliceAssign")(
+                self._handle, begin, end, strides, value, name=name, **masks)
+        with self._graph.control_dependencies([
+                _op("ResourceStridedSliceAssign")(
+                    self._handle, begin, end, strides, value, name=name,
+                    **masks)]):
+            return self.read_value()
 
     def __iter__(self):
         raise TypeError("'Variable' object is not iterable.")
@@ -363,6 +384,20 @@ def _install_operators():
 
 _install_operators()
 RefVariable = Variable
+
+
+class _IsResource(type):
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Variable) and instance._resource
+
+
+class ResourceVariable(Variable, metaclass=_IsResource):
+    """A Variable with `use_resource`; each of these is an instance."""
+
+    def __init__(self, *args, **kwargs):
+        kwargs["use_resource"] = True
+        super().__init__(*args, **kwargs)
 
 
 def _to_tensor(value, dtype=None, name=None, as_ref=False):
