@@ -1,6 +1,7 @@
 """Sessions that initialise their graph, call hooks, and end with their
 threads."""
 
+from sluice import compat
 from sluice.client.session import RunMetadata, RunOptions, Session
 from sluice.coordinator import Coordinator
 from sluice.framework import errors, graph as graphs
@@ -89,6 +90,11 @@ class SessionManager:
                  ready_for_local_init_op=None, graph=None,
                  recovery_wait_secs=30, local_init_run_options=None,
                  local_init_feed_dict=None):
+        if ready_for_local_init_op is not None and local_init_op is None:
+            raise ValueError(f"If you pass a ready_for_local_init_op you must "
+                             f"also pass a local_init_op , "
+                             f"ready_for_local_init_op "
+                             f"[{ready_for_local_init_op}]")
         self._graph = graph or graphs.get_default_graph()
         self._local_init_op, self._ready_op = local_init_op, ready_op
         self._ready_for_local = ready_for_local_init_op
@@ -116,28 +122,32 @@ class SessionManager:
             session.run(init_op, init_feed_dict)
         if init_fn:
             init_fn(session)
-        missing = self._local_init(session) or self._missing(
-            session, self._ready_op)
+        missing = self._local_init(session)
+        what = f"Init op: {init_op}, init fn: {init_fn}, "
+        if missing:
+            session.close()
+            raise RuntimeError(f"Init operations did not make model ready for "
+                               f"local_init.  {what}error: {missing}")
+        missing = self._missing(session, self._ready_op)
         if missing:
             session.close()
             raise RuntimeError(f"Init operations did not make model ready.  "
-                               f"Init op: {init_op}, init fn: {init_fn}, "
-                               f"local_init_op: {self._local_init_op}, error: "
-                               f"Variables not initialized: {missing}")
+                               f"{what}local_init_op: {self._local_init_op}, "
+                               f"error: {missing}")
         return session
 
     def recover_session(self, master="", saver=None, checkpoint_dir=None,
                         checkpoint_filename_with_path=None,
                         wait_for_checkpoint=False, max_wait_secs=7200,
                         config=None):
-        """(a session, whether all is initialised)."""
+        """(a session after the local init operations, False: it is of no
+        checkpoint)."""
         _no_savers("recover_session", saver=saver,
                    checkpoint_dir=checkpoint_dir,
                    checkpoint_filename_with_path=checkpoint_filename_with_path)
         session = Session(master, graph=self._graph, config=config)
-        missing = self._local_init(session) or self._missing(
-            session, self._ready_op)
-        return session, not missing
+        self._local_init(session)
+        return session, False
 
     def wait_for_session(self, master="", config=None,
                          max_wait_secs=float("Inf")):
@@ -145,8 +155,9 @@ class SessionManager:
         import time
         until = time.monotonic() + max_wait_secs
         while True:
-            session, ready = self.recover_session(master, config=config)
-            if ready:
+            session = Session(master, graph=self._graph, config=config)
+            if not (self._local_init(session) or
+                    self._missing(session, self._ready_op)):
                 return session
             session.close()
             if time.monotonic() + self._wait_secs > until:
@@ -156,18 +167,32 @@ class SessionManager:
             time.sleep(self._wait_secs)
 
     def _local_init(self, session):
+        """Runs the local init operations, if the session is ready for them;
+        else what is missing."""
+        if self._local_init_op is None:
+            return ""
         missing = self._missing(session, self._ready_for_local)
-        if not missing and self._local_init_op is not None:
+        if not missing:
             session.run(self._local_init_op, self._feeds, self._options)
         return missing
 
     @staticmethod
     def _missing(session, op):
-        """The names of what is not initialised."""
+        """What is not initialised, in words: the names that `op` gives, or its
+        failure."""
         if op is None:
             return ""
-        found = session.run(op)
-        return ", ".join(name.decode() for name in found)
+        try:
+            found = session.run(op)
+        except errors.FailedPreconditionError as e:
+            if "uninitialized" not in str(e):
+                raise
+            return str(e)
+        # (Numbers are of assert_variables_initialized.)
+        if found is None or found.dtype.kind == "i" or not found.size:
+            return ""
+        return "Variables not initialized: " + ", ".join(
+            map(compat.as_str_any, found))
 
 
 class SessionCreator:

@@ -66,7 +66,8 @@ class _Internal(types.ModuleType):
         from sluice import names
         found = names.anywhere(
             self.__name__, name, _GROUPS.get(self._own),
-            [f"sluice.{folder}{_OURS.get(self._own, self._own)}"
+            [f"sluice.{folder}{module}"
+             for module in _OURS.get(self._own, self._own).split()
              for folder in ("framework.", "ops.", "client.", "layers.", "")],
             self._own.startswith("gen_"))
         setattr(self, name, found)
@@ -86,9 +87,11 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics"}
 # Which module of ours has what else is there.
-_OURS = {"ops": "graph", "constant_op": "conversion",
-         "sparse_tensor": "conversion", "tensor_util": "tensor_proto",
+_OURS = {"ops": "graph conversion", "constant_op": "conversion",
+         "sparse_tensor": "conversion", "tensor_util": "tensor_proto conversion",
          "resource_variable_ops": "variables", "state_ops": "variables",
+         "variables": "variables partitioned", "sets": "sparse_ops",
+         "common_shapes": "tensor_shape", "confusion_matrix": "weights",
          "weights_broadcast_ops": "weights", "gradients_impl": "gradients",
          "gradients_util": "gradients", "control_flow_ops": "control_flow",
          "tensor_array_ops": "tensor_array", "graph_util": "node_def",

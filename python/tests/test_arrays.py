@@ -283,6 +283,7 @@ def test_orthogonal_matrices(run):
 
 
 def test_scales_of_random_weights(run):
+    tf.set_random_seed(7)
     shape = [200, 300]
     for initializer, deviation in (
             (tf.initializers.he_normal(), (2 / 200) ** 0.5),
@@ -345,3 +346,37 @@ def test_coordinates_in_batches(run, rng):
     near(run(tf.ensure_shape(x=x, shape=[None, 3, 4])), x)
     near(run(tf.depth_to_space(x[:, :, None], 2, "d")).reshape(2, 6, 2)[0, :2],
          x[0, 0].reshape(2, 2))
+
+
+def test_masks_must_fit(run):
+    x = tf.zeros([3, 2])
+    for mask in ([True, False], [[True] * 3] * 3, [[[True]]]):
+        with pytest.raises(ValueError, match="incompatible"):
+            tf.boolean_mask(x, mask)
+    with pytest.raises(ValueError, match="maxlen must be scalar"):
+        tf.sequence_mask([1, 2], [3, 4])
+    assert tf.sequence_mask([1, 3, 2], 4).shape == [3, 4]
+    lengths = tf.constant([1, 2], tf.int64)
+    np.testing.assert_array_equal(run(tf.sequence_mask(lengths)),
+                                  [[True, False], [True, True]])
+
+
+def test_matrices_of_unknown_rank_are_transposed(run):
+    x = tf.placeholder(tf.float32)
+    value = np.arange(12.0).reshape(2, 3, 2)
+    with tf.Session() as session:
+        np.testing.assert_array_equal(
+            session.run(tf.matrix_transpose(x), {x: value}),
+            value.swapaxes(1, 2))
+    with pytest.raises(ValueError, match="should be a .batch. matrix"):
+        tf.matrix_transpose([1.0])
+
+
+def test_sparse_tensors_have_shapes_and_operators(run):
+    value = tf.SparseTensorValue([[0, 1], [1, 0]], [42.0, 24.0], [2, 3])
+    np.testing.assert_array_equal(run(tf.shape(value)), [2, 3])
+    assert run([tf.size(value), tf.rank(value)]) == [6, 2]
+    sparse = tf.SparseTensor.from_value(value)
+    dense = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_array_equal(run(sparse * dense).values, [84, 96])
+    np.testing.assert_array_equal(run(sparse / dense).values, [21, 6])

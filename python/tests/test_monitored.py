@@ -222,3 +222,23 @@ def test_threads_end_with_the_session():
     with T.MonitoredSession(hooks=[hook]) as session:
         assert hook.thread.is_alive() and not session.should_stop()
     assert not hook.thread.is_alive()
+
+
+def test_how_a_session_manager_tells_that_all_is_ready():
+    v, w = tf.Variable(1, name="v"), tf.Variable(2, name="w")
+    old = tf.assert_variables_initialized()
+    init, report_v = v.initializer, tf.report_uninitialized_variables([v])
+    with T.SessionManager(ready_op=old).prepare_session(
+            init_op=tf.global_variables_initializer()) as session:
+        assert session.run([v, w]) == [1, 2]
+    with pytest.raises(RuntimeError, match="uninitialized value w"):
+        T.SessionManager(ready_op=old).prepare_session(init_op=init)
+    with pytest.raises(ValueError, match="must also pass a local_init_op"):
+        T.SessionManager(ready_for_local_init_op=old)
+    local = T.SessionManager(ready_for_local_init_op=report_v,
+                             local_init_op=w.initializer)
+    with pytest.raises(RuntimeError, match="ready for local_init.*: v"):
+        local.prepare_session(init_fn=lambda session: None)
+    session, restored = local.recover_session()
+    assert not restored
+    session.close()

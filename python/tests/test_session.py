@@ -412,3 +412,50 @@ def test_ctrl_c_ends_a_step_of_a_child():
         assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 7
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_sessions_run_what_is_registered(session):
+    class Squared:
+        def __init__(self, value):
+            self.tensor = tf.square(value)
+
+    from sluice.client import session as sessions
+    register = sessions.register_session_run_conversion_functions
+    register(Squared, lambda s: ([s.tensor], lambda values: values[0]),
+             lambda s, value: [(s.tensor, value)], lambda s: [s.tensor])
+    with pytest.raises(ValueError, match="already been registered"):
+        register(Squared, None)
+    two = Squared(2.0)
+    assert session.run([two]) == [4]
+    assert session.run(two, {two: 5.0}) == 5
+    handle = session.partial_run_setup([two.tensor + 1.0], [two])
+    assert handle
+
+
+def test_feeds_may_be_nested_tuples(session):
+    a, b, c = (tf.placeholder(tf.float32) for _ in range(3))
+    assert session.run([a, b, c], {((a,), (b, c)): ((1.0,), (2.0, 3.0))}) == [
+        1, 2, 3]
+    with pytest.raises(ValueError, match="expected 2 values"):
+        session.run(a, {(a, b): (1.0,)})
+
+
+def test_a_session_is_entered_once():
+    tf.constant(1)
+    with tf.Session() as session:
+        with pytest.raises(RuntimeError, match="not re-entrant"):
+            with session:
+                pass
+        with session.as_default():
+            pass
+
+
+def test_metadata_tell_what_they_have(session):
+    metadata = tf.RunMetadata()
+    assert not metadata.HasField("step_stats")
+    x = tf.placeholder(tf.float32)
+    session.run(tf.square(x), {x: 2.0}, run_metadata=metadata,
+                options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
+    assert metadata.HasField("step_stats")
+    with pytest.raises(ValueError, match="no field"):
+        metadata.HasField("steps")

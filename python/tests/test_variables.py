@@ -337,3 +337,75 @@ def test_parts_of_variables_are_assigned(run, use_resource):
     with pytest.raises(tf.errors.InvalidArgumentError if use_resource
                        else (ValueError, tf.errors.InvalidArgumentError)):
         run(v[0].assign([1, 2]))
+
+
+def test_a_variable_has_the_type_of_its_first_value():
+    assert tf.get_variable("i", initializer=1).dtype.base_dtype is tf.int32
+    assert tf.get_variable("d", initializer=tf.constant(
+        1.0, tf.float64)).dtype.base_dtype is tf.float64
+    f = tf.get_variable("f", dtype=tf.float32, initializer=1)
+    assert f.dtype.base_dtype is tf.float32
+    with pytest.raises(ValueError, match="explicit dtype .* don't match"):
+        tf.get_variable("e", dtype=tf.float32, initializer=tf.constant(1))
+
+
+def test_variables_are_asserted_to_be_initialized(run):
+    v, w = tf.Variable([1, 2]), tf.Variable(3)
+    checked = tf.assert_variables_initialized([v])
+    run(w.initializer)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Variable"):
+        run(checked)
+    run(v.initializer)
+    assert run(checked) == [1]
+    assert run(tf.is_variable_initialized(v._ref()))
+
+
+def test_what_scopes_and_collections_say_of_variables():
+    with tf.variable_scope("s", caching_device="/job:worker") as scope:
+        v = tf.get_variable("v", [])
+        local = tf.get_local_variable("l", [], collections=["more"])
+    assert v.value().device == "/job:worker" and v.device == ""
+    assert scope.local_variables() == [local] == tf.get_collection("more")
+    assert v._shared_name == "s/v"
+    with pytest.raises(ValueError, match="custom_getter which is not callable"):
+        tf.get_variable("w", [], custom_getter=3)
+    with pytest.raises(TypeError, match="auxiliary_name_scope"):
+        tf.variable_scope("s", auxiliary_name_scope="no")
+    again = tf.Variable(variable_def=v.to_proto())
+    assert again.name == v.name and again.initializer is v.initializer
+
+
+def test_parts_are_found_again():
+    half = tf.fixed_size_partitioner(2)
+    with tf.variable_scope("s", partitioner=half):
+        v = tf.get_variable("v", [3, 2])
+        w = tf.get_variable("w", initializer=np.arange(3, dtype=np.int32))
+    assert v.as_tensor().name == "s/v:0"
+    assert [p._save_slice_info.spec for p in v] == [
+        "3 2 0,2:0,2", "3 2 2,1:0,2"]
+    assert [p.dtype.base_dtype for p in w] == [tf.int32] * 2
+    with tf.variable_scope("s", reuse=True):
+        assert tf.get_variable("v") is v
+        assert tf.get_variable("v", [3, 2], partitioner=half) is v
+        with pytest.raises(ValueError, match="found partitions"):
+            tf.get_variable("v", [3, 2],
+                            partitioner=tf.fixed_size_partitioner(3))
+
+
+def test_references_are_taken_for_their_values_type():
+    v = tf.Variable(1.0)
+    assert tf.convert_to_tensor(v._ref(), tf.float32) is v._ref()
+    with pytest.raises(ValueError, match="conversion requested"):
+        tf.convert_to_tensor(v._ref(), tf.int32)
+
+
+def test_initializers_of_random_numbers_want_floats():
+    for initializer in (tf.random_normal_initializer,
+                        tf.truncated_normal_initializer,
+                        tf.orthogonal_initializer,
+                        tf.uniform_unit_scaling_initializer,
+                        tf.variance_scaling_initializer):
+        with pytest.raises(ValueError, match="Expected floating point type"):
+            initializer(dtype=tf.string)
+    with pytest.raises(TypeError, match="Invalid type for initial value"):
+        tf.constant_initializer(tf.constant(1))

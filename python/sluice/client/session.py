@@ -2,7 +2,7 @@
 
 import threading
 
-from sluice import _core
+from sluice import _core, nest
 from sluice.framework import conversion, errors, graph as graphs
 
 _stack = threading.local()
@@ -30,6 +30,12 @@ class RunMetadata:
         self.live_bytes = live_bytes
         self.chrome_trace = chrome_trace
         self._events = events
+
+    def HasField(self, name):
+        """Whether a step filled that in."""
+        if name != "step_stats":
+            raise ValueError(f"RunMetadata has no field {name!r}")
+        return bool(self._events)
 
     @property
     def step_stats(self):
@@ -250,9 +256,13 @@ class BaseSession(_core.Session):
           feeds: all tensors that any stage will give.
         """
         self._check_open()
-        feeds = [self._graph.as_graph_element(f, allow_operation=False)
-                 for f in feeds or []]
-        return self._start_partial_run(fetches, feeds)
+        tensors = []
+        for feed in feeds or []:
+            convert = _registered(feed, 2)
+            tensors += [feed] if convert is None else convert(feed)
+        return self._start_partial_run(fetches, [
+            self._graph.as_graph_element(t, allow_operation=False)
+            for t in tensors])
 
     def partial_run(self, handle, fetches, feed_dict=None):
         """Feeds a stage of a step, and gives what can be computed by then.
@@ -326,6 +336,11 @@ class Session(BaseSession):
     and closes it."""
 
     def __enter__(self):
+        if any(entered[0] is self for entered in
+               getattr(_stack, "entered", ())):
+            raise RuntimeError("Session context managers are not re-entrant. "
+                               "Use `Session.as_default()` if you want to "
+                               "enter a session multiple times.")
         graph, session = self.graph.as_default(), self.as_default()
         graph.__enter__()
         session.__enter__()
@@ -375,6 +390,33 @@ class InteractiveSession(BaseSession):
             sessions.remove(self)
 
 
+_conversions = []  # (type, fetch function, feed functions), the last first.
+
+
+def register_session_run_conversion_functions(
+        tensor_type, fetch_function, feed_function=None,
+        feed_function_for_partial_run=None):
+    """What sessions make of fetches and keys of feeds of a type.
+
+    Args:
+      tensor_type: the type; ValueError if it is registered.
+      fetch_function: fn(fetch) gives (tensors, function of their values).
+      feed_function: fn(feed, value) gives pairs of tensors and values.
+      feed_function_for_partial_run: fn(feed) gives the tensors.
+    """
+    if any(issubclass(tensor_type, known) for known, *_ in _conversions):
+        raise ValueError(f"{tensor_type} has already been registered so ignore "
+                         f"it.")
+    _conversions.insert(0, (tensor_type, fetch_function, feed_function,
+                            feed_function_for_partial_run))
+
+
+def _registered(value, which):
+    """The registered function of a value's type, or None."""
+    return next((functions[which] for known, *functions in _conversions
+                 if isinstance(value, known)), None)
+
+
 def _expand_fetch(fetch, graph):
     """What _core calls for fetches that it does not know: (parts, function of
     their values), or (one part, None)."""
@@ -390,6 +432,10 @@ def _expand_fetch(fetch, graph):
             return parts, lambda v: conversion.IndexedSlicesValue(*v, None)
         return (parts + [fetch.dense_shape],
                 lambda v: conversion.IndexedSlicesValue(*v))
+    convert = _registered(fetch, 0)
+    if convert is not None:
+        parts, contract = convert(fetch)
+        return list(parts), contract
     try:
         return [graph.as_graph_element(fetch)], None
     except TypeError as e:
@@ -403,6 +449,15 @@ def _expand_fetch(fetch, graph):
 
 def _expand_feed(key, value, graph):
     """What _core calls for keys of feed_dict that it does not know."""
+    if isinstance(key, tuple):
+        keys, values = nest.flatten(key), nest.flatten(value)
+        if len(keys) != len(values):
+            raise ValueError(f"feed_dict: expected {len(keys)} values for "
+                             f"{key!r}, got {len(values)}")
+        return list(zip(keys, values))
+    convert = _registered(key, 1)
+    if convert is not None:
+        return list(convert(key, value))
     if isinstance(key, conversion.SparseTensor):
         pairs = list(zip([key.indices, key.values, key.dense_shape], value))
         return pairs

@@ -1,6 +1,14 @@
 """Other systems' names on Sluice's objects: `sluice.compat.v1`."""
 
 
+import numbers
+
+integral_types = (numbers.Integral,)
+real_types = (numbers.Real,)
+complex_types = (numbers.Complex,)
+bytes_or_text_types = (bytes, str)
+
+
 def as_bytes(bytes_or_text, encoding="utf-8"):
     """`bytes` of str or bytes."""
     if isinstance(bytes_or_text, str):

@@ -138,6 +138,20 @@ class SparseTensor:
 
     get_shape = lambda self: self.shape  # noqa: E731
 
+    def _with(self, op, dense):
+        """Its elements and those of a dense tensor at their places."""
+        return SparseTensor(self._indices, _core.op(op)(
+            self._indices, self._values, self._dense_shape, dense),
+                            self._dense_shape)
+
+    def __mul__(self, dense):
+        return self._with("SparseDenseCwiseMul", dense)
+
+    def __truediv__(self, dense):
+        return self._with("SparseDenseCwiseDiv", dense)
+
+    __div__ = __truediv__
+
     def eval(self, feed_dict=None, session=None):
         """Its value in a step: a SparseTensorValue."""
         return graphs._use_session(session, self.graph, "eval").run(
@@ -286,7 +300,8 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, _core.Tensor):
-        if dtype is not None and not dtype.is_compatible_with(value.dtype):
+        if dtype is not None and not dtype.is_compatible_with(
+                value.dtype.base_dtype):
             raise ValueError(
                 f"Tensor conversion requested dtype {dtype.name} for Tensor "
                 f"with dtype {value.dtype.name}: {value!r}")

@@ -419,6 +419,11 @@ class Graph(_core.Graph):
         return True
 
     @property
+    def graph_def_versions(self):
+        """Which TensorFlow `as_graph_def` says it is for."""
+        return self.as_graph_def().versions
+
+    @property
     def finalized(self):
         """Whether the graph may not grow any more."""
         return self._finalized
@@ -677,6 +682,9 @@ def colocate_with(op, ignore_existing=False):
 def container(container_name):
     """`Graph.container` of the default graph."""
     return get_default_graph().container(container_name)
+
+
+_USE_C_API = True  # (Tests of TensorFlow's look here: graphs are C++ objects.)
 
 
 class RegisterShape:

@@ -164,6 +164,21 @@ class FunctionDef:
     __hash__ = None
 
 
+class VersionDef:
+    """Which TensorFlow something was made for, and which reads it."""
+
+    def __init__(self, data=b""):
+        fields = dict(wire.read(data))
+        self.producer = fields.get(1, 0)
+        self.min_consumer = fields.get(2, 0)
+
+    def __eq__(self, other):
+        return isinstance(other, VersionDef) and (
+            self.__dict__ == other.__dict__)
+
+    __hash__ = None
+
+
 class _GradientDef:
     """Which function is the gradient of another."""
 
@@ -201,6 +216,12 @@ class GraphDef:
             self._nodes = [NodeDef.FromString(data)
                            for n, data in wire.read(self._bytes) if n == 1]
         return self._nodes
+
+    @property
+    def versions(self):
+        """Which TensorFlow it was made for."""
+        return VersionDef(b"".join(v for n, v in wire.read(self._bytes)
+                                   if n == 4))
 
     @property
     def library(self):

@@ -359,6 +359,21 @@ def as_shape(shape):
     return shape if isinstance(shape, TensorShape) else TensorShape(shape)
 
 
+def scalar():
+    """The shape of a scalar."""
+    return TensorShape([])
+
+
+def vector(length):
+    """The shape of a vector."""
+    return TensorShape([length])
+
+
+def matrix(rows, cols):
+    """The shape of a matrix."""
+    return TensorShape([rows, cols])
+
+
 def unknown_shape(rank=None):
     """A shape of which at most the rank is known."""
     return TensorShape._of(None if rank is None else (None,) * rank)

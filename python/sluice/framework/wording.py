@@ -56,6 +56,14 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"\[(?P<shape>[\d,]*)\], got (?P<got>\[[\d,-]*\])",
      lambda m: f"indices[{m['row']}] = {m['got']} does not index into "
                f"(param) shape [{m['shape']}]"),
+    (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)",
+     lambda m: f"You must feed a value for placeholder tensor '{m['name']}' "
+               f"with dtype {m['type']}"),
+    (r"partial run: expected each edge fed once, got '(?P<name>.*?)'",
+     lambda m: f"The feed {m['name']} has already been fed."),
+    (r"partial run: expected a declared feed, got '(?P<name>.*?)'",
+     lambda m: f"The feed {m['name']} was not specified in "
+               f"partial_run_setup."),
     (r"fetch: expected a value, got none from '(?P<name>.*?)'",
      lambda m: "Retval[0] does not have value"),
     (r"frames: expected all inputs from one frame",
@@ -80,6 +88,19 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"input: expected one from outside of loops.*?, got '(?P<name>.*?)' of "
      r"loop", lambda m: f"Cannot use '{m['name'].split(':')[0]}' as input "
      f"because it is in a while loop"),
+    (r"TensorArray '.*?': read of index (?P<i>\d+): expected an element that "
+     r"was not cleared",
+     lambda m: f"Could not read index {m['i']} twice because it was cleared "
+               f"after a previous read (perhaps try setting clear_after_read "
+               f"= false?)"),
+    (r"TensorArray '.*?': write to index (?P<i>\d+): expected an element that "
+     r"was not written",
+     lambda m: f"Could not write to TensorArray index {m['i']} because it has "
+               f"already been written to"),
+    (r"TensorArray '.*?': stacking no elements",
+     lambda m: "TensorArray has size zero, but element shape <unknown> is not "
+               "fully defined. Currently only static shapes are supported when "
+               "packing zero-size TensorArrays."),
     (r"slice: expected at most one ellipsis",
      lambda m: "Multiple ellipses in slice spec not allowed"),
     (r"boundaries: expected ascending", lambda m: "Expected sorted boundaries"),
@@ -96,5 +117,5 @@ def add(message):
     for pattern, words in _WORDS:
         found = pattern.match(message)
         if found:
-            return f"{message} (TensorFlow: {words(found)})"
+            return f"{message}; TensorFlow: {words(found)}"
     return message

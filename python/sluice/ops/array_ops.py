@@ -3,7 +3,8 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import (
-    IndexedSlices, SparseTensor, constant, constant_value, convert_to_tensor)
+    IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
+    convert_to_tensor)
 
 _op = _core.op
 
@@ -56,9 +57,12 @@ def placeholder_with_default(input, shape, name=None):  # pylint: disable=redefi
     return _op("PlaceholderWithDefault")(input, shape, name=name)
 
 
+_SPARSE = (SparseTensor, SparseTensorValue)
+
+
 def shape(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
     """The shape of a tensor, as a tensor."""
-    if isinstance(input, SparseTensor):
+    if isinstance(input, _SPARSE):
         return _op("Cast")(input.dense_shape, out_type, name=name)
     input = convert_to_tensor(input)
     if input.shape.is_fully_defined():
@@ -73,6 +77,9 @@ def shape_n(input, out_type=dtypes.int32, name=None):  # pylint: disable=redefin
 
 def size(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
     """The number of elements."""
+    if isinstance(input, _SPARSE):
+        return _op("Prod")(_op("Cast")(input.dense_shape, out_type), [0],
+                           name=name)
     input = convert_to_tensor(input)
     count = input.shape.num_elements()
     if count is not None:
@@ -82,6 +89,9 @@ def size(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-
 
 def rank(input, name=None):  # pylint: disable=redefined-builtin
     """The number of dimensions."""
+    if isinstance(input, _SPARSE):
+        input = input.dense_shape
+        return size(input, name=name or "Rank")
     input = convert_to_tensor(input)
     if input.shape.ndims is not None:
         return constant(input.shape.ndims, dtypes.int32, name=name or "Rank")
@@ -241,8 +251,16 @@ def transpose(a, perm=None, name="transpose", conjugate=False):
 def matrix_transpose(a, name="matrix_transpose", conjugate=False):
     """The tensor with its last two dimensions swapped."""
     a = convert_to_tensor(a, name="a")
-    n = len(a.shape)
-    return transpose(a, list(range(n - 2)) + [n - 1, n - 2], name, conjugate)
+    n = a.shape.ndims
+    if n is None:
+        n = rank(a)
+        order = concat([_op("Range")(0, n - 2, 1), [n - 1, n - 2]], 0)
+    elif n < 2:
+        raise ValueError(f"Argument 'a' should be a (batch) matrix, with rank "
+                         f">= 2.  Found: {a.shape}")
+    else:
+        order = [*range(n - 2), n - 1, n - 2]
+    return transpose(a, order, name, conjugate)
 
 
 def gather(params, indices, validate_indices=None, name=None, axis=None,
@@ -421,6 +439,7 @@ def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
         if not n:
             raise ValueError("mask cannot be scalar." if n == 0 else
                              "Number of mask dimensions must be specified")
+        tensor.shape[axis:axis + n].assert_is_compatible_with(mask.shape)
         dims = shape(tensor)
         size_ = _op("Prod")(dims[axis:axis + n], [0])
         flat = reshape(tensor, concat(
@@ -435,8 +454,11 @@ def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
             maxlen = _op("Max")(reshape(lengths, [-1]), [0])
-        maxlen = _op("Cast")(convert_to_tensor(maxlen),
-                             lengths.dtype.base_dtype)
+        maxlen = convert_to_tensor(maxlen)
+        if maxlen.shape.ndims not in (0, None):
+            raise ValueError("maxlen must be scalar for sequence_mask")
+        if maxlen.dtype.base_dtype is not lengths.dtype.base_dtype:
+            maxlen = _op("Cast")(maxlen, lengths.dtype.base_dtype)
         zero, one = constant(0, maxlen.dtype), constant(1, maxlen.dtype)
         row = _op("Range")(zero, maxlen, one)
         mask = row < expand_dims(lengths, -1)

@@ -30,6 +30,13 @@ class Initializer:
         return cls(**config)
 
 
+def _floating(dtype):
+    dtype = dtypes.as_dtype(dtype)
+    if not dtype.is_floating:
+        raise ValueError(f"Expected floating point type, got {dtype}.")
+    return dtype
+
+
 class Zeros(Initializer):
     """All zeros."""
 
@@ -54,6 +61,12 @@ class Constant(Initializer):
     """A given value, or several."""
 
     def __init__(self, value=0, dtype=dtypes.float32, verify_shape=False):
+        import numpy as np
+        if not (np.isscalar(value) or isinstance(
+                value, (list, tuple, np.ndarray))):
+            raise TypeError(f"Invalid type for initial value: {type(value)} "
+                            f"(expected Python scalar, list or tuple of "
+                            f"values, or numpy.ndarray).")
         self.value = value
         self.dtype = dtypes.as_dtype(dtype)
         self.verify_shape = verify_shape
@@ -84,7 +97,7 @@ class RandomNormal(Initializer):
 
     def __init__(self, mean=0.0, stddev=1.0, seed=None, dtype=dtypes.float32):
         self.mean, self.stddev, self.seed = mean, stddev, seed
-        self.dtype = dtypes.as_dtype(dtype)
+        self.dtype = _floating(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
         return self._draw(shape, self.mean, self.stddev, dtype or self.dtype,
@@ -126,7 +139,7 @@ class VarianceScaling(Initializer):
                                 "untruncated_normal"):
             raise ValueError(f"Invalid `distribution`: {distribution}")
         self.scale, self.mode, self.distribution = scale, mode, distribution
-        self.seed, self.dtype = seed, dtypes.as_dtype(dtype)
+        self.seed, self.dtype = seed, _floating(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
         dtype = dtype or self.dtype
@@ -168,7 +181,7 @@ class Identity(Initializer):
     """The identity matrix, times `gain`."""
 
     def __init__(self, gain=1.0, dtype=dtypes.float32):
-        self.gain, self.dtype = gain, dtypes.as_dtype(dtype)
+        self.gain, self.dtype = gain, _floating(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
         import numpy as np
@@ -185,7 +198,7 @@ class Orthogonal(Initializer):
 
     def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
         self.gain, self.seed = gain, seed
-        self.dtype = dtypes.as_dtype(dtype)
+        self.dtype = _floating(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
         dims = [int(d) for d in shape]
@@ -210,7 +223,7 @@ class UniformUnitScaling(Initializer):
 
     def __init__(self, factor=1.0, seed=None, dtype=dtypes.float32):
         self.factor, self.seed = factor, seed
-        self.dtype = dtypes.as_dtype(dtype)
+        self.dtype = _floating(dtype)
 
     def __call__(self, shape, dtype=None, partition_info=None):
         dims = partition_info.full_shape if partition_info else shape

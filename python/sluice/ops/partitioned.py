@@ -36,9 +36,13 @@ class PartitionedVariable:
     def as_tensor(self):
         """The whole, one tensor."""
         with graphs.name_scope(self._name + "/ConcatPartitions/"):
-            if len(self._parts) == 1:
-                return array_ops.identity(self._parts[0], name="concat")
-            return array_ops.concat(self._parts, self._axis())
+            whole = self._parts[0].value() if len(self._parts) == 1 else (
+                array_ops.concat(self._parts, self._axis()))
+        with graphs.name_scope(None):
+            return array_ops.identity(whole, name=self._name)
+
+    def _get_variable_list(self):
+        return self._parts
 
     def _as_graph_element(self):
         # (Kept: a session asks in each step.)
@@ -103,6 +107,21 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
     setattr(PartitionedVariable, f"__{_name}__", _forward(f"__{_name}__"))
 
 
+class SaveSliceInfo:
+    """Which part of a whole a variable is, for who stores it."""
+
+    def __init__(self, full_name, full_shape, var_offset, var_shape):
+        self.full_name, self.full_shape = full_name, list(full_shape)
+        self.var_offset, self.var_shape = list(var_offset), list(var_shape)
+
+    @property
+    def spec(self):
+        """The whole's shape, and where the part begins and how long it is:
+        "10 20 0,10:5,3"."""
+        return " ".join(map(str, self.full_shape)) + " " + ":".join(
+            f"{o},{n}" for o, n in zip(self.var_offset, self.var_shape))
+
+
 class PartitionInfo:
     """Which part of a variable an initialiser makes."""
 
@@ -129,8 +148,10 @@ def make(name, shape, dtype, partitioner, initializer, get):
         size = dims[axis] // count + (i < dims[axis] % count)
         part = dims[:axis] + [size] + dims[axis + 1:]
         at = [offset if j == axis else 0 for j in range(len(dims))]
-        parts.append(get(f"{name}/part_{i}", part,
-                         _slice(initializer, dims, part, at)))
+        first = _slice(initializer, dims, part, at)
+        made = get(f"{name}/part_{i}", part if callable(first) else None, first)
+        made._set_save_slice_info(SaveSliceInfo(name, dims, at, part))
+        parts.append(made)
         offset += size
     return PartitionedVariable(name, shape, dtype, parts, partitions)
 
@@ -143,7 +164,7 @@ def _slice(initializer, dims, part, at):
         initializer = initializer()
     if not callable(initializer):
         whole = conversion.convert_to_tensor(initializer)
-        return lambda shape, dtype: array_ops.slice(whole, at, part)
+        return array_ops.slice(whole, at, part)
     info = PartitionInfo(dims, at)
 
     def first(shape, dtype):

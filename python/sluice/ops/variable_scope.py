@@ -88,12 +88,17 @@ class VariableScope:
         """The scope's global variables."""
         return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
 
+    def local_variables(self):
+        """The scope's local variables."""
+        return self.get_collection(GraphKeys.LOCAL_VARIABLES)
+
 
 class _Store:
     """A graph's variables by name, and its scopes."""
 
     def __init__(self):
         self.variables = {}
+        self.partitioned = {}
         self.scope = VariableScope(False)
         self.counts = {}
 
@@ -137,6 +142,15 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         shape or type, or the initialiser does not fit.
     """
     scope = get_variable_scope()
+    if (partitioner is None and dtype is not None and initializer is not None
+            and not callable(initializer)):
+        wanted = dtypes.as_dtype(dtype).base_dtype
+        if not hasattr(initializer, "dtype"):
+            initializer = graphs._core.as_array(initializer, wanted)
+        given = dtypes.as_dtype(initializer.dtype).base_dtype
+        if given is not wanted:
+            raise ValueError(f"Initializer type '{given}' and explicit dtype "
+                             f"'{wanted}' don't match.")
     if dtype is None:
         dtype = scope._dtype
     dtype = dtypes.as_dtype(dtype).base_dtype
@@ -151,8 +165,20 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         def find(name, shape, initializer):
             return _make_or_find(name, shape, dtype, initializer, regularizer,
                                  reuse, trainable, collections, validate_shape,
-                                 use_resource, constraint)
+                                 use_resource, constraint, caching_device)
 
+        whole = _store().partitioned.get(name)
+        if whole is not None and reuse and (
+                partitioner is None or shape is None or
+                list(partitioner(shape=whole.shape, dtype=dtype)) ==
+                whole.partitions):
+            return whole
+        if whole is not None and reuse:
+            raise ValueError(
+                f"Trying to reuse partitioned variable {name}, but specified "
+                f"partitions "
+                f"{list(partitioner(shape=whole.shape, dtype=dtype))} and "
+                f"found partitions {whole.partitions}.")
         known = None if shape is None else tensor_shape.as_shape(shape)
         if partitioner is None or known is not None and known.ndims == 0:
             return find(name, shape, initializer)
@@ -162,12 +188,16 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             raise ValueError(
                 f"Shape of a new partitioned variable ({name}) must be fully "
                 f"defined, but instead was {known}.")
-        return partitioned.make(name, known, dtype, partitioner,
-                                _default_initializer(name, dtype, initializer),
-                                find)
+        made = _store().partitioned[name] = partitioned.make(
+            name, known, dtype, partitioner,
+            _default_initializer(name, dtype, initializer), find)
+        return made
 
     for wrap in (scope._custom_getter, custom_getter):
         if wrap is not None:
+            if not callable(wrap):
+                raise ValueError(f"Passed a custom_getter which is not "
+                                 f"callable: {wrap}")
             getter = _wrapped(wrap, getter)
     with graphs.name_scope(None):
         return getter(
@@ -175,7 +205,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             initializer=_first(initializer, scope._initializer),
             regularizer=_first(regularizer, scope._regularizer),
             reuse=scope._reuse, trainable=trainable, collections=collections,
-            caching_device=caching_device,
+            caching_device=_first(caching_device, scope._caching_device),
             partitioner=_first(partitioner, scope._partitioner),
             validate_shape=validate_shape,
             use_resource=_first(use_resource, scope._use_resource),
@@ -201,7 +231,7 @@ def _default_initializer(name, dtype, initializer):
 
 def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
                   trainable, collections, validate_shape, use_resource,
-                  constraint):
+                  constraint, caching_device):
     store = _store()
     shape = None if shape is None else tensor_shape.as_shape(shape)
     known = store.variables.get(name)
@@ -246,11 +276,12 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify "
                              "shape.")
-        first = initializer
+        first, dtype = initializer, None  # (It has a type.)
     variable = Variable(
         first, trainable=trainable, collections=collections,
         validate_shape=validate_shape, name=name, dtype=dtype,
-        constraint=constraint, use_resource=use_resource)
+        constraint=constraint, use_resource=use_resource,
+        caching_device=caching_device)
     store.variables[name] = variable
     if regularizer is not None:
         with graphs.colocate_with(variable.op), graphs.name_scope(
@@ -264,7 +295,8 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
 def get_local_variable(name, *args, **kwargs):
     """`get_variable`, of a local variable."""
     kwargs["trainable"] = False
-    kwargs.setdefault("collections", [GraphKeys.LOCAL_VARIABLES])
+    kwargs["collections"] = list(kwargs.get("collections") or []) + [
+        GraphKeys.LOCAL_VARIABLES]
     return get_variable(name, *args, **kwargs)
 
 
@@ -292,6 +324,9 @@ class variable_scope:
             caching_device=caching_device, partitioner=partitioner,
             dtype=dtype, use_resource=use_resource, constraint=constraint)
         self._custom_getter = custom_getter
+        if not isinstance(auxiliary_name_scope, bool):
+            raise TypeError(f"The auxiliary_name_scope must be `True` or "
+                            f"`False`, while get {auxiliary_name_scope}")
         self._auxiliary = auxiliary_name_scope
 
     def __enter__(self):

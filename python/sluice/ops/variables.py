@@ -1,5 +1,6 @@
 """Variables: values that steps read and update."""
 
+import contextlib
 import functools
 
 from sluice import _core
@@ -14,6 +15,17 @@ _assign = _op("Assign")
 _assign_resource = _op("AssignVariableOp", "Assign")
 _identity = _op("Identity")
 _read = _op("ReadVariableOp")
+
+
+@contextlib.contextmanager
+def _cached(graph, device):
+    """A with-block for reads that are kept on a device, or beside the
+    variable."""
+    if device is None:
+        yield
+        return
+    with graph.colocate_with(None, ignore_existing=True), graph.device(device):
+        yield
 
 
 class Variable:
@@ -38,6 +50,13 @@ class Variable:
                  variable_def=None, dtype=None, expected_shape=None,
                  import_scope=None, constraint=None, use_resource=None,
                  synchronization=None, aggregation=None, shape=None):
+        if variable_def is not None:
+            if initial_value is not None:
+                raise ValueError("variable_def and initial_value are mutually "
+                                 "exclusive.")
+            self.__dict__.update(
+                Variable.from_proto(variable_def, import_scope).__dict__)
+            return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
         if constraint is not None and not callable(constraint):
@@ -61,10 +80,12 @@ class Variable:
         with self._graph.control_dependencies(None), graphs.name_scope(
                 name, "Variable", None if callable(initial_value)
                 else [initial_value]) as scope:
-            self._build(initial_value, scope, dtype, validate_shape, shape)
+            self._build(initial_value, scope, dtype, validate_shape, shape,
+                        caching_device)
         self._graph.add_to_collections(collections, self)
 
-    def _build(self, initial_value, scope, dtype, validate_shape, shape):
+    def _build(self, initial_value, scope, dtype, validate_shape, shape,
+               caching_device):
         graph = self._graph
         if callable(initial_value):
             with graph.name_scope("Initializer"):
@@ -98,13 +119,14 @@ class Variable:
                     _op("VarIsInitializedOp")(self._handle)
                 self._initializer = _assign_resource(
                     self._handle, initial, name="Assign")
-                with graph.name_scope("Read"):
+                with graph.name_scope("Read"), _cached(graph, caching_device):
                     self._snapshot = _read(self._handle, base)
             else:
                 self._initializer = _assign(
                     self._handle, initial, validate_shape=validate_shape,
                     name="Assign").op
-                self._snapshot = _identity(self._handle, name="read")
+                with _cached(graph, caching_device):
+                    self._snapshot = _identity(self._handle, name="read")
 
     @classmethod
     def _of_handle(cls, handle):
@@ -143,6 +165,15 @@ class Variable:
             raise AttributeError("handle: expected a resource variable, got "
                                  "one behind a reference")
         return self._handle
+
+    _save_slice_info = None  # (Of a part: partitioned.SaveSliceInfo.)
+
+    def _set_save_slice_info(self, info):
+        self._save_slice_info = info
+
+    @property
+    def _shared_name(self):
+        return self.name[:self.name.index(":")]
 
     @property
     def graph(self):
@@ -487,7 +518,9 @@ initialize_local_variables = local_variables_initializer
 
 
 def is_variable_initialized(variable):
-    """Whether it has a value, a boolean tensor."""
+    """Whether it (or what a reference is of) has a value, a boolean tensor."""
+    if isinstance(variable, _core.Tensor):
+        return _op("IsVariableInitialized")(variable)
     if variable._resource:
         return _op("VarIsInitializedOp")(variable._handle)
     return _op("IsVariableInitialized")(variable._handle)
@@ -515,7 +548,8 @@ def assert_variables_initialized(var_list=None):
         var_list = global_variables() + local_variables()
     if not var_list:
         return None
-    return array_ops.stack([array_ops.rank(v.value()) for v in var_list])
+    with graphs.control_dependencies([v.value().op for v in var_list]):
+        return array_ops.stack([array_ops.rank(v.value()) for v in var_list])
 
 
 # ---- Updates as functions ----------------------------------------------------
@@ -553,9 +587,14 @@ scatter_nd_sub = _scatter_function("ScatterNdSub",
                                    "Subtracts from slices at coordinates.")
 
 
+def _assigns(ref):
+    """Whether it is no reference, but knows how it is assigned to."""
+    return not ref.dtype._is_ref_dtype and hasattr(ref, "assign")
+
+
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
     """Makes `value` a variable's value; gives the new one."""
-    if isinstance(ref, Variable) and ref._resource:
+    if _assigns(ref):
         return ref.assign(value, name=name)
     return _assign(ref, value,
                    validate_shape=True if validate_shape is None
@@ -566,7 +605,7 @@ def assign(ref, value, validate_shape=None, use_locking=None, name=None):
 
 def assign_add(ref, value, use_locking=None, name=None):
     """Adds to a variable; gives the new value."""
-    if isinstance(ref, Variable) and ref._resource:
+    if _assigns(ref):
         return ref.assign_add(value, name=name)
     return _op("AssignAdd")(ref, value, use_locking=bool(use_locking),
                             name=name)
@@ -574,7 +613,7 @@ def assign_add(ref, value, use_locking=None, name=None):
 
 def assign_sub(ref, value, use_locking=None, name=None):
     """Subtracts from a variable; gives the new value."""
-    if isinstance(ref, Variable) and ref._resource:
+    if _assigns(ref):
         return ref.assign_sub(value, name=name)
     return _op("AssignSub")(ref, value, use_locking=bool(use_locking),
                             name=name)
