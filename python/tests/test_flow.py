@@ -322,3 +322,40 @@ def test_flow_of_a_graph_that_is_not_the_default_one(fresh_graph):
     with tf.Session(graph=graph) as session:
         assert session.run([z, total], {x: 3}) == [111, 97]
         assert session.run([z, total], {x: -5}) == [111, -47]
+
+
+def test_numbers_go_to_the_graph_of_the_tensors_beside_them():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [])
+
+    @tf.custom_gradient
+    def twice(a, b):
+        return a * b, lambda dy: (2.0 * dy, tf.constant(0.0))
+
+    n, total = tf.while_loop(lambda n, _: n < 3,
+                             lambda n, t: (n + 1, t + 1.5), (0, x),
+                             maximum_iterations=2)
+    y = twice(x, 3.0)
+    dx, = tf.gradients([total, y], x, grad_ys=[5.0, 1.0])
+    assert tf.get_default_graph().get_operations() == []
+    assert tf.constant(1).graph is tf.get_default_graph()
+    with tf.Session(graph=graph) as session:
+        assert session.run([n, total, y, dx], {x: 1.0}) == [2, 4, 3, 7]
+
+
+def test_scopes_of_a_functions_body_are_its_own():
+    w = tf.constant([[2.0]])
+
+    @tf.Defun(tf.float32)
+    def body(x):
+        with tf.name_scope(None, "scope", [w]):
+            y = tf.matmul(tf.nn.relu(w), x)
+        with tf.variable_scope(None, "more", [w]):
+            return tf.reduce_sum(y * w)
+
+    before = len(w.graph.get_operations())
+    y = body([[3.0]])
+    assert len(w.graph.get_operations()) == before + 2
+    with tf.Session() as session:
+        assert session.run(y) == 12

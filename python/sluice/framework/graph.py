@@ -657,11 +657,16 @@ def name_scope(name, default_name=None, values=None):
 
 
 def _default_for(values):
+    """The graph of the first value that has one, or the default one; the body
+    of a function takes values of all."""
+    default = _core.get_default_graph()
+    if default.building_function:
+        return default
     for value in values or ():
         graph = getattr(value, "graph", None)
         if isinstance(graph, _core.Graph):
             return graph
-    return _core.get_default_graph()
+    return default
 
 
 def device(device_name_or_function):

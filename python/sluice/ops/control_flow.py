@@ -311,7 +311,17 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
         raise TypeError("'parallel_iterations' must be a positive integer.")
     if not isinstance(loop_vars, (list, builtins_tuple)):
         loop_vars = [loop_vars]
+    with graphs._default_for(nest.flatten(loop_vars)).as_default():
+        packed = _while(cond, body, loop_vars, shape_invariants,
+                        parallel_iterations, back_prop, swap_memory, name,
+                        maximum_iterations)
+    if len(packed) == 1 and not return_same_structure:
+        return packed[0]
+    return packed
 
+
+def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
+           back_prop, swap_memory, name, maximum_iterations):
     def leaf(value):
         if isinstance(value, (conversion.IndexedSlices,
                               conversion.SparseTensor)) or hasattr(
@@ -370,10 +380,7 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
         call_cond, call_body, [_value_of(t) for t in _flatten(init)],
         invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
         most, name or "while")
-    packed = _pack(init, results)
-    if len(packed) == 1 and not return_same_structure:
-        return packed[0]
-    return packed
+    return _pack(init, results)
 
 
 def _value_of(tensor):

@@ -49,8 +49,11 @@ def custom_gradient(f=None):
             raise ValueError("The custom_gradient decorator currently supports "
                              "keywords arguments only when eager execution is "
                              "enabled.")
+        with graphs._default_for(args).as_default() as graph:
+            return build(graph, args)
+
+    def build(graph, args):
         args = [array_ops.identity(convert_to_tensor(x)) for x in args]
-        graph = graphs.get_default_graph()
         start = graph.version
         result, grad_fn = f(*args)
         results = [convert_to_tensor(x) for x in nest.flatten(result)]

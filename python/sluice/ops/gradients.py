@@ -3,6 +3,7 @@
 import enum
 
 from sluice import _core
+from sluice.framework import graph as graphs
 from sluice.framework.conversion import IndexedSlices, convert_to_tensor
 from sluice.ops.variables import Variable
 
@@ -55,10 +56,18 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
     Raises:
       LookupError: if an op on the way has no gradient.
     """
-    unconnected = UnconnectedGradients(unconnected_gradients)
+    ys, xs = _list(ys), _list(xs)
+    with graphs._default_for(ys + xs).as_default():
+        return _gradients(ys, xs, grad_ys, name,
+                          bool(colocate_gradients_with_ops),
+                          bool(gate_gradients), stop_gradients,
+                          UnconnectedGradients(unconnected_gradients))
+
+
+def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
+               unconnected):
     ys = [_target(y) if not isinstance(y, Variable) else y.value()
-          for y in _list(ys)]
-    xs = _list(xs)
+          for y in ys]
     stops = [_target(x) for x in _list(stop_gradients or [])]
     if grad_ys is None:
         grad_ys = []
@@ -72,8 +81,7 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
     made = _core.gradients(ys, [_target(x) for x in xs], grad_ys, stops,
                            name or "gradients",
                            unconnected is UnconnectedGradients.ZERO,
-                           bool(colocate_gradients_with_ops),
-                           bool(gate_gradients))
+                           colocate, gate)
     return [IndexedSlices(*g) if type(g) is tuple else g for g in made]
 
 
