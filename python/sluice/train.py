@@ -149,10 +149,12 @@ class Optimizer:
         return sorted(self._slots)
 
     def variables(self):
-        """All variables of its own, in the order of their names."""
+        """Its own variables in the default graph, in the order of their
+        names."""
+        graph = graphs.get_default_graph()
         return sorted(
-            [*self._non_slots.values(),
-             *(v for slot in self._slots.values() for v in slot.values())],
+            (v for kept in (self._non_slots, *self._slots.values())
+             for v in kept.values() if v.graph is graph),
             key=lambda v: v.name)
 
     # ---- For subclasses.

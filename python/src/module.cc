@@ -12,6 +12,7 @@ void AddDefun(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddSessions(py::module_& m);
+void AddShow(py::module_& m);
 
 }  // namespace sluice::python
 
@@ -28,4 +29,5 @@ PYBIND11_MODULE(_core, m) {
   python::AddFunctions(m);
   python::AddInterrupts(m);
   python::AddSessions(m);
+  python::AddShow(m);
 }

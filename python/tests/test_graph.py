@@ -1,6 +1,8 @@
 """Graphs: names, scopes, shapes, what operations and tensors tell."""
 
 import gc
+from html.parser import HTMLParser
+import re
 import subprocess
 import sys
 import threading
@@ -368,3 +370,41 @@ def test_the_collector_may_run_while_the_first_handles_are_made():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True,
                           text=True)
     assert done.stdout == "Variable\n", done
+
+
+def test_a_graph_shows_itself_with_boxes():
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.name_scope("scope"):
+        y = tf.while_loop(
+            lambda v: v < 10.0,
+            lambda v: tf.cond(v > 5.0, lambda: tf.square(v, name="squared"),
+                              lambda: v + x, name="choice"), [x], name="loop")
+    tf.Defun(tf.float32, func_name="Half")(lambda t: t / 2.0)(y)
+    html = tf.get_default_graph()._repr_html_()
+    boxes = re.findall(r'<div class="box (\w+)"><div class="title">([^<]*)',
+                       html)
+    assert [kind for kind, _ in boxes] == ["graph", "loop", "branch", "branch",
+                                           "call"]
+    titles = [title for _, title in boxes]
+    assert titles[1].startswith("while scope/loop ")
+    predicate = "scope/loop/choice/pred_id:0   (scope/loop/choice)"
+    assert {f"if {predicate}", f"if not {predicate}"} == set(titles[2:4])
+    assert titles[4].startswith("call Half(t float&lt;unknown&gt;)")
+    assert "http" not in html and "<script" not in html
+    # Balanced, and all text is escaped.
+    assert html.count("<div") == html.count("</div>")
+    parsed = []
+    parser = HTMLParser()
+    parser.handle_data = parsed.append
+    parser.feed(html)
+    assert "squared " in parsed and "Square" in parsed
+
+
+def test_a_huge_graph_shows_its_first_operations():
+    graph = tf.get_default_graph()
+    x = tf.placeholder(tf.float32, [])
+    for _ in range(3000):
+        x = tf.identity(x)
+    html = graph._repr_html_()
+    assert "3,001 operations" in html and "2,001 more operations" in html
+    assert len(html) < 400_000

@@ -242,3 +242,8 @@ def test_prints_go_to_standard_error(run, capfd):
     x = tf.Print(tf.constant(1.0), [tf.constant([7, 8])], message="seen: ")
     assert run(x) == 1.0
     assert "seen: [7 8]" in capfd.readouterr().err
+
+
+def test_assertions_of_shapes_that_do_not_fit_say_so():
+    with pytest.raises(ValueError, match="must be equal, but are 2 and 3"):
+        tf.assert_equal([1, 2], [1, 2, 3])

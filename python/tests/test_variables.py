@@ -409,3 +409,30 @@ def test_initializers_of_random_numbers_want_floats():
             initializer(dtype=tf.string)
     with pytest.raises(TypeError, match="Invalid type for initial value"):
         tf.constant_initializer(tf.constant(1))
+
+
+def test_references_without_a_variable_around_them(run):
+    from sluice.ops import variables
+    v = variables.variable_op_v2([2], tf.float32)
+    assert run(tf.assign(v, [1.0, 2.0])).tolist() == [1, 2]
+    assert run(tf.assign_add(v, [1.0, 1.0])).tolist() == [2, 3]
+    unknown = variables.variable_op([2], tf.float32, set_shape=False)
+    assert unknown.shape.ndims is None
+
+
+def test_an_optimizers_variables_are_those_of_the_graph():
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    optimizer.minimize(tf.Variable(1.0, name="v") * 2.0)
+    with tf.Graph().as_default():
+        assert optimizer.variables() == []
+        optimizer.minimize(tf.Variable(1.0, name="w") * 2.0)
+        assert [v.name for v in optimizer.variables()] == ["w/Momentum:0"]
+    assert [v.name for v in optimizer.variables()] == ["v/Momentum:0"]
+
+
+def test_variables_of_half_floats_are_trained_by_raw_ops(run):
+    v, a = (tf.Variable(np.ones(2, np.float16)) for _ in range(2))
+    run([v.initializer, a.initializer])
+    out = run(tf.raw_ops.ApplyAdagrad(var=v, accum=a, lr=np.float16(1),
+                                      grad=np.ones(2, np.float16)))
+    assert out.dtype == np.float16 and (out < 1).all()

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "client/graph_boxes.h"
 #include "graph/graphdef.h"
 #include "io/file.h"
 #include "tools/sluice/cli.h"
-#include "tools/sluice/show_boxes.h"
 #include "tools/sluice/show_devices.h"
 #include "tools/sluice/show_dot.h"
 
@@ -119,7 +119,7 @@ int Show(const Options& o) {
     return Fail(kRunFailed, Annotate(s, o.graph));
   const std::string format = o.format.empty() ? FormatOfFile(o.out) : o.format;
   if (!o.cluster.empty() || !o.devices.empty()) {
-    Status s = LowerForShow(&g);
+    Status s = show::LowerForShow(&g);
     if (s.ok())
       s = PlaceForShow(o.cluster, o.devices.empty() ? "cpu=1" : o.devices, &g);
     if (!s.ok()) return Fail(kRunFailed, Annotate(s, o.graph));
@@ -130,8 +130,8 @@ int Show(const Options& o) {
                 absl::StrCat("--format ", format, ": expected at most ",
                              kManyNodes, " nodes, got ", g.num_nodes(),
                              " (text and dot take any number)"));
-  const auto boxes = Boxes::Of(&g, o.constants,
-                               drawn ? kManyNodes - g.num_nodes() : kManyLines);
+  const auto boxes = show::Boxes::Of(
+      &g, o.constants, drawn ? kManyNodes - g.num_nodes() : kManyLines);
   if (!boxes.ok()) return Fail(kRunFailed, Annotate(boxes.status(), o.graph));
   if (const int n = (*boxes)->left_out(); n > 0)
     std::fprintf(stderr,
@@ -141,7 +141,7 @@ int Show(const Options& o) {
   const ShowDevices devices(g, o.constants);
   Result<std::string> text = std::string();
   if (format == "text") {
-    Print((*boxes)->whole(), 0, &*text);
+    show::Print((*boxes)->whole(), 0, &*text);
     if (devices.any()) *text += devices.Table();
   } else {
     text = Dot(**boxes, devices, o.constants);

@@ -8,6 +8,15 @@
 #include "absl/strings/str_replace.h"
 
 namespace sluice::cli {
+
+using show::Box;
+using show::Boxes;
+using show::FunctionsOf;
+using show::Line;
+using show::Part;
+using show::Shown;
+using show::TypeAndShape;
+
 namespace {
 
 std::string Quoted(const std::string& s) {

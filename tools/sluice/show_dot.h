@@ -4,12 +4,13 @@
 
 #include <string>
 
-#include "tools/sluice/show_boxes.h"
+#include "client/graph_boxes.h"
 #include "tools/sluice/show_devices.h"
 
 namespace sluice::cli {
 
-std::string Dot(const Boxes& boxes, const ShowDevices& devices, bool constants);
+std::string Dot(const show::Boxes& boxes, const ShowDevices& devices,
+                bool constants);
 
 // "svg", "html" or "dot" by what a file's name ends in; else "text".
 std::string FormatOfFile(const std::string& name);

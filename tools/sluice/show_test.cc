@@ -5,15 +5,16 @@
 #include <algorithm>
 
 #include "client/functions.h"
+#include "client/graph_boxes.h"
 #include "graph/graph.h"
 #include "sluice/sluice.h"
-#include "tools/sluice/show_boxes.h"
 #include "tools/sluice/show_devices.h"
 #include "tools/sluice/show_dot.h"
 
 namespace sluice::cli {
 namespace {
 
+using show::Boxes;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -122,7 +123,7 @@ class ShowFunctionsTest : public ShowTest {
     EXPECT_TRUE(boxes.ok()) << boxes.status();
     left_out_ = (*boxes)->left_out();
     std::string text;
-    Print((*boxes)->whole(), 0, &text);
+    show::Print((*boxes)->whole(), 0, &text);
     return text;
   }
   std::string Drawn() {
@@ -277,7 +278,7 @@ TEST_F(ShowFunctionsTest, BodiesBeyondTheBoundStayClosed) {
 
 TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
   ops::Exp(Loop(), {.name = "y"});
-  ASSERT_TRUE(LowerForShow(&graph_).ok());
+  ASSERT_TRUE(show::LowerForShow(&graph_).ok());
   ASSERT_TRUE(PlaceForShow("", "cpu=1", &graph_).ok());
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("┌ while "));

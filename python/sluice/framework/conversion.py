@@ -236,7 +236,7 @@ def _convert(value, dtype, name, as_ref):
                     f"Conversion function {function!r} for type {types} "
                     f"returned non-Tensor: {result!r}")
             if dtype is not None and not dtype.is_compatible_with(
-                    result.dtype):
+                    result.dtype.base_dtype):
                 raise ValueError(
                     f"Tensor conversion requested dtype {dtype.name} for "
                     f"Tensor with dtype {result.dtype.name}: {result!r}")

@@ -418,6 +418,11 @@ class Graph(_core.Graph):
         """Whether a step may be asked for it."""
         return True
 
+    def _repr_html_(self):
+        """What a notebook shows: loops and conditionals as boxes."""
+        from sluice.framework import show
+        return show.as_html(self)
+
     @property
     def graph_def_versions(self):
         """Which TensorFlow `as_graph_def` says it is for."""

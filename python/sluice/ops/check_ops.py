@@ -10,12 +10,16 @@ _op = _core.op
 
 
 def _static(x, y, numpy_name):
-    """Whether a relation of two known tensors holds; None if they are not."""
+    """Whether a relation of two known tensors holds; None if they are not, or
+    their shapes do not fit (which is for the op to tell)."""
     a, b = constant_value(x), constant_value(y)
     if a is None or b is None:
         return None
     import numpy as np
-    return bool(np.all(getattr(np, numpy_name)(a, b)))
+    try:
+        return bool(np.all(getattr(np, numpy_name)(a, b)))
+    except ValueError:
+        return None
 
 
 def _relation(name, op, symbol, numpy_name):

@@ -552,6 +552,19 @@ def assert_variables_initialized(var_list=None):
         return array_ops.stack([array_ops.rank(v.value()) for v in var_list])
 
 
+def variable_op(shape, dtype, name="Variable", set_shape=True, container="",
+                shared_name=""):
+    """A reference to a variable of its own, without all that `Variable` adds."""
+    return _op("VariableV2")(shape if set_shape else None, dtype, name=name,
+                             container=container, shared_name=shared_name)
+
+
+def variable_op_v2(shape, dtype, name="Variable", container="",
+                   shared_name=""):
+    """`variable_op` of a known shape."""
+    return variable_op(shape, dtype, name, True, container, shared_name)
+
+
 # ---- Updates as functions ----------------------------------------------------
 
 

@@ -1,7 +1,7 @@
-// What `sluice show` shows of a graph: its nodes in boxes, one for each loop,
-// branch and called function.
-#ifndef SLUICE_TOOLS_SLUICE_SHOW_BOXES_H_
-#define SLUICE_TOOLS_SLUICE_SHOW_BOXES_H_
+// What is shown of a graph (by `sluice show`, in a notebook): its nodes in
+// boxes, one for each loop, branch and called function.
+#ifndef SLUICE_CLIENT_GRAPH_BOXES_H_
+#define SLUICE_CLIENT_GRAPH_BOXES_H_
 
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "graph/function.h"
 #include "graph/graph.h"
 
-namespace sluice::cli {
+namespace sluice::show {
 
 struct Box;
 
@@ -108,6 +108,6 @@ void Print(const Box& box, int depth, std::string* out);
 // them; so that each node in them can be placed.
 Status LowerForShow(Graph* g);
 
-}  // namespace sluice::cli
+}  // namespace sluice::show
 
-#endif  // SLUICE_TOOLS_SLUICE_SHOW_BOXES_H_
+#endif  // SLUICE_CLIENT_GRAPH_BOXES_H_

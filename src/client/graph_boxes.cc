@@ -1,4 +1,4 @@
-#include "tools/sluice/show_boxes.h"
+#include "client/graph_boxes.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "graph/control_flow_recovery.h"
 #include "passes/lower_functional.h"
 
-namespace sluice::cli {
+namespace sluice::show {
 namespace {
 
 // Boxes in boxes beyond this nobody reads; and each line begins with its bars.
@@ -300,4 +300,4 @@ Shown Boxes::Resolve(const Part* part, Output o) const {
   return {};
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::show
