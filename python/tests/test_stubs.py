@@ -51,6 +51,12 @@ cell = tf.nn.rnn_cell.LSTMCell(3)
 loss = tf.losses.mean_squared_error(z, z)
 train = tf.train.AdamOptimizer(0.1).minimize(loss)
 t: tf.DType = sl.int32
+total: tf.Tensor = tf.reduce_sum(tf.abs(x) + 1.0, axis=[0, 1], keepdims=True)
+w = tf.Variable([[0.0, 0.0]] * 3)
+both: tf.Tensor = tf.concat([2 * w, tf.zeros_like(w) * 2 + w], 1)
+parts: list[tf.Tensor] = tf.split(both[:, :2], 2, 1)
+values, indices = tf.nn.top_k(tf.reshape(w, [-1, tf.Dimension(3)]))
+done: tf.Operation = tf.group(total.op, w.initializer)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     try:
@@ -76,5 +82,9 @@ def test_mypy_knows_what_is_right_and_wrong(tmp_path):
     for wrong, message in (
             ("tf.nn.rellu(x)", 'has no attribute "rellu"; maybe "relu"'),
             ("tf.raw_ops.MatMul(a=x, c=x)", "Unexpected keyword argument"),
-            ("tf.placeholder()", "Missing positional argument")):
+            ("tf.placeholder()", "Missing positional argument"),
+            ("tf.matmul({}, x)", 'Argument 1 to "matmul"'),
+            ("o: tf.Operation = tf.reduce_sum(x)", "Incompatible types in ass"),
+            ("tf.cast(x, object())", 'Argument 2 to "cast"'),
+            ("tf.reduce_sum(x, name=3)", 'Argument "name" to "reduce_sum"')):
         assert message in check(_RIGHT + wrong)

@@ -28,7 +28,14 @@ def _cached(graph, device):
         yield
 
 
-class Variable:
+TYPE_CHECKING = False  # (But for type checkers.)
+if TYPE_CHECKING:
+    from sluice._core import Operators as _Operators
+else:
+    _Operators = object
+
+
+class Variable(_Operators):
     """A value that a session keeps from step to step.
 
     It begins as `initial_value` when its initializer runs, and changes by its
