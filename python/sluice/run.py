@@ -98,14 +98,14 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "importer": "node_def", "functional_ops": "functional",
          "partitioned_variables": "partitioned", "nn_ops": "nn",
          "nn_impl": "nn", "embedding_ops": "embedding",
-         "function_pb2": "node_def"}
+         "function_pb2": "node_def", "tf2": "context"}
 
 
 def _internal(fullname, parts):
     public = _PUBLIC.get(parts[-1]) if len(parts) > 1 else None
     if public is not None:
         return _Finder._find("tensorflow." + public)
-    return _Internal(fullname, len(parts) < 2)
+    return _Internal(fullname, len(parts) < 2 and parts[-1:] != ["tf2"])
 
 
 def install():

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import random
 import re
@@ -357,8 +358,43 @@ def _as_it_is(f, *unused_args, **unused_kwargs):
 run_v1_only = run_deprecated_v1 = deprecated_graph_mode_only = _as_it_is
 run_all_without_tensor_float_32 = run_without_tensor_float_32 = _as_it_is
 with_c_api = enable_c_api = disable_c_api = _as_it_is
+with_control_flow_v2 = assert_no_new_pyobjects_executing_eagerly = _as_it_is
 disable_xla = disable_all_xla = xla_allow_fallback = _as_it_is
 enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
+
+
+def _counted(count):
+    """A decorator: what `count` gives is no more after the test."""
+    def decorate(f):
+        @functools.wraps(f)
+        def decorated(self, *args, **kwargs):
+            gc.collect()
+            before = count()
+            with graphs.Graph().as_default():
+                f(self, *args, **kwargs)
+            gc.collect()
+            self.assertLessEqual(count(), before,
+                                 f"more are left after {f.__name__}")
+        return decorated
+    return decorate
+
+
+assert_no_new_tensors = _counted(lambda: sum(
+    isinstance(o, graphs.Tensor) for o in gc.get_objects()))
+
+
+def assert_no_garbage_created(f):
+    """A decorator: the test leaves nothing that only the collector frees."""
+    @functools.wraps(f)
+    def decorated(self, *args, **kwargs):
+        gc.collect()
+        gc.disable()
+        try:
+            f(self, *args, **kwargs)
+            self.assertEqual(gc.collect(), 0, "objects refer to each other")
+        finally:
+            gc.enable()
+    return decorated
 
 
 def skip_if(condition):

@@ -70,10 +70,10 @@ class Optimizer:
     def compute_gradients(self, loss, var_list=None, gate_gradients=1,
                           aggregation_method=None,
                           colocate_gradients_with_ops=False, grad_loss=None):
-        """[(gradient or None, variable)]: the first half of `minimize`."""
+        """[(gradient or None, variable)]: the first half of `minimize`. The loss
+        may be a function that gives it."""
         if callable(loss):
-            raise RuntimeError("`loss` passed to Optimizer.compute_gradients "
-                               "should be a Tensor")
+            loss = loss()
         if gate_gradients not in (0, 1, 2):
             raise ValueError(f"gate_gradients must be one of: Optimizer."
                              f"GATE_NONE, Optimizer.GATE_OP, Optimizer."

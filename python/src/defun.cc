@@ -17,6 +17,11 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
                   const std::vector<std::string>& result_names,
                   const std::string& description, bool noinline) {
   const GraphLock lock(graph);
+  for (const Output& o : results)
+    if (o.graph() != &graph)
+      Raise(PyExc_ValueError, absl::StrCat("function: expected results of its "
+                                           "body, got ",
+                                           Describe(o), " of another graph"));
   FunctionBody body;
   body.graph.reset(&graph);
   const absl::Cleanup python_owns_it = [&body] { body.graph.release(); };
@@ -58,7 +63,10 @@ Node* AddCall(const std::string& name, const std::vector<Output>& inputs,
               const std::string& node_name) {
   PyGraph& g = TargetGraph();
   const Building here(g);
-  Node* const node = BuildNode(name, inputs, {}, node_name, UserLine());
+  std::vector<Output> here_inputs;
+  for (const Output& o : inputs) here_inputs.push_back(InGraphOf(g, o));
+  Node* const node =
+      BuildNode(name, std::move(here_inputs), {}, node_name, UserLine());
   CheckBuilt(g);
   return node;
 }

@@ -48,23 +48,32 @@ Gradient ToGradient(py::handle o) {
   return Gradient::Slices(indices, values, part("dense_shape"));
 }
 
+std::vector<Output> AllInGraphOf(PyGraph& g, std::vector<Output> outputs) {
+  for (Output& o : outputs) o = InGraphOf(g, o);
+  return outputs;
+}
+
 py::list MakeGradients(const py::list& ys, const py::list& xs,
                        const std::vector<Output>& grad_ys,
                        const std::vector<Output>& stop_gradients,
                        const std::string& name, bool unconnected_zero,
                        bool colocate, bool gate_ops) {
+  const auto tensors = py::cast<std::vector<Output>>(ys);
+  PyGraph& found = GraphOfArguments({ys, xs});
+  // (Within a function's body: of what is outside, the gradients are, too.)
+  PyGraph& g =
+      found.is_function && !tensors.empty() ? GraphOf(tensors[0].node) : found;
+  const Building here(g);
+  const auto y = AllInGraphOf(g, tensors);
+  const auto x = AllInGraphOf(g, py::cast<std::vector<Output>>(xs));
   GradientOptions options;
-  options.grad_ys = grad_ys;
-  options.stop_gradients = stop_gradients;
+  options.grad_ys = AllInGraphOf(g, grad_ys);
+  options.stop_gradients = AllInGraphOf(g, stop_gradients);
   options.unconnected =
       unconnected_zero ? Unconnected::kZero : Unconnected::kNone;
   options.colocate = colocate;
   options.gate_ops = gate_ops;
   options.name = name;
-  const auto y = py::cast<std::vector<Output>>(ys);
-  const auto x = py::cast<std::vector<Output>>(xs);
-  PyGraph& g = GraphOfArguments({ys, xs});
-  const Building here(g);
   const std::vector<GradTarget> targets(x.begin(), x.end());
   const Result<std::vector<Gradient>> grads =
       Gradients(y, targets, options, UserLine());
@@ -134,14 +143,15 @@ std::vector<Operand> CallBranch(const py::function& fn, SourceLoc loc,
 }
 
 // The functions take nothing and give lists.
-std::vector<Output> MakeCond(const Output& pred, const py::function& then_fn,
+std::vector<Output> MakeCond(const py::object& pred,
+                             const py::function& then_fn,
                              const py::function& else_fn,
                              const std::string& name) {
-  PyGraph& g = GraphOf(pred.node);
+  PyGraph& g = GraphOfArguments({pred});
   const Building here(g);
   const SourceLoc loc = UserLine();
   std::vector<Output> made = internal::BuildCond(
-      Operand(pred, loc.file, loc.line),
+      Operand(InGraphOf(g, py::cast<Output>(pred)), loc.file, loc.line),
       [&] { return CallBranch(then_fn, loc); },
       [&] { return CallBranch(else_fn, loc); }, name, loc);
   CheckBuilt(g);
@@ -166,10 +176,10 @@ std::vector<Output> MakeWhile(
   const SourceLoc loc = UserLine();
   if (maximum_iterations)
     options.maximum_iterations =
-        Operand(maximum_iterations, loc.file, loc.line);
+        Operand(InGraphOf(g, maximum_iterations), loc.file, loc.line);
   std::vector<Operand> init;
   for (const Output& o : py::cast<std::vector<Output>>(variables))
-    init.emplace_back(o, loc.file, loc.line);
+    init.emplace_back(InGraphOf(g, o), loc.file, loc.line);
   std::vector<Output> made = internal::BuildWhile(
       init,
       [&](const std::vector<Output>& v) { return CallBranch(cond, loc, v); },

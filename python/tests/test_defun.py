@@ -228,3 +228,32 @@ def test_one_definition_serves_many_graphs_and_keeps_none():
     graphs = [use(), use()]
     gc.collect()
     assert [g() for g in graphs] == [None, None]
+
+
+def test_anything_from_outside_may_be_anywhere():
+    x = tf.constant(3.0)
+    y, p = x * x, x > 1.0
+    one = tf.Defun(tf.float32)(lambda t: t + 1.0)
+
+    def outer_gradient():
+        return tf.gradients(y, x)[0]
+
+    def inner_gradient():
+        return tf.gradients(x * 5.0, x, grad_ys=x)[0]
+
+    for body, value in (
+            (lambda: y, 9), (lambda: one(y), 10), (outer_gradient, 6),
+            (inner_gradient, 15),
+            (lambda: tf.cond(p, lambda: y, lambda: x), 9),
+            (lambda: tf.while_loop(lambda v: v < 20.0, lambda v: v + x, [y]),
+             21),
+            (lambda: tf.map_fn(lambda t: t + x, tf.stack([x, y]))[1], 12)):
+        assert run(tf.Defun()(body)()) == value
+    with pytest.raises(ValueError, match="not an element of this graph"):
+        def waits():
+            with tf.control_dependencies([x]):
+                return tf.constant(1)
+        tf.Defun()(waits)()
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="same graph"):
+            tf.Defun()(lambda: y)()

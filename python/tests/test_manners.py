@@ -174,6 +174,34 @@ TESTS = """
             self.assertEqual(x.shape, [1, 3, 2])
             tf.test.assert_ops_in_graph({x.op.name: "Transpose"}, x.graph)
 
+        @tf.test.assert_no_garbage_created
+        @tf.test.assert_no_new_tensors
+        def testLeaksNothing(self):
+            tf.identity(tf.constant(1))
+
+        def testLeaks(self):
+            def leaks(test):
+                test.kept = tf.constant(1)
+
+            def makes_cycles(test):
+                cycle = []
+                cycle.append(cycle)
+
+            for leak, check in ((leaks, tf.test.assert_no_new_tensors),
+                                (makes_cycles,
+                                 tf.test.assert_no_garbage_created)):
+                with self.assertRaises(AssertionError):
+                    check(leak)(self)
+
+        def testGradientOfAFunction(self):
+            from tensorflow.python import tf2
+            from tensorflow.python.ops import gradient_checker_v2 as checker
+            theory, numeric = checker.compute_gradient(
+                lambda x, y: x * x * y, [[1.0, 2.0], [3.0, 4.0]])
+            self.assertLess(checker.max_error(theory, numeric), 1e-2)
+            self.assertAllClose(theory[1], [[1, 0], [0, 4]])
+            self.assertFalse(tf2.enabled())
+
 
     tf.test.main()
 """
@@ -184,7 +212,7 @@ def test_tests_of_tensorflows_own_kind_run_unchanged(tmp_path):
     script.write_text(textwrap.dedent(TESTS))
     out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
                          capture_output=True, text=True)
-    assert "Ran 8 tests" in out.stderr and out.returncode == 0, out
+    assert "Ran 11 tests" in out.stderr and out.returncode == 0, out
 
 
 def test_errors_say_it_in_tensorflows_words_too(run):

@@ -430,3 +430,12 @@ def test_threads_that_loop():
     assert not looper.is_alive()
     with pytest.raises(ValueError, match="must be a Coordinator"):
         tf.train.LooperThread(None, 1)
+
+
+def test_a_loss_may_be_a_function():
+    v = tf.Variable(3.0)
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(lambda: v * v)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        session.run(train)
+        assert session.run(v) == 0

@@ -8,6 +8,11 @@ def executing_eagerly():
     return False
 
 
+def enabled():
+    """False: this is TensorFlow 1 (`tensorflow.python.tf2`)."""
+    return False
+
+
 def in_eager_mode():
     """False."""
     return False

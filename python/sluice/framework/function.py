@@ -142,7 +142,7 @@ class _DefinedFunction:
                 results = [results]
             if any(r is None for r in results):
                 raise ValueError("Function can not return None.")
-            results = [convert_to_tensor(r) for r in results]
+            results = [body.capture(convert_to_tensor(r)) for r in results]
         names = list(self._argument_names) + [
             a.op.name for a in body.arguments[len(self._types):]]
         out_names = list(self._out_names or [])

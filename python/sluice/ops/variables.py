@@ -421,7 +421,7 @@ def _install_operators():
 
 
 _install_operators()
-RefVariable = Variable
+RefVariable = VariableV1 = Variable
 
 
 class _IsResource(type):

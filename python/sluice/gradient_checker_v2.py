@@ -1,0 +1,36 @@
+"""Gradients of functions against finite differences
+(`tensorflow.python.ops.gradient_checker_v2`)."""
+
+import numpy as np
+
+from sluice import test
+from sluice.client import session as sessions
+from sluice.ops import array_ops
+
+
+def compute_gradient(f, x, delta=1e-3):
+    """(by `gradients`, by finite differences): lists of the Jacobians of f(*x),
+    one for each of the arrays x."""
+    if not isinstance(x, (list, tuple)):
+        raise ValueError("`x` must be a list or tuple of arrays")
+    values = [np.asarray(v) for v in x]
+    inputs = [array_ops.placeholder(v.dtype, v.shape) for v in values]
+    y = f(*inputs)
+    session = sessions.get_default_session()
+    owned = session is None
+    session = session or sessions.Session(graph=y.graph)
+    try:
+        with session.as_default():
+            shape = session.run(y, dict(zip(inputs, values))).shape
+            both = test.compute_gradient(
+                inputs, [v.shape for v in values], y, shape, values, delta)
+    finally:
+        if owned:
+            session.close()
+    return tuple(list(side) for side in zip(*both))
+
+
+def max_error(grad1, grad2):
+    """The largest difference of two such lists."""
+    return max((np.abs(a - b).max() if a.size else 0.0)
+               for a, b in zip(grad1, grad2))
