@@ -20,15 +20,6 @@ bool IsJobName(const std::string& s) {
          });
 }
 
-// "host:port", the host maybe an IPv6 address in brackets.
-bool IsAddress(const std::string& s) {
-  const size_t colon = s.rfind(':');
-  int port = 0;
-  return colon != std::string::npos && colon > 0 &&
-         absl::SimpleAtoi(s.substr(colon + 1), &port) && port > 0 &&
-         port < 65536;
-}
-
 Status AddJob(const std::string& job, const Json& tasks, ClusterSpec* spec) {
   auto add = [&](int number, const Json& address) {
     if (!address.is_string())
@@ -58,6 +49,14 @@ Status AddJob(const std::string& job, const Json& tasks, ClusterSpec* spec) {
 
 }  // namespace
 
+bool IsHostPort(const std::string& address, int least_port) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  return colon != std::string::npos && colon > 0 &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) &&
+         port >= least_port && port < 65536;
+}
+
 std::string ClusterTask::name() const {
   return absl::StrCat("/job:", job, "/replica:0/task:", task);
 }
@@ -71,7 +70,7 @@ Status ClusterSpec::Add(const std::string& job, int task,
   if (task < 0 || task >= 1 << 20)
     return InvalidArgument("task of job '", job,
                            "': expected a number below 1048576, got ", task);
-  if (!IsAddress(address))
+  if (!IsHostPort(address))
     return InvalidArgument("job '", job, "', task ", task,
                            ": expected host:port, got '", address, "'");
   for (const ClusterTask& t : tasks_) {

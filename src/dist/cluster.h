@@ -25,6 +25,9 @@ struct ClusterTask {
   std::string name() const;  // "/job:ps/replica:0/task:1".
 };
 
+// If it is "host:port", the host maybe an IPv6 address in brackets.
+bool IsHostPort(const std::string& address, int least_port = 1);
+
 // Plain value.
 class ClusterSpec {
  public:

@@ -83,7 +83,8 @@ const SessionBackendRegistration over_grpc(
 }  // namespace
 
 Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
-  if (target.rfind(kScheme, 0) != 0)
+  if (target.rfind(kScheme, 0) != 0 ||
+      !IsHostPort(target.substr(sizeof(kScheme) - 1)))
     return InvalidArgument("target: expected ", kScheme, "host:port, got '",
                            target, "'");
   TlsFiles tls;

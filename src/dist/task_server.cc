@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -19,6 +20,7 @@ namespace {
 // "cpu=2,emu=8(memory=1G,kernel_us=20)": how many of which type, and what the
 // emulated ones are like.
 Status ParseDevices(absl::string_view text, ServerOptions* options) {
+  std::set<std::string> types;
   while (!text.empty()) {
     size_t end = std::min(text.find(','), text.size());
     absl::string_view details;
@@ -30,13 +32,17 @@ Status ParseDevices(absl::string_view text, ServerOptions* options) {
       end = open;
     }
     const absl::string_view part = text.substr(0, end);
-    const std::pair<std::string, std::string> kv = absl::StrSplit(part, '=');
+    const std::pair<std::string, std::string> kv =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
     int count = 0;
     if ((kv.first != "cpu" && kv.first != "emu") ||
         (kv.first == "cpu" && !details.empty()) ||
         !absl::SimpleAtoi(kv.second, &count) || count < 1 || count > 1024)
       return InvalidArgument("--devices: expected cpu=N or emu=N(how), got '",
                              part, "'");
+    if (!types.insert(kv.first).second)
+      return InvalidArgument("--devices: expected each type once, got '",
+                             kv.first, "' again");
     if (!details.empty()) end += details.size() + 2;
     text.remove_prefix(end);
     if (!text.empty() && text[0] != ',')
@@ -86,6 +92,38 @@ Status WithPort(std::string* address) {
   return OkStatus();
 }
 
+// What can be said of the flags before anybody is asked.
+Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
+  const bool etcd = source.scheme == "etcd";
+  if (flags.task < 0)
+    return InvalidArgument("--task: expected 0 or more, got ", flags.task);
+  if (flags.job.empty() && flags.task != 0)
+    return InvalidArgument("--task: expected a --job with it, got ", flags.task,
+                           " alone");
+  if (etcd && flags.job.empty())
+    return InvalidArgument("--job: expected one, as etcd gives none, got none");
+  if (etcd && flags.bind.empty())
+    return InvalidArgument(
+        "--bind: expected host:port (0: a free one) to be told to the others, "
+        "got none");
+  if (!flags.bind.empty() && !IsHostPort(flags.bind, /*least_port=*/0))
+    return InvalidArgument("--bind: expected host:port, got '", flags.bind,
+                           "'");
+  if (!etcd && !flags.address.empty())
+    return InvalidArgument("--address: expected with etcd only, got '",
+                           flags.address, "'");
+  if (!flags.address.empty() && !IsHostPort(flags.address))
+    return InvalidArgument("--address: expected host:port, got '",
+                           flags.address, "'");
+  if (flags.peer_timeout_ms < 1)
+    return InvalidArgument("--peer-timeout-ms: expected 1 or more, got ",
+                           flags.peer_timeout_ms);
+  if (flags.max_message_mb < 1 || flags.max_message_mb > 2048)
+    return InvalidArgument("--max-message-mb: expected 1 to 2048, got ",
+                           flags.max_message_mb);
+  return OkStatus();
+}
+
 // What the flags say, and the resolver that tells who else there is.
 Status Prepare(const TaskServerOptions& flags,
                std::unique_ptr<ClusterResolver>* resolver,
@@ -97,15 +135,8 @@ Status Prepare(const TaskServerOptions& flags,
   options->bind = flags.bind;
   SLUICE_ASSIGN_OR_RETURN(const ClusterSource source,
                           ClusterSource::Parse(flags.cluster));
+  SLUICE_RETURN_IF_ERROR(CheckFlags(flags, source));
   if (source.scheme == "etcd") {
-    if (flags.job.empty())
-      return InvalidArgument(
-          "--job: expected one, as etcd gives none, got none");
-    if (flags.bind.empty())
-      return InvalidArgument(
-          "--bind: expected host:port (0: a free one) to be told to the "
-          "others, "
-          "got none");
     SLUICE_RETURN_IF_ERROR(WithPort(&options->bind));
     ask.address = flags.address.empty() ? options->bind : flags.address;
   }

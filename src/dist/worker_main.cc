@@ -10,11 +10,11 @@
 extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
                                   std::string* error) {
   // These end the task in good order: all threads leave them to sigwait.
-  sigset_t signals;
+  sigset_t signals, before;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
   // What large values are read into is given back and taken again for each;
   // page faults would cost more than the copies.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -28,6 +28,7 @@ extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
         kill(getpid(), SIGTERM);
       });
   if (!task.ok()) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     *error = std::string(task.status().message());
     switch (task.status().code()) {
       case sluice::StatusCode::kUnavailable:

@@ -47,6 +47,11 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
+std::string IsTarget(const std::string& target) {
+  if (target.starts_with("grpc://")) return "";
+  return absl::StrCat("expected grpc://host:port, got '", target, "'");
+}
+
 Result<std::string> ReadGraphDefFile(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
   if (path.ends_with(".pbtxt") || path.ends_with(".txt")) {

@@ -37,6 +37,9 @@ inline int Fail(int code, const Status& s) {
   return Fail(code, std::string(s.message()));
 }
 
+// A check of options: "" for a "grpc://host:port", else what is wrong.
+std::string IsTarget(const std::string& target);
+
 // A GraphDef file as binary, whether it is binary or text (.pbtxt, .txt).
 Result<std::string> ReadGraphDefFile(const std::string& path);
 

@@ -175,9 +175,59 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   ExpectMistake({"run", graph, "--what"}, "--what");
   ExpectMistake({"top"}, "TARGET is required");
   ExpectMistake({"top", "grpc://localhost:1", "--interval", "0"}, "--interval");
+  ExpectMistake({"top", "grpc://localhost:1", "--interval", "nan"},
+                "--interval");
+  ExpectMistake({"top", "grpc://localhost"}, "grpc://host:port");
+  ExpectMistake({"top", "no/such/cluster.json"}, "no/such/cluster.json");
+  for (const char* devices : {"bogus=2", "cpu=0", "cpu=1,cpu=2", ""})
+    ExpectMistake({"show", graph, "--devices", devices}, "--devices");
+  ExpectMistake({"show", graph, "--cluster", "no/such/cluster.json"},
+                "no/such/cluster.json");
+  ExpectMistake({"run", graph, "--fetch", "x", "--seed", "-1"}, "--seed");
+  ExpectMistake({"run", graph, "--fetch", "x", "--timeout-ms", "-1"},
+                "--timeout-ms");
+  ExpectMistake({"replay", dir_, "--seed", "-1"}, "--seed");
+  ExpectMistake({"demo-cluster", "--worker", "localhost:1"},
+                "grpc://host:port");
+  for (const char* option : {"--ps", "--steps"})
+    ExpectMistake({"demo-cluster", "--worker", "grpc://h:1", option, "-1"},
+                  option);
   ExpectMistake({"ops", "MatMull"}, "nearest: MatMul");
   ExpectMistake({"replay", dir_}, "expected a case");
   ExpectMistake({"bench", "--list", "--filter", "("}, "regular expression");
+}
+
+TEST_F(Command, ATasksOptionsAreCheckedBeforeItRuns) {
+  const std::string cluster =
+      Write("cluster.json", R"({"ps": ["127.0.0.1:4440"]})");
+  const auto mistake = [&](std::vector<std::string> options,
+                           const std::string& part) {
+    options.insert(options.begin(), {"worker", "--cluster", cluster});
+    ExpectMistake(options, part);
+  };
+  mistake({}, "expected a job");
+  mistake({"--task", "1"}, "--task: expected a --job with it");
+  mistake({"--job", "sp"}, "/job:sp");
+  mistake({"--job", "ps", "--task", "-1"}, "--task");
+  mistake({"--job", "ps", "--task", "1"}, "task:1");
+  for (const char* address : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:99999",
+                              "127.0.0.1:-5", "127.0.0.1:x", ":1"})
+    mistake({"--job", "ps", "--bind", address}, "--bind: expected host:port");
+  mistake({"--job", "ps", "--address", "h:1"}, "--address: expected with etcd");
+  for (const char* devices :
+       {"bogus=1", "cpu=0", "cpu=2=3", "emu=1(memory=-1)"})
+    mistake({"--job", "ps", "--devices", devices}, "expected");
+  for (const char* devices : {"cpu=2,cpu=3", "emu=1,emu=2(kernel_us=1)"})
+    mistake({"--job", "ps", "--devices", devices}, "each type once");
+  mistake({"--job", "ps", "--transport", "bogus"}, "'grpc' or 'ucx'");
+  mistake({"--job", "ps", "--tls-key", "key.pem"}, "got only some");
+  for (const char* option : {"--peer-timeout-ms", "--max-message-mb"})
+    for (const char* value : {"0", "-1", "x"})
+      mistake({"--job", "ps", option, value}, option);
+  for (const char* address : {"h", "h:0"})
+    ExpectMistake({"worker", "--cluster", "etcd://h:1/c?ps=1", "--job", "ps",
+                   "--bind", "h:0", "--address", address},
+                  "--address: expected host:port");
 }
 
 TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {

@@ -4,13 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <thread>
 
 #include "client/device_placement.h"
+#include "io/file.h"
 #include "sluice/sluice.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/demo_data.h"
@@ -95,22 +96,35 @@ Result<double> Train(const Args& a, const demo::ImageData& data, int worker) {
   }
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
-  if (worker == 0) {
-    RunOptions traced;
-    traced.trace = true;
-    RunMetadata metadata;
-    SLUICE_RETURN_IF_ERROR(session
-                               .Run(Batch(n, data.train, &random, kBatch),
-                                    {n.loss}, {n.train}, traced, &metadata)
-                               .status());
-    std::ofstream(a.trace) << metadata.ChromeTrace();
-  }
   return a.steps / took.count();
 }
 
+// One step in which all workers train at once, so that all tasks take part.
+Status Trace(const Args& a, const demo::ImageData& data) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::mt19937 random(1);
+  Feeds feeds;
+  std::vector<Output> losses;
+  std::vector<Node*> training;
+  for (size_t w = 0; w < a.workers.size(); ++w) {
+    const Network n = Build(static_cast<int>(w), a.ps);
+    for (auto& feed : Batch(n, data.train, &random, kBatch))
+      feeds.push_back(std::move(feed));
+    losses.push_back(n.loss);
+    training.push_back(n.train);
+  }
+  Session session(a.workers[0], graph);
+  RunOptions traced;
+  traced.trace = true;
+  RunMetadata metadata;
+  for (int i = 0; i < 2; ++i)  // (The first one waits for connections.)
+    SLUICE_RETURN_IF_ERROR(
+        session.Run(feeds, losses, training, traced, &metadata).status());
+  return WriteFile(a.trace, metadata.ChromeTrace());
+}
+
 int RunDemo(const Args& a) {
-  if (a.workers.empty() || a.ps < 1 || a.steps < 1)
-    return Fail(kUsage, "demo-cluster: expected a worker, a ps and a step");
   Result<demo::ImageData> data = demo::LoadFashionMnist(a.data);
   if (!data.ok()) {
     std::printf("%s; made images instead\n",
@@ -140,7 +154,8 @@ int RunDemo(const Args& a) {
   if (!accuracy.ok()) return Fail(kRunFailed, accuracy.status());
   std::printf("accuracy on %s's test images: %.3f\n", data->name.c_str(),
               static_cast<double>(accuracy->scalar<float>()));
-  std::printf("trace of a step: %s\n", a.trace.c_str());
+  if (const Status s = Trace(a, *data); !s.ok()) return Fail(kRunFailed, s);
+  std::printf("trace of a step of all workers: %s\n", a.trace.c_str());
   return 0;
 }
 
@@ -152,9 +167,14 @@ void AddClusterDemo(CLI::App& app, std::function<int()>* run) {
       "demo-cluster", "Train a classifier with all workers of a cluster");
   sub->add_option("--worker", a->workers,
                   "Each worker, by number: grpc://host:port")
-      ->required();
-  sub->add_option("--ps", a->ps, "How many ps tasks")->capture_default_str();
-  sub->add_option("--steps", a->steps, "Of each worker")->capture_default_str();
+      ->required()
+      ->check(IsTarget);
+  sub->add_option("--ps", a->ps, "How many ps tasks")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->add_option("--steps", a->steps, "Of each worker")
+      ->check(CLI::Range(1, INT_MAX))
+      ->capture_default_str();
   sub->add_option("--data", a->data, "Folder of the images")
       ->capture_default_str();
   sub->add_option("--trace", a->trace, "File for the trace of a step")

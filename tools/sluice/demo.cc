@@ -175,6 +175,7 @@ int DemoMain(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", options.seed,
                  "Of the start values and the order of the images")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--data", options.data, "Folder of the four idx files")
       ->capture_default_str();

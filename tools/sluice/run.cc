@@ -139,7 +139,8 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
                   "Write a timeline of the step (chrome://tracing, Perfetto)");
   sub->add_option("--timeout-ms", o->timeout_ms, "Give up after this long")
       ->check(CLI::Range(0, INT_MAX));
-  sub->add_option("--seed", o->seed, "Run ready nodes in a random order");
+  sub->add_option("--seed", o->seed, "Run ready nodes in a random order")
+      ->check(CLI::NonNegativeNumber);
   sub->callback([o, run] {
     *run = [o] {
       if (o->fetches.empty() && o->targets.empty())

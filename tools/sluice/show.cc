@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ constexpr int kManyLines = 50000;
 struct Options {
   std::string graph, format, out;
   bool constants = false;
-  std::string cluster, devices;  // To place it on.
+  std::string cluster;  // To place it on, each task with these devices.
+  std::optional<std::string> devices;
 };
 
 // A file of our own that goes away.
@@ -112,16 +114,19 @@ all();
 }
 
 int Show(const Options& o) {
+  Result<std::vector<PlaceableDevice>> devices = std::vector<PlaceableDevice>();
+  if (!o.cluster.empty() || o.devices.has_value())
+    devices = DevicesForShow(o.cluster, o.devices.value_or("cpu=1"));
+  if (!devices.ok()) return Fail(kUsage, devices.status());
   const Result<std::string> bytes = ReadGraphDefFile(o.graph);
   if (!bytes.ok()) return Fail(kRunFailed, bytes.status());
   Graph g;
   if (const Status s = ImportGraphDef(*bytes, g); !s.ok())
     return Fail(kRunFailed, Annotate(s, o.graph));
   const std::string format = o.format.empty() ? FormatOfFile(o.out) : o.format;
-  if (!o.cluster.empty() || !o.devices.empty()) {
+  if (!devices->empty()) {
     Status s = show::LowerForShow(&g);
-    if (s.ok())
-      s = PlaceForShow(o.cluster, o.devices.empty() ? "cpu=1" : o.devices, &g);
+    if (s.ok()) s = PlaceForShow(*std::move(devices), &g);
     if (!s.ok()) return Fail(kRunFailed, Annotate(s, o.graph));
   }
   const bool drawn = format == "svg" || format == "html";
@@ -138,13 +143,13 @@ int Show(const Options& o) {
                  "sluice: %d functional nodes are shown without their bodies, "
                  "which are too many\n",
                  n);
-  const ShowDevices devices(g, o.constants);
+  const ShowDevices colours(g, o.constants);
   Result<std::string> text = std::string();
   if (format == "text") {
     show::Print((*boxes)->whole(), 0, &*text);
-    if (devices.any()) *text += devices.Table();
+    if (colours.any()) *text += colours.Table();
   } else {
-    text = Dot(**boxes, devices, o.constants);
+    text = Dot(**boxes, colours, o.constants);
     if (drawn) text = Svg(*text);
     if (text.ok() && format == "html") text = Html(*text, o.graph);
   }

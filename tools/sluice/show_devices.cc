@@ -5,7 +5,6 @@
 #include <iterator>
 #include <set>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -61,10 +60,19 @@ int64_t BytesOf(const Output& o) {
              : -1;
 }
 
-Status CpuHasKernel(const Node& node) {
-  static CpuDevice* const cpu = new CpuDevice(DeviceName());
-  Kernel kernel;
-  return cpu->MakeKernel(node, &kernel);
+// "gpu" and 3 of "gpu=3"; what is wrong is said of all of `text`.
+Status ParseCount(absl::string_view text, DeviceName* device, int* count) {
+  const std::pair<std::string, std::string> kv =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  // (Types that are known have a short form.)
+  const Result<DeviceName> type = DeviceName::Parse("/" + kv.first + ":0");
+  if (!type.ok() || type->type.empty() || type->number != 0 ||
+      !absl::SimpleAtoi(kv.second, count) || *count < 1 || *count > 1024)
+    return InvalidArgument(
+        "--devices: expected TYPE=COUNT, of cpu, gpu, tpu and emu, got '", text,
+        "'");
+  device->type = type->type;
+  return OkStatus();
 }
 
 std::string EscapeHtml(const std::string& s) {
@@ -73,8 +81,8 @@ std::string EscapeHtml(const std::string& s) {
 
 }  // namespace
 
-Status PlaceForShow(const std::string& cluster, const std::string& devices,
-                    Graph* graph) {
+Result<std::vector<PlaceableDevice>> DevicesForShow(
+    const std::string& cluster, const std::string& devices) {
   std::vector<std::string> tasks = {"/job:localhost/replica:0/task:0"};
   if (!cluster.empty()) {
     SLUICE_ASSIGN_OR_RETURN(void* const found,
@@ -85,29 +93,30 @@ Status PlaceForShow(const std::string& cluster, const std::string& devices,
             &cluster, &tasks, &error))
       return InvalidArgument(error);
   }
-  PlacementOptions options;
-  for (const std::string& task : tasks)
-    for (const absl::string_view part :
-         absl::StrSplit(devices, ',', absl::SkipEmpty())) {
-      const std::pair<std::string, std::string> kv =
-          absl::StrSplit(part, absl::MaxSplits('=', 1));
+  std::vector<PlaceableDevice> all;
+  for (const std::string& task : tasks) {
+    std::set<std::string> types;
+    for (const absl::string_view part : absl::StrSplit(devices, ',')) {
       int count = 0;
       SLUICE_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(task));
-      name.type = absl::AsciiStrToUpper(kv.first);
-      if (name.type.empty() || !absl::SimpleAtoi(kv.second, &count) ||
-          count < 1 || count > 1024)
-        return InvalidArgument("--devices: expected TYPE=COUNT, got '", part,
-                               "'");
-      for (name.number = 0; name.number < count; ++name.number) {
-        PlaceableDevice d;
-        d.name = name;
-        if (name.type == "CPU") d.has_kernel = CpuHasKernel;
-        options.devices.push_back(std::move(d));
-      }
+      SLUICE_RETURN_IF_ERROR(ParseCount(part, &name, &count));
+      if (!types.insert(name.type).second)
+        return InvalidArgument("--devices: expected each type once, got '",
+                               part, "' too");
+      for (name.number = 0; name.number < count; ++name.number)
+        all.push_back(
+            {.name = name, .has_kernel = [type = name.type](const Node& n) {
+               return HasKernel(type, n);
+             }});
     }
-  if (options.devices.empty())
-    return InvalidArgument("--devices: expected TYPE=COUNT, got none");
-  options.default_device = options.devices[0].name.Task();
+  }
+  return all;
+}
+
+Status PlaceForShow(std::vector<PlaceableDevice> devices, Graph* graph) {
+  PlacementOptions options;
+  options.default_device = devices[0].name.Task();
+  options.devices = std::move(devices);
   return sluice::Place(graph, options);
 }
 

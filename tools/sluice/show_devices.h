@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "passes/place.h"
 
 namespace sluice::cli {
 
-// Gives the nodes devices as a session would: of each task of `cluster` (a
-// source, dist/cluster_resolver.h; "": this process) those that `devices`
-// counts, "cpu=2,gpu=1". Of types other than CPU all kernels are taken to
-// exist.
-Status PlaceForShow(const std::string& cluster, const std::string& devices,
-                    Graph* graph);
+// Of each task of `cluster` (a source, dist/cluster_resolver.h; "": this
+// process) those that `devices` counts, "cpu=2,gpu=1". Of types that no device
+// of this program has (GPU, TPU) all kernels are taken to exist.
+Result<std::vector<PlaceableDevice>> DevicesForShow(const std::string& cluster,
+                                                    const std::string& devices);
+// Gives the nodes devices as a session over these would.
+Status PlaceForShow(std::vector<PlaceableDevice> devices, Graph* graph);
 
 // An output, or with index -1 that a node is done, that nodes on another device
 // wait for: one transfer in each step (or iteration).

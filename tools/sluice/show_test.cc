@@ -82,16 +82,20 @@ TEST_F(ShowTest, PlacesAGraphOnDevicesOfThisProcess) {
   Output x = Placeholder<float>({}, "x");
   Output y = On("/cpu:1", [&] { return Output(ops::Neg(x)); });
   Output z = On("/gpu:0", [&] { return Output(ops::Exp(y)); });
-  ASSERT_TRUE(PlaceForShow("", "cpu=2,gpu=1", &graph_).ok());
+  ASSERT_TRUE(PlaceForShow(*DevicesForShow("", "cpu=2,gpu=1"), &graph_).ok());
   const ShowDevices d(graph_, false);
   EXPECT_EQ(d.ShortName(y.node->device()), "CPU:1");
   EXPECT_EQ(d.ShortName(z.node->device()), "GPU:0");
   EXPECT_TRUE(d.Crosses(y.node, z.node));
   EXPECT_THAT(d.Table(), Not(HasSubstr("no device")));
-  for (const char* wrong : {"", "cpu", "cpu=0", "=1", "cpu=x"}) {
-    const Status s = PlaceForShow("", wrong, &graph_);
+  for (const char* wrong :
+       {"", ",", "cpu", "cpu=0", "cpu=-1", "cpu=1025", "=1", "cpu=x", "cpu=1=1",
+        "bogus=2", "job=1", "cpu:0=1", " cpu=1", "cpu=1,", "*=1"}) {
+    const Status s = DevicesForShow("", wrong).status();
     EXPECT_THAT(std::string(s.message()), HasSubstr("TYPE=COUNT")) << wrong;
   }
+  EXPECT_THAT(std::string(DevicesForShow("", "cpu=1,CPU=2").status().message()),
+              HasSubstr("each type once, got 'CPU=2' too"));
 }
 
 TEST_F(ShowTest, ManyDevicesHaveColoursOfTheirOwn) {
@@ -279,7 +283,7 @@ TEST_F(ShowFunctionsTest, BodiesBeyondTheBoundStayClosed) {
 TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
   ops::Exp(Loop(), {.name = "y"});
   ASSERT_TRUE(show::LowerForShow(&graph_).ok());
-  ASSERT_TRUE(PlaceForShow("", "cpu=1", &graph_).ok());
+  ASSERT_TRUE(PlaceForShow(*DevicesForShow("", "cpu=1"), &graph_).ok());
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("┌ while "));
   EXPECT_THAT(text, HasSubstr("│ ┌ if "));

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/dist_library.h"
@@ -121,7 +123,11 @@ void AddTop(CLI::App& app, std::function<int()>* run) {
                   "A task, grpc://host:port, or a cluster: etcd://..., FILE")
       ->required();
   sub->add_option("--interval", o->interval_s, "Seconds between two looks")
-      ->check(CLI::Range(0.05, 86400.0))
+      ->check([](const std::string& text) -> std::string {  // (No NaN.)
+        double s = 0;
+        if (absl::SimpleAtod(text, &s) && s >= 0.05 && s <= 86400) return "";
+        return absl::StrCat("expected 0.05 to 86400 seconds, got '", text, "'");
+      })
       ->capture_default_str();
   sub->add_flag("--once", o->once, "Print one table and end");
   sub->add_flag("--json", o->json, "Print a line of JSON for each look");

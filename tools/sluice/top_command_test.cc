@@ -19,23 +19,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "dist/child_process_test_util.h"
 #include "io/file.h"
 #include "sluice/sluice.h"
+#include "tools/sluice/tasks_test_util.h"
 
 namespace sluice::cli {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The program lies beside this one.
-std::string SluicePath() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored)
-             .parent_path() /
-         "sluice";
-}
 
 // The program in a terminal of 24 lines and 100 columns.
 class Terminal {
@@ -52,6 +44,9 @@ class Terminal {
     pid_ = forkpty(&master_, nullptr, nullptr, &size);
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      sigset_t none;
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, nullptr);
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -108,8 +103,10 @@ class Terminal {
   // The signal that ended it.
   int Wait() {
     int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = 0;
+    BecomesTrue([&] {
+      if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) pid_ = 0;
+      return pid_ == 0;
+    });
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
@@ -143,30 +140,13 @@ std::map<std::string, std::string> Line(const std::string& table,
 class TopCommand : public ::testing::Test {
  protected:
   TopCommand() {
-    nlohmann::json cluster;
-    for (const char* job : {"ps", "worker"})
-      for (int task = 0; task < 2; ++task) {
-        const std::string address = absl::StrCat("127.0.0.1:", UnusedPort());
-        cluster[job].push_back(address);
-        addresses_[absl::StrCat(job, ":", task)] = address;
-      }
-    std::filesystem::create_directories(dir_);
-    EXPECT_TRUE(WriteFile(dir_ + "/cluster.json", cluster.dump()).ok());
-    for (const auto& [name, address] : addresses_)
-      tasks_[name] = std::make_unique<ChildProcess>(
-          SluicePath(),
-          std::vector<std::string>{"worker", "--cluster",
-                                   dir_ + "/cluster.json", "--job",
-                                   name.substr(0, name.size() - 2), "--task",
-                                   name.substr(name.size() - 1)},
-          std::vector<std::string>{}, dir_ + "/" + name);
     load_ = std::thread([this] { Load(); });
     EXPECT_TRUE(BecomesTrue([this] { return loaded_.load(); }));
   }
   ~TopCommand() override {
     stop_ = true;
     load_.join();
-    tasks_.clear();
+    tasks_.End();
     std::error_code ignored;
     std::filesystem::remove_all(dir_, ignored);
   }
@@ -194,7 +174,7 @@ class TopCommand : public ::testing::Test {
       loaded_ = true;
   }
   std::string Target(const std::string& task) const {
-    return "grpc://" + addresses_.at(task);
+    return tasks_.targets().at(task);
   }
   // Runs `sluice top` to its end: what it prints.
   std::string Top(std::vector<std::string> arguments) {
@@ -205,10 +185,13 @@ class TopCommand : public ::testing::Test {
     return ReadFile(out).value_or("");
   }
 
-  const std::string dir_ =
-      ::testing::TempDir() + "sluice_top_" + std::to_string(getpid());
-  std::map<std::string, std::string> addresses_;  // By "ps:0".
-  std::map<std::string, std::unique_ptr<ChildProcess>> tasks_;
+  const std::string dir_ = [] {
+    const std::string dir =
+        ::testing::TempDir() + "sluice_top_" + std::to_string(getpid());
+    std::filesystem::create_directories(dir);
+    return dir;
+  }();
+  Tasks tasks_{{"ps", "worker"}, dir_};
   std::atomic<bool> stop_{false}, loaded_{false};
   std::thread load_;
   int code_ = 0;
@@ -220,14 +203,14 @@ TEST_F(TopCommand, OnceIsATableWithRates) {
   EXPECT_EQ(code_, 0) << table;
   EXPECT_THAT(table, Not(HasSubstr("\x1b")));
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5) << table;
-  for (const auto& [task, address] : addresses_)
+  for (const auto& [task, target] : tasks_.targets())
     EXPECT_EQ(Line(table, task)["STATE"], "up") << table;
   EXPECT_GT(std::atof(Line(table, "worker:0")["STEPS/S"].c_str()), 1) << table;
   EXPECT_EQ(Line(table, "worker:1")["STEPS/S"], "0.0") << table;
 
-  tasks_.at("ps:1")->Signal(SIGKILL);
+  tasks_.Signal("ps:1", SIGKILL);
   const auto json = nlohmann::json::parse(
-      Top({dir_ + "/cluster.json", "--once", "--json"}), nullptr, false);
+      Top({tasks_.file(), "--once", "--json"}), nullptr, false);
   EXPECT_EQ(code_, 0);
   ASSERT_EQ(json["tasks"].size(), 4u) << json;
   EXPECT_EQ(json["tasks"][1]["state"], "lost");
@@ -253,29 +236,29 @@ TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
   };
   std::string screen = terminal.NextScreen();
   EXPECT_THAT(screen, HasSubstr(Target("worker:0")));
-  for (const auto& [task, address] : addresses_)
+  for (const auto& [task, target] : tasks_.targets())
     EXPECT_EQ(state(screen, task.c_str()), "up") << screen;
   terminal.ScreenWhere([&](auto& s) { return moves(s, "ps:0"); });
 
-  tasks_.at("worker:1")->Signal(SIGKILL);
-  tasks_.at("ps:1")->Signal(SIGSTOP);
+  tasks_.Signal("worker:1", SIGKILL);
+  tasks_.Signal("ps:1", SIGSTOP);
   screen = terminal.ScreenWhere([&](auto& s) {
     return state(s, "worker:1") == "lost" && state(s, "ps:1") == "lost";
   });
   EXPECT_TRUE(moves(screen, "worker:0")) << screen;
   EXPECT_TRUE(moves(screen, "ps:0")) << screen;
-  tasks_.at("ps:1")->Signal(SIGCONT);
+  tasks_.Signal("ps:1", SIGCONT);
   terminal.ScreenWhere([&](auto& s) { return state(s, "ps:1") == "up"; });
 
   // The one that is asked.
-  tasks_.at("worker:0")->Signal(SIGKILL);
+  tasks_.Signal("worker:0", SIGKILL);
   screen = terminal.ScreenWhere(
       [&](auto& s) { return state(s, "worker:0") == "lost"; });
   EXPECT_EQ(state(screen, "ps:0"), "up") << screen;
 
   // All of them: an error stays on the screen as long as it holds.
-  tasks_.at("ps:0")->Signal(SIGKILL);
-  tasks_.at("ps:1")->Signal(SIGKILL);
+  tasks_.Signal("ps:0", SIGKILL);
+  tasks_.Signal("ps:1", SIGKILL);
   for (int i = 0; i < 2; ++i) {
     screen = terminal.ScreenWhere([&](auto& s) {
       return state(s, "ps:0") == "lost" && state(s, "ps:1") == "lost";
@@ -310,7 +293,7 @@ TEST_F(TopCommand, InAPipeTablesFollowEachOtherUntilNobodyReads) {
 }
 
 TEST_F(TopCommand, AnErrorWithoutATableEndsIt) {
-  tasks_.clear();
+  tasks_.End();
   const std::string said = Top({Target("ps:0"), "--interval", "0.5"});
   EXPECT_EQ(code_, 1) << said;
   EXPECT_THAT(said, HasSubstr("sluice: grpc://127.0.0.1:"));
