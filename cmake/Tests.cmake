@@ -147,12 +147,26 @@ if(TARGET sluice)
     ENVIRONMENT "${test_environment}")
 endif()
 
-# The examples run to their end (the sanitizers would take minutes over them).
+# The examples run to their end (the sanitizers would take minutes over them);
+# of those about clusters, and of scripts/demo-cluster, what they print is read.
 if(NOT SLUICE_SANITIZE)
+  set(cluster_examples)
+  if(TARGET sluice_dist_lib)
+    set(cluster_examples cluster_async_sgd cluster_experts
+      cluster_training_loops model_parallel_lstm)
+    sluice_test(cluster_examples_test
+      ${CMAKE_SOURCE_DIR}/tests/examples/cluster_examples_test.cc)
+    foreach(name ${cluster_examples})
+      add_dependencies(cluster_examples_test example_${name})
+    endforeach()
+    add_dependencies(cluster_examples_test sluice)
+    set_property(TEST cluster_examples_test APPEND PROPERTY ENVIRONMENT
+      OMP_WAIT_POLICY=passive)
+  endif()
   file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
   foreach(source ${examples})
     cmake_path(GET source STEM name)
-    if(NOT TARGET example_${name})
+    if(NOT TARGET example_${name} OR name IN_LIST cluster_examples)
       continue()
     endif()
     add_test(NAME example_${name} COMMAND example_${name}

@@ -70,13 +70,14 @@ int main() {
       ops::Reshape(ops::MatMul(rnn.state[0], w) + b, IntVector({kBatch}));
   Output error = guess - y;
   Output loss = ops::Mean(error * error, 0);
-  Node* train = AdagradOptimizer(0.1).Minimize(loss);
+  Node* train = AdagradOptimizer(0.1).Minimize(loss, {.colocate = true});
 
   Session session((*cluster)->target("worker", 0));
   Status status = session.RunTargets({GlobalVariablesInitializer()});
   std::mt19937 random(1);
   std::uniform_real_distribution<float> number(-1, 1);
   double sum = 0;
+  RunMetadata last_step;
   for (int step = 1; step <= kSteps && status.ok(); ++step) {
     Tensor xs = *Tensor::Zeros(DType::kFloat, {kBatch, kLength, kDepth});
     Tensor ys = *Tensor::Zeros(DType::kFloat, {kBatch});
@@ -88,13 +89,24 @@ int main() {
       xs.data<float>()[i * kDepth + 1 + kind] = 1;
       ys.data<float>()[i / kLength] += effect[kind] / 2;
     }
-    const auto out = session.Run({{x, xs}, {y, ys}}, {loss}, {train});
+    RunOptions options;
+    options.trace = step == kSteps;
+    const auto out =
+        session.Run({{x, xs}, {y, ys}}, {loss}, {train}, options, &last_step);
     status = out.status();
     if (!status.ok()) break;
     sum += (*out)[0].scalar<float>();
     if (step % 30 != 0) continue;
     std::printf("step %3d: mean squared error %.4f\n", step, sum / 30);
     sum = 0;
+  }
+  for (int e = 0; e < kExperts; ++e) {
+    const std::string task = absl::StrCat("/job:expert/replica:0/task:", e);
+    int products = 0;
+    for (const TraceEvent& event : last_step.events)
+      products += event.device.starts_with(task) &&
+                  event.op.find("MatMul") != std::string::npos;
+    std::printf("%s: %d products in the last step\n", task.c_str(), products);
   }
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -80,16 +80,20 @@ int main() {
       results[static_cast<size_t>(w)] = Train(**cluster, w);
       --running;
     });
-  while (status.ok() && running > 0) {
+  const auto look = [&] {
     const auto now = watch.Run({m.done.value(), m.w.value(), m.b.value()});
-    status = now.status();
-    if (status.ok())
+    if (now.ok())
       std::printf("after %4.0f iterations: y = %.3f x %+.3f\n",
                   (*now)[0].scalar<float>(), (*now)[1].scalar<float>(),
                   (*now)[2].scalar<float>());
+    return now.status();
+  };
+  while (status.ok() && running > 0) {
+    status = look();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   for (std::thread& t : clients) t.join();
+  if (status.ok()) status = look();
   for (const Status& s : results)
     if (status.ok()) status = s;
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
