@@ -1,7 +1,7 @@
 // Programs cut anywhere between processes give what they give whole: random
 // nests of conditionals and loops with their gradients, and random graphs of
-// the primitives, each node on a device of two or three tasks drawn at random,
-// over each transport.
+// the primitives, each node drawn at random on one of the devices, one or two
+// each, of two or three tasks, over each transport.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -95,7 +95,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
         return absl::StrCat("/job:", job, "/replica:0/task:", d % tasks,
                             "/device:CPU:", d / tasks);
       };
-      PlaceAtRandom(graph, seed % 3 == 0 ? 2 * tasks : tasks, seed * 31 + 7,
+      PlaceAtRandom(graph, seed / 6 % 2 == 0 ? 2 * tasks : tasks, seed * 31 + 7,
                     name);
       const int64_t live = Allocator::Cpu()->stats().live_bytes;
       {
@@ -202,17 +202,18 @@ TEST_P(RandomProcesses, ProgramsAndTheirGradientsGiveTheSame) {
   const std::vector<std::string> jobs = {"a", "b", "c"};
   ProcessCluster cluster(jobs);
   for (const std::string& job : jobs)
-    cluster.Spawn(job, "",
-                  {"SLUICE_TEST_TRANSPORT=" + GetParam(),
-                   "SLUICE_TEST_TIMEOUT_MS=60000"});
-  const uint64_t stride = FullTests() ? 1 : kSanitized ? 49 : 19;
+    cluster.Spawn(
+        job, "",
+        {"SLUICE_TEST_TRANSPORT=" + GetParam(), "SLUICE_TEST_DEVICES=cpu=2",
+         "SLUICE_TEST_TIMEOUT_MS=60000"});
+  const uint64_t stride = FullTests() ? 1 : kSanitized ? 49 : 9;
   for (uint64_t seed = FullTests() ? 0 : 3; seed < 200; seed += stride) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     WholeProgram p(seed);
     std::vector<std::string> tasks;
     for (size_t i = 0; i < 2 + seed % 2; ++i)
       tasks.push_back(absl::StrCat("/job:", jobs[i], "/replica:0/task:0"));
-    p.PlaceOver(tasks, seed);
+    p.PlaceOver(tasks, seed, /*devices=*/1 + seed / 2 % 2);
     Session session(cluster.target(jobs[seed % 3]), p.graph);
     RunOptions run;
     run.timeout_ms = 60'000;

@@ -36,11 +36,15 @@ struct WholeProgram {
     EXPECT_TRUE(got.ok()) << got.status();
     if (got.ok()) want = *got;
   }
-  // Each node on one of the tasks, drawn at random.
-  void PlaceOver(const std::vector<std::string>& tasks, uint64_t seed) {
-    PlaceAtRandom(&graph, static_cast<int>(tasks.size()), seed, [&](int d) {
-      return tasks[static_cast<size_t>(d)] + "/device:CPU:0";
-    });
+  // Each node on one of so many devices of the tasks, drawn at random.
+  void PlaceOver(const std::vector<std::string>& tasks, uint64_t seed,
+                 size_t devices = 1) {
+    PlaceAtRandom(&graph, static_cast<int>(devices * tasks.size()), seed,
+                  [&](int d) {
+                    const auto i = static_cast<size_t>(d);
+                    return absl::StrCat(tasks[i % tasks.size()],
+                                        "/device:CPU:", i / tasks.size());
+                  });
   }
 
   Graph graph;
