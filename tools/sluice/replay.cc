@@ -395,7 +395,8 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--jobs", o->jobs, "Cases at once")
       ->check(CLI::Range(1, 256));
   sub->add_option("--seed", o->seed,
-                  "Run ready nodes in a random order drawn from this (not 0)");
+                  "Run ready nodes in a random order drawn from this (not 0)")
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--timeout-ms", o->timeout_ms,
                   "Limit of a step that has none of its own")
       ->check(CLI::Range(1, INT_MAX));
