@@ -19,7 +19,7 @@ from sluice import _core
 
 _core.set_package(_os.path.dirname(__file__) + _os.sep)
 
-# pylint: disable=wrong-import-position
+
 from sluice.framework import conversion as _conversion
 from sluice.framework import dtypes as _dtypes
 from sluice.framework import graph as _graph

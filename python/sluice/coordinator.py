@@ -56,7 +56,7 @@ class Coordinator:
         """A with-block whose errors ask for a stop."""
         try:
             yield
-        except:  # noqa: E722 pylint: disable=bare-except
+        except:  # noqa: E722
             self.request_stop(sys.exc_info())
 
     def wait_for_stop(self, timeout=None):

@@ -23,7 +23,7 @@ class DuplicateFlagError(Error):
 class Flag:
     """One flag: how it is read, its value and default."""
 
-    def __init__(self, name, default, help, parse, boolean=False):  # pylint: disable=redefined-builtin
+    def __init__(self, name, default, help, parse, boolean=False):
         self.name, self.help, self.boolean = name, help, boolean
         self._parse, self.required = parse, False
         self.present = False
@@ -181,7 +181,7 @@ def _list(value):
 
 
 def _definer(parse, doc, boolean=False):
-    def define(name, default, help=None,  # pylint: disable=redefined-builtin
+    def define(name, default, help=None,
                flag_values=None, required=False):
         flag = Flag(name, default, help, parse, boolean)
         flag.required = bool(required)
@@ -191,7 +191,7 @@ def _definer(parse, doc, boolean=False):
 
 
 def _number_definer(parse, doc):
-    def define(name, default, help=None,  # pylint: disable=redefined-builtin
+    def define(name, default, help=None,
                lower_bound=None, upper_bound=None, flag_values=None,
                required=False):
         def within(value):
@@ -216,7 +216,7 @@ DEFINE_list = _definer(_list, "Defines a flag that is a list, with commas.")
 
 
 def DEFINE_enum(name, default, enum_values,
-                help=None,  # pylint: disable=redefined-builtin
+                help=None,
                 flag_values=None, required=False):
     """Defines a flag that is one of several texts."""
     def one_of(value):

@@ -47,7 +47,8 @@ def _adjusted(predictions, labels, weights):
         return predictions, labels, weights
     diff = array_ops.rank(weights) - array_ops.rank(predictions)
     w = weights
-    weights = cond(math_ops.equal(array_ops.rank(w), 0), lambda: w, lambda: cond(
+    is_scalar = math_ops.equal(array_ops.rank(w), 0)
+    weights = cond(is_scalar, lambda: w, lambda: cond(
         math_ops.equal(diff, 1), lambda: array_ops.squeeze(w, [-1]),
         lambda: cond(math_ops.equal(diff, -1),
                      lambda: array_ops.expand_dims(w, -1), lambda: w)))

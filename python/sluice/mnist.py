@@ -101,7 +101,8 @@ def read_data_sets(train_dir, fake_data=False, one_hot=False,
         raise ValueError(f"Validation size should be between 0 and "
                          f"{len(images)}. Received: {validation_size}.")
     n = validation_size
-    make = lambda x, y: DataSet(x, y, dtype=dtype, reshape=reshape,  # noqa: E731
+    make = lambda x, y: DataSet(x, y, dtype=dtype,  # noqa: E731
+                                reshape=reshape,
                                 seed=seed)
     return Datasets(make(images[n:], labels[n:]), make(images[:n], labels[:n]),
                     make(*test))

@@ -609,8 +609,8 @@ def _ops_by_name():
 
 def anywhere(where, name, group=None, modules=(), raw=False):
     """What a name is for insides of TensorFlow: in the namespace `group`, in
-    PUBLIC, in the first of our `modules` that has it, in any namespace, or as an
-    op's function ("mat_mul", "_mat_mul"). With `raw` the last comes first.
+    PUBLIC, in the first of our `modules` that has it, in any namespace, or as
+    an op's function ("mat_mul", "_mat_mul"). With `raw` the last comes first.
 
     Raises:
       AttributeError: with the nearest name, if it is nothing.

@@ -43,7 +43,7 @@ def _like(structure, children):
 
 
 def pack_sequence_as(structure, flat_sequence):
-    """The leaves in a structure like this one; ValueError if too many or few."""
+    """The leaves in a structure like this; ValueError if too many or few."""
     flat = list(flat_sequence)
     if not is_nested(structure):
         if len(flat) != 1:

@@ -1,55 +1,7 @@
 """Optimizers that are asked for less often than those of `train`."""
 
-from sluice import _core
-from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import math_ops
-from sluice.train import Optimizer, _like
-
-_op = _core.op
-
-
-class _OneOp(Optimizer):
-    """An optimizer whose update of a variable is one op.
-
-    A subclass names the op (`_kind`), its numbers (`_numbers`) and, for a
-    variable, the slots that come before the gradient and whether the numbers
-    do too (`_numbers_first`).
-    """
-
-    _kind = None
-    _numbers_first = True
-    _slot_names = ()
-
-    def _numbers(self):
-        """(name, value) of what all updates share."""
-        raise NotImplementedError
-
-    def _prepare(self):
-        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
-                         for n, v in self._numbers()]
-
-    def _update(self, prefix, var, *grad):
-        slots = [self.get_slot(var, n)._ref() for n in self._slot_names]
-        numbers = self._arguments(var)
-        before, after = (numbers, []) if self._numbers_first else ([], numbers)
-        return _op(prefix + self._kind)(
-            var._ref(), *slots, *before, *grad, *after,
-            use_locking=self._use_locking)
-
-    def _arguments(self, var):
-        return [self._rate(t, var) for t in self._tensors]
-
-    def _apply_dense(self, grad, var):
-        return self._update("Apply", var, grad)
-
-    def _resource_apply_dense(self, grad, var):
-        return self._update("ResourceApply", var, grad)
-
-    def _apply_sparse(self, grad, var):
-        return self._update("SparseApply", var, grad.values, grad.indices)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return self._update("ResourceSparseApply", var, grad, indices)
+from sluice.train import _like, _OneOp
 
 
 def _not_negative(**values):

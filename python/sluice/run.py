@@ -51,9 +51,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Internal(types.ModuleType):
-    """A module of TensorFlow's insides, `tensorflow.python.ops.math_ops`: it has
-    all public names, wherever they are, and what our module of its name has; a
-    package of such modules has none."""
+    """A module of TensorFlow's insides, such as `tensorflow.python.ops.rnn`: it
+    has all public names, wherever they are, and what our module of its name
+    has; a package of such modules has none."""
 
     def __init__(self, fullname, is_package):
         super().__init__(fullname)
@@ -88,7 +88,8 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "metrics_impl": "metrics"}
 # Which module of ours has what else is there.
 _OURS = {"ops": "graph conversion", "constant_op": "conversion",
-         "sparse_tensor": "conversion", "tensor_util": "tensor_proto conversion",
+         "sparse_tensor": "conversion",
+         "tensor_util": "tensor_proto conversion",
          "resource_variable_ops": "variables", "state_ops": "variables",
          "variables": "variables partitioned", "sets": "sparse_ops",
          "common_shapes": "tensor_shape", "confusion_matrix": "weights",

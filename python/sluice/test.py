@@ -1,4 +1,4 @@
-"""Support for tests that are written as TensorFlow 1's: `TestCase`, gradients."""
+"""Support for tests written as TensorFlow 1's: `TestCase`, gradients."""
 
 import contextlib
 import functools
@@ -309,7 +309,7 @@ class _CheckedThread:
         return self._thread.is_alive()
 
 
-# ---- What tests of TensorFlow's own use (`tensorflow.python.framework.test_util`)
+# ---- What tests of TensorFlow's own use (test_util) --------------------------
 
 
 def _optional(decorate):
@@ -519,7 +519,7 @@ def test_src_dir_path(relative_path):
 test_src_dir_path.__test__ = False  # (No test for pytest.)
 
 
-# ---- Gradients against finite differences -------------------------------------
+# ---- Gradients against finite differences ------------------------------------
 
 
 def _jacobians(x, x_shape, y, y_shape, value, delta, extra):

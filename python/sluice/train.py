@@ -13,7 +13,7 @@ _op = _core.op
 
 
 class Optimizer:
-    """What optimizers have in common: gradients of a loss, applied to variables.
+    """What optimizers have in common: gradients of a loss, and their use.
 
     A subclass says what it keeps beside each variable (`_create_slots`), what
     all updates share (`_prepare`), and how a gradient is applied
@@ -70,8 +70,8 @@ class Optimizer:
     def compute_gradients(self, loss, var_list=None, gate_gradients=1,
                           aggregation_method=None,
                           colocate_gradients_with_ops=False, grad_loss=None):
-        """[(gradient or None, variable)]: the first half of `minimize`. The loss
-        may be a function that gives it."""
+        """[(gradient or None, variable)]: the first half of `minimize`. The
+        loss may be a function that gives it."""
         if callable(loss):
             loss = loss()
         if gate_gradients not in (0, 1, 2):
@@ -254,6 +254,51 @@ def _like(var, value):
     return _op("Fill")(_op("Shape")(var.initial_value), constant(value, dtype))
 
 
+class _OneOp(Optimizer):
+    """An optimizer whose update of a variable is one op. (More of them are in
+    sluice/optimizers.py.)
+
+    A subclass names the op (`_kind`), its numbers (`_numbers`) and, for a
+    variable, the slots that come before the gradient and whether the numbers
+    do too (`_numbers_first`).
+    """
+
+    _kind = None
+    _numbers_first = True
+    _slot_names = ()
+
+    def _numbers(self):
+        """(name, value) of what all updates share."""
+        raise NotImplementedError
+
+    def _prepare(self):
+        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
+                         for n, v in self._numbers()]
+
+    def _update(self, prefix, var, *grad):
+        slots = [self.get_slot(var, n)._ref() for n in self._slot_names]
+        numbers = self._arguments(var)
+        before, after = (numbers, []) if self._numbers_first else ([], numbers)
+        return _op(prefix + self._kind)(
+            var._ref(), *slots, *before, *grad, *after,
+            use_locking=self._use_locking)
+
+    def _arguments(self, var):
+        return [self._rate(t, var) for t in self._tensors]
+
+    def _apply_dense(self, grad, var):
+        return self._update("Apply", var, grad)
+
+    def _resource_apply_dense(self, grad, var):
+        return self._update("ResourceApply", var, grad)
+
+    def _apply_sparse(self, grad, var):
+        return self._update("SparseApply", var, grad.values, grad.indices)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._update("ResourceSparseApply", var, grad, indices)
+
+
 class GradientDescentOptimizer(Optimizer):
     """var -= learning_rate * gradient."""
 
@@ -290,9 +335,11 @@ class GradientDescentOptimizer(Optimizer):
             grad * self._rate(self._learning_rate_tensor, var))
 
 
-class AdagradOptimizer(Optimizer):
+class AdagradOptimizer(_OneOp):
     """The slot "accumulator" sums squared gradients; var -= learning_rate *
     gradient / sqrt(accumulator)."""
+
+    _kind, _slot_names = "Adagrad", ("accumulator",)
 
     def __init__(self, learning_rate, initial_accumulator_value=0.1,
                  use_locking=False, name="Adagrad"):
@@ -303,37 +350,14 @@ class AdagradOptimizer(Optimizer):
         self._learning_rate = learning_rate
         self._initial = initial_accumulator_value
 
+    def _numbers(self):
+        return (("learning_rate", self._learning_rate),)
+
     def _create_slots(self, var_list):
         for v in var_list:
             self._get_or_make_slot(
                 v, lambda v=v: _like(v, self._initial), "accumulator",
                 self._name)
-
-    def _prepare(self):
-        self._learning_rate_tensor = convert_to_tensor(
-            self._call_if_callable(self._learning_rate), name="learning_rate")
-
-    def _arguments(self, var):
-        return (var._ref(), self.get_slot(var, "accumulator")._ref(),
-                self._rate(self._learning_rate_tensor, var))
-
-    def _apply_dense(self, grad, var):
-        return _op("ApplyAdagrad")(*self._arguments(var), grad,
-                                   use_locking=self._use_locking)
-
-    def _resource_apply_dense(self, grad, var):
-        return _op("ResourceApplyAdagrad")(*self._arguments(var), grad,
-                                           use_locking=self._use_locking)
-
-    def _apply_sparse(self, grad, var):
-        return _op("SparseApplyAdagrad")(*self._arguments(var), grad.values,
-                                         grad.indices,
-                                         use_locking=self._use_locking)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return _op("ResourceSparseApplyAdagrad")(
-            *self._arguments(var), grad, indices,
-            use_locking=self._use_locking)
 
 
 class MomentumOptimizer(Optimizer):
@@ -377,7 +401,7 @@ class MomentumOptimizer(Optimizer):
         return self._apply("ResourceSparseApplyMomentum", var, grad, indices)
 
 
-class RMSPropOptimizer(Optimizer):
+class RMSPropOptimizer(_OneOp):
     """Gradients divided by the root of their mean square, with momentum."""
 
     def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
@@ -396,31 +420,10 @@ class RMSPropOptimizer(Optimizer):
             for name in self._slot_names:
                 self._zeros_slot(v, name, self._name)
 
-    def _prepare(self):
-        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
-                         for v, n in ((self._learning_rate, "learning_rate"),
-                                      (self._decay, "decay"),
-                                      (self._momentum, "momentum"),
-                                      (self._epsilon, "epsilon"))]
-
-    def _apply(self, prefix, var, *grad):
-        return _op(prefix + self._kind)(
-            var._ref(),
-            *(self.get_slot(var, n)._ref() for n in self._slot_names),
-            *(self._rate(t, var) for t in self._tensors), *grad,
-            use_locking=self._use_locking)
-
-    def _apply_dense(self, grad, var):
-        return self._apply("Apply", var, grad)
-
-    def _resource_apply_dense(self, grad, var):
-        return self._apply("ResourceApply", var, grad)
-
-    def _apply_sparse(self, grad, var):
-        return self._apply("SparseApply", var, grad.values, grad.indices)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return self._apply("ResourceSparseApply", var, grad, indices)
+    def _numbers(self):
+        return (("learning_rate", self._learning_rate),
+                ("decay", self._decay), ("momentum", self._momentum),
+                ("epsilon", self._epsilon))
 
 
 class AdamOptimizer(Optimizer):

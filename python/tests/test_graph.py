@@ -145,7 +145,7 @@ def test_handles_are_made_by_ops_only():
         with pytest.raises(TypeError, match="No constructor"):
             kind()
     with pytest.raises(TypeError):
-        type(x).__new__(type(x)).name  # pylint: disable=expression-not-assigned
+        type(x).__new__(type(x)).name
 
 
 def test_device_functions():
@@ -219,9 +219,9 @@ def test_errors_name_the_line_of_the_user():
 
 def test_wrong_names_are_answered_with_the_nearest():
     with pytest.raises(AttributeError, match="nearest:.*reduce_sum"):
-        tf.reduce_sun  # pylint: disable=pointless-statement
+        tf.reduce_sun
     with pytest.raises(AttributeError, match="nearest:.*MatMul"):
-        tf.raw_ops.MatMull  # pylint: disable=pointless-statement
+        tf.raw_ops.MatMull
     with pytest.raises(KeyError, match="nearest: layer"):
         tf.constant(1, name="layer").graph.get_operation_by_name("layr")
     with pytest.raises(TypeError, match="nearest: transpose_"):

@@ -32,7 +32,8 @@ def test_the_mean_of_all_values_so_far(session, rng):
     batches = [rng.rand(n).astype(np.float32) for n in (3, 5, 1)]
     got = over_steps(session, M.mean(x), [{x: b} for b in batches])
     for i, value in enumerate(got):
-        np.testing.assert_allclose(value, np.concatenate(batches[:i + 1]).mean(),
+        so_far = np.concatenate(batches[:i + 1])
+        np.testing.assert_allclose(value, so_far.mean(),
                                    1e-5)
     weights = [rng.rand(n).astype(np.float32) for n in (3, 5, 1)]
     got = over_steps(session, M.mean(x, w), [

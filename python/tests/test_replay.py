@@ -8,7 +8,7 @@ import pytest
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(_HERE, "..", "tools"))
 
-import replay_cases  # pylint: disable=wrong-import-position
+import replay_cases
 
 _CASES = replay_cases.find_cases(os.path.join(_HERE, "..", "..", "tests",
                                               "cases"))

@@ -124,7 +124,8 @@ def test_callables(run):
 def test_run_metadata(run):
     metadata = tf.RunMetadata()
     x = tf.placeholder(tf.float32, [2])
-    run(x + 1.0, {x: [1, 2]}, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+    full = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    run(x + 1.0, {x: [1, 2]}, options=full,
         run_metadata=metadata)
     assert metadata.wall_nanos > 0 and "traceEvents" in metadata.chrome_trace
 

@@ -270,7 +270,7 @@ def test_moving_averages_of_tensors(run):
     near(seen, [(2, 4), (5, 5 / 0.75)])
 
 
-# ---- Regularisers, templates, gradients of one's own ---------------------------
+# ---- Regularisers, templates, gradients of one's own -------------------------
 
 
 def test_regularizers(run):

@@ -21,7 +21,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import graph_programs  # pylint: disable=wrong-import-position
+import graph_programs
 
 _RTOL, _ATOL = 2e-4, 2e-5
 
@@ -78,7 +78,7 @@ def _each(fn, names, folder):
     for name in names:
         try:
             fn(name)
-        except Exception as e:  # pylint: disable=broad-except
+        except Exception as e:
             with open(f"{folder}/{name}.error", "w", encoding="utf-8") as f:
                 f.write(f"{type(e).__name__}: {str(e)[:600]}")
 

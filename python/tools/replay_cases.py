@@ -181,7 +181,7 @@ def main(folders):
     for case in cases:
         try:
             bad = replay(case)
-        except Exception as e:  # pylint: disable=broad-except
+        except Exception as e:
             bad = [f"{type(e).__name__}: {e}"]
         wrong += bool(bad)
         for line in bad[:4]:

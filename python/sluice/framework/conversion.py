@@ -289,7 +289,8 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
     Python's ints become int32, floats float32; numpy's types are kept.
 
     Args:
-      value: a tensor, variable, number, string, array, or nested lists of these.
+      value: a tensor, variable, number, string, array, or nested lists of
+        these.
       dtype: the type that it must have, or None.
       name: of the new operation ("Const").
       preferred_dtype, dtype_hint: the type to try first.

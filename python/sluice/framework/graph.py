@@ -607,7 +607,8 @@ class _FutureOperation:
     """What a device function sees of an operation before it is made."""
 
     def __init__(self, kind, name, device, graph):
-        self.type, self.name, self.device, self.graph = kind, name, device, graph
+        self.type, self.name = kind, name
+        self.device, self.graph = device, graph
         self.node_def = self
         self.op = kind
 

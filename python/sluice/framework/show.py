@@ -29,8 +29,8 @@ border-radius:6px;padding:1px 6px;max-width:20em;overflow-wrap:anywhere}
 
 
 def _node(name, op, inputs, line, stateful):
-    """An operation: the last part of its name, its op, what it reads. (All of its
-    line is what a pointer over it shows.)"""
+    """An operation: the last part of its name, its op, what it reads. (A
+    pointer over it shows its whole line.)"""
     kind = " flow" if op in _FLOW else " state" if stateful else ""
     scope, slash, last = name.rpartition("/")
     shown = html.escape(last) + (

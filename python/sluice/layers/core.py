@@ -2,7 +2,8 @@
 
 from sluice.framework.conversion import constant_value
 from sluice.layers.base import InputSpec, Layer, as_function, last_dimension
-from sluice.ops import array_ops, control_flow, init_ops, math_ops, nn, variables
+from sluice.ops import (
+    array_ops, control_flow, init_ops, math_ops, nn, variables)
 
 
 def smart_cond(pred, true_fn, false_fn):

@@ -52,7 +52,7 @@ def placeholder(dtype, shape=None, name=None):
     return _placeholder(dtype, shape, name=name)
 
 
-def placeholder_with_default(input, shape, name=None):  # pylint: disable=redefined-builtin
+def placeholder_with_default(input, shape, name=None):
     """A tensor that is `input` where a step is not given its value."""
     return _op("PlaceholderWithDefault")(input, shape, name=name)
 
@@ -60,7 +60,7 @@ def placeholder_with_default(input, shape, name=None):  # pylint: disable=redefi
 _SPARSE = (SparseTensor, SparseTensorValue)
 
 
-def shape(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
+def shape(input, name=None, out_type=dtypes.int32):
     """The shape of a tensor, as a tensor."""
     if isinstance(input, _SPARSE):
         return _op("Cast")(input.dense_shape, out_type, name=name)
@@ -70,12 +70,12 @@ def shape(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined
     return _shape_op(input, out_type=out_type, name=name)
 
 
-def shape_n(input, out_type=dtypes.int32, name=None):  # pylint: disable=redefined-builtin
+def shape_n(input, out_type=dtypes.int32, name=None):
     """The shapes of several tensors."""
     return _op("ShapeN")(input, out_type=out_type, name=name)
 
 
-def size(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-builtin
+def size(input, name=None, out_type=dtypes.int32):
     """The number of elements."""
     if isinstance(input, _SPARSE):
         return _op("Prod")(_op("Cast")(input.dense_shape, out_type), [0],
@@ -87,7 +87,7 @@ def size(input, name=None, out_type=dtypes.int32):  # pylint: disable=redefined-
     return _op("Size")(input, out_type=out_type, name=name)
 
 
-def rank(input, name=None):  # pylint: disable=redefined-builtin
+def rank(input, name=None):
     """The number of dimensions."""
     if isinstance(input, _SPARSE):
         input = input.dense_shape
@@ -152,7 +152,7 @@ def ones_like(tensor, dtype=None, name=None, optimize=True):
         return made
 
 
-def expand_dims(input, axis=None, name=None, dim=None):  # pylint: disable=redefined-builtin
+def expand_dims(input, axis=None, name=None, dim=None):
     """The tensor with a dimension of size 1 more, at `axis`."""
     axis = dim if axis is None else axis
     if axis is None:
@@ -160,7 +160,7 @@ def expand_dims(input, axis=None, name=None, dim=None):  # pylint: disable=redef
     return _op("ExpandDims")(input, axis, name=name)
 
 
-def squeeze(input, axis=None, name=None, squeeze_dims=None):  # pylint: disable=redefined-builtin
+def squeeze(input, axis=None, name=None, squeeze_dims=None):
     """The tensor without dimensions of size 1 (all, or those of `axis`)."""
     axis = squeeze_dims if axis is None else axis
     if axis is None:
@@ -293,7 +293,7 @@ def gather_nd(params, indices, name=None, batch_dims=0):
         return _gather_nd(params, concat([places, indices], -1), name=scope)
 
 
-def slice(input_, begin, size, name=None):  # pylint: disable=redefined-builtin
+def slice(input_, begin, size, name=None):
     """The part from `begin` on, of a size (-1: to the end)."""
     return _slice(input_, begin, size, name=name)
 
@@ -303,13 +303,13 @@ def ensure_shape(x, shape, name=None):
     return _op("EnsureShape")(x, shape, name=name)
 
 
-def space_to_depth(input, block_size, name=None, data_format="NHWC"):  # pylint: disable=redefined-builtin
+def space_to_depth(input, block_size, name=None, data_format="NHWC"):
     """The pixels of each block as channels of one."""
     return _op("SpaceToDepth")(input, block_size, data_format=data_format,
                                name=name)
 
 
-def depth_to_space(input, block_size, name=None, data_format="NHWC"):  # pylint: disable=redefined-builtin
+def depth_to_space(input, block_size, name=None, data_format="NHWC"):
     """`space_to_depth` undone."""
     return _op("DepthToSpace")(input, block_size, data_format=data_format,
                                name=name)
@@ -332,7 +332,7 @@ def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1,
         align=align, name=name)
 
 
-def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,  # pylint: disable=redefined-builtin
+def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,
                      align="RIGHT_LEFT"):
     """Diagonals of matrices: the k-th, or those from k[0] to k[1]."""
     if _is_main(k):
@@ -343,7 +343,7 @@ def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,  # pylint: d
         align=align, name=name)
 
 
-def matrix_set_diag(input, diagonal, name="set_diag", k=0,  # pylint: disable=redefined-builtin
+def matrix_set_diag(input, diagonal, name="set_diag", k=0,
                     align="RIGHT_LEFT"):
     """The matrices with other diagonals: the k-th, or those from k[0] to
     k[1]."""
@@ -401,7 +401,7 @@ def reverse(tensor, axis, name=None):
 reverse_v2 = reverse
 
 
-def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,  # pylint: disable=redefined-builtin
+def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,
                      name=None, seq_dim=None, batch_dim=None):
     """Sequences whose first `seq_lengths` elements are in reverse."""
     batch = batch_dim if batch_axis is None else batch_axis
@@ -523,7 +523,7 @@ def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
         name=name)
 
 
-def space_to_batch(input, paddings, block_size=None, name=None,  # pylint: disable=redefined-builtin
+def space_to_batch(input, paddings, block_size=None, name=None,
                    block_shape=None):
     """Blocks of images as images of their own: their corners, and so on."""
     block = block_shape if block_size is None else block_size
@@ -531,7 +531,7 @@ def space_to_batch(input, paddings, block_size=None, name=None,  # pylint: disab
                              else block, paddings, name=name)
 
 
-def batch_to_space(input, crops, block_size, name=None, block_shape=None):  # pylint: disable=redefined-builtin
+def batch_to_space(input, crops, block_size, name=None, block_shape=None):
     """`space_to_batch` undone."""
     block = block_shape if block_size is None else block_size
     return batch_to_space_nd(input, [block, block] if isinstance(block, int)
@@ -571,7 +571,7 @@ def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32,
     return reshape(found, wanted)
 
 
-def repeat(input, repeats, axis=None, name=None):  # pylint: disable=redefined-builtin
+def repeat(input, repeats, axis=None, name=None):
     """Each element (or slice) as often as `repeats` says."""
     with graphs.name_scope(name, "Repeat", [input, repeats]):
         x = convert_to_tensor(input)

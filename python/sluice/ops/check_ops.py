@@ -131,7 +131,8 @@ def _rank_check(label, fits, rule):
                                        summarize)
 
     check.__name__ = label
-    check.__doc__ = f"An operation whose step fails unless the rank is {rule}so."
+    check.__doc__ = (f"An operation whose step fails unless the rank is "
+                     f"{rule}so.")
     return check
 
 

@@ -53,7 +53,7 @@ def with_dependencies(dependencies, output_tensor, name=None):
             return _identity(output_tensor, name=scope)
 
 
-def tuple(tensors, name=None, control_inputs=None):  # pylint: disable=redefined-builtin
+def tuple(tensors, name=None, control_inputs=None):
     """The tensors, each after all of them are computed."""
     with graphs.name_scope(name, "tuple", tensors):
         after = [t for t in tensors if t is not None]

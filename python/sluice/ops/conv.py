@@ -59,7 +59,7 @@ def _as_image(x, first):
     return array_ops.expand_dims(x, 2 if first else 1)
 
 
-def convolution(input, filter, padding, strides=None, dilation_rate=None,  # pylint: disable=redefined-builtin
+def convolution(input, filter, padding, strides=None, dilation_rate=None,
                 name=None, data_format=None, filters=None, dilations=None):
     """A convolution along one, two or three dimensions.
 
@@ -89,7 +89,7 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None,  # pyl
         name=name)
 
 
-def _conv1d(x, filter, strides, padding, rates, first, name):  # pylint: disable=redefined-builtin
+def _conv1d(x, filter, strides, padding, rates, first, name):
     with graphs.name_scope(name, None, [x, filter]):
         result = _op("Conv2D")(
             _as_image(x, first), array_ops.expand_dims(filter, 0),
@@ -100,7 +100,7 @@ def _conv1d(x, filter, strides, padding, rates, first, name):  # pylint: disable
 
 
 def conv1d(value=None, filters=None, stride=None, padding=None,
-           use_cudnn_on_gpu=None, data_format=None, name=None, input=None,  # pylint: disable=redefined-builtin
+           use_cudnn_on_gpu=None, data_format=None, name=None, input=None,
            dilations=None):
     """A convolution of [batch, length, channels] with [length, channels,
     outputs]."""
@@ -110,7 +110,7 @@ def conv1d(value=None, filters=None, stride=None, padding=None,
                    _one(dilations, first, "dilations"), first, name or "conv1d")
 
 
-def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",  # pylint: disable=redefined-builtin
+def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",
                      data_format="NWC", dilations=None, name=None):
     """The gradient of conv1d to its input."""
     with graphs.name_scope(name, "conv1d_transpose",
@@ -129,7 +129,7 @@ def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",  # p
         return array_ops.squeeze(result, [at])
 
 
-def conv3d(input, filter=None, strides=None, padding=None,  # pylint: disable=redefined-builtin
+def conv3d(input, filter=None, strides=None, padding=None,
            data_format="NDHWC", dilations=(1, 1, 1, 1, 1), name=None,
            filters=None):
     """A convolution of [batch, depth, height, width, channels] with [depth,
@@ -146,7 +146,7 @@ def _five(value, first, name):
         value) == 5 else _around(_each(value, 3, name), first)
 
 
-def conv3d_transpose(value, filter=None, output_shape=None, strides=None,  # pylint: disable=redefined-builtin
+def conv3d_transpose(value, filter=None, output_shape=None, strides=None,
                      padding="SAME", data_format="NDHWC", name=None, input=None,
                      filters=None, dilations=None):
     """The gradient of conv3d to its input."""
@@ -159,7 +159,7 @@ def conv3d_transpose(value, filter=None, output_shape=None, strides=None,  # pyl
         data_format=data_format, name=name)
 
 
-def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,  # pylint: disable=redefined-builtin
+def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
                            data_format="NDHWC", dilations=(1, 1, 1, 1, 1),
                            name=None):
     """The gradient of conv3d to its filter."""
@@ -169,7 +169,7 @@ def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, 
         name=name)
 
 
-def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,  # pylint: disable=redefined-builtin
+def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
                            use_cudnn_on_gpu=True, data_format="NHWC",
                            dilations=(1, 1, 1, 1), name=None):
     """The gradient of conv2d to its filter."""
@@ -179,7 +179,7 @@ def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, 
         name=name)
 
 
-def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,  # pylint: disable=redefined-builtin
+def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,
                           strides=None, padding=None, use_cudnn_on_gpu=True,
                           data_format="NHWC", dilations=(1, 1, 1, 1),
                           name=None, filters=None):
@@ -190,7 +190,7 @@ def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,  # pylint
         dilations=list(dilations), name=name)
 
 
-def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,  # pylint: disable=redefined-builtin
+def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,
                      padding, rate=None, name=None, data_format=None,
                      dilations=None):
     """A convolution of each channel by itself, then one of all channels at
@@ -228,7 +228,7 @@ def atrous_conv2d_transpose(value, filters, output_shape, rate, padding,
 # ---- Pooling -----------------------------------------------------------------
 
 
-def pool(input, window_shape, pooling_type, padding, dilation_rate=None,  # pylint: disable=redefined-builtin
+def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
          strides=None, name=None, data_format=None, dilations=None):
     """The maximum or mean of each window along one, two or three dimensions.
 
@@ -264,7 +264,7 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,  # pyli
 
 
 def _pool1d(kind, doc):
-    def pool1d(input, ksize, strides, padding, data_format="NWC", name=None):  # pylint: disable=redefined-builtin
+    def pool1d(input, ksize, strides, padding, data_format="NWC", name=None):
         _, first = _spatial(data_format, 1, input)
         return pool(input, _one(ksize, first, "ksize"), kind, padding,
                     strides=_one(strides, first, "strides"),
@@ -281,7 +281,7 @@ avg_pool1d = _pool1d("AVG", "The mean of windows of [batch, length, channels].")
 def _pool3d(kind, doc):
     op = _op(kind)
 
-    def pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):  # pylint: disable=redefined-builtin
+    def pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):
         _, first = _spatial(data_format, 3, input)
         return op(input, ksize=_five(ksize, first, "ksize"),
                   strides=_five(strides, first, "strides"), padding=padding,
@@ -296,7 +296,7 @@ avg_pool3d = _pool3d("AvgPool3D", "The mean of windows of [batch, depth, "
                      "height, width, channels].")
 
 
-def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",  # pylint: disable=redefined-builtin
+def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",
                          Targmax=None, name=None, output_dtype=None,
                          include_batch_in_index=False):
     """(the maximum of each window, where it is in the flattened image)."""
@@ -311,7 +311,7 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",  # 
         include_batch_in_index=include_batch_in_index, name=name)
 
 
-def dilation2d(input, filter=None, strides=None, rates=None, padding=None,  # pylint: disable=redefined-builtin
+def dilation2d(input, filter=None, strides=None, rates=None, padding=None,
                name=None, filters=None, dilations=None):
     """The maximum of each window plus a filter: greyscale dilation."""
     return _op("Dilation2D")(

@@ -34,8 +34,8 @@ def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True,
            fn_output_signature=None):
     """fn of each slice along the first dimension, stacked.
 
-    `elems` may be a structure of tensors of one length; `dtype` is the structure
-    of types that fn gives, where that is another than it takes.
+    `elems` may be a structure of tensors of one length; `dtype` is the
+    structure of types that fn gives, where that is another than it takes.
     """
     if not callable(fn):
         raise TypeError(f"The provided function {fn} is not callable.")

@@ -107,7 +107,7 @@ def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
         return array_ops.squeeze(x, [-1]) if vector else x
 
 
-def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,  # pylint: disable=redefined-builtin
+def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,
          keep_dims=None):
     """The norm of vectors or matrices.
 

@@ -101,7 +101,7 @@ def not_equal(x, y, name=None):
     return _not_equal(x, y, name=name)
 
 
-def abs(x, name=None):  # pylint: disable=redefined-builtin
+def abs(x, name=None):
     """The absolute value, elementwise; of complex numbers the modulus."""
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, _abs(x.values, name=name),
@@ -112,12 +112,12 @@ def abs(x, name=None):  # pylint: disable=redefined-builtin
     return _abs(x, name=name)
 
 
-def pow(x, y, name=None):  # pylint: disable=redefined-builtin
+def pow(x, y, name=None):
     """x to the power of y, elementwise."""
     return _pow(x, y, name=name)
 
 
-def round(x, name=None):  # pylint: disable=redefined-builtin
+def round(x, name=None):
     """The nearest integer, elementwise; halves go to the even one."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else _round(x, name=name)
@@ -167,7 +167,7 @@ to_int64 = _caster(dtypes.int64, "Int64")
 to_bfloat16 = _caster(dtypes.bfloat16, "BFloat16")
 
 
-def real(input, name=None):  # pylint: disable=redefined-builtin
+def real(input, name=None):
     """The real part, elementwise."""
     x = convert_to_tensor(input, name="input")
     if not x.dtype.is_complex:
@@ -175,7 +175,7 @@ def real(input, name=None):  # pylint: disable=redefined-builtin
     return _op("Real")(x, Tout=x.dtype.real_dtype, name=name)
 
 
-def imag(input, name=None):  # pylint: disable=redefined-builtin
+def imag(input, name=None):
     """The imaginary part, elementwise."""
     x = convert_to_tensor(input, name="input")
     if x.dtype.is_complex:
@@ -189,7 +189,7 @@ def conj(x, name=None):
     return _op("Conj")(x, name=name) if x.dtype.is_complex else x
 
 
-def complex(real, imag, name=None):  # pylint: disable=redefined-builtin
+def complex(real, imag, name=None):
     """Complex numbers of two tensors of the same type."""
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, name="imag")
@@ -216,7 +216,8 @@ def truediv(x, y, name=None):
         with graphs.name_scope(name, "truediv", [x, y]) as scope:
             return truediv(*_pair(x, y), name=scope)
     if x.dtype.base_dtype != y.dtype.base_dtype:
-        raise TypeError(f"`x` and `y` must have the same dtype, got {x.dtype!r} "
+        raise TypeError(f"`x` and `y` must have the same dtype, got "
+                        f"{x.dtype!r} "
                         f"!= {y.dtype!r}.")
     wide = _TRUEDIV.get(x.dtype.base_dtype)
     if wide is None:
@@ -317,7 +318,7 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
                     name=name)
 
 
-def range(start, limit=None, delta=1, dtype=None, name="range"):  # pylint: disable=redefined-builtin
+def range(start, limit=None, delta=1, dtype=None, name="range"):
     """The numbers from `start` (0, if it is the only one) to before `limit`."""
     if limit is None:
         start, limit = 0, start
@@ -421,7 +422,7 @@ def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
 
 def count_nonzero(input_tensor=None, axis=None, keepdims=None,
                   dtype=dtypes.int64, name=None, reduction_indices=None,
-                  keep_dims=None, input=None):  # pylint: disable=redefined-builtin
+                  keep_dims=None, input=None):
     """How many elements are not zero, over dimensions."""
     input_tensor = input if input_tensor is None else input_tensor
     with graphs.name_scope(name, "count_nonzero", [input_tensor]):
@@ -454,15 +455,15 @@ def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
     return _cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
-def argmax(input, axis=None, name=None, dimension=None,  # pylint: disable=redefined-builtin
+def argmax(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
-    """Where the largest element is, along a dimension (by default the first)."""
+    """Where the largest element is, along a dimension (or the first)."""
     axis = dimension if axis is None else axis
     return _op("ArgMax")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)
 
 
-def argmin(input, axis=None, name=None, dimension=None,  # pylint: disable=redefined-builtin
+def argmin(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
     """Where the smallest element is, along a dimension (by default the
     first)."""
@@ -471,12 +472,12 @@ def argmin(input, axis=None, name=None, dimension=None,  # pylint: disable=redef
                          output_type=output_type, name=name)
 
 
-def arg_max(input, dimension, output_type=dtypes.int64, name=None):  # pylint: disable=redefined-builtin
+def arg_max(input, dimension, output_type=dtypes.int64, name=None):
     """Where the largest element is, along a dimension."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
-def arg_min(input, dimension, output_type=dtypes.int64, name=None):  # pylint: disable=redefined-builtin
+def arg_min(input, dimension, output_type=dtypes.int64, name=None):
     """Where the smallest element is, along a dimension."""
     return argmin(input, dimension, name, output_type=output_type)
 
@@ -548,7 +549,7 @@ def log_sigmoid(x, name=None):
         return negative(_op("Softplus")(-convert_to_tensor(x)), name=scope)
 
 
-def nth_element(input, n, reverse=False, name=None):  # pylint: disable=redefined-builtin
+def nth_element(input, n, reverse=False, name=None):
     """The n-th smallest (or largest) element of each row."""
     return _op("NthElement")(input, n, reverse=reverse, name=name)
 

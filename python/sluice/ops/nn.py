@@ -200,7 +200,7 @@ def _list(value, name, data_format="NHWC"):
     return [1, 1, high, wide] if data_format == "NCHW" else [1, high, wide, 1]
 
 
-def conv2d(input, filter=None, strides=None, padding=None,  # pylint: disable=redefined-builtin
+def conv2d(input, filter=None, strides=None, padding=None,
            use_cudnn_on_gpu=True, data_format="NHWC", dilations=(1, 1, 1, 1),
            name=None, filters=None):
     """A two-dimensional convolution of [batch, height, width, channels] with a
@@ -217,7 +217,7 @@ def conv2d(input, filter=None, strides=None, padding=None,  # pylint: disable=re
         dilations=_list(dilations, "dilations", data_format), name=name)
 
 
-def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # pylint: disable=redefined-builtin
+def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,
                      data_format=None, dilations=None):
     """A convolution of each channel by itself; filter [height, width,
     channels, multiplier]."""
@@ -229,7 +229,7 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,  # p
         name=name)
 
 
-def depthwise_conv2d_native(input, filter, strides, padding,  # pylint: disable=redefined-builtin
+def depthwise_conv2d_native(input, filter, strides, padding,
                             data_format="NHWC", dilations=(1, 1, 1, 1),
                             name=None):
     """`depthwise_conv2d`, as the op is."""
@@ -237,7 +237,7 @@ def depthwise_conv2d_native(input, filter, strides, padding,  # pylint: disable=
                             data_format=data_format, dilations=dilations)
 
 
-def conv2d_transpose(value=None, filter=None, output_shape=None,  # pylint: disable=redefined-builtin
+def conv2d_transpose(value=None, filter=None, output_shape=None,
                      strides=None, padding="SAME", data_format="NHWC",
                      name=None, input=None, filters=None, dilations=None):
     """The gradient of conv2d to its input: a filter [height, width, outputs,
@@ -252,7 +252,7 @@ def conv2d_transpose(value=None, filter=None, output_shape=None,  # pylint: disa
 
 
 def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
-             input=None):  # pylint: disable=redefined-builtin
+             input=None):
     """The maximum of each window of [batch, height, width, channels]."""
     return _op("MaxPool")(input if value is None else value,
                           ksize=_list(ksize, "ksize", data_format),
@@ -261,7 +261,7 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
 
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
-             input=None):  # pylint: disable=redefined-builtin
+             input=None):
     """The mean of each window of [batch, height, width, channels]."""
     return _op("AvgPool")(input if value is None else value,
                           ksize=_list(ksize, "ksize", data_format),
@@ -338,7 +338,7 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
         return result
 
 
-def top_k(input, k=1, sorted=True, name=None):  # pylint: disable=redefined-builtin
+def top_k(input, k=1, sorted=True, name=None):
     """(values, indices) of the k largest elements along the last dimension."""
     return _op("TopKV2")(input, k, sorted=sorted, name=name)
 
@@ -435,7 +435,7 @@ def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
 
 def batch_norm_with_global_normalization(
         t=None, m=None, v=None, beta=None, gamma=None, variance_epsilon=None,
-        scale_after_normalization=None, name=None, input=None, mean=None,  # pylint: disable=redefined-builtin
+        scale_after_normalization=None, name=None, input=None, mean=None,
         variance=None):
     """`batch_normalization`, as it once was."""
     return batch_normalization(

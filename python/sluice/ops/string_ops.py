@@ -22,18 +22,18 @@ _substr = _op("Substr")
 _HOLE = "\1"  # Where a value goes: no text has it.
 
 
-def substr(input, pos, len, name=None, unit="BYTE"):  # pylint: disable=redefined-builtin
+def substr(input, pos, len, name=None, unit="BYTE"):
     """The part of each string from a place on, of a length."""
     return _substr(input, pos, len, unit=unit, name=name)
 
 
-def string_length(input, name=None, unit="BYTE"):  # pylint: disable=redefined-builtin
+def string_length(input, name=None, unit="BYTE"):
     """The lengths of strings."""
     return _op("StringLength")(input, unit=unit, name=name)
 
 
 def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
-                 result_type="SparseTensor", name=None, input=None):  # pylint: disable=redefined-builtin
+                 result_type="SparseTensor", name=None, input=None):
     """The pieces of each string of a vector, between delimiters: a sparse
     matrix."""
     source = input if source is None else source
@@ -46,7 +46,7 @@ def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
                                             skip_empty=skip_empty, name=name))
 
 
-def strings_split(input=None, sep=None, maxsplit=-1,  # pylint: disable=redefined-builtin
+def strings_split(input=None, sep=None, maxsplit=-1,
                   result_type="SparseTensor", source=None, name=None):
     """The pieces of each string of a vector, as Python's split has them: a
     sparse matrix."""
@@ -74,7 +74,7 @@ def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,
 
 
 def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,
-                     input=None):  # pylint: disable=redefined-builtin
+                     input=None):
     """The numbers that strings spell."""
     return _op("StringToNumber")(
         input if string_tensor is None else string_tensor, out_type=out_type,
@@ -82,20 +82,20 @@ def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,
 
 
 def string_to_hash_bucket(string_tensor=None, num_buckets=None, name=None,
-                          input=None):  # pylint: disable=redefined-builtin
+                          input=None):
     """A number below `num_buckets` for each string."""
     return _op("StringToHashBucket")(
         input if string_tensor is None else string_tensor,
         num_buckets=num_buckets, name=name)
 
 
-def string_to_hash_bucket_fast(input, num_buckets, name=None):  # pylint: disable=redefined-builtin
+def string_to_hash_bucket_fast(input, num_buckets, name=None):
     """A number below `num_buckets` for each string, by a fast function."""
     return _op("StringToHashBucketFast")(input, num_buckets=num_buckets,
                                          name=name)
 
 
-def string_to_hash_bucket_strong(input, num_buckets, key, name=None):  # pylint: disable=redefined-builtin
+def string_to_hash_bucket_strong(input, num_buckets, key, name=None):
     """A number below `num_buckets` for each string, by a keyed function."""
     return _op("StringToHashBucketStrong")(input, num_buckets=num_buckets,
                                            key=list(key), name=name)
@@ -163,7 +163,7 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
 
 
 def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
-               bytes=None):  # pylint: disable=redefined-builtin
+               bytes=None):
     """The numbers whose memory the strings are."""
     return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
                             out_type, little_endian=little_endian, name=name)

@@ -354,7 +354,8 @@ class variable_scope:
                 local = self._unique(store, outer.name, default_name)
             name = f"{outer.name}/{local}" if outer.name else local
             if self._auxiliary and local:
-                name_scope = local if name_or_scope is not None else default_name
+                name_scope = (default_name if name_or_scope is None
+                              else local)
         reuse = self._reuse
         if reuse is None or reuse is False:
             reuse = base._reuse or reuse

@@ -39,9 +39,9 @@ class Variable(_Operators):
     """A value that a session keeps from step to step.
 
     It begins as `initial_value` when its initializer runs, and changes by its
-    `assign` methods. Used as a tensor, it is its value in the step. `use_resource`
-    makes it a resource variable, whose reads are ordered by control
-    dependencies; else edges carry references to it, as in TensorFlow 1.
+    `assign` methods. Used as a tensor, it is its value in the step.
+    `use_resource` makes it a resource variable, whose reads are ordered by
+    control dependencies; else edges carry references to it, as in TensorFlow 1.
 
     Args:
       initial_value: a value, a tensor, or a function that gives one.
@@ -561,7 +561,7 @@ def assert_variables_initialized(var_list=None):
 
 def variable_op(shape, dtype, name="Variable", set_shape=True, container="",
                 shared_name=""):
-    """A reference to a variable of its own, without all that `Variable` adds."""
+    """A reference to a variable, without all that `Variable` adds."""
     return _op("VariableV2")(shape if set_shape else None, dtype, name=name,
                              container=container, shared_name=shared_name)
 
