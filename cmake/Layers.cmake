@@ -22,10 +22,8 @@ function(sluice_layer folder)
   add_library(sluice_${folder} OBJECT ${sources})
   target_link_libraries(sluice_${folder} PRIVATE
     sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
-  # Files that Highway compiles once for each target cannot be joined; those of
-  # the executor are, by the linker, where it matters (src/CMakeLists.txt).
-  if(NOT folder STREQUAL "kernels" AND
-     (SLUICE_SANITIZE OR NOT folder STREQUAL "exec"))
+  # (Files that Highway compiles once for each target cannot be joined.)
+  if(NOT folder STREQUAL "kernels")
     sluice_unity(sluice_${folder})
   endif()
   # Under sanitizers compiling these takes longer than running them. (All but

@@ -32,15 +32,10 @@ endif()
 
 # sluice_unity(<target>): several of its files are read as one where that was
 # asked for, so what they include is read once. (Names in their anonymous
-# namespaces must differ then, within a folder.) More of them under sanitizers,
-# whose tiers are built to be run as they are.
-set(SLUICE_UNITY_FILES 16)
-if(SLUICE_SANITIZE)
-  set(SLUICE_UNITY_FILES 32)
-endif()
+# namespaces must differ then, within a folder.)
 function(sluice_unity target)
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE ${SLUICE_UNITY_FILES})
+    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
 endfunction()
 
 # sluice_flags: include roots, warnings, sanitizers; every target of ours has it.
