@@ -39,6 +39,7 @@ _FRAMEWORK = {
     **_from("sluice.framework.node_def", "GraphDef", "NodeDef",
             "import_graph_def"),
     **_from("sluice.framework.function", "Declare", "Defun"),
+    **_from("sluice.framework.traced", "function"),
     **_from("sluice.framework.meta_graph", "MetaGraphDef"),
     **_from("sluice.framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
@@ -530,7 +531,7 @@ _ABSENT = {
     "Keras's layers": "keras",
     "ragged tensors": "ragged RaggedTensorSpec strings.ngrams",
     "lookup tables": "lookup tables_initializer",
-    "functions traced from Python": "function wrap_function"}
+    "functions traced from Python": "wrap_function"}
 _NEEDS = {name: what for what, names in _ABSENT.items()
           for name in names.split()}
 

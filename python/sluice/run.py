@@ -99,7 +99,8 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "importer": "node_def", "functional_ops": "functional",
          "partitioned_variables": "partitioned", "nn_ops": "nn",
          "nn_impl": "nn", "embedding_ops": "embedding",
-         "function_pb2": "node_def", "tf2": "context"}
+         "function_pb2": "node_def", "tf2": "context",
+         "function": "function traced"}
 
 
 def _internal(fullname, parts):

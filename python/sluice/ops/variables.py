@@ -66,6 +66,14 @@ class Variable(_Operators):
             return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
+        within = graphs.get_default_graph()
+        if within.building_function:  # It is the outer graph's.
+            with within.outer.as_default():
+                self.__init__(
+                    initial_value, trainable, collections, validate_shape,
+                    caching_device, name, None, dtype, None, None, constraint,
+                    use_resource, shape=shape)
+            return
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
         self._trainable = True if trainable is None else bool(trainable)
@@ -281,7 +289,8 @@ class Variable(_Operators):
                 self._handle, convert_to_tensor(value, base), name=name)
             if not read_value:
                 return done
-            with self._graph.control_dependencies([done]):
+            # (Of a function's body, perhaps.)
+            with done.graph.control_dependencies([done]):
                 return _read(self._handle, base)
 
     def assign(self, value, use_locking=False, name=None, read_value=True):
@@ -352,10 +361,9 @@ class Variable(_Operators):
         if not self._resource:
             return _op("StridedSliceAssign")(
                 self._handle, begin, end, strides, value, name=name, **masks)
-        with self._graph.control_dependencies([
-                _op("ResourceStridedSliceAssign")(
-                    self._handle, begin, end, strides, value, name=name,
-                    **masks)]):
+        done = _op("ResourceStridedSliceAssign")(
+            self._handle, begin, end, strides, value, name=name, **masks)
+        with done.graph.control_dependencies([done]):
             return self.read_value()
 
     def __iter__(self):
