@@ -616,7 +616,7 @@ def anywhere(where, name, group=None, modules=(), raw=False):
     Raises:
       AttributeError: with the nearest name, if it is nothing.
     """
-    op = _ops_by_name().get(name.replace("_", ""))
+    op = _ops_by_name().get(name.replace("_", "").lower())
     if raw and op is not None:
         return getattr(importlib.import_module("sluice.raw_ops"), op)
     names = _all_names()

@@ -100,6 +100,8 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "partitioned_variables": "partitioned", "nn_ops": "nn",
          "nn_impl": "nn", "embedding_ops": "embedding",
          "function_pb2": "node_def", "tf2": "context",
+         "control_flow_util": "context",
+         "rewriter_config_pb2": "session",
          "function": "function traced"}
 
 

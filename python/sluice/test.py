@@ -244,7 +244,8 @@ class TestCase(unittest.TestCase):
 
     def assertDeviceEqual(self, device1, device2, msg=None):
         """Asserts that two names mean the same device."""
-        self.assertEqual(device1.lower(), device2.lower(), msg)
+        self.assertEqual((device1 or "").lower(), (device2 or "").lower(),
+                         msg)
 
     def assertStartsWith(self, actual, expected_start, msg=None):
         """Asserts that a string begins so."""
@@ -395,6 +396,15 @@ def assert_no_garbage_created(f):
         finally:
             gc.enable()
     return decorated
+
+
+@_optional
+def run_gpu_only(f, *unused_args):
+    """A decorator: no test, since there is no GPU."""
+    return unittest.skip("Test requires GPU")(f)
+
+
+run_cuda_only = run_gpu_only
 
 
 def skip_if(condition):

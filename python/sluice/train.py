@@ -517,6 +517,12 @@ def get_global_step(graph=None):
     if len(steps) > 1:
         raise RuntimeError("Multiple items found in collection "
                            "\"global_step\"")
+    if steps and not steps[0].dtype.base_dtype.is_integer:
+        raise TypeError(f'Existing "global_step" does not have integer type: '
+                        f'{steps[0].dtype}')
+    if steps and steps[0].shape.ndims not in (0, None):
+        raise TypeError(f'Existing "global_step" is not scalar: '
+                        f'{steps[0].shape}')
     return steps[0] if steps else None
 
 

@@ -257,3 +257,17 @@ def test_anything_from_outside_may_be_anywhere():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="same graph"):
             tf.Defun()(lambda: y)()
+
+
+def test_results_have_the_shapes_that_the_body_knows():
+    v = tf.Variable([[1.0, 2.0]], use_resource=True)
+
+    @tf.Defun(tf.float32)
+    def f(x):
+        return v * 2.0, x, tf.reduce_sum(x)
+
+    assert [t.shape for t in f([1.0])] == [[1, 2], [1], []]
+    one = tf.Variable(1.0, use_resource=True)
+    more = tf.Defun(tf.float32)(lambda x: x + one)
+    total = tf.while_loop(lambda x: x < 5.0, lambda x: more(x) * one, [0.0])
+    assert run([total, tf.gradients(total, one)[0]]) == [5, 20]

@@ -66,6 +66,15 @@ INSIDES = """
     assert w.handle is not None and isinstance(w, variables.Variable)
     assert not isinstance(variables.Variable(1.0), resources.ResourceVariable)
     assert dtypes.float32_ref.base_dtype is dtypes.float32
+    from tensorflow.core.protobuf import rewriter_config_pb2 as rewriting
+    options = config_pb2.GraphOptions(
+        rewrite_options=rewriting.RewriterConfig(
+            function_optimization=rewriting.RewriterConfig.OFF))
+    assert session.Session(config=config_pb2.ConfigProto(
+        graph_options=options)) is not None
+    from tensorflow.python.ops import control_flow_util, functional_ops
+    assert not control_flow_util.ENABLE_CONTROL_FLOW_V2
+    assert functional_ops.While
 
     ops.reset_default_graph()
     x = constant_op.constant([1.0, -2.0], dtypes.float32)
@@ -193,6 +202,14 @@ TESTS = """
                 with self.assertRaises(AssertionError):
                     check(leak)(self)
 
+        @tf.test.run_gpu_only
+        def testIsSkipped(self):
+            self.fail("ran")
+
+        def testDevices(self):
+            self.assertDeviceEqual(None, "")
+            self.assertDeviceEqual("/CPU:0", "/cpu:0")
+
         def testGradientOfAFunction(self):
             from tensorflow.python import tf2
             from tensorflow.python.ops import gradient_checker_v2 as checker
@@ -212,7 +229,7 @@ def test_tests_of_tensorflows_own_kind_run_unchanged(tmp_path):
     script.write_text(textwrap.dedent(TESTS))
     out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
                          capture_output=True, text=True)
-    assert "Ran 11 tests" in out.stderr and out.returncode == 0, out
+    assert "Ran 13 tests" in out.stderr and out.returncode == 0, out
 
 
 def test_errors_say_it_in_tensorflows_words_too(run):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -183,7 +184,8 @@ def test_partial_runs(session):
     assert session.partial_run(two, first, {a: 2, b: 2}) == 4
     assert session.partial_run(one, second, {c: 10}) == 20
     with tf.Session() as other:
-        with pytest.raises(ValueError, match="expected what partial_run_setup"):
+        with pytest.raises(tf.errors.InvalidArgumentError,
+                           match="expected what partial_run_setup"):
             other.partial_run(two, second, {c: 10})
 
 
@@ -460,3 +462,14 @@ def test_metadata_tell_what_they_have(session):
     assert metadata.HasField("step_stats")
     with pytest.raises(ValueError, match="no field"):
         metadata.HasField("steps")
+
+
+def test_a_second_interactive_session_is_warned_of():
+    one = tf.InteractiveSession()
+    with pytest.warns(UserWarning, match="already active"):
+        two = tf.InteractiveSession()
+    two.close()
+    one.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tf.InteractiveSession().close()

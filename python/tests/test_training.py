@@ -439,3 +439,12 @@ def test_a_loss_may_be_a_function():
         session.run(v.initializer)
         session.run(train)
         assert session.run(v) == 0
+
+
+@pytest.mark.parametrize("shape, dtype, words", [
+    ([], tf.float32, "integer type"), ([2], tf.int64, "not scalar")])
+def test_what_cannot_count_steps_is_refused(shape, dtype, words):
+    tf.get_variable("step", shape, dtype, tf.zeros_initializer(),
+                    trainable=False, collections=[tf.GraphKeys.GLOBAL_STEP])
+    with pytest.raises(TypeError, match=words):
+        tf.train.get_global_step()

@@ -1,6 +1,7 @@
 """Sessions: running steps of a graph."""
 
 import threading
+import warnings
 
 from sluice import _core, nest
 from sluice.framework import conversion, errors, graph as graphs
@@ -133,11 +134,28 @@ class OptimizerOptions(_Fields):
                  "global_jit_level": 0}
 
 
+class RewriterConfig(_Fields):
+    """Which of TensorFlow's optimizers work on a graph; kept, and without
+    effect: ours have no switches."""
+
+    DEFAULT, ON, OFF, AGGRESSIVE = 0, 1, 2, 3
+    ONE, TWO = 1, 2
+    _defaults = dict.fromkeys(
+        ("layout_optimizer", "constant_folding", "shape_optimization",
+         "remapping", "arithmetic_optimization", "dependency_optimization",
+         "loop_optimization", "function_optimization", "debug_stripper",
+         "scoped_allocator_optimization", "memory_optimization",
+         "pin_to_host_optimization", "implementation_selector",
+         "meta_optimizer_iterations", "min_graph_nodes"), 0)
+    _defaults.update(disable_model_pruning=False, disable_meta_optimizer=False,
+                     optimizers=list)
+
+
 class GraphOptions(_Fields):
     """What is done to a graph before it runs."""
 
     _defaults = {"optimizer_options": OptimizerOptions,
-                 "rewrite_options": None, "infer_shapes": True,
+                 "rewrite_options": RewriterConfig, "infer_shapes": True,
                  "place_pruned_graph": False, "build_cost_model": 0}
 
 
@@ -275,8 +293,9 @@ class BaseSession(_core.Session):
         self._check_open()
         if not isinstance(handle, _core.PartialRun) or (
                 handle.session is not self):
-            raise ValueError(f"handle: expected what partial_run_setup of this "
-                             f"session gave, got {handle!r}")
+            raise errors.InvalidArgumentError(
+                None, None, f"handle: expected what partial_run_setup of this "
+                f"session gave, got {handle!r}")
         if feed_dict is not None and not isinstance(feed_dict, dict):
             feed_dict = dict(feed_dict)
         return handle._run(fetches, feed_dict)
@@ -369,8 +388,16 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default one until it is closed."""
 
+    _open = 0
+
     def __init__(self, target="", graph=None, config=None):
         super().__init__(target, graph, config)
+        if InteractiveSession._open:
+            warnings.warn("An interactive session is already active. This can "
+                          "cause out-of-memory errors in some cases. You must "
+                          "explicitly call `InteractiveSession.close()` to "
+                          "release resources held by the other session(s).")
+        InteractiveSession._open += 1
         self._default = self.as_default()
         self._default.__enter__()
         self._graph_default = None
@@ -383,6 +410,7 @@ class InteractiveSession(BaseSession):
         if self._closed:
             return
         super().close()
+        InteractiveSession._open -= 1
         if self._graph_default is not None:
             self._graph_default.__exit__()
         sessions = getattr(_stack, "sessions", [])

@@ -8,6 +8,9 @@ def executing_eagerly():
     return False
 
 
+ENABLE_CONTROL_FLOW_V2 = False  # (tensorflow.python.ops.control_flow_util)
+
+
 def enabled():
     """False: this is TensorFlow 1 (`tensorflow.python.tf2`)."""
     return False

@@ -72,11 +72,11 @@ class _Body(graphs.Graph):
 
 
 class _Instance:
-    """A function as it is in one graph: its name there, and the tensors from
-    outside that calls pass, too."""
+    """A function as it is in one graph: its name there, the tensors from
+    outside that calls pass, too, and what is known of its results' shapes."""
 
-    def __init__(self, name, captured):
-        self.name, self.captured = name, captured
+    def __init__(self, name, captured, shapes):
+        self.name, self.captured, self.shapes = name, captured, shapes
 
 
 def _outermost(graph):
@@ -85,9 +85,16 @@ def _outermost(graph):
     return graph
 
 
-def _call(name, inputs, node_name, label):
+def call(name, inputs, node_name, shapes=()):
+    """The operation of a call, whose results have these shapes."""
+    op = _core.call_function(name, inputs, node_name)
+    for output, shape in zip(op.outputs, shapes):
+        output.set_shape(shape)
+    return op
+
+
+def _results(op):
     """The results of a call: a Tensor, a tuple of them, or the Operation."""
-    op = _core.call_function(name, inputs, node_name or label)
     if not op.outputs:
         return op
     return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
@@ -165,7 +172,7 @@ class _DefinedFunction:
                 definition("")).hexdigest()[:8]
         _core.define_function(graph, name, definition(name))
         captured = [t for t in body.captured if t.graph is graph]
-        return _Instance(name, captured), [
+        return _Instance(name, captured, [r.shape for r in results]), [
             t.dtype.base_dtype for t in body.arguments + results]
 
     def add_to_graph(self, g):
@@ -216,12 +223,11 @@ class _DefinedFunction:
                              f"{len(self._types)}, received: {len(args)}")
         inputs = [convert_to_tensor(a, t)
                   for a, t in zip(args, self._types)] + made.captured
-        if self._python_grad_func is None:
-            results = _call(made.name, inputs, node_name, self._label())
-        else:
-            with graph.gradient_override_map(
-                    {made.name: self._register_gradient()}):
-                results = _call(made.name, inputs, node_name, self._label())
+        own = {} if self._python_grad_func is None else {
+            made.name: self._register_gradient()}
+        with graph.gradient_override_map(own):
+            results = _results(call(made.name, inputs,
+                                    node_name or self._label(), made.shapes))
         if self._shape_func is not None:
             outputs = results if isinstance(results, tuple) else [results]
             for output, shape in zip(outputs,
@@ -358,6 +364,7 @@ class Declare:
                 graph, self.name, [t for _, t in self._inputs],
                 [n for n, _ in self._inputs], [t for _, t in self._outputs],
                 [n for n, _ in self._outputs])
-        return _call(self.name, [convert_to_tensor(a, t) for a, (_, t) in
-                                 zip(inputs, self._inputs)],
-                     kwargs.pop("name", None), self.name)
+        return _results(call(
+            self.name, [convert_to_tensor(a, t)
+                        for a, (_, t) in zip(inputs, self._inputs)],
+            kwargs.pop("name", None) or self.name))

@@ -154,3 +154,6 @@ def make_ndarray(tensor):
         array[:] = values
         return array.reshape(dims)
     return np.array(values, kind).reshape(dims)
+
+
+MakeNdarray = make_ndarray

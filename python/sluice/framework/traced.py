@@ -8,17 +8,17 @@ import inspect
 from sluice import _core, nest
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.function import _Body, _outermost
+from sluice.framework.function import _Body, _outermost, call
 
 
 class _Trace:
     """A body that was built: its name in the graph, the outer tensors that
-    calls pass too, and what it returns: a structure of numbers of results, and
-    of values that are none."""
+    calls pass too, what is known of its results' shapes, and what it returns: a
+    structure of numbers of results, and of values that are none."""
 
-    def __init__(self, name, captured, structure):
+    def __init__(self, name, captured, shapes, structure):
         self.name, self.captured = name, captured
-        self.structure = structure
+        self.shapes, self.structure = shapes, structure
 
 
 def _is_array(value):
@@ -107,8 +107,8 @@ class Function:
             trace = self._trace(graph, structure, leaves)
             (graph if trace.captured else _outermost(graph))._defined[key] = (
                 trace)
-        op = _core.call_function(trace.name, tensors + trace.captured,
-                                 self.__name__.strip("<>"))
+        op = call(trace.name, tensors + trace.captured,
+                  self.__name__.strip("<>"), trace.shapes)
         results = op.outputs
         if not results:
             return op
@@ -155,7 +155,7 @@ class Function:
             hashlib.sha1(definition("")).hexdigest()[:8])
         _core.define_function(graph, name, definition(name))
         return _Trace(name, [t for t in body.captured if t.graph is graph],
-                      numbers)
+                      [r.shape for r in results], numbers)
 
 
 def function(func=None, input_signature=None, autograph=True,

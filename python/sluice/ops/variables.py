@@ -253,7 +253,11 @@ class Variable(_Operators):
         if not self._resource:
             return _identity(self._handle, name="read")
         with self._graph.colocate_with(self._handle.op):
-            return _read(self._handle, self.op._attr("dtype"))
+            value = _read(self._handle, self.op._attr("dtype"))
+        if value._dims is None and self.shape.ndims is not None:
+            # (The handle is a function's argument, and tells no shape.)
+            value = _op("EnsureShape")(value, shape=self.shape)
+        return value
 
     def initialized_value(self):
         """The value, or the initial one as long as there is none."""
