@@ -21,6 +21,7 @@ Result<Partitions> Cutter::Run() {
   FindParts();
   DropEmptyParts();
   FindRunners();
+  FindOrdering();
   SLUICE_RETURN_IF_ERROR(CheckLoops());
   for (size_t p = 0; p < devices_.size(); ++p) {
     out_.push_back(std::make_unique<Graph>());
@@ -187,6 +188,21 @@ void Cutter::FindRunners() {
   }
 }
 
+void Cutter::FindOrdering() {
+  orders_.assign(graph_.nodes().size(), 0);
+  for (bool changed = true; changed;) {  // (Again for what goes round.)
+    changed = false;
+    for (const Node* n : order_) {
+      uint8_t& to = orders_[Id(n)];
+      if (to != 0) continue;
+      to = n->op().stateful || n->op().role == OpRole::kCall;
+      for (const Output& in : n->inputs()) to |= orders_[Id(in.node)];
+      for (const Node* c : n->control_inputs()) to |= orders_[Id(c)];
+      changed |= to != 0;
+    }
+  }
+}
+
 Status Cutter::CheckLoops() const {
   for (size_t f = 0; f < runners_.size(); ++f) {
     const CutFrame& frame = structure_.frames()[f];
@@ -267,9 +283,9 @@ Status Cutter::CopyTo(const Node& n, int p) {
   std::vector<Node*> controls;
   bool starts = false;
   for (const Node* c : n.control_inputs()) {
-    // A constant has no order of its own: it only has to live where it may.
-    if (n.op().role == OpRole::kConst && copy(c, p) == nullptr &&
-        !structure_.once(c) &&
+    // A constant after what has no effect only has to live where it may.
+    if (n.op().role == OpRole::kConst && orders_[Id(c)] == 0 &&
+        copy(c, p) == nullptr && !structure_.once(c) &&
         structure_.condition(c, -1) == Conditions::kAlways) {
       starts = true;
       continue;

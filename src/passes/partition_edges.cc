@@ -124,8 +124,9 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
   t.once = structure_.once(c);
   t.name = "^" + c->name();
   t.node = c;
-  // Whatever else lives when c does will do for a constant, which has no order.
-  if (n.op().role == OpRole::kConst && !options_.staged)
+  // Whatever else lives when c does will do for a constant, if c has no effect.
+  // (What reads the constant may wait for c by it alone.)
+  if (n.op().role == OpRole::kConst && orders_[Id(c)] == 0 && !options_.staged)
     if (const auto it = alike_.find({-1, p, t.frame, t.condition, t.once});
         it != alike_.end())
       return add(it->second);

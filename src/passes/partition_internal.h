@@ -78,6 +78,7 @@ class Cutter {
   void Need(const Node* n, int p);
   void DropEmptyParts();
   void FindRunners();
+  void FindOrdering();
   Status CheckLoops() const;
   bool Runs(int frame, int p) const {
     return runners_[static_cast<size_t>(frame)][static_cast<size_t>(p)] != 0;
@@ -156,6 +157,9 @@ class Cutter {
   std::vector<std::vector<uint8_t>> runners_;  // By frame, partition.
   // The same: who runs a node there that does more than give a value.
   std::vector<std::vector<uint8_t>> changers_;
+  // By node: whether it touches state, or waits for what does, so that what it
+  // is waited for matters beyond its being alive.
+  std::vector<uint8_t> orders_;
   std::vector<std::unique_ptr<Graph>> out_;
   std::vector<std::vector<Node*>> copies_;         // By partition, node.
   std::vector<std::pair<const Node*, int>> open_;  // Merges with back edges.

@@ -210,6 +210,49 @@ TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
   }
 }
 
+// As in `with control_dependencies([update]): assign_add(step, 1)`, where
+// TensorFlow leaves the edge from the update to the constant alone.
+TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
+  const auto variable = [] {
+    return Build("VariableV2", {},
+                 {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  };
+  const Output saved = variable();
+  Output step, read;
+  {
+    DeviceScope on(TestDeviceName(1));
+    step = variable();
+    read = ops::Identity(step);
+  }
+  const Output update = Build("Assign", {saved, read});
+  Node *add, *start;
+  {
+    DeviceScope on(TestDeviceName(1));
+    Output one;
+    {
+      ControlDependencies after({update.node});
+      one = Constant(1.f);
+    }
+    ASSERT_EQ(one.node->control_inputs().size(), 1u);
+    add = BuildNode("AssignAdd", {step, one});
+    ASSERT_EQ(add->control_inputs().size(), 0u);
+    start = BuildNode("Assign", {step, Constant(5.f)});
+  }
+  const auto initialise = Cut({}, {}, {start});
+  const auto train = Cut({}, {}, {add});
+  const auto look = Cut({}, {ops::Identity(saved)});
+  ASSERT_TRUE(initialise != nullptr && train != nullptr && look != nullptr);
+  ResourceManager resources;
+  size_t untaken = 99;
+  for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+    ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+    ASSERT_TRUE(train->Run({}, schedule, &untaken, &resources).ok());
+    const auto got = look->Run({}, 0, &untaken, &resources);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ((*got)[0].scalar<float>(), 5.f) << "schedule " << schedule;
+  }
+}
+
 // Cheap nodes on both sides of what another device does are not one region: it
 // would wait for itself.
 TEST_F(CutStepTest, RegionsDoNotWaitForThemselves) {
