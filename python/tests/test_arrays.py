@@ -380,3 +380,37 @@ def test_sparse_tensors_have_shapes_and_operators(run):
     dense = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     np.testing.assert_array_equal(run(sparse * dense).values, [84, 96])
     np.testing.assert_array_equal(run(sparse / dense).values, [21, 6])
+
+
+def test_products_over_axes(run):
+    a, b = np.arange(24.0).reshape(2, 3, 4), np.arange(12.0).reshape(4, 3)
+    unknown_a, unknown_b = tf.placeholder(tf.float64), tf.placeholder(
+        tf.float64)
+    axes = tf.placeholder(tf.int32)
+    feed = {unknown_a: a, unknown_b: b, axes: [[1, 2], [1, 0]]}
+    with tf.Session() as session:
+        for over in (1, [[2], [0]], [[-1, 1], [0, 1]], [2, 0], [1, 1]):
+            want = np.tensordot(a, b, over)
+            made = tf.tensordot(a, b, over)
+            assert made.shape == want.shape
+            np.testing.assert_allclose(session.run(made), want)
+            np.testing.assert_allclose(session.run(
+                tf.tensordot(unknown_a, unknown_b, over), feed), want)
+        np.testing.assert_allclose(
+            session.run(tf.tensordot(unknown_a, unknown_b, axes), feed),
+            np.tensordot(a, b, [[1, 2], [1, 0]]))
+    for wrong, error in ((0, ValueError), ([1], ValueError),
+                         ([[1], [0, 1]], ValueError), ([[2], [1]], ValueError),
+                         ([[0], [7]], IndexError)):
+        with pytest.raises(error):
+            tf.tensordot(a, b, wrong)
+
+
+def test_sums_and_norms_say_what_does_not_fit():
+    with pytest.raises(ValueError, match="incompatible"):
+        tf.accumulate_n([tf.zeros([2])], shape=[3])
+    with pytest.raises(TypeError, match="tensor_dtype"):
+        tf.accumulate_n([tf.zeros([2])], tensor_dtype=tf.int32)
+    for axis in ([], [0, 1, 2], [[0]], [0.5], [1, 1]):
+        with pytest.raises(ValueError, match="'axis' must be None, an integer"):
+            tf.norm(tf.zeros([2, 2]), axis=axis)

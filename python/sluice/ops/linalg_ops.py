@@ -121,7 +121,9 @@ def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,
     keep = bool(keep_dims if keepdims is None else keepdims)
     matrices = isinstance(axis, (list, tuple)) and len(axis) == 2
     allowed = ["euclidean", "fro", 1, 2, float("inf")]
-    if isinstance(axis, (list, tuple)) and len(axis) > 2:
+    if axis is not None and not isinstance(axis, int) and not (
+            isinstance(axis, (list, tuple)) and len({*map(str, axis)}) == len(
+                axis) in (1, 2) and all(isinstance(a, int) for a in axis)):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 "
                          f"unique integers, got {axis}")
     if matrices and ord not in allowed or not matrices and (

@@ -278,6 +278,14 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
     """The sum of tensors of one shape."""
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor")
+    inputs = [convert_to_tensor(x) for x in inputs]
+    for x in inputs:
+        if tensor_dtype is not None and x.dtype.base_dtype is not (
+                dtypes.as_dtype(tensor_dtype).base_dtype):
+            raise TypeError(f"tensor_dtype is {tensor_dtype}, but input is of "
+                            f"type {x.dtype}")
+        if shape is not None:
+            x.shape.assert_is_compatible_with(shape)
     return add_n(inputs, name or "AccumulateNV2")
 
 
@@ -482,35 +490,72 @@ def arg_min(input, dimension, output_type=dtypes.int64, name=None):
     return argmin(input, dimension, name, output_type=output_type)
 
 
+def _dot_axes(axes, a):
+    """The axes of `tensordot`, of a and b: two lists or tensors."""
+    if isinstance(axes, _core.Tensor):
+        return axes[0], axes[1]
+    if isinstance(axes, int):
+        if axes < 1:
+            raise ValueError("'axes' must be at least 1.")
+        n, first = a.shape.ndims, list(_builtin_range(axes))
+        if n is not None:
+            return list(_builtin_range(n - axes, n)), first
+        n = _op("Rank")(a)
+        return range(n - axes, n), first
+    if len(axes) != 2:
+        raise ValueError("'axes' must be an integer or have length 2.")
+    over_a, over_b = ([x] if isinstance(x, int) else x for x in axes)
+    if isinstance(over_a, _core.Tensor) or isinstance(over_b, _core.Tensor):
+        return convert_to_tensor(over_a), convert_to_tensor(over_b)
+    if len(over_a) != len(over_b):
+        raise ValueError(f"Different number of contraction axes 'a' and 'b', "
+                         f"{len(over_a)} != {len(over_b)}.")
+    return list(over_a), list(over_b)
+
+
+def _known_axes(x, over):
+    """Axes of a tensor of known rank, none of them negative."""
+    n = x.shape.ndims
+    if not all(-n <= i < n for i in over):
+        raise IndexError(f"'axes': expected values in [{-n}, {n}), got {over}")
+    return [i % n for i in over]
+
+
+def _as_matrix(x, over, over_first):
+    """(x as a matrix of the axes `over` and of all others, the other sizes)."""
+    sizes, gather = _shape(x), _op("GatherV2")
+    if isinstance(over, list) and x.shape.ndims is not None:
+        free = constant([i for i in _builtin_range(x.shape.ndims)
+                         if i not in over], dtypes.int32)
+        over = constant(over, dtypes.int32)
+    else:
+        n = _op("Rank")(x)
+        over = convert_to_tensor(over, dtypes.int32)
+        over = _op("SelectV2")(over < 0, over + n, over)
+        free = _op("ListDiff")(range(n), over).out
+    halves = (over, free) if over_first else (free, over)
+    flat = _op("Reshape")(
+        _transpose(x, _op("ConcatV2")(halves, 0)),
+        _op("ConcatV2")([reduce_prod(gather(sizes, half, 0), keepdims=True)
+                         for half in halves], 0))
+    return flat, gather(sizes, free, 0)
+
+
 def tensordot(a, b, axes, name=None):
-    """Sums of products over the given axes of both tensors."""
+    """Sums of products over the given axes of both tensors: a list of two lists
+    of these, or how many of the last of a and the first of b."""
     with graphs.name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
-        na, nb = len(a.shape), len(b.shape)
-        if isinstance(axes, int):
-            axes = [list(_builtin_range(na - axes, na)),
-                    list(_builtin_range(axes))]
-        over_a, over_b = ([x] if isinstance(x, int) else list(x) for x in axes)
-        over_a = [i % na for i in over_a]
-        over_b = [i % nb for i in over_b]
-        free_a = [i for i in _builtin_range(na) if i not in over_a]
-        free_b = [i for i in _builtin_range(nb) if i not in over_b]
-        gather, reshape = _op("GatherV2"), _op("Reshape")
-        shape_a = gather(_shape(a), constant(free_a, dtypes.int32), 0)
-        shape_b = gather(_shape(b), constant(free_b, dtypes.int32), 0)
-        size = 1
-        for i in over_a:
-            size *= a._dims[i] if a._dims[i] is not None else -1
-        flat_a = reshape(_transpose(a, free_a + over_a), _op("ConcatV2")(
-            [reduce_prod(shape_a, keepdims=True),
-             reduce_prod(gather(_shape(a), constant(over_a, dtypes.int32), 0),
-                         keepdims=True)], 0))
-        flat_b = reshape(_transpose(b, over_b + free_b), _op("ConcatV2")(
-            [reduce_prod(gather(_shape(b), constant(over_b, dtypes.int32), 0),
-                         keepdims=True),
-             reduce_prod(shape_b, keepdims=True)], 0))
-        return reshape(_mat_mul(flat_a, flat_b),
-                       _op("ConcatV2")([shape_a, shape_b], 0), name=scope)
+        over_a, over_b = _dot_axes(axes, a)
+        if isinstance(over_a, list) and None not in (a.shape.ndims,
+                                                     b.shape.ndims):
+            over_a, over_b = _known_axes(a, over_a), _known_axes(b, over_b)
+            for i, j in zip(over_a, over_b):
+                a.shape[i].assert_is_compatible_with(b.shape[j])
+        flat_a, free_a = _as_matrix(a, over_a, False)
+        flat_b, free_b = _as_matrix(b, over_b, True)
+        return _op("Reshape")(_mat_mul(flat_a, flat_b),
+                              _op("ConcatV2")([free_a, free_b], 0), name=scope)
 
 
 def einsum(equation, *inputs, **kwargs):
