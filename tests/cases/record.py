@@ -166,6 +166,54 @@ def colocation(c):
     c.step([b, d] + grads)
 
 
+@case("control_flow devices grad")
+def loop_devices(c):
+    x = c.input("x", c.values(3, 4))
+    n = c.input("n", np.array(4, np.int32))
+
+    def body(i, a, out):
+        with tf.device("/cpu:1"):
+            b = tf.tanh(a) * 1.5
+            b = tf.cond(tf.reduce_sum(b) > 0.5, lambda: b - 0.25,
+                        lambda: tf.sin(b))
+        with tf.device("/cpu:0"):
+            return i + 1, b + x, out.write(i, tf.reduce_sum(b, 0))
+
+    with tf.device("/cpu:0"):
+        out = tf.TensorArray(tf.float32, 0, dynamic_size=True,
+                             element_shape=[4])
+    _, y, out = tf.while_loop(lambda i, *_: i < n, body, [0, x, out])
+    with tf.device("/cpu:1"):
+        rows = out.stack()
+    loss = weighted(c, y) + tf.reduce_sum(rows * rows)
+    c.step([y, rows, loss] + tf.gradients(loss, x))
+    c.step([y] + tf.gradients(loss, x), {n: np.array(0, np.int32)})
+
+
+@case("train devices")
+def train_devices(c):
+    x, y = c.input("x", c.values(4, 3)), c.input("y", c.values(4, 1))
+    with tf.device("/cpu:0"):
+        w = tf.Variable(c.values(3, 2), name="w", use_resource=True)
+        step = tf.train.get_or_create_global_step()
+    with tf.device("/cpu:1"):
+        v = tf.Variable(c.values(2, 1), name="v", use_resource=False)
+        loss = tf.reduce_mean(tf.square(tf.tanh(x @ w) @ v - y))
+        rate = tf.train.exponential_decay(0.3, step, 2, 0.5)
+    train = tf.train.AdagradDAOptimizer(
+        rate, step, l2_regularization_strength=0.01).minimize(loss, step)
+    # (The global step waits for the updates by its constant alone.)
+    with tf.device("/cpu:1"):
+        steps = tf.Variable(0.0, name="steps", use_resource=False)
+        with tf.control_dependencies([train]):
+            look = tf.assign_add(steps, tf.cast(step, tf.float32))
+    reads = [tf.identity(v) for v in (w, v, steps, step)]
+    c.init()
+    for _ in range(5):
+        c.step([loss, look])
+        c.step(reads)
+
+
 @case("half grad")
 def half_types(c):
     fetches = []

@@ -161,8 +161,12 @@ def save(recorder, graph, folder):
     """Runs the steps on the serialised graph and writes the case."""
     graph_def = graph.as_graph_def()
     feeds, expected, steps = Arrays("f"), Arrays("e"), []
+    # "/device:CPU:1": there are two.
+    devices = max([1] + [int(n.device.rsplit(":", 1)[1]) + 1
+                         for n in graph_def.node if n.device])
     config = tf.ConfigProto(intra_op_parallelism_threads=1,
-                            inter_op_parallelism_threads=1)
+                            inter_op_parallelism_threads=1,
+                            device_count={"CPU": devices})
     again = tf.Graph()
     with again.as_default():
         tf.import_graph_def(graph_def, name="")
@@ -190,7 +194,7 @@ def save(recorder, graph, folder):
     np.savez_compressed(os.path.join(scratch, "expected.npz"),
                         **expected.entries)
     meta = {"name": recorder.name, "tags": recorder.tags, "optional": False,
-            "tf_version": tf_root.__version__, "devices": 1,
+            "tf_version": tf_root.__version__, "devices": devices,
             "ops": sorted({n.op for n in graph_def.node}), "steps": steps}
     with open(os.path.join(scratch, "meta.json"), "w") as f:
         json.dump(meta, f, indent=1)

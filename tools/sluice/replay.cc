@@ -8,11 +8,15 @@
 #include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <regex>
 #include <thread>
 
+#include "graph/device_name.h"
 #include "graph/graphdef.h"
 #include "session/session.h"
 #include "tools/sluice/cli.h"
@@ -26,7 +30,8 @@ namespace fs = std::filesystem;
 struct ReplayOptions {
   std::vector<std::string> dirs;
   std::string filter;
-  int jobs = 1;
+  int jobs = 1, devices = 0;
+  std::string target;
   uint64_t seed = 0;
   int64_t timeout_ms = 120000;
   bool quiet = false;
@@ -81,6 +86,56 @@ Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
   return session.Run({{Output(in), t}}, Output(cast));
 }
 
+// Puts the graph on `devices`: "/cpu:1" is the second of them, and where
+// nothing is said nodes are put somewhere at random. What shares a variable or
+// a colocation group stays together; one in two of the others is left to
+// placement.
+Status Spread(const std::vector<std::string>& devices, uint64_t seed,
+              Graph* graph) {
+  std::vector<int> up(graph->nodes().size());
+  std::iota(up.begin(), up.end(), 0);
+  const auto group = [&](const Node* n) {
+    int id = n->id();
+    while (up[static_cast<size_t>(id)] != id) id = up[static_cast<size_t>(id)];
+    return id;
+  };
+  std::vector<bool> together(up.size());
+  const auto join = [&](const Node* a, const Node* b) {
+    together[static_cast<size_t>(group(a))] = true;
+    together[static_cast<size_t>(group(b))] = true;
+    up[static_cast<size_t>(group(a))] = group(b);
+  };
+  for (const auto& n : graph->nodes()) {
+    for (int i = 0; i < n->num_inputs(); ++i)
+      if (n->input(i).dtype() == DType::kResource || IsRef(n->input_type(i)))
+        join(n.get(), n->input(i).node);
+    const AttrValue* const attr = n->FindAttr("_class");
+    const auto* const names =
+        attr == nullptr ? nullptr : attr->get<AttrValue::Strings>();
+    if (names == nullptr) continue;
+    for (const std::string& name : *names)
+      if (const Node* leader = graph->FindNode(name.substr(name.find('@') + 1)))
+        join(n.get(), leader);
+  }
+  std::map<int, std::string> of_group;
+  for (const auto& n : graph->nodes()) {
+    SLUICE_ASSIGN_OR_RETURN(const DeviceName asked,
+                            DeviceName::Parse(n->device()));
+    if (asked.type == "CPU" && asked.number >= 0)
+      of_group[group(n.get())] =
+          devices[static_cast<size_t>(asked.number) % devices.size()];
+  }
+  std::mt19937_64 random(seed);
+  for (const auto& n : graph->nodes()) {
+    const int g = group(n.get());
+    const auto [it, fresh] = of_group.try_emplace(g);
+    if (fresh && (together[static_cast<size_t>(g)] || random() % 2 == 0))
+      it->second = devices[random() % devices.size()];
+    graph->SetDevice(n.get(), it->second);
+  }
+  return OkStatus();
+}
+
 // One case on one of its graphs, step by step.
 class Replayer {
  public:
@@ -103,10 +158,28 @@ class Replayer {
     SLUICE_RETURN_IF_ERROR(ImportGraphDef(bytes, graph_));
     SessionOptions session_options;
     session_options.scheduler_seed = options_.seed;
-    session_options.devices = CpuDevices(case_.devices);
     session_options.soft_placement = true;
-    Session session(graph_, session_options);
-    session_ = &session;
+    std::unique_ptr<Session> session;
+    if (options_.target.empty()) {
+      session_options.devices =
+          CpuDevices(std::max(case_.devices, options_.devices));
+      session = std::make_unique<Session>(graph_, session_options);
+    } else {
+      session_options.isolated = true;
+      session =
+          std::make_unique<Session>(options_.target, graph_, session_options);
+    }
+    if (options_.devices > 0) {
+      SLUICE_ASSIGN_OR_RETURN(std::vector<std::string> devices,
+                              session->ListDevices());
+      if (devices.size() < static_cast<size_t>(options_.devices))
+        return FailedPrecondition("--devices: expected at most the ",
+                                  devices.size(), " that there are, got ",
+                                  options_.devices);
+      devices.resize(static_cast<size_t>(options_.devices));
+      SLUICE_RETURN_IF_ERROR(Spread(devices, options_.seed, &graph_));
+    }
+    session_ = session.get();
     for (size_t i = 0; i < case_.steps.size(); ++i) {
       const CaseStep& step = case_.steps[i];
       label_ = absl::StrCat("step ", i);
@@ -394,6 +467,13 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
                   "Only cases whose name matches this regular expression");
   sub->add_option("--jobs", o->jobs, "Cases at once")
       ->check(CLI::Range(1, 256));
+  sub->add_option("--devices", o->devices,
+                  "Put the nodes on so many CPU devices, at random (--seed) "
+                  "where the case does not say")
+      ->check(CLI::Range(1, 64));
+  sub->add_option("--target", o->target,
+                  "Run the steps on the cluster of this task, grpc://host:port")
+      ->check(IsTarget);
   sub->add_option("--seed", o->seed,
                   "Run ready nodes in a random order drawn from this (not 0)")
       ->check(CLI::NonNegativeNumber);
