@@ -27,11 +27,14 @@ SLUICE_BENCH("devices8.loop_independent.iters_per_s") {
 }
 SLUICE_BENCH("devices2.loop_barrier.iters_per_s") { return ItersPerS(2, true); }
 SLUICE_BENCH("devices8.loop_barrier.iters_per_s") { return ItersPerS(8, true); }
-// Two hops are in an iteration's way: there and back.
-SLUICE_BENCH("devices2.ns_per_hop") {
-  SLUICE_ASSIGN_OR_RETURN(const double rate, ItersPerS(2, true));
-  return 1e9 / rate / 2;
+// In an iteration of the barrier a value comes from each of the other devices,
+// and one goes back.
+Result<double> NsPerHop(int devices) {
+  SLUICE_ASSIGN_OR_RETURN(const double rate, ItersPerS(devices, true));
+  return 1e9 / rate / (2 * (devices - 1));
 }
+SLUICE_BENCH("devices2.ns_per_hop") { return NsPerHop(2); }
+SLUICE_BENCH("devices8.ns_per_hop") { return NsPerHop(8); }
 
 }  // namespace
 }  // namespace sluice::bench
