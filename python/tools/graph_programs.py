@@ -521,3 +521,24 @@ def moving_averages(tf):
         op = average.apply([v])
     with tf.control_dependencies([op]):
         return [average.average(v).read_value()], {}
+
+
+@_program
+def traced_functions(tf):
+    x = tf.placeholder(tf.float32, [4, 3], name="x")
+    w = tf.Variable(_B, use_resource=True)
+
+    @tf.function
+    def layer(x, scale):
+        h = tf.nn.relu(tf.matmul(x, w)) * scale
+        return {"h": h, "sum": tf.reduce_sum(h, 1)}
+
+    @tf.function
+    def repeated(n, y):
+        return tf.while_loop(lambda i, _: i < n,
+                             lambda i, y: (i + 1, tf.tanh(y) + 1.0), (0, y))[1]
+
+    made = layer(x, 2.0)
+    y = repeated(tf.constant(3), made["h"])
+    grads = tf.gradients([y, made["sum"]], [x, w])
+    return [made["sum"], y] + grads, {x: _A}

@@ -61,6 +61,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"with dtype {m['type']}"),
     (r"partial run: expected each edge fed once, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} has already been fed."),
+    (r"partial run: expected a declared fetch that has not been fetched, got "
+     r"'(?P<name>.*?)'",
+     lambda m: f"Edge {m['name']} has already been fetched, or was not "
+               f"specified in partial_run_setup."),
     (r"partial run: expected a declared feed, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} was not specified in "
                f"partial_run_setup."),
