@@ -69,7 +69,8 @@ with tf.Session() as session:
 @pytest.mark.skipif(shutil.which("mypy") is None, reason="no mypy in PATH")
 def test_mypy_knows_what_is_right_and_wrong(tmp_path):
     def check(text):
-        path = tmp_path / "program.py"
+        # (By its time and size alone mypy would take it for the one before.)
+        path = tmp_path / f"program{len(list(tmp_path.iterdir()))}.py"
         path.write_text(text)
         return subprocess.run(
             ["mypy", "--strict", "--allow-untyped-calls",
