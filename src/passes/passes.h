@@ -31,6 +31,11 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
 // placeholder, which would fail.
 bool IsFedInPlace(const Node& n);
 
+// What reads a variable and a constant waits for what the constant waits for,
+// by control edges of its own: TensorFlow leaves them out there, though what a
+// reader sees depends on them (docs/design/011-reference-reads.md).
+Status OrderReads(Graph* graph);
+
 // Computes a node's outputs from constant inputs; an error means "leave it".
 using Evaluator = std::function<Result<std::vector<Tensor>>(
     const Node&, std::vector<Tensor> inputs)>;

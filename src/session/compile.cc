@@ -19,6 +19,7 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
                           LowerFunctional(g, graph));
   step.targets.insert(step.targets.end(), effects.begin(), effects.end());
+  SLUICE_RETURN_IF_ERROR(OrderReads(g));
   if (constant_folding)
     SLUICE_RETURN_IF_ERROR(
         FoldConstants(g, [](const Node& n, std::vector<Tensor> inputs) {

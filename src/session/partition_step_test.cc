@@ -210,6 +210,38 @@ TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
   }
 }
 
+// `with control_dependencies([add]): y = v + 5`, as TensorFlow writes it: the
+// edge from the update ends at the constant alone.
+TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
+  const Output v =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  Node* init = BuildNode("Assign", {v, Constant(1.f)});
+  const Output read = ops::Identity(v);
+  const Output add = Build("AssignAdd", {v, Constant(2.f)});
+  for (int device = 0; device < 2; ++device) {
+    DeviceScope on(TestDeviceName(device));
+    Output five;
+    {
+      ControlDependencies after({add.node});
+      five = Constant(5.f);
+    }
+    const Output y = Build("AddV2", {read, five});
+    ASSERT_TRUE(y.node->control_inputs().empty());
+    const auto initialise = Cut({}, {}, {init});
+    const auto step = Cut({}, {y});
+    ASSERT_TRUE(initialise != nullptr && step != nullptr);
+    ResourceManager resources;
+    size_t untaken = 99;
+    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+      const auto got = step->Run({}, schedule, &untaken, &resources);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].scalar<float>(), 8.f) << "device " << device;
+    }
+  }
+}
+
 // As in `with control_dependencies([update]): assign_add(step, 1)`, where
 // TensorFlow leaves the edge from the update to the constant alone.
 TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {

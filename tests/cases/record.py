@@ -207,10 +207,12 @@ def train_devices(c):
         steps = tf.Variable(0.0, name="steps", use_resource=False)
         with tf.control_dependencies([train]):
             look = tf.assign_add(steps, tf.cast(step, tf.float32))
+        with tf.control_dependencies([look]):
+            later = steps + 0.5  # (So does this, for `look`.)
     reads = [tf.identity(v) for v in (w, v, steps, step)]
     c.init()
     for _ in range(5):
-        c.step([loss, look])
+        c.step([loss, later])
         c.step(reads)
 
 
