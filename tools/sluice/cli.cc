@@ -9,6 +9,7 @@
 #include "graph/graphdef.h"
 #include "graph/op_def.h"
 #include "io/file.h"
+#include "io/npy.h"
 #if __has_include("tools/sluice/demo.h")
 #include "tools/sluice/demo.h"
 #define SLUICE_HAS_DEMO 1
@@ -52,15 +53,59 @@ std::string IsTarget(const std::string& target) {
   return absl::StrCat("expected grpc://host:port, got '", target, "'");
 }
 
+bool IsTextFile(const std::string& path) {
+  return path.ends_with(".pbtxt") || path.ends_with(".txt");
+}
+
 Result<std::string> ReadGraphDefFile(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-  if (path.ends_with(".pbtxt") || path.ends_with(".txt")) {
+  if (IsTextFile(path)) {
     Result<std::string> binary = ParseTextGraphDef(bytes);
     if (!binary.ok())
       return Annotate(binary.status(), absl::StrCat("reading '", path, "'"));
     return binary;
   }
   return bytes;
+}
+
+Status ImportGraphDefFile(const std::string& path, Graph& g) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ReadGraphDefFile(path));
+  return Annotate(ImportGraphDef(bytes, g), path);
+}
+
+Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds) {
+  Feeds values;
+  for (const std::string& feed : feeds) {
+    const size_t equals = feed.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return InvalidArgument("--feed: expected NAME=FILE.npy, got '", feed,
+                             "'");
+    SLUICE_ASSIGN_OR_RETURN(const Output to,
+                            g.FindOutput(feed.substr(0, equals)));
+    SLUICE_ASSIGN_OR_RETURN(Tensor value, ReadNpy(feed.substr(equals + 1)));
+    values.emplace_back(to, std::move(value));
+  }
+  return values;
+}
+
+Result<std::vector<Output>> FindEdges(const Graph& g,
+                                      const std::vector<std::string>& names) {
+  std::vector<Output> edges;
+  for (const std::string& name : names) {
+    SLUICE_ASSIGN_OR_RETURN(const Output edge, g.FindOutput(name));
+    edges.push_back(edge);
+  }
+  return edges;
+}
+
+Result<std::vector<Node*>> FindNodes(const Graph& g,
+                                     const std::vector<std::string>& names) {
+  std::vector<Node*> nodes;
+  for (const std::string& name : names) {
+    SLUICE_ASSIGN_OR_RETURN(Node * n, g.LookupNode(name));
+    nodes.push_back(n);
+  }
+  return nodes;
 }
 
 int Main(int argc, char** argv) {
@@ -73,6 +118,7 @@ int Main(int argc, char** argv) {
   std::function<int()> run;
   AddRun(app, &run);
   AddOps(app, &run);
+  AddQuantize(app, &run);
   AddReplay(app, &run);
   AddShow(app, &run);
   AddBench(app, &run);

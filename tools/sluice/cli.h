@@ -6,8 +6,10 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "session/session.h"
 
 namespace CLI {
 class App;
@@ -24,6 +26,7 @@ int Main(int argc, char** argv);
 // Each adds its subcommand; `run` is set to what to do if it is the one chosen.
 void AddRun(CLI::App& app, std::function<int()>* run);
 void AddOps(CLI::App& app, std::function<int()>* run);
+void AddQuantize(CLI::App& app, std::function<int()>* run);
 void AddReplay(CLI::App& app, std::function<int()>* run);
 void AddShow(CLI::App& app, std::function<int()>* run);
 void AddBench(CLI::App& app, std::function<int()>* run);
@@ -40,8 +43,20 @@ inline int Fail(int code, const Status& s) {
 // A check of options: "" for a "grpc://host:port", else what is wrong.
 std::string IsTarget(const std::string& target);
 
-// A GraphDef file as binary, whether it is binary or text (.pbtxt, .txt).
+// By its name: .pbtxt, .txt.
+bool IsTextFile(const std::string& path);
+
+// A GraphDef file as binary, whether it is binary or text.
 Result<std::string> ReadGraphDefFile(const std::string& path);
+Status ImportGraphDefFile(const std::string& path, Graph& g);
+
+// What options name in a graph: "NAME=FILE.npy" each, with the files' values;
+// edges; operations.
+Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds);
+Result<std::vector<Output>> FindEdges(const Graph& g,
+                                      const std::vector<std::string>& names);
+Result<std::vector<Node*>> FindNodes(const Graph& g,
+                                     const std::vector<std::string>& names);
 
 }  // namespace sluice::cli
 

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
 #include "io/npy.h"
+#include "sluice/sluice.h"
 #include "tools/sluice/replay_case.h"
 
 namespace sluice::cli {
@@ -318,6 +320,86 @@ TEST_F(Command, ReplayOfDamagedCasesFailsThem) {
     EXPECT_EQ(o.code, 1) << meta;
     EXPECT_THAT(o.out, HasSubstr("meta.json")) << meta;
   }
+}
+
+// y = softmax(relu(x * w + b) * v), x: [?,8], and 64 examples of x.
+class QuantizeCommand : public Command {
+ protected:
+  QuantizeCommand() {
+    Graph g;
+    const WithGraph use(g);
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    const auto draw = [&](Shape shape) {
+      Tensor t(DType::kFloat, shape);
+      for (float& v : t.flat<float>()) v = normal(random);
+      return t;
+    };
+    const Output x = Placeholder<float>({-1, 8}, "x");
+    const Output h = ops::Relu(
+        ops::BiasAdd(ops::MatMul(x, Constant(draw({8, 16})), {.name = "first"}),
+                     Constant(draw({16}))));
+    ops::Softmax(ops::MatMul(h, Constant(draw({16, 4})), {.name = "second"}),
+                 {.name = "y"});
+    const auto bytes = ExportGraphDef(g);
+    EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
+    graph_ = Write("model.pb", bytes.ok() ? *bytes : "");
+    examples_ = dir_ + "/x.npy";
+    EXPECT_TRUE(WriteNpy(examples_, draw({64, 8})).ok());
+  }
+
+  std::vector<std::string> Args(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {
+        "quantize", graph_,  "--feed", "x=" + examples_, "--fetch",
+        "y",        "--out", out_,     "--batch",        "24"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  std::string graph_, examples_, out_ = dir_ + "/int8.pb";
+};
+
+TEST_F(QuantizeCommand, WritesAGraphInBytesThatAnswersAlike) {
+  const Outcome o = Sluice(Args());
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("int8   first\n"));
+  EXPECT_THAT(o.out, HasSubstr("int8   second\n"));
+  EXPECT_THAT(o.out, HasSubstr("fetch  y -> y"));
+  for (const std::string& graph : {graph_, out_}) {
+    const std::string to = graph + ".values";
+    std::filesystem::create_directories(to);
+    const Outcome run = Sluice({"run", graph, "--feed", "x=" + examples_,
+                                "--fetch", "y", "--out", to});
+    ASSERT_EQ(run.code, 0) << run.err;
+  }
+  const auto want = ReadNpy(graph_ + ".values/y.npy");
+  const auto got = ReadNpy(out_ + ".values/y.npy");
+  ASSERT_TRUE(want.ok() && got.ok());
+  ASSERT_EQ(got->shape(), want->shape());
+  double apart = 0;
+  for (int64_t i = 0; i < want->num_elements(); ++i)
+    apart = std::max<double>(
+        apart, std::abs(want->data<float>()[i] - got->data<float>()[i]));
+  EXPECT_GT(apart, 0);  // (Eight bits are not thirty-two.)
+  EXPECT_LT(apart, 0.1);
+}
+
+TEST_F(QuantizeCommand, LeavesFloatWhatItIsToldTo) {
+  const Outcome o = Sluice(Args({"--keep-float", "first"}));
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("float  first: "));
+  EXPECT_THAT(o.out, HasSubstr("int8   second\n"));
+}
+
+TEST_F(QuantizeCommand, SaysWhatIsWrongWithItsOptions) {
+  ExpectMistake(Args({"--fetch", "nothing"}), "nothing");
+  ExpectMistake(Args({"--keep-float", "frist"}), "first");
+  ExpectMistake(Args({"--feed", "x"}), "NAME=FILE.npy");
+  ExpectMistake(Args({"--percentile", "2"}), "--percentile");
+  ASSERT_TRUE(WriteNpy(dir_ + "/s.npy", Tensor::Scalar(1.0f)).ok());
+  ExpectMistake({"quantize", graph_, "--feed", "x=" + dir_ + "/s.npy",
+                 "--fetch", "y", "--out", out_},
+                "examples along the first dimension");
 }
 
 ArrayDesc Close(double rtol, double atol, const Tensor& t) {

@@ -3,10 +3,8 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
-#include <utility>
 #include <vector>
 
-#include "graph/graphdef.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "session/session.h"
@@ -30,32 +28,10 @@ struct Step {
   std::vector<Node*> targets, init;
 };
 
-Result<std::vector<Node*>> FindNodes(const Graph& g,
-                                     const std::vector<std::string>& names) {
-  std::vector<Node*> nodes;
-  for (const std::string& name : names) {
-    SLUICE_ASSIGN_OR_RETURN(Node * n, g.LookupNode(name));
-    nodes.push_back(n);
-  }
-  return nodes;
-}
-
 Result<Step> FindStep(const Graph& g, const RunFlags& o) {
   Step step;
-  for (const std::string& feed : o.feeds) {
-    const size_t equals = feed.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return InvalidArgument("--feed: expected NAME=FILE.npy, got '", feed,
-                             "'");
-    SLUICE_ASSIGN_OR_RETURN(const Output to,
-                            g.FindOutput(feed.substr(0, equals)));
-    SLUICE_ASSIGN_OR_RETURN(Tensor value, ReadNpy(feed.substr(equals + 1)));
-    step.feeds.emplace_back(to, std::move(value));
-  }
-  for (const std::string& name : o.fetches) {
-    SLUICE_ASSIGN_OR_RETURN(const Output from, g.FindOutput(name));
-    step.fetches.push_back(from);
-  }
+  SLUICE_ASSIGN_OR_RETURN(step.feeds, ReadFeeds(g, o.feeds));
+  SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches));
   SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets));
   SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init));
   return step;
@@ -83,11 +59,9 @@ Status Deliver(const RunFlags& o, const std::vector<Tensor>& values) {
 }
 
 int RunGraph(const RunFlags& o) {
-  const Result<std::string> bytes = ReadGraphDefFile(o.graph);
-  if (!bytes.ok()) return Fail(kRunFailed, bytes.status());
   Graph g;
-  if (const Status s = ImportGraphDef(*bytes, g); !s.ok())
-    return Fail(kRunFailed, Annotate(s, o.graph));
+  if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
+    return Fail(kRunFailed, s);
   const Result<Step> step = FindStep(g, o);
   if (!step.ok()) return Fail(kUsage, step.status());
   SessionOptions session_options;

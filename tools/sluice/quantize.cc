@@ -1,0 +1,210 @@
+// sluice quantize: a trained graph in a file, for inference in int8.
+#include "session/quantize.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "graph/graphdef.h"
+#include "io/file.h"
+#include "session/session.h"
+#include "tools/sluice/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+struct QuantizeFlags {
+  std::string graph, out;
+  std::vector<std::string> feeds, fetches, init;
+  int64_t batch = 100;
+  QuantizeOptions options;
+};
+
+// The examples, which lie along the first dimension of every feed, as steps of
+// `batch` of them; the last may have fewer. A feed whose placeholder says how
+// many it takes has that many in each step, and no rest.
+Result<std::vector<std::vector<Tensor>>> Batches(const Feeds& feeds,
+                                                 int64_t batch) {
+  int64_t count = -1;
+  bool fixed = false;
+  for (const auto& [to, value] : feeds) {
+    if (value.rank() == 0 || (count >= 0 && value.dim(0) != count))
+      return InvalidArgument("--feed: expected ",
+                             count < 0 ? "examples along the first dimension"
+                                       : "as many examples in every file",
+                             ", got shape ", value.shape().ToString(), " for '",
+                             to.name(), "'");
+    count = value.dim(0);
+    const PartialShape shape = to.shape();
+    if (shape.rank() < 1 || shape.dim(0) < 0) continue;
+    if (fixed && batch != shape.dim(0))
+      return InvalidArgument("--feed: expected placeholders of one batch, got ",
+                             batch, " and ", shape.dim(0), " for '", to.name(),
+                             "'");
+    fixed = true;
+    batch = shape.dim(0);
+  }
+  std::vector<std::vector<Tensor>> steps;
+  if (batch <= 0) return steps;
+  for (int64_t at = 0; at < count; at += batch) {
+    const int64_t end = std::min(count, at + batch);
+    if (fixed && end - at < batch) break;
+    std::vector<Tensor>& step = steps.emplace_back();
+    for (const auto& feed : feeds) step.push_back(feed.second.Rows(at, end));
+  }
+  return steps;
+}
+
+// How far one fetch of the int8 graph is from the float one's, over all steps.
+struct Distance {
+  double largest = 0, sum = 0;
+  int64_t values = 0;
+  int64_t rows = 0, alike = 0;  // Rows whose largest value is at one place.
+};
+
+void Compare(const Tensor& a, const Tensor& b, Distance* d) {
+  const auto x = a.flat<float>(), y = b.flat<float>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double apart = std::abs(static_cast<double>(x[i]) - y[i]);
+    d->largest = std::max(d->largest, apart);
+    d->sum += apart;
+  }
+  d->values += a.num_elements();
+  if (a.rank() != 2 || a.dim(1) < 2) return;
+  const auto best = [&](const Tensor& t, int64_t row) {
+    const float* from = t.data<float>() + row * t.dim(1);
+    return std::max_element(from, from + t.dim(1)) - from;
+  };
+  for (int64_t row = 0; row < a.dim(0); ++row, ++d->rows)
+    d->alike += best(a, row) == best(b, row);
+}
+
+Result<std::vector<Distance>> Distances(
+    const InferenceGraph& before, const InferenceGraph& after,
+    const std::vector<std::vector<Tensor>>& steps) {
+  Session x(*before.graph), y(*after.graph);
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable float_step,
+                          x.MakeCallable(before.feeds, before.fetches));
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable int8_step,
+                          y.MakeCallable(after.feeds, after.fetches));
+  std::vector<Distance> distances(before.fetches.size());
+  for (const std::vector<Tensor>& step : steps) {
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> a, float_step.Run(step));
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> b, int8_step.Run(step));
+    for (size_t i = 0; i < a.size(); ++i)
+      if (a[i].dtype() == DType::kFloat) Compare(a[i], b[i], &distances[i]);
+  }
+  return distances;
+}
+
+void Report(const QuantizeFlags& o, const InferenceGraph& before,
+            const QuantizedGraph& after,
+            const std::vector<Distance>& distances) {
+  for (const std::string& name : after.quantized)
+    std::printf("int8   %s\n", name.c_str());
+  for (const std::string& why : after.kept)
+    std::printf("float  %s\n", why.c_str());
+  for (size_t i = 0; i < distances.size(); ++i) {
+    const Distance& d = distances[i];
+    if (d.values == 0) continue;
+    std::printf("fetch  %s -> %s: off by %.3g at most, %.3g on average",
+                o.fetches[i].c_str(), after.fetches[i].name().c_str(),
+                d.largest, d.sum / static_cast<double>(d.values));
+    if (d.rows > 0)
+      std::printf(
+          "; the largest of a row is the same in %.2f%%",
+          100.0 * static_cast<double>(d.alike) / static_cast<double>(d.rows));
+    std::printf("\n");
+  }
+  std::printf("bytes  %lld of constants -> %lld\n",
+              static_cast<long long>(before.constant_bytes()),
+              static_cast<long long>(after.constant_bytes()));
+}
+
+int QuantizeGraph(const QuantizeFlags& o) {
+  Graph g;
+  if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
+    return Fail(kRunFailed, s);
+  const Result<Feeds> feeds = ReadFeeds(g, o.feeds);
+  if (!feeds.ok()) return Fail(kUsage, feeds.status());
+  const auto fetches = FindEdges(g, o.fetches);
+  if (!fetches.ok()) return Fail(kUsage, fetches.status());
+  const auto init = FindNodes(g, o.init);
+  if (!init.ok()) return Fail(kUsage, init.status());
+  if (const Status s = FindNodes(g, o.options.keep_float).status(); !s.ok())
+    return Fail(kUsage, Annotate(s, "--keep-float"));
+  const auto steps = Batches(*feeds, o.batch);
+  if (!steps.ok()) return Fail(kUsage, steps.status());
+
+  const auto all = [&]() -> Status {
+    Session session(g);
+    if (!init->empty())
+      SLUICE_RETURN_IF_ERROR(
+          Annotate(session.Run({}, {}, *init).status(), "--init"));
+    std::vector<Output> inputs;
+    for (const auto& feed : *feeds) inputs.push_back(feed.first);
+    SLUICE_ASSIGN_OR_RETURN(const InferenceGraph frozen,
+                            Freeze(session, inputs, *fetches));
+    SLUICE_ASSIGN_OR_RETURN(const QuantizedGraph small,
+                            Quantize(frozen, *steps, o.options));
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Distance> distances,
+                            Distances(frozen, small, *steps));
+    SLUICE_ASSIGN_OR_RETURN(const std::string bytes,
+                            ExportGraphDef(*small.graph, IsTextFile(o.out)));
+    SLUICE_RETURN_IF_ERROR(WriteFile(o.out, bytes));
+    Report(o, frozen, small, distances);
+    return OkStatus();
+  };
+  const Status s = all();
+  return s.ok() ? 0 : Fail(kRunFailed, s);
+}
+
+}  // namespace
+
+void AddQuantize(CLI::App& app, std::function<int()>* run) {
+  auto o = std::make_shared<QuantizeFlags>();
+  CLI::App* sub = app.add_subcommand(
+      "quantize", "Turn a trained graph into an int8 one for inference");
+  sub->footer(
+      "Example: sluice quantize model.pb --feed x=images.npy --fetch scores "
+      "--out int8.pb\n"
+      "Ranges of activations come from the examples that are fed. Prints what "
+      "became int8, what stayed float and why, and how far the fetches are "
+      "from the float graph's.");
+  sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
+      ->required()
+      ->check(CLI::ExistingFile);
+  sub->add_option("--feed", o->feeds,
+                  "NAME=FILE.npy: an input, and examples for calibration along "
+                  "the first dimension")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--fetch", o->fetches, "What the new graph is to compute")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--out", o->out, "Where it goes; as text if *.pbtxt")
+      ->required();
+  sub->add_option("--init", o->init,
+                  "Operation to run before (variables become constants)")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--batch", o->batch,
+                  "Examples a calibration step (100), where the graph leaves "
+                  "it open")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--percentile", o->options.percentile,
+                  "Part of the absolute values that a range covers (1)")
+      ->check(CLI::Range(0.5, 1.0));
+  sub->add_option("--keep-float", o->options.keep_float,
+                  "A Conv2D or MatMul that is to stay float")
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->callback([o, run] { *run = [o] { return QuantizeGraph(*o); }; });
+}
+
+}  // namespace sluice::cli
