@@ -359,7 +359,10 @@ class PyPartialRun {
     Feeds feeds = session_.MakeFeeds(feed_dict, nullptr);
     std::vector<Tensor> values =
         RunStep(session_.graph, [&](Cancellation* cancel) {
-          return run_->Run(feeds, fetches.outputs(), cancel);
+          RunOptions options;
+          options.timeout_ms = session_.timeout_ms;
+          options.cancellation = cancel;
+          return run_->Run(feeds, fetches.outputs(), options);
         });
     return fetches.Assemble(std::move(values));
   }

@@ -13,6 +13,7 @@
 #include "dist/grpc_credentials.h"
 #include "dist/process_test_util.h"
 #include "dist/server.h"
+#include "dist/ucx_transport.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -154,8 +155,6 @@ TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
   late.join();
 }
 
-// One that takes longer than the client waits is not begun again, and what was
-// begun goes when the client does.
 // One that died is in the list until its lease ends; by then another may have
 // its place.
 TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
@@ -190,6 +189,8 @@ TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
   EXPECT_GE(asked, 3);
 }
 
+// One that takes longer than the client waits is not begun again, and what was
+// begun goes when the client does.
 TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
   auto ps = Start("ps");
   auto worker = Start("worker");
@@ -208,6 +209,58 @@ TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
     return worker->master().num_sessions() == 0 &&
            ps->worker().num_sessions() == 0;
   }));
+}
+
+// The calls that are in it have their answer by then, and use nothing of it.
+TEST_F(ConnectTest, ATaskThatEndsWhileASessionBeginsSaysSo) {
+  auto ps = Start("ps");
+  auto worker = Start("worker");
+  ASSERT_TRUE(ps != nullptr && worker != nullptr);
+  ASSERT_TRUE(EnableFailpoints("master.create_session=delay(2000)").ok());
+  Status status;
+  std::thread client([&] {
+    proto::CreateSessionResponse response;
+    status = Stub(milliseconds(10'000))->CreateSession({}, &response);
+  });
+  EXPECT_TRUE(Soon([] { return FailpointHits("master.create_session") > 0; }));
+  worker->Stop();
+  client.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shuts down"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(target()));
+  EXPECT_TRUE(Soon([&] { return ps->worker().num_sessions() == 0; }));
+}
+
+TEST_F(ConnectTest, ATaskThatEndsNeedNotWaitForOnesThatAreNotThere) {
+  auto worker = Start("worker");
+  ASSERT_NE(worker, nullptr);
+  Status status;
+  std::thread client([&] {
+    proto::CreateSessionResponse response;
+    status = Stub(milliseconds(10'000))->CreateSession({}, &response);
+  });
+  // (It asks for the ps, again and again, for ten seconds.)
+  EXPECT_TRUE(EnableFailpoints("master.create_session=delay(0)").ok());
+  EXPECT_TRUE(Soon([] { return FailpointHits("master.create_session") > 0; }));
+  std::this_thread::sleep_for(milliseconds(100));
+  const auto begin = std::chrono::steady_clock::now();
+  worker->Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+  client.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+}
+
+TEST_F(ConnectTest, UcxIsNotForThoseWhoAskForTls) {
+  ServerOptions options;
+  options.cluster = cluster_;
+  options.job = "worker";
+  options.tls = TaskTls();
+  options.transport = "ucx";
+  const Status s = Server::Start(options).status();
+  EXPECT_EQ(s.code(), HaveUcx() ? StatusCode::kInvalidArgument
+                                : StatusCode::kUnimplemented)
+      << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("expected 'grpc'"));
 }
 
 // (What ends it may come before what began it has got anywhere.)

@@ -13,6 +13,10 @@
 namespace sluice {
 namespace {
 
+grpc::Status TheEnd() {
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the task shuts down");
+}
+
 template <typename Message>
 Status Parse(grpc::ByteBuffer* bytes, Message* message) {
   const grpc::Status s =
@@ -32,67 +36,102 @@ grpc::ByteBuffer BytesOf(const Message& message) {
 
 }  // namespace
 
-// A call with one answer. Owns itself.
-class ControlServices::UnaryCall {
+// A call that is under way: the services end it when they stop, whatever is
+// done for it still.
+class ControlServices::OpenCall {
  public:
-  UnaryCall(std::unique_ptr<GrpcCall> call, const Method* method,
-            TaskThreads* threads)
-      : call_(std::move(call)), method_(method), threads_(threads) {
-    call_->io.Read(&request_, read_event_.Tag());
+  virtual ~OpenCall() = default;
+  // Answers it with `why`, unless it was answered. Thread-safe.
+  virtual void Close(const grpc::Status& why) = 0;
+};
+
+void ControlServices::Open(const std::shared_ptr<OpenCall>& call) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    calls_.insert(call);
+    if (!stopped_) return;
+  }
+  call->Close(TheEnd());
+}
+
+void ControlServices::Forget(const std::shared_ptr<OpenCall>& call) {
+  std::lock_guard<std::mutex> lock(mu_);
+  calls_.erase(call);
+}
+
+// A call with one answer. Kept by its read, and by the thread that works it
+// out, which may be longer than there is a port: it asks nothing of gRPC then.
+class ControlServices::UnaryCall final
+    : public OpenCall,
+      public std::enable_shared_from_this<UnaryCall> {
+ public:
+  UnaryCall(ControlServices* owner, std::unique_ptr<GrpcCall> call,
+            const Method* method)
+      : owner_(owner), method_(method), call_(std::move(call)) {}
+
+  void Begin() {
+    owner_->Open(shared_from_this());
+    std::lock_guard<std::mutex> lock(mu_);
+    if (call_ == nullptr) return;
+    call_->io.Read(&request_,
+                   GrpcOneEvent::Of([self = shared_from_this(), call = call_](
+                                        bool ok) { self->OnRead(ok); }));
+  }
+  void Close(const grpc::Status& why) override {
+    End([&why](GrpcCall& call, void* tag) { call.io.Finish(why, tag); });
   }
 
  private:
-  using Event = GrpcMethodEvent<UnaryCall>;
   void OnRead(bool ok) {
-    if (ok)
-      threads_->Schedule([this] { Answer(); });
-    else
-      call_->io.Finish(grpc::Status::CANCELLED, end_event_.Tag());
+    if (!ok) return Close(grpc::Status::CANCELLED);
+    owner_->threads_.Schedule([self = shared_from_this()] { self->Answer(); });
   }
   void Answer() {
     grpc::ByteBuffer answer;
     const Status s = (*method_)(&request_, &answer);
-    if (s.ok())
-      call_->io.WriteAndFinish(answer, grpc::WriteOptions(), grpc::Status::OK,
-                               end_event_.Tag());
-    else
-      call_->io.Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                                    std::string(s.message())),
-                       end_event_.Tag());
+    if (!s.ok())
+      return Close(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                std::string(s.message())));
+    End([&answer](GrpcCall& call, void* tag) {
+      call.io.WriteAndFinish(answer, grpc::WriteOptions(), grpc::Status::OK,
+                             tag);
+    });
   }
-  void OnEnd(bool) { delete this; }
+  // Once: from then on gRPC's events alone keep its call.
+  template <typename Fn>
+  void End(Fn finish) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (call_ == nullptr) return;
+      const std::shared_ptr<GrpcCall> call = std::exchange(call_, nullptr);
+      finish(*call, GrpcOneEvent::Of([call](bool) {}));
+    }
+    owner_->Forget(shared_from_this());
+  }
 
-  const std::unique_ptr<GrpcCall> call_;
+  ControlServices* const owner_;
   const Method* const method_;
-  TaskThreads* const threads_;
   grpc::ByteBuffer request_;
-  Event read_event_{this, &UnaryCall::OnRead};
-  Event end_event_{this, &UnaryCall::OnEnd};
+  std::mutex mu_;
+  std::shared_ptr<GrpcCall> call_;  // GUARDED_BY(mu_); null: it was answered.
 };
 
 // A client's steps (StepsRequest). Kept by its operations that are under way
 // and by its steps that run, which may be longer than the services are: it is
 // closed before they go, and asks nothing of them then. Thread-safe.
-class ControlServices::StepsCall
-    : public std::enable_shared_from_this<StepsCall> {
+class ControlServices::StepsCall final
+    : public OpenCall,
+      public std::enable_shared_from_this<StepsCall> {
  public:
   StepsCall(ControlServices* owner, std::unique_ptr<GrpcCall> call)
       : owner_(owner), call_(std::move(call)) {}
 
   void Begin() {
-    bool stopped;
-    {
-      std::lock_guard<std::mutex> lock(owner_->mu_);
-      owner_->calls_.insert(shared_from_this());
-      stopped = owner_->stopped_;
-    }
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      StartRead();
-    }
-    if (stopped) Close(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the end"));
+    owner_->Open(shared_from_this());
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!closed_) StartRead();
   }
-  void Close(const grpc::Status& why) {
+  void Close(const grpc::Status& why) override {
     {
       std::lock_guard<std::mutex> lock(mu_);
       if (std::exchange(closed_, true)) return;
@@ -100,8 +139,7 @@ class ControlServices::StepsCall
       call_->io.Finish(why,
                        GrpcOneEvent::Of([self = shared_from_this()](bool) {}));
     }
-    std::lock_guard<std::mutex> lock(owner_->mu_);
-    owner_->calls_.erase(shared_from_this());
+    owner_->Forget(shared_from_this());
   }
 
  private:
@@ -321,7 +359,7 @@ void ControlServices::Register(GrpcPort* port) {
   port_ = port;
   for (const auto& [name, method] : methods_)
     port->Handle(name, [this, m = &method](std::unique_ptr<GrpcCall> call) {
-      new UnaryCall(std::move(call), m, &threads_);
+      std::make_shared<UnaryCall>(this, std::move(call), m)->Begin();
     });
   port->Handle("/sluice.proto.MasterService/Steps",
                [this](std::unique_ptr<GrpcCall> call) {
@@ -330,16 +368,14 @@ void ControlServices::Register(GrpcPort* port) {
 }
 
 void ControlServices::Stop() {
-  std::set<std::shared_ptr<StepsCall>> calls;
+  std::set<std::shared_ptr<OpenCall>> calls;
   {
     std::lock_guard<std::mutex> lock(mu_);
     stopped_ = true;
     unattended_changed_.notify_all();
     calls = calls_;
   }
-  for (const auto& c : calls)
-    c->Close(
-        grpc::Status(grpc::StatusCode::UNAVAILABLE, "the task shuts down"));
+  for (const auto& c : calls) c->Close(TheEnd());
 }
 
 }  // namespace sluice

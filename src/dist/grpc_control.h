@@ -21,6 +21,7 @@
 
 namespace sluice {
 
+class Cancellation;
 class Master;
 class Worker;
 
@@ -38,10 +39,12 @@ class ControlServices {
 
   // Before the port serves.
   void Register(GrpcPort* port);
-  // Ends the calls that clients hold open. Before the port stops.
+  // Ends all calls: those that still run here have been answered. Before the
+  // port stops.
   void Stop();
 
  private:
+  class OpenCall;
   class StepsCall;
   class UnaryCall;
   using Method = std::function<Status(grpc::ByteBuffer*, grpc::ByteBuffer*)>;
@@ -49,6 +52,8 @@ class ControlServices {
   void Add(const std::string& name, Fn fn);
   void Await(uint64_t session);
   void Attended(uint64_t session);
+  void Open(const std::shared_ptr<OpenCall>& call);
+  void Forget(const std::shared_ptr<OpenCall>& call);
   // Closes the sessions that nobody attends to, until there are none.
   void WatchUnattended();
 
@@ -60,8 +65,8 @@ class ControlServices {
   GrpcPort* port_ = nullptr;               // Constant after Register.
   std::mutex mu_;
   // Those that are open.
-  std::set<std::shared_ptr<StepsCall>> calls_;  // GUARDED_BY(mu_)
-  bool stopped_ = false;                        // GUARDED_BY(mu_)
+  std::set<std::shared_ptr<OpenCall>> calls_;  // GUARDED_BY(mu_)
+  bool stopped_ = false;                       // GUARDED_BY(mu_)
   // Sessions without a client yet, and until when.
   std::map<uint64_t, std::chrono::steady_clock::time_point>
       unattended_;         // GUARDED_BY(mu_)
@@ -77,10 +82,11 @@ grpc::ChannelArguments ControlChannelArguments(
     const TlsFiles& tls, std::chrono::milliseconds peer_timeout);
 
 // Calls of GetStatus and CreateSession wait up to `connect_timeout` for the
-// other to be up.
+// other to be up. None waits any more when `ending` (may be null) is cancelled.
 std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
     std::shared_ptr<grpc::Channel> channel,
-    std::chrono::milliseconds connect_timeout);
+    std::chrono::milliseconds connect_timeout,
+    std::shared_ptr<Cancellation> ending);
 // `connect` makes a channel to an address that CreateSession said, whose peer
 // may be silent for so long (0: as long as usual).
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(

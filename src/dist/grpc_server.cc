@@ -10,6 +10,7 @@
 #include "dist/remote_session.h"
 #include "dist/server.h"
 #include "dist/ucx_transport.h"
+#include "exec/cancellation.h"
 
 namespace sluice {
 namespace {
@@ -30,11 +31,14 @@ TlsFiles FilesOf(const ServerTls& tls) {
 // One port for clients, masters and the data plane.
 class GrpcListener final : public ServerListener {
  public:
+  // `ending` is cancelled as it stops.
   GrpcListener(std::unique_ptr<GrpcPort> port, std::string address,
-               std::chrono::milliseconds patience)
+               std::chrono::milliseconds patience,
+               std::shared_ptr<Cancellation> ending)
       : port_(std::move(port)),
         address_(std::move(address)),
-        patience_(patience) {}
+        patience_(patience),
+        ending_(std::move(ending)) {}
   ~GrpcListener() override { Stop(); }
 
   Status Start(Master* master, Worker* worker) override {
@@ -46,6 +50,7 @@ class GrpcListener final : public ServerListener {
   }
   void Stop() override {
     if (services_ != nullptr) services_->Stop();
+    ending_->Cancel();
     port_->Stop();
     services_.reset();  // Waits for its threads, which may be in the master.
   }
@@ -55,6 +60,7 @@ class GrpcListener final : public ServerListener {
   const std::unique_ptr<GrpcPort> port_;
   const std::string address_;
   const std::chrono::milliseconds patience_;
+  const std::shared_ptr<Cancellation> ending_;
   std::unique_ptr<ControlServices> services_;
 };
 
@@ -148,13 +154,16 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
     return InvalidArgument("transport: expected 'grpc' or 'ucx', got '",
                            options.transport, "'");
   }
+  const auto ending = std::make_shared<Cancellation>();
   parts.listener = std::make_unique<GrpcListener>(
-      std::move(port), self.address, kAttendPatience * options.peer_timeout);
+      std::move(port), self.address, kAttendPatience * options.peer_timeout,
+      ending);
   parts.connect =
-      [tls, patience = options.connect_timeout, timeout = options.peer_timeout](
+      [tls, ending, patience = options.connect_timeout,
+       timeout = options.peer_timeout](
           const ClusterTask& other) -> Result<std::unique_ptr<WorkerStub>> {
     SLUICE_ASSIGN_OR_RETURN(auto channel, Connect(other.address, tls, timeout));
-    return MakeGrpcWorkerStub(channel, patience);
+    return MakeGrpcWorkerStub(channel, patience, ending);
   };
   return Start(options, std::move(parts));
 }

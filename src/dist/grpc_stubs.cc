@@ -11,6 +11,7 @@
 
 #include "dist/grpc_control.h"
 #include "dist/proto/cluster.grpc.pb.h"
+#include "exec/on_cancel.h"
 
 namespace sluice {
 namespace {
@@ -34,12 +35,18 @@ using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
 // A task that is asked again and again until it is up. Thread-safe.
 class TaskAtChannel {
  public:
-  TaskAtChannel(std::shared_ptr<grpc::Channel> channel, Milliseconds patience)
+  TaskAtChannel(std::shared_ptr<grpc::Channel> channel, Milliseconds patience,
+                std::shared_ptr<Cancellation> ending)
       : channel_(std::move(channel)),
         asks_(proto::WorkerService::NewStub(channel_)),
-        patience_(patience) {}
+        patience_(patience),
+        ending_(std::move(ending)) {}
 
   Milliseconds patience() const { return patience_; }
+  // While it lives the call ends with whoever makes it.
+  OnCancel EndWithUs(grpc::ClientContext* context) const {
+    return OnCancel(ending_.get(), [context] { context->TryCancel(); });
+  }
 
   // Until the task answers: who calls then calls once, for a call whose answer
   // does not come may have been carried out. Else what is in the way: nobody
@@ -58,6 +65,7 @@ class TaskAtChannel {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
                            (end - std::chrono::steady_clock::now()));
+      const OnCancel ends = EndWithUs(&context);
       const grpc::Status s = asks_->GetStatus(&context, q, r);
       if (s.ok()) return StatusFromProto(r->status());
       const auto now = std::chrono::steady_clock::now();
@@ -109,6 +117,7 @@ class TaskAtChannel {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<proto::WorkerService::Stub> asks_;
   const Milliseconds patience_;
+  const std::shared_ptr<Cancellation> ending_;
 };
 
 // One call; errors name `whom`. With `patience` it waits for the task to be up,
@@ -122,6 +131,7 @@ Status CallTask(TaskAtChannel& task, Stub& stub,
     SLUICE_RETURN_IF_ERROR(task.Await(whom, patience));
     context.set_deadline(std::chrono::system_clock::now() + patience);
   }
+  const OnCancel ends = task.EndWithUs(&context);
   const grpc::Status s = (stub.*method)(&context, q, r);
   if (patience.count() > 0 && s.error_code() == grpc::DEADLINE_EXCEEDED)
     return Unavailable(whom, ": expected an answer within ", patience.count(),
@@ -132,8 +142,8 @@ Status CallTask(TaskAtChannel& task, Stub& stub,
 class GrpcWorker final : public WorkerStub {
  public:
   GrpcWorker(const std::shared_ptr<grpc::Channel>& channel,
-             Milliseconds patience)
-      : task_(channel, patience),
+             Milliseconds patience, std::shared_ptr<Cancellation> ending)
+      : task_(channel, patience, std::move(ending)),
         stub_(proto::WorkerService::NewStub(channel)) {}
 
   Status GetStatus(const proto::GetStatusRequest& q,
@@ -383,7 +393,7 @@ class GrpcMaster final : public MasterStub {
              std::string target, Milliseconds patience)
       : channel_(channel),
         connect_(std::move(connect)),
-        task_(channel, patience),
+        task_(channel, patience, nullptr),
         stub_(proto::MasterService::NewStub(channel)),
         target_(std::move(target)) {}
 
@@ -481,8 +491,10 @@ grpc::ChannelArguments ControlChannelArguments(const TlsFiles& tls,
 }
 
 std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
-    std::shared_ptr<grpc::Channel> channel, Milliseconds connect_timeout) {
-  return std::make_unique<GrpcWorker>(channel, connect_timeout);
+    std::shared_ptr<grpc::Channel> channel, Milliseconds connect_timeout,
+    std::shared_ptr<Cancellation> ending) {
+  return std::make_unique<GrpcWorker>(channel, connect_timeout,
+                                      std::move(ending));
 }
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(
     std::shared_ptr<grpc::Channel> channel, ChannelMaker connect,

@@ -107,14 +107,14 @@ bool Inbox::Next(bool tokens_only, Item* out) {
 }
 
 int64_t Inbox::Drain(TransportHandler* handler, PeerId from, bool tokens_only,
-                     bool* more) {
+                     bool* more, int64_t most) {
   int64_t delivered = 0;
   Item item;
   std::unique_lock<std::mutex> lock(mu_);
   if (draining_) return 0;
   draining_ = true;
   drainer_ = std::this_thread::get_id();
-  while (!closed_ && Next(tokens_only, &item)) {
+  while (!closed_ && most-- > 0 && Next(tokens_only, &item)) {
     lock.unlock();
     if (item.control) {
       handler->OnControl(from, item.kind, item.bytes);

@@ -34,7 +34,7 @@ Status Master::CreateSession(const proto::CreateSessionRequest& request,
   const uint64_t id = (uint64_t{random()} << 32 | random()) | 1;
   auto session = std::make_shared<MasterSession>(&context_, id, request);
   if (const Status s = session->Open(); !s.ok()) {
-    session->Close();
+    End(std::move(session));
     return s;
   }
   std::lock_guard<std::mutex> lock(mu_);
@@ -210,7 +210,8 @@ Status Master::PartialRun(const proto::PartialRunRequest& request,
                                       request.fetch().end());
   SLUICE_ASSIGN_OR_RETURN(
       const std::vector<std::optional<Tensor>> out,
-      steps_.RunStage(request.session(), request.run(), args, values, fetches));
+      steps_.RunStage(request.session(), request.run(), args, values, fetches,
+                      TimeoutFromProto(request.timeout_ms())));
   for (const std::optional<Tensor>& t : out) {
     auto* fetch = response->add_fetch();
     fetch->set_dead(!t);
@@ -291,8 +292,16 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
   steps_.Cancel(
       session->id(), 0,
       Cancelled("step: expected an open session, got one that was closed"));
-  session->Close();
+  End(std::move(session));
   return OkStatus();
+}
+
+// A task that was lost may be stopped, not dead, and would be waited for; or it
+// has connected again since, and would keep what it has of the session.
+void Master::End(std::shared_ptr<MasterSession> session) {
+  if (session->Close())
+    farewells_.Schedule(
+        [session = std::move(session)] { session->CloseLost(); });
 }
 
 void Master::LoseTask(const std::string& task, uint64_t incarnation,

@@ -73,6 +73,7 @@ class Master {
 
  private:
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
+  void End(std::shared_ptr<MasterSession> session);
   void ReadClocks(const proto::RunStepRequest& request);
   // `log` may be called when this has returned.
   Status RunStepLogged(const proto::RunStepRequest& request,
@@ -84,7 +85,8 @@ class Master {
   MasterSteps steps_;
   std::mutex mu_;
   std::map<uint64_t, std::shared_ptr<MasterSession>>
-      sessions_;  // GUARDED_BY(mu_)
+      sessions_;           // GUARDED_BY(mu_)
+  TaskThreads farewells_;  // Last: joined before the rest goes.
 };
 
 }  // namespace sluice

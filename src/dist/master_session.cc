@@ -241,12 +241,16 @@ Status MasterSession::Register(const Partitions& parts,
     r.set_max_call_depth(options_.max_call_depth());
     r.set_scheduler_seed(options_.scheduler_seed());
   }
+  std::vector<uint8_t> knows(involved.size(), 0);
   const Status registered = ForAllTasks(involved.size(), [&](size_t i) {
-    return tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
+    Status s = tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
+    knows[i] = s.ok();
+    return s;
   });
   if (registered.ok()) return OkStatus();
+  // (One that did not answer would be waited for as long again.)
   (void)ForAllTasks(involved.size(), [&](size_t i) {
-    return Deregister(step->step, involved[i]);
+    return knows[i] != 0 ? Deregister(step->step, involved[i]) : OkStatus();
   });
   return registered;
 }
@@ -298,7 +302,7 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
                                   step->staged ? &ends : nullptr, step.get()));
   if (request.placements()) response->set_placements(FormatPlacements(log));
   response->set_step(step->step);
-  std::shared_ptr<const PreparedStep> dropped;
+  std::vector<std::shared_ptr<const PreparedStep>> gone;
   {
     std::lock_guard<std::mutex> steps_lock(steps_mu_);
     if (steps_.size() >= context_->prepared_steps) {
@@ -306,19 +310,25 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
           steps_.begin(), steps_.end(), [](const auto& a, const auto& b) {
             return a.second.used < b.second.used;
           });
-      dropped = oldest->second.step;
+      dropped_.push_back(std::move(oldest->second.step));
       steps_.erase(oldest);
     }
     steps_[step->step] = {step, ++uses_};
+    // (Nobody finds them any more: what has one user keeps it.)
+    const auto unused = std::partition(
+        dropped_.begin(), dropped_.end(),
+        [](const auto& dropped) { return dropped.use_count() > 1; });
+    gone.assign(std::move_iterator(unused), std::move_iterator(dropped_.end()));
+    dropped_.erase(unused, dropped_.end());
   }
-  if (dropped == nullptr) return OkStatus();
-  // (A worker that cannot be told has other troubles.)
-  (void)ForAllTasks(dropped->parts.size(), [&](size_t i) {
-    for (size_t t = 0; t < tasks_.size(); ++t)
-      if (tasks_[t].where.name() == dropped->parts[i].task)
-        return Deregister(dropped->step, t);
-    return OkStatus();
-  });
+  for (const auto& dropped : gone)
+    // (A worker that cannot be told has other troubles.)
+    (void)ForAllTasks(dropped->parts.size(), [&](size_t i) {
+      for (size_t t = 0; t < tasks_.size(); ++t)
+        if (tasks_[t].where.name() == dropped->parts[i].task)
+          return Deregister(dropped->step, t);
+      return OkStatus();
+    });
   return OkStatus();
 }
 
@@ -389,16 +399,25 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
   });
 }
 
-void MasterSession::Close() {
+bool MasterSession::Close() {
+  std::vector<size_t> there;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const PeerId peer = tasks_[i].peer;
+    const bool lost =
+        peer != kThisTask && !context_->transport->Lost(peer).ok();
+    (lost ? lost_ : there).push_back(i);
+  }
+  Delete(there);
+  return !lost_.empty();
+}
+
+void MasterSession::CloseLost() { Delete(lost_); }
+
+void MasterSession::Delete(const std::vector<size_t>& tasks) {
   proto::DeleteWorkerSessionRequest request;
   request.set_session(id_);
-  (void)ForAllTasks(tasks_.size(), [&](size_t i) {
-    // (It may be stopped, not dead, and would be waited for. It drops what
-    // masters that it lost have left, too.)
-    const PeerId peer = tasks_[i].peer;
-    if (peer != kThisTask && !context_->transport->Lost(peer).ok())
-      return OkStatus();
-    return tasks_[i].stub->DeleteSession(request);
+  (void)ForAllTasks(tasks.size(), [&](size_t i) {
+    return tasks_[tasks[i]].stub->DeleteSession(request);
   });
 }
 

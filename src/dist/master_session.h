@@ -69,8 +69,11 @@ class MasterSession {
   // incarnations, too.
   PeerId PeerOf(const std::string& task, uint64_t incarnation) const;
   Status Reset(const proto::ResetRequest& request);
-  // Tells the workers, but for those that are lost. Steps have ended.
-  void Close();
+  // Tells the workers, but for those that are lost: true if there are any.
+  // Steps have ended.
+  bool Close();
+  // Tells those, who may not have lost us, and waits in vain if they are dead.
+  void CloseLost();
 
   uint64_t id() const { return id_; }
 
@@ -94,6 +97,7 @@ class MasterSession {
   // The worker forgets what it was told of a step; what runs of it goes on.
   Status Deregister(uint64_t step, size_t task);
   int TaskOf(const std::string& device) const;
+  void Delete(const std::vector<size_t>& tasks);
 
   const MasterContext* const context_;
   const uint64_t id_;
@@ -106,6 +110,7 @@ class MasterSession {
   GraphCopy graph_;             // GUARDED_BY(mu_)
   StateDevices state_devices_;  // GUARDED_BY(mu_)
   uint64_t next_step_ = 1;      // GUARDED_BY(mu_)
+  std::vector<size_t> lost_;    // At Close.
   std::mutex clocks_mu_;
   std::vector<ClockReadings> clocks_;  // GUARDED_BY(clocks_mu_); by task.
   std::mutex steps_mu_;
@@ -114,7 +119,10 @@ class MasterSession {
     uint64_t used = 0;  // When, as uses_ counts.
   };
   std::map<uint64_t, Kept> steps_;  // GUARDED_BY(steps_mu_)
-  uint64_t uses_ = 0;               // GUARDED_BY(steps_mu_)
+  // Those that made place and are run still, maybe: their tasks keep them.
+  std::vector<std::shared_ptr<const PreparedStep>>
+      dropped_;        // GUARDED_BY(steps_mu_)
+  uint64_t uses_ = 0;  // GUARDED_BY(steps_mu_)
 };
 
 }  // namespace sluice

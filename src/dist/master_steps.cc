@@ -16,6 +16,10 @@ constexpr std::chrono::milliseconds kDeadlineGrace{200};
 // for other steps (StepLimits::running).
 constexpr size_t kMostStaged = 256, kMostStagedOfAll = 2048;
 
+// Of the master's patience, what is left when a task was lost (transports find
+// out in the rest of it).
+constexpr int kBriefly = 10;
+
 // Cancellations that are remembered: more than are under way at once.
 constexpr size_t kCancelledKept = 4096;
 
@@ -64,6 +68,13 @@ class MasterSteps::Running {
     if (!s.ok() && kept.ok()) kept = s;
     changed_.notify_all();
   }
+  void Lose(size_t part, const Status& why) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      lost_a_task_ = true;
+    }
+    Done(part, why, nullptr);
+  }
   // By the master, or whoever asked it to: no consequence of anything.
   void Fail(const Status& s) {
     std::lock_guard<std::mutex> lock(mu_);
@@ -101,10 +112,15 @@ class MasterSteps::Running {
     return changed_.wait_until(
         lock, until, [&] { return left_ == 0 || !root_.ok() || !other_.ok(); });
   }
-  // Until all parts are done, or `until`.
-  void WaitForRest(std::chrono::steady_clock::time_point until) {
+  // Until all parts are done, or for so long: `briefly` if a task was lost,
+  // which took its time to be noticed.
+  void WaitForRest(std::chrono::milliseconds patience,
+                   std::chrono::milliseconds briefly) {
+    const auto now = std::chrono::steady_clock::now();
     std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait_until(lock, until, [&] { return left_ == 0; });
+    changed_.wait_until(lock, now + briefly, [&] { return left_ == 0; });
+    changed_.wait_until(lock, now + patience,
+                        [&] { return left_ == 0 || lost_a_task_; });
   }
   std::vector<size_t> Pending() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -143,16 +159,19 @@ class MasterSteps::Running {
     taken_fetches_ = std::move(taken);
     return OkStatus();
   }
-  // Until these are there; once all is fed, until the step has ended.
+  // Until these are there; once all is fed, until the step has ended. False if
+  // that is not `until` then.
+  bool AwaitFetches(std::span<const uint32_t> fetches,
+                    std::chrono::steady_clock::time_point until) {
+    std::unique_lock<std::mutex> lock(mu_);
+    return changed_.wait_until(lock, until,
+                               [&] { return StageIsOver(fetches); });
+  }
+  // Waits for them, too.
   Result<std::vector<std::optional<Tensor>>> TakeFetches(
       std::span<const uint32_t> fetches) {
     std::unique_lock<std::mutex> lock(mu_);
-    const bool last = std::count(fed_.begin(), fed_.end(), 0) == 0;
-    changed_.wait(lock, [&] {
-      return outcome_ ||
-             (!last && std::all_of(fetches.begin(), fetches.end(),
-                                   [&](uint32_t f) { return come_[f] != 0; }));
-    });
+    changed_.wait(lock, [&] { return StageIsOver(fetches); });
     if (outcome_) SLUICE_RETURN_IF_ERROR(*outcome_);
     std::vector<std::optional<Tensor>> out;
     for (const uint32_t f : fetches) {
@@ -163,6 +182,14 @@ class MasterSteps::Running {
       t = Tensor();
     }
     return out;
+  }
+  // That the step, or a stage of it, is late.
+  Status Late(const char* what, std::chrono::milliseconds timeout) {
+    std::string tasks;
+    for (const size_t i : Pending())
+      absl::StrAppend(&tasks, tasks.empty() ? "" : ", ", step->parts[i].task);
+    return DeadlineExceeded(what, ": expected to be done within ",
+                            timeout.count(), " ms, still waiting for ", tasks);
   }
   size_t PartOf(PeerId peer) const {
     size_t i = 0;
@@ -181,11 +208,20 @@ class MasterSteps::Running {
       std::chrono::steady_clock::now();
 
  private:
+  // REQUIRES: mu_ held.
+  bool StageIsOver(std::span<const uint32_t> fetches) const {
+    if (outcome_) return true;
+    const auto has_come = [this](uint32_t f) { return come_[f] != 0; };
+    return std::count(fed_.begin(), fed_.end(), 0) > 0 &&
+           std::all_of(fetches.begin(), fetches.end(), has_come);
+  }
+
   std::mutex mu_;
   std::condition_variable changed_;
   Status root_, other_;        // GUARDED_BY(mu_)
   std::vector<uint8_t> done_;  // GUARDED_BY(mu_); by part.
   size_t left_;                // GUARDED_BY(mu_)
+  bool lost_a_task_ = false;   // GUARDED_BY(mu_)
   bool taken_;                 // GUARDED_BY(mu_)
   StepResult result_;          // GUARDED_BY(mu_)
   // Of a step in stages, all GUARDED_BY(mu_): what was given and asked for, by
@@ -361,18 +397,11 @@ void MasterSteps::GoOn(const std::shared_ptr<Running>& r) {
 
 void MasterSteps::WaitFor(const std::shared_ptr<Running>& r) {
   const std::chrono::milliseconds timeout = r->request.timeout;
-  if (timeout.count() > 0 && !r->Wait(r->begin + timeout + kDeadlineGrace)) {
-    std::string tasks;
-    for (const size_t i : r->Pending())
-      absl::StrAppend(&tasks, tasks.empty() ? "" : ", ",
-                      r->step->parts[i].task);
-    r->Fail(DeadlineExceeded("step: expected to be done within ",
-                             timeout.count(), " ms, still waiting for ",
-                             tasks));
-  }
+  if (timeout.count() > 0 && !r->Wait(r->begin + timeout + kDeadlineGrace))
+    r->Fail(r->Late("step", timeout));
   if (const Status s = r->status(); !s.ok()) {
     SendCancels(r, r->Pending(), s);
-    r->WaitForRest(std::chrono::steady_clock::now() + patience_);
+    r->WaitForRest(patience_, patience_ / kBriefly);
   }
   Conclude(r);
 }
@@ -431,7 +460,9 @@ std::shared_ptr<MasterSteps::Running> MasterSteps::FindStaged(uint64_t session,
 
 Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
     uint64_t session, uint64_t run, std::span<const uint32_t> args,
-    std::span<const Tensor> values, std::span<const uint32_t> fetches) {
+    std::span<const Tensor> values, std::span<const uint32_t> fetches,
+    std::chrono::milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
   const std::shared_ptr<Running> r = FindStaged(session, run);
   if (r == nullptr)
     return FailedPrecondition(
@@ -450,16 +481,25 @@ Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
     m.edge = e.edge;
     m.value = values[i];
   }
-  for (auto& [to, batch] : batches) {
-    const auto part = static_cast<size_t>(to.first);
-    const PeerId peer = r->step->parts[part].peer;
-    if (peer == kThisTask)
-      worker_->steps().Deliver(run, to.second, batch);
-    else if (const Status sent =
-                 transport_->SendTokens(peer, run, to.second, batch);
-             !sent.ok())
-      PartDone(r, part, sent, nullptr);
-  }
+  auto deliver = [this, r, batches = std::move(batches)]() mutable {
+    for (auto& [to, batch] : batches) {
+      const auto part = static_cast<size_t>(to.first);
+      const PeerId peer = r->step->parts[part].peer;
+      if (peer == kThisTask)
+        worker_->steps().Deliver(r->run, to.second, batch);
+      else if (const Status sent =
+                   transport_->SendTokens(peer, r->run, to.second, batch);
+               !sent.ok())
+        PartDone(r, part, sent, nullptr);
+    }
+  };
+  // (Who delivers may have to run the stage, and cannot look at the clock.)
+  if (timeout.count() > 0)
+    threads_.Schedule(std::move(deliver));
+  else
+    deliver();
+  if (timeout.count() > 0 && !r->AwaitFetches(fetches, until))
+    Fail(r, r->Late("partial run: a stage", timeout));
   return r->TakeFetches(fetches);
 }
 
@@ -539,7 +579,10 @@ void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
     for (const auto& [run, r] : running_)
       if (r->PartOf(peer) < r->step->parts.size()) found.push_back(r);
   }
-  for (const auto& r : found) PartDone(r, r->PartOf(peer), why, nullptr);
+  for (const auto& r : found) {
+    r->Lose(r->PartOf(peer), why);
+    GoOn(r);
+  }
 }
 
 void MasterSteps::OnTransportDown() {

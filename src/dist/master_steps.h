@@ -95,10 +95,12 @@ class MasterSteps {
   Result<uint64_t> BeginStages(std::shared_ptr<const PreparedStep> step);
   // Feeds, and waits for what is fetched (none: it is dead), for an error, and
   // with the last feed for the step's end. An error of what was asked leaves
-  // the step as it was.
+  // the step as it was; a stage that is not over within `timeout` (0: none)
+  // fails it.
   Result<std::vector<std::optional<Tensor>>> RunStage(
       uint64_t session, uint64_t run, std::span<const uint32_t> args,
-      std::span<const Tensor> values, std::span<const uint32_t> fetches);
+      std::span<const Tensor> values, std::span<const uint32_t> fetches,
+      std::chrono::milliseconds timeout);
   // Forgets the step, and cancels it if it has not ended.
   void EndStages(uint64_t session, uint64_t run);
 

@@ -122,7 +122,7 @@ class RemoteSession final : public SessionBackend {
   }
 
  private:
-  static constexpr int kPrepareAgain = 10;
+  static constexpr int kPrepareAgain = 100;
 
   // One that the master knows by a number.
   class PartialRun final : public BackendPartialRun {
@@ -135,11 +135,11 @@ class RemoteSession final : public SessionBackend {
     }
     Result<std::vector<std::optional<Tensor>>> Run(
         std::span<const uint32_t> args, std::span<const Tensor> values,
-        std::span<const uint32_t> fetches,
-        Cancellation* cancellation) override {
+        std::span<const uint32_t> fetches, const RunOptions& options) override {
       proto::PartialRunRequest request;
       request.set_session(session_->session_);
       request.set_run(run_);
+      request.set_timeout_ms(options.timeout_ms);
       for (size_t i = 0; i < args.size(); ++i) {
         auto* feed = request.add_feed();
         feed->set_number(args[i]);
@@ -150,7 +150,7 @@ class RemoteSession final : public SessionBackend {
       request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
       proto::PartialRunResponse response;
       const Status ran = session_->Within([&] {
-        const OnCancel on_cancel(cancellation, [this] {
+        const OnCancel on_cancel(options.cancellation, [this] {
           cancelled_ = true;
           (void)End();
         });

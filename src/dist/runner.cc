@@ -3,13 +3,6 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-thread_local bool on_one = false;
-
-}  // namespace
-
-bool Runner::OnOne() { return on_one; }
 
 void Runner::Post(std::function<void()> fn) {
   std::lock_guard<std::mutex> lock(mu_);
@@ -44,7 +37,6 @@ void Runner::Stop() {
 
 void Runner::Loop() {
   using Clock = std::chrono::steady_clock;
-  on_one = true;
   Clock::time_point next{};
   std::unique_lock<std::mutex> lock(mu_);
   while (!stop_) {

@@ -23,8 +23,6 @@ class Runner {
   // Forgets what was posted; waits for what runs, unless it is this thread that
   // runs it.
   void Stop();
-  // Whether this thread is one's: it must not be kept.
-  static bool OnOne();
 
  private:
   void Loop();

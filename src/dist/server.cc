@@ -7,8 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "dist/runner.h"
-
 namespace sluice {
 namespace {
 
@@ -334,9 +332,7 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   request.run = run;
   request.master = from;
   request.traced = start.traced();
-  // (What comes from a task of this process comes by a thread that brings all
-  // of it, a cancellation too.)
-  request.here = transport_->HandlersMayTakeLong() && !Runner::OnOne();
+  request.here = transport_->HandlersMayTakeLong();
   if (start.timeout_ms() > 0)
     request.deadline =
         std::chrono::steady_clock::now() + TimeoutFromProto(start.timeout_ms());

@@ -17,20 +17,18 @@ namespace sluice {
 class TaskThreads {
  public:
   TaskThreads() = default;
-  ~TaskThreads() {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& t : threads_) t.join();
-  }
+  ~TaskThreads() { Join(/*drop=*/false); }
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
-  // REQUIRES: the destructor has not begun.
+  // Forgets what has not begun, and waits for what runs (not on a thread of
+  // its own).
+  void Stop() { Join(/*drop=*/true); }
+
+  // Passed over after Stop. REQUIRES: the destructor has not begun.
   void Schedule(std::function<void()> task) {
     std::lock_guard<std::mutex> lock(mu_);
+    if (stop_) return;
     queue_.push_back(std::move(task));
     if (queue_.size() > idle_)
       threads_.emplace_back([this] { Loop(); });
@@ -39,6 +37,18 @@ class TaskThreads {
   }
 
  private:
+  void Join(bool drop) {
+    std::deque<std::function<void()>> dropped;
+    std::vector<std::thread> threads;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stop_ = true;
+      if (drop) dropped.swap(queue_);
+      threads.swap(threads_);
+    }
+    wake_.notify_all();
+    for (std::thread& t : threads) t.join();
+  }
   void Loop() {
     std::unique_lock<std::mutex> lock(mu_);
     for (;;) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "base/failpoint.h"
+#include "exec/executor.h"
 #include "exec/trace.h"
 
 namespace sluice {
@@ -57,9 +58,11 @@ class LocalLink final : public Link {
     const int64_t n = static_cast<int64_t>(batch.size());
     counters->tokens_sent.fetch_add(n, std::memory_order_relaxed);
     to->counters->tokens_received.fetch_add(n, std::memory_order_relaxed);
+    // (What this makes ready is driven when the inbox has been let go.)
+    const HeldAgenda drives_when_all_is_delivered;
     if (to->inbox.BeginDirect()) {
       to->handler->OnTokens(to->id, step, partition, batch);
-      if (to->inbox.EndDirect()) to->Continue();
+      if (to->inbox.EndDirect()) to->PostDrain();
     } else {
       to->inbox.AddTokens(step, partition, batch);
       to->Continue();
@@ -67,7 +70,7 @@ class LocalLink final : public Link {
     return OkStatus();
   }
 
-  // Goes by the other's pump: the start of a step must not run it here.
+  // Goes by a thread of the other's: the start of a step must not run it here.
   Status SendControl(uint8_t kind, std::string_view bytes) override {
     if (bytes.size() > kMaxControlBytes)
       return InvalidArgument("control message: expected at most ",
@@ -105,17 +108,22 @@ class LocalLink final : public Link {
     return mate_;
   }
   void PostDrain() {
-    pump_->Post([self = shared_from_this()] {
-      self->inbox.Drain(self->handler, self->id);
+    pump_->Schedule([self = std::static_pointer_cast<LocalLink>(
+                         shared_from_this())] {
+      const HeldAgenda drives_when_the_next_has_a_thread;
+      bool more = false;
+      self->inbox.Drain(self->handler, self->id, /*tokens_only=*/false, &more,
+                        /*most=*/1);
+      if (more) self->PostDrain();
     });
   }
   void Continue() {
     bool more = false;
-    inbox.Drain(handler, id, /*tokens_only=*/true, &more);
+    inbox.Drain(handler, id, /*tokens_only=*/true, &more, /*most=*/1);
     if (more) PostDrain();
   }
 
-  const std::shared_ptr<Runner> pump_;
+  const std::shared_ptr<TaskThreads> pump_;
   mutable std::mutex mu_;
   std::shared_ptr<LocalLink> mate_;  // GUARDED_BY(mu_)
 };
@@ -179,8 +187,9 @@ Status TransportBase::Start(TransportHandler* handler) {
 void TransportBase::Monitor() {
   const int64_t timeout =
       std::chrono::nanoseconds(options_.peer_timeout).count();
-  // (The look after that would be too late.)
-  const int64_t limit = timeout - timeout / kLooks;
+  // (The look after that would be too late: who is told may have to wait for
+  // others, as long as from one look to the next.)
+  const int64_t limit = timeout - 2 * timeout / kLooks;
   // After a pause of our own the silence of others says nothing.
   const int64_t now = NowNs();
   const bool deaf = now - last_tick_ns_ > timeout / 2 || Deaf();

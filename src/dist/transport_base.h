@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "dist/inbox.h"
 #include "dist/runner.h"
+#include "dist/task_threads.h"
 #include "dist/transport.h"
 
 namespace sluice {
@@ -94,7 +95,7 @@ class TransportBase : public Transport {
   // The incarnation behind a link that was connected to "whichever answers", or
   // that must be the one that was asked for.
   Status CheckIncarnation(Link* link, uint64_t incarnation);
-  const std::shared_ptr<Runner>& pump() const { return pump_; }
+  const std::shared_ptr<TaskThreads>& pump() const { return pump_; }
   const std::shared_ptr<TransportCounters>& counters() const {
     return counters_;
   }
@@ -150,8 +151,9 @@ class TransportBase : public Transport {
   uint64_t looks_ = 0;
   // Told what must not wait for an execution: silence and losses.
   const std::shared_ptr<Runner> monitor_ = std::make_shared<Runner>();
-  // Delivers what peers in this process have queued.
-  const std::shared_ptr<Runner> pump_ = std::make_shared<Runner>();
+  // Deliver what peers in this process have queued, and drive what that made
+  // ready: one at a time for each peer, until a kernel keeps it.
+  const std::shared_ptr<TaskThreads> pump_ = std::make_shared<TaskThreads>();
 
   // Lock order: the process's registry of transports, then mu_ of one (of two
   // only in ConnectLocal), then that of an inbox.

@@ -4,8 +4,10 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -498,6 +500,45 @@ TEST(GrpcTransportTest, PlainTextListensAtLoopbackUnlessAskedOtherwise) {
   EXPECT_TRUE(GrpcTask(options).status.ok());
   options.tls.key = "tests/tls/README.md";
   EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument);
+}
+
+// How many sockets of this process others than this machine's may connect to.
+int ListensBeyondLoopback() {
+  int count = 0;
+  for (int fd = 3; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    sockaddr_storage address = {};
+    socklen_t length = sizeof(address);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 ||
+        listens == 0 ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+      continue;
+    char host[NI_MAXHOST] = "";
+    if ((address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
+        getnameinfo(reinterpret_cast<sockaddr*>(&address), length, host,
+                    sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
+    const std::string_view at = host;
+    count += !at.starts_with("127.") && at != "::1";
+  }
+  return count;
+}
+
+TEST(UcxTransportTest, ListensAtLoopbackWhateverTheEnvironmentNames) {
+  if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
+  const int before = ListensBeyondLoopback();
+  setenv("UCX_NET_DEVICES", "all", 1);
+  {
+    UcxTransportOptions options;
+    options.task = "/job:w/task:0";
+    RecordingHandler handler;
+    const auto transport = MakeUcxTransport(options);
+    const Status s = transport->Start(&handler);
+    EXPECT_TRUE(s.ok()) << s;
+    EXPECT_EQ(ListensBeyondLoopback(), before);
+  }
+  unsetenv("UCX_NET_DEVICES");
 }
 
 TEST(GrpcTransportTest, NobodyAtAnAddressIsAPeerLost) {

@@ -57,9 +57,9 @@ Status UcxTransport::StartNetwork() {
   } else if (std::getenv("UCX_TLS") == nullptr) {
     set("TLS", "tcp,posix,sysv,cma,self");
   }
-  if (std::getenv("UCX_NET_DEVICES") == nullptr &&
-      ucx_options_.devices != "all")
-    set("NET_DEVICES", ucx_options_.devices);
+  // What goes beyond loopback in plain text is asked for here; the environment
+  // only says which networks those are.
+  if (ucx_options_.devices != "all") set("NET_DEVICES", ucx_options_.devices);
   if (std::getenv("UCX_WARN_UNUSED_ENV_VARS") == nullptr)
     set("WARN_UNUSED_ENV_VARS", "n");
   ucp_params_t params = {};

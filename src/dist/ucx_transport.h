@@ -14,8 +14,9 @@ struct UcxTransportOptions : TransportOptions {
   // As UCX_TLS: which ways UCX may choose from. "": its environment variable,
   // or else shared memory and TCP.
   std::string tls;
-  // Networks (UCX_NET_DEVICES). UCX does not know who connects and encrypts
-  // nothing, so it is loopback alone unless asked otherwise ("all", "eth0").
+  // Networks. UCX does not know who connects and encrypts nothing, so it is
+  // loopback alone unless asked otherwise: "eth0", or "all" that its
+  // environment variable UCX_NET_DEVICES lets it have.
   std::string devices = "lo";
   // How long the thread that reads looks for messages before it sleeps. It
   // yields as it does where there are few cores.

@@ -118,6 +118,11 @@ class Execution {
 
   // Begins a step.
   void Start(const ExecuteOptions& options);
+  // From the next Run on. REQUIRES: started, and no Run under way.
+  void SetDeadline(
+      std::optional<std::chrono::steady_clock::time_point> deadline) {
+    options_.deadline = step_.deadline = deadline;
+  }
   // Gives fed edges their tokens and runs until nothing more can run. May be
   // called again with more feeds (a partial run). REQUIRES: started, the
   // arguments not fed before.

@@ -31,10 +31,11 @@ class BackendPartialRun {
   // Feeds `values` to the arguments `args` (not fed before), and gives the
   // fetches of these numbers (not given before) when they are there: none of
   // one that lies in a branch that was not taken. With the last feed it waits
-  // for the step's end, too. Cancelling ends the whole step.
+  // for the step's end, too. Of the options the timeout and the cancellation
+  // count: either ends the whole step.
   virtual Result<std::vector<std::optional<Tensor>>> Run(
       std::span<const uint32_t> args, std::span<const Tensor> values,
-      std::span<const uint32_t> fetches, Cancellation* cancellation) = 0;
+      std::span<const uint32_t> fetches, const RunOptions& options) = 0;
 };
 
 // A session in other processes. Owned by a Session, which checks what it is

@@ -59,12 +59,40 @@ TEST_P(CancellationTest, APartialRunThatWasCancelledStaysSo) {
   auto run = s.StartPartialRun({x}, {sum, never});
   ASSERT_TRUE(run.ok()) << run.status();
   Cancellation cancellation;
+  RunOptions options;
+  options.cancellation = &cancellation;
   std::thread t([&] { cancellation.Cancel(); });
-  EXPECT_EQ(
-      (*run)->Run({{x, Tensor::Scalar(1)}}, {}, &cancellation).status().code(),
-      StatusCode::kCancelled);
+  EXPECT_EQ((*run)->Run({{x, Tensor::Scalar(1)}}, {}, options).status().code(),
+            StatusCode::kCancelled);
   t.join();
   EXPECT_EQ((*run)->Run({}, {never}).status().code(), StatusCode::kCancelled);
+}
+
+// A stage has a deadline of its own; others have none of it.
+TEST_P(CancellationTest, AStagePastItsDeadlineEndsThePartialRun) {
+  const Output x = ops::Placeholder(DType::kInt32);
+  const Output y = ops::Placeholder(DType::kInt32);
+  const Output first = y + 1;
+  const Output bound = x;
+  const Output late = While(
+      Output(Constant(1)), [&](Output i) { return i < bound; },
+      [](Output i) { return Output(ops::Minimum(i + 1, Constant(5))); });
+  Session s(graph_, Options());
+  auto run = s.StartPartialRun({y, x}, {first, late});
+  ASSERT_TRUE(run.ok()) << run.status();
+  RunOptions options;
+  options.trace = true;
+  EXPECT_EQ((*run)->Run({}, {}, options).status().code(),
+            StatusCode::kInvalidArgument);
+  options.trace = false;
+  options.timeout_ms = 20;
+  const auto got = (*run)->Run({{y, Tensor::Scalar(1)}}, {first}, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const Status out =
+      (*run)->Run({{x, Tensor::Scalar(9)}}, {late}, options).status();
+  EXPECT_EQ(out.code(), StatusCode::kDeadlineExceeded) << out;
+  EXPECT_EQ((*run)->Run({}, {late}).status().code(), out.code());
 }
 
 }  // namespace

@@ -177,6 +177,12 @@ struct Session::State {
     running.insert(e);
     return OkStatus();
   }
+  static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
+      const RunOptions& run) {
+    if (run.timeout_ms <= 0) return std::nullopt;
+    return std::chrono::steady_clock::now() +
+           std::chrono::milliseconds(run.timeout_ms);
+  }
   static Status CancelledByCaller() {
     return Cancelled("step: expected to run to its end, got cancelled");
   }
@@ -373,9 +379,7 @@ Status Session::State::Begin(Step* e, const RunOptions& run,
                          ? 0
                          : options.scheduler_seed +
                                static_cast<uint64_t>(o.step.step_id) * 7919;
-  if (run.timeout_ms > 0)
-    o.deadline = std::chrono::steady_clock::now() +
-                 std::chrono::milliseconds(run.timeout_ms);
+  o.deadline = DeadlineOf(run);
   std::lock_guard<std::mutex> lock(running_mu);
   if (closed)
     return FailedPrecondition(
@@ -612,7 +616,7 @@ struct Session::PartialRun::Stage {
   Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
                                            const std::vector<Tensor>& values,
                                            const std::vector<uint32_t>& wanted,
-                                           Cancellation* cancellation);
+                                           const RunOptions& options);
 };
 
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
@@ -652,9 +656,14 @@ Session::PartialRun::~PartialRun() {
 
 Result<std::vector<Tensor>> Session::PartialRun::Run(
     const Feeds& feeds, const std::vector<Output>& fetches,
-    Cancellation* cancellation) {
+    const RunOptions& options) {
   Stage& s = *stage_;
   SLUICE_RETURN_IF_ERROR(s.failed);
+  if (options.trace || options.log)
+    return InvalidArgument(
+        "partial run: expected a timeout and a cancellation as options of a "
+        "stage, got a ",
+        options.trace ? "trace" : "log");
   const StepSignature& sig = s.compiled->signature;
   std::vector<uint32_t> args;
   std::vector<Tensor> values;
@@ -688,12 +697,12 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
           o.name(), "'");
     wanted.push_back(static_cast<uint32_t>(i));
   }
-  if (s.remote != nullptr)
-    return s.RunElsewhere(args, values, wanted, cancellation);
+  if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted, options);
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
+  s.execution->SetDeadline(State::DeadlineOf(options));
   {
-    const OnCancel on_cancel(cancellation, [&s] {
+    const OnCancel on_cancel(options.cancellation, [&s] {
       s.execution->Cancel(State::CancelledByCaller());
     });
     s.failed = s.execution->Run(args, values);
@@ -719,7 +728,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
 // may never come.
 Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
     const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
-    const std::vector<uint32_t>& wanted, Cancellation* cancellation) {
+    const std::vector<uint32_t>& wanted, const RunOptions& options) {
   const std::vector<uint8_t> fed_before = fed;
   for (const uint32_t a : args) fed[a] = 1;
   for (const uint32_t i : wanted)
@@ -732,7 +741,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
     if (!kept.contains(i)) asked.push_back(i);
   if (!asked.empty() || !args.empty() || wanted.empty()) {
     Result<std::vector<std::optional<Tensor>>> got =
-        remote->Run(args, values, asked, cancellation);
+        remote->Run(args, values, asked, options);
     failed = got.status();
     SLUICE_RETURN_IF_ERROR(failed);
     for (size_t i = 0; i < asked.size(); ++i) {

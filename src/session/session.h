@@ -196,10 +196,12 @@ class Session::PartialRun {
   ~PartialRun();
   // Feeds more edges and runs what can run. InvalidArgument if an edge is not
   // one of the declared, was fed before, or a fetch was fetched before or
-  // cannot be computed from what has been fed. Cancelling ends the whole step.
+  // cannot be computed from what has been fed. Of the options a stage takes the
+  // timeout, which is its own, and the cancellation: either ends the whole
+  // step.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,
-                                  Cancellation* cancellation = nullptr);
+                                  const RunOptions& options = {});
 
  private:
   friend class Session;

@@ -2,6 +2,7 @@
 #ifndef SLUICE_SESSION_STEP_H_
 #define SLUICE_SESSION_STEP_H_
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,11 @@ class Step {
     options.step.allocator = allocator_;
     options.oldest_first = oldest_first_;
     alone_->Start(options);
+  }
+  // Of a step in stages, which has one partition: of the next Run.
+  void SetDeadline(
+      std::optional<std::chrono::steady_clock::time_point> deadline) {
+    alone_->SetDeadline(deadline);
   }
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
     return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
