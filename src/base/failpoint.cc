@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -36,6 +37,7 @@ struct Point {
 struct Registry {
   std::mutex mu;
   std::map<std::string, Point, std::less<>> points;  // GUARDED_BY(mu)
+  std::set<std::string> names;                       // GUARDED_BY(mu)
 };
 Registry& GetRegistry() {
   static Registry* const registry = new Registry;
@@ -138,6 +140,18 @@ FailpointHit failpoint_internal::Hit(const char* name) {
     }
   }
   return hit;
+}
+
+bool failpoint_internal::Register(const char* name) {
+  Registry& r = GetRegistry();
+  std::lock_guard<std::mutex> lock(r.mu);
+  return r.names.insert(name).second;
+}
+
+std::vector<std::string> FailpointNames() {
+  Registry& r = GetRegistry();
+  std::lock_guard<std::mutex> lock(r.mu);
+  return {r.names.begin(), r.names.end()};
 }
 
 Status EnableFailpoints(std::string_view spec, uint64_t seed) {

@@ -8,7 +8,9 @@
 #ifndef SLUICE_BASE_FAILPOINT_H_
 #define SLUICE_BASE_FAILPOINT_H_
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,11 +30,24 @@ struct FailpointHit {
 namespace failpoint_internal {
 extern std::atomic<int> armed;  // How many are enabled.
 FailpointHit Hit(const char* name);
+bool Register(const char* name);
+
+template <size_t n>
+struct Name {
+  consteval Name(const char (&t)[n]) { std::copy_n(t, n, text); }
+  char text[n];
+};
+// Each that is written somewhere is known before main, passed or not.
+template <Name name>
+struct Site {
+  static inline const bool known = Register(name.text);
+};
 }  // namespace failpoint_internal
 
-#define SLUICE_FAILPOINT(name)                                         \
-  (::sluice::failpoint_internal::armed.load(std::memory_order_relaxed) \
-       ? ::sluice::failpoint_internal::Hit(name)                       \
+#define SLUICE_FAILPOINT(name)                                          \
+  (static_cast<void>(&::sluice::failpoint_internal::Site<name>::known), \
+   ::sluice::failpoint_internal::armed.load(std::memory_order_relaxed)  \
+       ? ::sluice::failpoint_internal::Hit(name)                        \
        : ::sluice::FailpointHit())
 
 // Enables some: "NAME=ACTION[@SKIP][*TIMES][%PERCENT]", separated by ';'.
@@ -45,6 +60,8 @@ Status EnableFailpoints(std::string_view spec, uint64_t seed = 1);
 void DisableFailpoints();
 // How often the place was passed since it was enabled (0 if it is not).
 int64_t FailpointHits(std::string_view name);
+// Of all places in this program and the libraries that it has loaded, sorted.
+std::vector<std::string> FailpointNames();
 
 }  // namespace sluice
 

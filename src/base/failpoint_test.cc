@@ -20,5 +20,12 @@ TEST(FailpointTest, ActsAsOftenAsItWasToldTo) {
   EXPECT_FALSE(SLUICE_FAILPOINT("z").drop());
 }
 
+TEST(FailpointTest, PlacesAreKnownThoughNobodyPassesThem) {
+  if (FailpointNames().empty()) (void)SLUICE_FAILPOINT("never.passed");
+  const std::vector<std::string> names = FailpointNames();
+  for (const char* name : {"never.passed", "x.y", "z"})
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+}
+
 }  // namespace
 }  // namespace sluice
