@@ -446,6 +446,28 @@ _CELLS = _from(
     "sluice.ops.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
     "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
     "DropoutWrapper", "ResidualWrapper", "DeviceWrapper")
+_SEQ2SEQ = {
+    **_from("sluice.ops.seq2seq", "BasicDecoder", "BasicDecoderOutput",
+            "CustomHelper", "Decoder", "GreedyEmbeddingHelper", "Helper",
+            "InferenceHelper", "SampleEmbeddingHelper",
+            "ScheduledEmbeddingTrainingHelper",
+            "ScheduledOutputTrainingHelper", "TrainingHelper",
+            "dynamic_decode", "sequence_loss"),
+    **_from("sluice.ops.attention", "AttentionMechanism", "AttentionWrapper",
+            "AttentionWrapperState", "BahdanauAttention",
+            "BahdanauMonotonicAttention", "LuongAttention",
+            "LuongMonotonicAttention", "hardmax", "monotonic_attention",
+            "safe_cumprod"),
+    **_from("sluice.ops.beam_search", "BeamSearchDecoder",
+            "BeamSearchDecoderOutput", "BeamSearchDecoderState",
+            "FinalBeamSearchDecoderOutput", "gather_tree", "tile_batch")}
+_LEGACY_SEQ2SEQ = _from(
+    "sluice.ops.legacy_seq2seq", "attention_decoder", "basic_rnn_seq2seq",
+    "embedding_attention_decoder", "embedding_attention_seq2seq",
+    "embedding_rnn_decoder", "embedding_rnn_seq2seq",
+    "embedding_tied_rnn_seq2seq", "model_with_buckets", "one2many_rnn_seq2seq",
+    "rnn_decoder", "sequence_loss", "sequence_loss_by_example",
+    "tied_rnn_seq2seq")
 _OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
 _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
@@ -474,9 +496,12 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 # Namespaces that take their names from several modules.
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.layers": _CONTRIB_LAYERS,
+    "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
     "contrib.rnn": {**_CELLS, **_from(
-        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn")},
-    "contrib.seq2seq": _from("sluice.ops.rnn", "sequence_loss"),
+        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
+            "sluice.ops.rnn_cell", "EmbeddingWrapper",
+            "InputProjectionWrapper", "OutputProjectionWrapper")},
+    "contrib.seq2seq": _SEQ2SEQ,
     "debugging": _DEBUGGING, "dtypes": _from(
         "sluice.framework.dtypes", "DType", "as_dtype"),
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},

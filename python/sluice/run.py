@@ -40,6 +40,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             parts = parts[2:]
         if parts[:1] == ["python"]:
             return _internal(fullname, parts[1:])
+        if parts[:1] == ["contrib"] and parts[2:3] == ["python"]:
+            return _internal(fullname, parts[3:], ".".join(parts[:2]))
         if parts[:1] == ["core"]:
             return _Internal(fullname, not fullname.endswith("_pb2"))
         found = v1
@@ -55,17 +57,18 @@ class _Internal(types.ModuleType):
     has all public names, wherever they are, and what our module of its name
     has; a package of such modules has none."""
 
-    def __init__(self, fullname, is_package):
+    def __init__(self, fullname, is_package, group=None):
         super().__init__(fullname)
         self._is_package = is_package
         self._own = fullname.rpartition(".")[2]
+        self._group = group or _GROUPS.get(self._own)
 
     def __getattr__(self, name):
         if name.startswith("__") or self._is_package:
             raise AttributeError(name)
         from sluice import names
         found = names.anywhere(
-            self.__name__, name, _GROUPS.get(self._own),
+            self.__name__, name, self._group,
             [f"sluice.{folder}{module}"
              for module in _OURS.get(self._own, self._own).split()
              for folder in ("framework.", "ops.", "client.", "layers.", "")],
@@ -97,6 +100,10 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "gradients_util": "gradients", "control_flow_ops": "control_flow",
          "tensor_array_ops": "tensor_array", "graph_util": "node_def",
          "importer": "node_def", "functional_ops": "functional",
+         "attention_wrapper": "attention", "basic_decoder": "seq2seq",
+         "beam_search_decoder": "beam_search",
+         "beam_search_ops": "beam_search", "decoder": "seq2seq",
+         "helper": "seq2seq", "core_rnn_cell": "rnn_cell",
          "partitioned_variables": "partitioned", "nn_ops": "nn",
          "nn_impl": "nn", "embedding_ops": "embedding",
          "function_pb2": "node_def", "tf2": "context",
@@ -105,11 +112,13 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "function": "function traced"}
 
 
-def _internal(fullname, parts):
-    public = _PUBLIC.get(parts[-1]) if len(parts) > 1 else None
+def _internal(fullname, parts, contrib=None):
+    public = _PUBLIC.get(parts[-1]) if len(parts) > 1 and not contrib else None
     if public is not None:
         return _Finder._find("tensorflow." + public)
-    return _Internal(fullname, len(parts) < 2 and parts[-1:] != ["tf2"])
+    from sluice import names
+    return _Internal(fullname, len(parts) < 2 and parts[-1:] != ["tf2"],
+                     contrib if contrib in names._GROUPS else None)
 
 
 def install():

@@ -51,6 +51,17 @@ INSIDES = """
     from tensorflow.python.ops import control_flow_ops, gradient_checker
     from tensorflow.python.ops import resource_variable_ops as resources
 
+    from tensorflow.contrib.seq2seq.python.ops import attention_wrapper, helper
+    from tensorflow.contrib.seq2seq.python.ops import beam_search_decoder
+    from tensorflow.contrib.legacy_seq2seq.python.ops import seq2seq as legacy
+    from tensorflow.contrib.rnn.python.ops import core_rnn_cell
+    import tensorflow.contrib.seq2seq as seq2seq
+
+    assert attention_wrapper.AttentionWrapper is seq2seq.AttentionWrapper
+    assert issubclass(helper.TrainingHelper, seq2seq.Helper)
+    assert beam_search_decoder.tile_batch is seq2seq.tile_batch
+    assert legacy.sequence_loss is not seq2seq.sequence_loss
+    assert core_rnn_cell.EmbeddingWrapper is cells.EmbeddingWrapper
     assert config_pb2.ConfigProto(allow_soft_placement=True)
     assert context.in_graph_mode() and not context.executing_eagerly()
     assert isinstance(function.Defun()(lambda: 1), function._DefinedFunction)

@@ -187,19 +187,37 @@ class Layer:
                                        for s in nest._children(shapes)])
 
         with graphs.Graph().as_default():
-            made = self._unbuilt()(placeholders(input_shape))
+            made = self._unbuilt({}, False)(placeholders(input_shape))
         return nest.map_structure(lambda t: t.shape, made)
 
-    def _unbuilt(self):
-        """A copy as before the first call, as are the layers within it."""
-        made = copy.copy(self)
-        fresh = lambda x: x._unbuilt() if isinstance(  # noqa: E731
-            x, Layer) else x
+    def __deepcopy__(self, memo):
+        """A layer like it, as before the first call, and so are the layers
+        within it; what else it holds (functions, tensors) is shared."""
+        return self._unbuilt(memo, True)
+
+    def _unbuilt(self, memo, in_scope):
+        """That copy; unless `in_scope`, one that makes its own variables
+        wherever it is called first."""
+        if id(self) in memo:
+            return memo[id(self)]
+        made = memo[id(self)] = copy.copy(self)
+
+        def fresh(x):
+            if isinstance(x, Layer):
+                return x._unbuilt(memo, in_scope)
+            if type(x) in (list, tuple):
+                return type(x)(fresh(y) for y in x)
+            return {k: fresh(y) for k, y in x.items()} if (
+                type(x) is dict) else x
+
         for name, value in vars(self).items():
-            setattr(made, name, [fresh(x) for x in value]
-                    if type(value) is list else fresh(value))
-        made.built, made._reuse = False, None
-        made._scope = made._current_scope = None
+            setattr(made, name, fresh(value))
+        made.built = False
+        if self.built or not in_scope:
+            made._scope = None
+        if not in_scope:
+            made._reuse = None
+        made._current_scope = None
         made._trainable_weights, made._non_trainable_weights = [], []
         made._losses, made._updates = [], []
         return made

@@ -3,18 +3,19 @@
 from sluice import nest
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, control_flow, math_ops, nn
+from sluice.ops import array_ops, control_flow, math_ops
 from sluice.ops import variable_scope as scopes
 from sluice.ops.rnn_cell import assert_like_rnncell, size_of, zeros_of
 from sluice.ops.tensor_array import TensorArray
 
 
-def _swap(x):
+def batch_and_time_swapped(x):
     """A tensor with its first two dimensions swapped."""
     x = convert_to_tensor(x)
     n = x.shape.ndims
     if n is None:
-        return x
+        return array_ops.transpose(x, array_ops.concat(
+            [[1, 0], math_ops.range(2, array_ops.rank(x))], 0))
     if n < 2:
         raise ValueError(f"Expected tensor for RNN inputs of rank at least 2, "
                          f"got shape {x.shape}")
@@ -101,7 +102,7 @@ def dynamic_rnn(cell, inputs, sequence_length=None, initial_state=None,
     assert_like_rnncell("cell", cell)
     with scopes.variable_scope(scope or "rnn"):
         inputs = nest.map_structure(
-            convert_to_tensor if time_major else _swap, inputs)
+            convert_to_tensor if time_major else batch_and_time_swapped, inputs)
         flat = nest.flatten(inputs)
         batch_size = _batch_size(flat, 1)
         lengths = _lengths(sequence_length, batch_size)
@@ -110,7 +111,7 @@ def dynamic_rnn(cell, inputs, sequence_length=None, initial_state=None,
                                _state_dtype(dtype, state),
                                parallel_iterations or 32, swap_memory)
         if not time_major:
-            outputs = nest.map_structure(_swap, outputs)
+            outputs = nest.map_structure(batch_and_time_swapped, outputs)
         return outputs, state
 
 
@@ -334,39 +335,3 @@ def _reversed(steps, lengths):
               for i in range(len(flat[0]))]
     return [nest.pack_sequence_as(steps[0], [t[i] for t in turned])
             for i in range(len(steps))]
-
-
-def sequence_loss(logits, targets, weights, average_across_timesteps=True,
-                  average_across_batch=True, softmax_loss_function=None,
-                  name=None):
-    """The weighted cross entropy of sequences.
-
-    Args:
-      logits: [batch, time, classes].
-      targets: the classes, [batch, time].
-      weights: of each, [batch, time].
-      average_across_timesteps, average_across_batch: over what it is averaged;
-        what is not, stays a dimension.
-      softmax_loss_function: takes labels and logits, in place of the cross
-        entropy.
-    """
-    if logits.shape.ndims != 3:
-        raise ValueError("Logits must be a [batch_size x sequence_length x "
-                         "logits] tensor")
-    with graphs.name_scope(name, "sequence_loss", [logits, targets, weights]):
-        rows = array_ops.reshape(logits, [-1, array_ops.shape(logits)[2]])
-        labels = array_ops.reshape(targets, [-1])
-        loss = (softmax_loss_function or
-                nn.sparse_softmax_cross_entropy_with_logits)(
-                    labels=labels, logits=rows)
-        loss = loss * array_ops.reshape(weights, [-1])
-        if average_across_timesteps and average_across_batch:
-            return math_ops.reduce_sum(loss) / (
-                math_ops.reduce_sum(weights) + 1e-12)
-        loss = array_ops.reshape(loss, array_ops.shape(logits)[:2])
-        loss.set_shape(logits.shape[:2])
-        over = 1 if average_across_timesteps else 0
-        if not (average_across_timesteps or average_across_batch):
-            return loss
-        return math_ops.reduce_sum(loss, over) / (
-            math_ops.reduce_sum(weights, over) + 1e-12)
