@@ -72,7 +72,8 @@ _MATH = _from(
     "round", "is_nan", "is_inf", "is_finite", "less", "less_equal", "greater",
     "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
     "logical_not", "logical_xor", "abs", "pow", "cast", "saturate_cast",
-    "to_float", "to_double", "to_int32", "to_int64", "to_bfloat16", "real",
+    "to_float", "to_double", "to_int32", "to_int64", "to_bfloat16",
+    "to_complex64", "to_complex128", "real",
     "imag", "conj", "complex", "scalar_mul", "add_n", "accumulate_n", "matmul",
     "range", "linspace", "reduce_sum", "reduce_mean", "reduce_prod",
     "reduce_max", "reduce_min", "reduce_all", "reduce_any",
@@ -93,20 +94,26 @@ _MATH.update(_raw(
 _LINALG = {
     **_from("sluice.ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
             "det", "expm", "eye", "inv", "logdet", "lstsq", "norm", "qr",
-            "slogdet", "solve", "svd", "triangular_solve",
+            "slogdet", "solve", "svd", "triangular_solve", "matvec",
+            "matrix_rank", "pinv", "normalize",
             eigh="self_adjoint_eig", eigvalsh="self_adjoint_eigvals",
             tridiagonal_solve="tridiagonal_solve"),
     **_from("sluice.ops.array_ops", band_part="matrix_band_part",
             diag="matrix_diag", diag_part="matrix_diag_part",
             set_diag="matrix_set_diag", tensor_diag="diag",
             tensor_diag_part="diag_part",
-            transpose="matrix_transpose"),
+            transpose="matrix_transpose",
+            matrix_transpose="matrix_transpose"),
+    **_from("sluice.ops.clip_ops", "global_norm"),
     **_from("sluice.ops.math_ops", "cholesky", "einsum", "matmul", "tensordot",
             "trace"),
     **_from("sluice.ops.nn", "l2_normalize"),
     **_raw(lu="Lu")}
 _FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",
             fft3d="FFT3D", ifft3d="IFFT3D")
+_SIGNAL = {**_FFT, **_from(
+    "sluice.ops.signal_ops", "rfft", "irfft", "rfft2d", "irfft2d", "rfft3d",
+    "irfft3d", "fftshift", "ifftshift")}
 _SPARSE = {
     **_from("sluice.ops.sparse_ops", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",
@@ -120,7 +127,8 @@ _SPARSE = {
     **_from("sluice.framework.conversion", "SparseTensor"),
     **_from("sluice.ops.math_ops", **{n: "sparse_" + n for n in (
         "segment_sum", "segment_mean", "segment_sqrt_n")})}
-_SETS = _from("sluice.ops.sparse_ops", difference="set_difference",
+_SETS = _from("sluice.ops.sparse_ops", "set_difference", "set_intersection",
+              "set_size", "set_union", difference="set_difference",
               intersection="set_intersection", size="set_size",
               union="set_union")
 _STRINGS = {
@@ -165,6 +173,10 @@ _QUANTIZED = _raw(
     fake_quant_with_min_max_vars_per_channel_gradient=(
         "FakeQuantWithMinMaxVarsPerChannelGradient"))
 
+_QUANTIZED.update(_from(
+    "sluice.ops.quantize_ops", "quantize", "quantize_and_dequantize",
+    "quantize_and_dequantize_v2"))
+
 _CHECKS = _from(
     "sluice.ops.check_ops", "assert_equal", "assert_none_equal", "assert_less",
     "assert_less_equal", "assert_greater", "assert_greater_equal",
@@ -196,7 +208,8 @@ _OPS = {
             "edit_distance", "space_to_batch", "batch_to_space",
             "required_space_to_batch_paddings", "searchsorted", "repeat",
             "broadcast_dynamic_shape", "broadcast_static_shape",
-            "extract_image_patches", "ensure_shape"),
+            "extract_image_patches", "ensure_shape", "sort", "argsort",
+            "batch_gather", "fingerprint"),
     **_raw(guarantee_const="GuaranteeConst",
            roll="Roll", unravel_index="UnravelIndex",
            tensor_scatter_update="TensorScatterUpdate",
@@ -204,7 +217,11 @@ _OPS = {
            tensor_scatter_sub="TensorScatterSub",
            tensor_scatter_nd_update="TensorScatterUpdate",
            tensor_scatter_nd_add="TensorScatterAdd",
-           tensor_scatter_nd_sub="TensorScatterSub"),
+           tensor_scatter_nd_sub="TensorScatterSub",
+           tensor_scatter_nd_max="TensorScatterMax",
+           tensor_scatter_nd_min="TensorScatterMin",
+           extract_volume_patches="ExtractVolumePatches",
+           sparse_matmul="SparseMatMul", timestamp="Timestamp"),
     **_FFT, **_QUANTIZED,
     **_from("sluice.ops.linalg_ops", "cholesky_solve", "eye", "matrix_inverse",
             "matrix_determinant", "matrix_solve",
@@ -392,13 +409,15 @@ _RANDOM = _from(
     stateless_truncated_normal="stateless_truncated_normal",
     stateless_multinomial="stateless_multinomial")
 _RANDOM["get_seed"] = ("sluice.framework.graph", "get_seed")
-_RANDOM["all_candidate_sampler"] = ("sluice.ops.embedding",
-                                    "all_candidate_sampler")
 _SAMPLERS = _from(
     "sluice.ops.embedding", "all_candidate_sampler", "compute_accidental_hits",
     "fixed_unigram_candidate_sampler", "learned_unigram_candidate_sampler",
     "log_uniform_candidate_sampler", "uniform_candidate_sampler")
+_RANDOM.update({name: where for name, where in _SAMPLERS.items()
+                if name.endswith("_sampler")})
 _RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
+_DEPTHWISE_BACKPROP = ("depthwise_conv2d_backprop",
+                       "depthwise_conv2d_native_backprop")
 _NN = {
     **_from("sluice.ops.nn", "relu", "relu6", "elu", "selu", "softplus",
             "softsign", "tanh", "sigmoid", "l2_loss", "in_top_k", "lrn",
@@ -414,7 +433,8 @@ _NN = {
             "fused_batch_norm", "weighted_moments", "sufficient_statistics",
             "normalize_moments", "batch_norm_with_global_normalization",
             "relu_layer", "weighted_cross_entropy_with_logits",
-            "log_poisson_loss"),
+            "log_poisson_loss", "silu", max_pool2d="max_pool",
+            avg_pool2d="avg_pool"),
     **_from("sluice.ops.embedding", "embedding_lookup",
             "embedding_lookup_sparse", "nce_loss", "sampled_softmax_loss"),
     **_SAMPLERS,
@@ -427,10 +447,10 @@ _NN = {
            quantized_relu_x="QuantizedReluX",
            quantized_max_pool="QuantizedMaxPool",
            quantized_avg_pool="QuantizedAvgPool",
-           depthwise_conv2d_native_backprop_filter=(
-               "DepthwiseConv2dNativeBackpropFilter"),
-           depthwise_conv2d_native_backprop_input=(
-               "DepthwiseConv2dNativeBackpropInput"),
+           **{n + "_filter": "DepthwiseConv2dNativeBackpropFilter"
+              for n in _DEPTHWISE_BACKPROP},
+           **{n + "_input": "DepthwiseConv2dNativeBackpropInput"
+              for n in _DEPTHWISE_BACKPROP},
            fractional_avg_pool="FractionalAvgPool",
            fractional_max_pool="FractionalMaxPool"),
     **_from("sluice.ops.conv", "convolution", "conv1d", "conv1d_transpose",
@@ -473,10 +493,10 @@ _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
     **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
             "cumulative_logsumexp",
-            "reduce_euclidean_norm", multiply_no_nan="multiply_no_nan",
+            "reduce_euclidean_norm", "bessel_i0e", "bessel_i1e", "xlog1py",
+            "reciprocal_no_nan", "erfcinv", "polyval", "multiply_no_nan",
             divide_no_nan="div_no_nan"),
     **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
-           bessel_i0e="BesselI0e", bessel_i1e="BesselI1e",
            erfinv="Erfinv",
            ndtri="Ndtri")}
 _MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
@@ -485,10 +505,20 @@ _MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
 _BITWISE = _raw(bitwise_and="BitwiseAnd", bitwise_or="BitwiseOr",
                 bitwise_xor="BitwiseXor", invert="Invert",
                 left_shift="LeftShift", right_shift="RightShift")
+_DTYPES = {
+    **{name: where for name, where in _FRAMEWORK.items()
+       if where[0] == "sluice.framework.dtypes"},
+    **_from("sluice.ops.math_ops", "cast", "complex", "saturate_cast"),
+    **_from("sluice.ops.string_ops", "as_string")}
 _GRAPH_UTIL = _from("sluice.framework.node_def", "import_graph_def")
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
     _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)
+_MATH_NAMESPACE.update({
+    **_from("sluice.ops.array_ops", "invert_permutation"),
+    **_from("sluice.ops.check_ops", "is_non_decreasing",
+            "is_strictly_increasing")})
+_SPECIAL = _from("sluice.ops.math_ops", "bessel_i0e", "bessel_i1e")
 
 PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
@@ -502,15 +532,15 @@ _GROUPS = {
             "sluice.ops.rnn_cell", "EmbeddingWrapper",
             "InputProjectionWrapper", "OutputProjectionWrapper")},
     "contrib.seq2seq": _SEQ2SEQ,
-    "debugging": _DEBUGGING, "dtypes": _from(
-        "sluice.framework.dtypes", "DType", "as_dtype"),
+    "debugging": _DEBUGGING, "dtypes": _DTYPES,
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
-    "manip": _MANIP, "math": _MATH_NAMESPACE, "metrics": _METRICS, "nn": _NN,
+    "manip": _MANIP, "math": _MATH_NAMESPACE, "math.special": _SPECIAL,
+    "metrics": _METRICS, "nn": _NN,
     "nn.rnn_cell": _CELLS, "quantization": _QUANTIZED, "random": _RANDOM,
-    "saved_model": _SAVED_MODEL, "sets": _SETS, "signal": _FFT,
-    "sparse": _SPARSE, "spectral": _FFT,
+    "saved_model": _SAVED_MODEL, "sets": _SETS, "signal": _SIGNAL,
+    "sparse": _SPARSE, "spectral": _SIGNAL,
     "strings": _STRINGS, "train": _TRAIN}
 
 

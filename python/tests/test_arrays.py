@@ -414,3 +414,54 @@ def test_sums_and_norms_say_what_does_not_fit():
     for axis in ([], [0, 1, 2], [[0]], [0.5], [1, 1]):
         with pytest.raises(ValueError, match="'axis' must be None, an integer"):
             tf.norm(tf.zeros([2, 2]), axis=axis)
+
+
+@pytest.mark.parametrize("direction", ["ASCENDING", "DESCENDING"])
+def test_sorting(run, direction):
+    x = np.random.RandomState(0).randn(2, 3, 4)
+    step = 1 if direction == "ASCENDING" else -1
+    for axis in (-1, 0, 1, -2):
+        order = np.argsort(x * step, axis)
+        assert run(tf.argsort(x, axis, direction)).tolist() == order.tolist()
+        np.testing.assert_array_equal(run(tf.sort(x, axis, direction)),
+                                      np.take_along_axis(x, order, axis))
+    for values, kind in (([3, -2**31, 2**31 - 1, 0], "i4"),
+                         ([3, 255, 0, 7], "u1")):
+        made = run(tf.sort(np.array(values, kind), direction=direction))
+        assert made.tolist() == sorted(values)[::step]
+    assert run(tf.argsort([1, 0, 1], direction=direction)).tolist() == (
+        [1, 0, 2] if step == 1 else [0, 2, 1])
+    with pytest.raises(ValueError, match="'ASCENDING' or 'DESCENDING'"):
+        tf.sort([1], direction="UP")
+
+
+def test_functions_of_numbers(run):
+    np.testing.assert_allclose(run(tf.math.erfcinv(
+        tf.erfc([1e-3, 0.5, -1.0]))), [1e-3, 0.5, -1], rtol=1e-3)
+    assert run(tf.math.reciprocal_no_nan([0.0, 4.0])).tolist() == [0, 0.25]
+    assert run(tf.math.xlog1py([0.0], [-1.0])).tolist() == [0]
+    for coeffs, values in (([], [0, 0]), ([2], 2), ([1, 0, 5], [9, 14])):
+        made = tf.math.polyval(coeffs, tf.constant([2.0, 3.0]))
+        assert run(made).tolist() == values
+    assert run(tf.to_complex64([1.0])).tolist() == [1 + 0j]
+    assert run(tf.batch_gather([[1, 2], [3, 4]], [[1], [0]])).tolist() == [
+        [2], [3]]
+
+
+def test_reductions_of_all_dimensions_are_scalars(run):
+    p, b = tf.placeholder(tf.float32), tf.placeholder(tf.bool)
+    for reduce, x in (
+            (tf.reduce_sum, p), (tf.reduce_mean, p), (tf.reduce_max, p),
+            (tf.reduce_min, p), (tf.reduce_prod, p), (tf.reduce_all, b),
+            (tf.reduce_any, b), (tf.reduce_logsumexp, p),
+            (tf.math.reduce_euclidean_norm, p), (tf.math.reduce_variance, p),
+            (tf.count_nonzero, p)):
+        assert reduce(x).shape.as_list() == []
+        assert reduce(x, keepdims=True).shape.ndims is None
+        assert reduce(x, axis=0).shape.ndims is None
+    _, total = tf.while_loop(lambda i, a: i < 3,
+                             lambda i, a: (i + 1, a + tf.reduce_sum(p)),
+                             [0, 0.0])
+    assert run(total, {p: [[1, 2]]}) == 9
+    with pytest.raises(ValueError, match="both 'axis' and"):
+        tf.reduce_logsumexp(p, 0, reduction_indices=0)

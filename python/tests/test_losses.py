@@ -148,3 +148,12 @@ def test_the_total_of_all_losses(run):
         L.get_losses())
     assert w.shape == [4]
     assert run(L.get_regularization_loss(scope="nothing")) == 0
+
+
+def test_losses_of_unknown_rank(run):
+    p = tf.placeholder(tf.float32)
+    for loss in (tf.losses.mean_squared_error, tf.losses.absolute_difference,
+                 tf.losses.hinge_loss, tf.losses.huber_loss):
+        assert loss(p, p).shape.as_list() == []
+    weighted = tf.losses.mean_squared_error(p, p + 1, [[2.0], [1.0]])
+    assert run(weighted, {p: [[1, 2], [3, 4]]}) == 1.5

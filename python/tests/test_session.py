@@ -297,7 +297,14 @@ def test_config():
         x = tf.constant(2.0) * 3.0
     with tf.Session(config=config) as session:
         assert session.run(x) == 6.0
-        assert len(session.list_devices()) == 2
+        one, two = session.list_devices()
+        assert one.name == "/job:localhost/replica:0/task:0/device:CPU:0"
+        assert one.device_type == two.device_type == "CPU"
+        assert one.memory_limit_bytes == -1
+        assert one.incarnation not in (0, two.incarnation)
+        assert session.list_devices()[1].incarnation == two.incarnation
+        assert repr(two) == (f"_DeviceAttributes({two.name}, CPU, -1, "
+                             f"{two.incarnation})")
     with pytest.raises(ValueError, match='no "alow_soft_placement" field '
                                          r"\(nearest: allow_soft_placement"):
         tf.ConfigProto(alow_soft_placement=True)

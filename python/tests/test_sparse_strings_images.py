@@ -313,3 +313,15 @@ def test_colours_and_light(run, rng):
         assert run(random).shape == x.shape
     with pytest.raises(ValueError, match="Gamma"):
         I.adjust_gamma(x, -1)
+
+
+def test_functions_of_one_number_take_sparse_tensors(run):
+    sparse = tf.SparseTensor([[0, 1], [1, 0]], [-4.0, 9.0], [2, 3])
+    for f in (tf.abs, tf.negative, tf.square, tf.sign, tf.tanh, tf.erf,
+              tf.math.bessel_i0e, tf.math.bessel_i1e):
+        made = run(f(sparse))
+        assert made.indices.tolist() == [[0, 1], [1, 0]]
+        assert made.dense_shape.tolist() == [2, 3]
+        assert made.values.tolist() == run(f(sparse.values)).tolist()
+    assert run(tf.sqrt(tf.abs(sparse), name="r")).values.tolist() == [2, 3]
+    assert tf.sqrt(x=4.0, name="root").op.name == "root"

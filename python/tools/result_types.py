@@ -116,7 +116,7 @@ class _Function:
             value = _core.op(called.args[0].value)
         else:
             value = self._value(called)
-        if isinstance(value, _core.OpFunction):
+        if hasattr(value, "_outputs"):  # An op's function, or around one.
             return {of_op(value) or _unknown()}
         if value in _TENSORS:
             return {"Tensor"}

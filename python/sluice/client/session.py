@@ -1,5 +1,6 @@
 """Sessions: running steps of a graph."""
 
+import os
 import threading
 import warnings
 
@@ -193,6 +194,40 @@ class ConfigProto(_Fields):
         return options
 
 
+class DeviceAttributes:
+    """What a session knows of a device."""
+
+    def __init__(self, name, device_type, memory_limit_bytes, incarnation):
+        self._name = name
+        self._type = device_type
+        self._limit = memory_limit_bytes
+        self._incarnation = incarnation
+
+    @property
+    def name(self):
+        """The full name: "/job:localhost/replica:0/task:0/device:CPU:0"."""
+        return self._name
+
+    @property
+    def device_type(self):
+        """Such as "CPU"."""
+        return self._type
+
+    @property
+    def memory_limit_bytes(self):
+        """How much memory it may use; -1: as much as there is."""
+        return self._limit
+
+    @property
+    def incarnation(self):
+        """A random number: another one in another session."""
+        return self._incarnation
+
+    def __repr__(self):
+        return (f"_DeviceAttributes({self._name}, {self._type}, {self._limit}, "
+                f"{self._incarnation})")
+
+
 class BaseSession(_core.Session):
     """Runs steps of one graph; its variables live as long as it does.
 
@@ -218,6 +253,7 @@ class BaseSession(_core.Session):
         self._target = target
         self._config = config
         self._closed = False
+        self._attributes = {}  # Of devices, by name.
 
     @property
     def graph(self):
@@ -314,8 +350,13 @@ class BaseSession(_core.Session):
         return self._make_callable(fetches, feeds)
 
     def list_devices(self):
-        """Names of the devices that steps may use."""
-        return self._devices()
+        """The devices that steps may use: `DeviceAttributes`."""
+        for name in self._devices():
+            if name not in self._attributes:
+                self._attributes[name] = DeviceAttributes(
+                    name, name.rpartition(":")[0].rpartition(":")[2], -1,
+                    int.from_bytes(os.urandom(8), "little") >> 1)
+        return [self._attributes[name] for name in self._devices()]
 
     def as_default(self):
         """A with-block in which this is the default session."""

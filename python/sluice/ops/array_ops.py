@@ -587,6 +587,66 @@ def repeat(input, repeats, axis=None, name=None):
         return gather(x, at, axis=axis)
 
 
+def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
+    """Where the elements are that come first, second, ... along a dimension;
+    of equal ones the first comes first."""
+    with graphs.name_scope(name, "argsort", [values]):
+        return _sorted(values, axis, direction)[1]
+
+
+def sort(values, axis=-1, direction="ASCENDING", name=None):
+    """The elements in order, along a dimension."""
+    with graphs.name_scope(name, "sort", [values]):
+        return _sorted(values, axis, direction)[0]
+
+
+def _sorted(values, axis, direction):
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' "
+                         f"or 'DESCENDING'. Received: {direction}")
+    x = convert_to_tensor(values)
+    if x.dtype.is_unsigned and direction == "ASCENDING":
+        # (-x would not be in the opposite order.)
+        limit = constant(x.dtype.max, x.dtype.base_dtype)
+        back = lambda v: limit - v  # noqa: E731
+    elif x.dtype.is_integer and direction == "ASCENDING":
+        back = lambda v: -1 - v  # noqa: E731
+    elif direction == "ASCENDING":
+        back = lambda v: -v  # noqa: E731
+    else:
+        back = lambda v: v  # noqa: E731
+    n = x.shape.ndims
+    last = axis == -1 or n is not None and axis == n - 1
+    if not last:
+        if n is None:
+            raise ValueError("sort: expected a known rank for an axis that is "
+                             "not the last one")
+        order = [i for i in range(n) if i != axis % n] + [axis % n]
+        x = transpose(x, order)
+    top, at = _op("TopKV2")(back(x), shape(x)[-1])
+    top = back(top)
+    if last:
+        return top, at
+    undone = [order.index(i) for i in range(n)]
+    return transpose(top, undone), transpose(at, undone)
+
+
+def batch_gather(params, indices, name=None):
+    """`gather` within each batch: from the last dimension of the indices."""
+    with graphs.name_scope(name, "BatchGather", [params, indices]):
+        at = convert_to_tensor(indices, name="indices")
+        if at.shape.ndims is None:
+            raise ValueError("batch_gather does not allow indices with unknown "
+                             "shape.")
+        n = at.shape.ndims - 1
+        return gather(params, at, axis=n, batch_dims=n)
+
+
+def fingerprint(data, method="farmhash64", name=None):
+    """Hashes of the slices of the first dimension: 8 bytes each."""
+    return _op("Fingerprint")(data, method, name=name)
+
+
 def broadcast_dynamic_shape(shape_x, shape_y):
     """The shape that two shapes broadcast to, a tensor."""
     return _op("BroadcastArgs")(shape_x, shape_y)

@@ -53,7 +53,60 @@ def svd(tensor, full_matrices=False, compute_uv=True, name=None):
     """(s, u, v): tensor = u diag(s) v^H; or s alone."""
     s, u, v = _op("Svd")(tensor, compute_uv=compute_uv,
                          full_matrices=full_matrices, name=name)
+    s = math_ops.real(s)
     return (s, u, v) if compute_uv else s
+
+
+def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False,
+           b_is_sparse=False, name=None):
+    """Matrices times vectors."""
+    with graphs.name_scope(name, "MatVec", [a, b]):
+        return array_ops.squeeze(math_ops.matmul(
+            a, array_ops.expand_dims(b, -1), transpose_a=transpose_a,
+            adjoint_a=adjoint_a, a_is_sparse=a_is_sparse,
+            b_is_sparse=b_is_sparse), [-1])
+
+
+def _svd_limit(x, s, factor):
+    """Below which singular values count as zero."""
+    import numpy as np
+    sizes = array_ops.shape(x)[-2:]
+    eps = np.finfo(s.dtype.as_numpy_dtype).eps
+    return factor * eps * math_ops.cast(math_ops.reduce_max(sizes), s.dtype)
+
+
+def matrix_rank(a, tol=None, validate_args=False, name=None):
+    """How many singular values are above `tol`."""
+    with graphs.name_scope(name, "matrix_rank", [a]):
+        x = convert_to_tensor(a)
+        s = svd(x, compute_uv=False)
+        if tol is None:
+            tol = _svd_limit(x, s, 1.0) * math_ops.reduce_max(s, -1, True)
+        return math_ops.reduce_sum(math_ops.cast(s > tol, dtypes.int32), -1)
+
+
+def pinv(a, rcond=None, validate_args=False, name=None):
+    """The inverses of Moore and Penrose; singular values below `rcond` times
+    the greatest count as zero."""
+    with graphs.name_scope(name, "pinv", [a]):
+        x = convert_to_tensor(a, name="a")
+        s, u, v = svd(x)
+        rcond = (_svd_limit(x, s, 10.0) if rcond is None else
+                 array_ops.expand_dims(convert_to_tensor(rcond, s.dtype), -1))
+        cut = rcond * math_ops.reduce_max(s, -1, True)
+        # (Infinity, since its inverse and the gradient of that are 0.)
+        s = array_ops.where_v2(s > cut, s, convert_to_tensor(
+            float("inf"), s.dtype))
+        s = math_ops.cast(array_ops.expand_dims(s, -2), x.dtype)
+        return math_ops.matmul(v / s, u, adjoint_b=True)
+
+
+def normalize(tensor, ord="euclidean", axis=None, name=None):
+    """(the tensor over its norm, the norm)."""
+    with graphs.name_scope(name, "normalize", [tensor]):
+        x = convert_to_tensor(tensor)
+        size = math_ops.cast(norm(x, ord, axis, keepdims=True), x.dtype)
+        return x / size, size
 
 
 def self_adjoint_eig(tensor, name=None):

@@ -10,6 +10,24 @@ from sluice.framework.conversion import (
 _op = _core.op
 _builtin_range = builtins.range
 
+
+def _of_elements(kind, doc):
+    """An op's function; of a SparseTensor it takes the elements there are."""
+    op = _op(kind)
+
+    def apply(x, name=None):
+        if isinstance(x, SparseTensor):
+            return SparseTensor(x.indices, op(x.values, name=name),
+                                x.dense_shape)
+        return op(x, name=name)
+
+    apply.__name__ = kind.lower()
+    apply.__doc__ = doc + ", elementwise; of a SparseTensor, too."
+    # (For stubs it is as the op's own.)
+    apply._parameters, apply._outputs = op._parameters, op._outputs
+    return apply
+
+
 add = _op("AddV2", "Add")
 subtract = _op("Sub")
 multiply = _op("Mul")
@@ -22,10 +40,10 @@ divide_no_nan = _op("DivNoNan", "div_no_nan")
 maximum = _op("Maximum")
 minimum = _op("Minimum")
 squared_difference = _op("SquaredDifference")
-negative = neg = _op("Neg")
+negative = neg = _of_elements("Neg", "-x")
 reciprocal = _op("Reciprocal")
-square = _op("Square")
-sqrt = _op("Sqrt")
+square = _of_elements("Square", "x * x")
+sqrt = _of_elements("Sqrt", "The square root")
 rsqrt = _op("Rsqrt")
 exp = _op("Exp")
 expm1 = _op("Expm1")
@@ -40,16 +58,20 @@ atan = _op("Atan")
 atan2 = _op("Atan2")
 sinh = _op("Sinh")
 cosh = _op("Cosh")
-tanh = _op("Tanh")
+tanh = _of_elements("Tanh", "The hyperbolic tangent")
 asinh = _op("Asinh")
 acosh = _op("Acosh")
 atanh = _op("Atanh")
 sigmoid = _op("Sigmoid")
-erf = _op("Erf")
+erf = _of_elements("Erf", "The error function")
 erfc = _op("Erfc")
+bessel_i0e = _of_elements(
+    "BesselI0e", "exp(-|x|) times the modified Bessel function of order 0")
+bessel_i1e = _of_elements(
+    "BesselI1e", "exp(-|x|) times the modified Bessel function of order 1")
 lgamma = _op("Lgamma")
 digamma = _op("Digamma")
-sign = _op("Sign")
+sign = _of_elements("Sign", "-1, 0 or 1, as x is negative, zero or positive")
 floor = _op("Floor")
 ceil = _op("Ceil")
 rint = _op("Rint")
@@ -165,6 +187,8 @@ to_double = _caster(dtypes.float64, "Double")
 to_int32 = _caster(dtypes.int32, "Int32")
 to_int64 = _caster(dtypes.int64, "Int64")
 to_bfloat16 = _caster(dtypes.bfloat16, "BFloat16")
+to_complex64 = _caster(dtypes.complex64, "Complex64")
+to_complex128 = _caster(dtypes.complex128, "Complex128")
 
 
 def real(input, name=None):
@@ -348,12 +372,17 @@ def linspace(start, stop, num, name=None):
 # ---- Reductions --------------------------------------------------------------
 
 
-def _axes(x, axis, reduction_indices, keep_dims, keepdims):
-    if reduction_indices is not None:
-        if axis is not None:
-            raise ValueError("Cannot specify both 'axis' and "
-                             "'reduction_indices'.")
-        axis = reduction_indices
+def _axis(axis, reduction_indices):
+    """The dimensions to reduce, under either name."""
+    if reduction_indices is None:
+        return axis
+    if axis is not None:
+        raise ValueError("Cannot specify both 'axis' and "
+                         "'reduction_indices'.")
+    return reduction_indices
+
+
+def _axes(x, axis, keep_dims, keepdims):
     if keepdims is None:
         keepdims = keep_dims
     x = convert_to_tensor(x, name="input_tensor")
@@ -372,9 +401,12 @@ def _reduction(kind, doc):
 
     def reduce(input_tensor, axis=None, keepdims=None, name=None,
                reduction_indices=None, keep_dims=None):
-        x, axis, keep = _axes(input_tensor, axis, reduction_indices, keep_dims,
-                              keepdims)
-        return op(x, axis, keep_dims=keep, name=name)
+        axis = _axis(axis, reduction_indices)
+        x, axes, keep = _axes(input_tensor, axis, keep_dims, keepdims)
+        reduced = op(x, axes, keep_dims=keep, name=name)
+        if axis is None and not keep and x._dims is None:
+            reduced.set_shape(())  # However many dimensions there are.
+        return reduced
 
     reduce.__doc__ = doc + """
 
@@ -402,8 +434,8 @@ reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
 def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,
                      reduction_indices=None, keep_dims=None):
     """log(sum(exp(x))) over dimensions, without overflow."""
-    keep = keepdims if keepdims is not None else bool(keep_dims)
-    axis = reduction_indices if axis is None else axis
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    axis = _axis(axis, reduction_indices)
     with graphs.name_scope(name, "ReduceLogSumExp", [input_tensor]):
         x = convert_to_tensor(input_tensor)
         top = reduce_max(x, axis, True)
@@ -579,6 +611,41 @@ def einsum(equation, *inputs, **kwargs):
 def multiply_no_nan(x, y, name=None):
     """x * y, and 0 where y is 0, even if x is not finite."""
     return _op("MulNoNan")(x, y, name=name)
+
+
+def xlog1py(x, y, name=None):
+    """x log(1 + y), and 0 where x is 0."""
+    return _op("Xlog1py")(x, y, name=name)
+
+
+def reciprocal_no_nan(x, name=None):
+    """1 / x, and 0 where x is 0."""
+    with graphs.name_scope(name, "reciprocal_no_nan", [x]) as scope:
+        x = convert_to_tensor(x)
+        return divide_no_nan(constant(1, x.dtype.base_dtype), x, name=scope)
+
+
+def erfcinv(x, name=None):
+    """What `erfc` is x of."""
+    with graphs.name_scope(name, "erfcinv", [x]):
+        x = convert_to_tensor(x)
+        # (Of the normal distribution's, since 1 - x would lose small ones.)
+        return -_op("Ndtri")(0.5 * x) * 0.5 ** 0.5
+
+
+def polyval(coeffs, x, name=None):
+    """The polynomial of the coefficients, that of the highest power first."""
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type. Received "
+                         f"type {type(coeffs)}.")
+    with graphs.name_scope(name, "polyval", [x, *coeffs]):
+        x = convert_to_tensor(x, name="x")
+        if not coeffs:
+            return _op("ZerosLike")(x)
+        total = convert_to_tensor(coeffs[0], x.dtype.base_dtype)
+        for c in coeffs[1:]:
+            total = convert_to_tensor(c, x.dtype.base_dtype) + total * x
+        return total
 
 
 def lbeta(x, name=None):

@@ -38,6 +38,9 @@ def swish(features, name=None):
         return x * sigmoid(x)
 
 
+silu = swish
+
+
 def bias_add(value, bias, data_format=None, name=None):
     """Adds a vector to the last dimension (the second, for NCHW)."""
     return _op("BiasAdd")(value, bias, data_format=data_format or "NHWC",

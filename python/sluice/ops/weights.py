@@ -50,6 +50,7 @@ def broadcast_weights(weights, values):
         weights = convert_to_tensor(weights, values.dtype.base_dtype,
                                     name="weights")
         if weights.shape.is_fully_defined() and (
+                values.shape.is_fully_defined() and
                 weights.shape.as_list() == values.shape.as_list()):
             return weights
         with graphs.control_dependencies([assert_broadcastable(weights,

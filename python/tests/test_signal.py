@@ -1,0 +1,99 @@
+"""Fourier transforms, quantisation, and matrices beyond the ops themselves."""
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+_RNG = np.random.RandomState(0)
+_X = _RNG.randn(2, 3, 4, 5).astype("f")
+_M = _RNG.randn(2, 3, 4).astype("f")
+_C = (_M + 1j * _RNG.randn(2, 3, 4)).astype("complex64")
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_fourier_transforms_of_real_numbers(run, rank):
+    name = "rfft" + (f"{rank}d" if rank > 1 else "")
+    forward, back = getattr(tf.signal, name), getattr(tf.signal, "i" + name)
+    axes, p = list(range(-rank, 0)), tf.placeholder(tf.float32)
+    for n in (None, 2, 3, 8):
+        sizes = None if n is None else [n] * rank
+        want = np.fft.rfftn(_X, sizes, axes)
+        np.testing.assert_allclose(run(forward(_X, sizes)), want, atol=1e-3)
+        np.testing.assert_allclose(run(forward(p, sizes), {p: _X}), want,
+                                   atol=1e-3)
+        want = np.fft.irfftn(_C[None], sizes, axes)
+        np.testing.assert_allclose(run(back(_C[None], sizes)), want, atol=1e-5)
+        q = tf.placeholder(tf.complex64)
+        np.testing.assert_allclose(run(back(q, sizes), {q: _C[None]}), want,
+                                   atol=1e-5)
+    whole = back(forward(_X), _X.shape[-rank:])
+    np.testing.assert_allclose(run(whole), _X, atol=1e-5)
+    assert forward(tf.constant(_X, tf.float64)).dtype == tf.complex128
+    with pytest.raises(ValueError, match="expected float32 or float64"):
+        forward(tf.constant(1, shape=_X.shape))
+    with pytest.raises(ValueError, match="expected complex64 or complex128"):
+        back(tf.constant(_X))
+
+
+def test_gradients_of_fourier_transforms_of_real_numbers(run):
+    x = tf.constant(_X)
+    y = tf.signal.irfft(tf.signal.rfft(x) * 2.0, [5])
+    np.testing.assert_allclose(run(tf.gradients(y, x)[0]),
+                               np.full_like(_X, 2), atol=1e-5)
+
+
+def test_the_middle_of_frequencies(run):
+    for axes in (None, 1, [0, 2]):
+        np.testing.assert_array_equal(run(tf.signal.fftshift(_M, axes)),
+                                      np.fft.fftshift(_M, axes))
+        np.testing.assert_array_equal(run(tf.signal.ifftshift(_M, axes)),
+                                      np.fft.ifftshift(_M, axes))
+
+
+def test_quantize_gives_integers_and_their_range(run):
+    made, low, high = run(list(tf.quantization.quantize(
+        [-1.0, 0.0, 1.0, 9.0], -1.0, 1.0, tf.quint8)))
+    assert made.tolist() == [0, 128, 255, 255] and (low, high) == (-1, 1)
+    made = tf.quantize([[1.0, 2.0], [-1.0, 4.0]], [-1.0, -2.0], [1.0, 4.0],
+                       tf.qint8, mode="SCALED", axis=-1)[0]
+    assert run(made).tolist() == [[127, 64], [-127, 127]]
+    x = tf.constant([-3.0, 0.3, 0.9])
+    for f, slopes in ((tf.quantization.quantize_and_dequantize, [1, 1, 1]),
+                      (tf.quantization.quantize_and_dequantize_v2, [0, 1, 1])):
+        y = f(x, -1.0, 1.0, num_bits=3, range_given=True)
+        np.testing.assert_allclose(run(y), [-4 / 3, 1 / 3, 1], rtol=1e-6)
+        assert run(tf.gradients(y, x)[0]).tolist() == slopes
+    with pytest.raises(ValueError, match="known rank"):
+        tf.quantize(tf.placeholder(tf.float32), 0.0, 1.0, tf.quint8, axis=-1)
+
+
+def test_singular_values_are_real(run):
+    s, u, v = tf.linalg.svd(_C)
+    assert s.dtype == tf.float32 and u.dtype == tf.complex64
+    want = np.linalg.svd(_C, compute_uv=False)
+    np.testing.assert_allclose(run(s), want, rtol=1e-5)
+    np.testing.assert_allclose(run(tf.svd(_C, compute_uv=False)), want,
+                               rtol=1e-5)
+    assert tf.norm(_C, 2, axis=[-2, -1]).dtype == tf.complex64
+    back = u * tf.cast(s, tf.complex64)[:, None]
+    np.testing.assert_allclose(run(tf.matmul(back, v, adjoint_b=True)), _C,
+                               atol=1e-5)
+
+
+def test_what_matrices_have_besides(run):
+    np.testing.assert_allclose(run(tf.linalg.pinv(_M)), np.linalg.pinv(_M),
+                               atol=1e-5)
+    np.testing.assert_allclose(run(tf.linalg.pinv(_C, 0.4)),
+                               np.linalg.pinv(_C, 0.4), atol=1e-5)
+    twice = np.concatenate([_M, _M], 1)
+    assert run(tf.linalg.matrix_rank(twice)).tolist() == [3, 3]
+    assert run(tf.linalg.matrix_rank(_M, 1e3)).tolist() == [0, 0]
+    np.testing.assert_allclose(
+        run(tf.linalg.matvec(_M, _M[:, 1])),
+        np.einsum("bij,bj->bi", _M, _M[:, 1]), rtol=1e-5)
+    unit, size = run(tf.linalg.normalize(_M, axis=-1))
+    np.testing.assert_allclose(size[..., 0], np.linalg.norm(_M, axis=-1),
+                               rtol=1e-6)
+    np.testing.assert_allclose(unit * size, _M, rtol=1e-5)
+    np.testing.assert_array_equal(run(tf.linalg.matrix_transpose(_M)),
+                                  _M.swapaxes(1, 2))
