@@ -124,6 +124,31 @@ def test_steps_end_at_the_maximum(session, rng):
         seq.dynamic_decode(cell)
 
 
+def test_a_decoder_of_ones_own_may_finish_what_it_made(session, rng):
+    class Counter(seq.Decoder):
+        """Counts; its last step gives outputs of unknown rank."""
+        batch_size = 2
+        output_size = tf.TensorShape([3])
+        output_dtype = tf.int32
+
+        def initialize(self, name=None):
+            return tf.constant([False, True]), tf.zeros([2]), tf.constant(0)
+
+        def step(self, time, inputs, state, name=None):
+            return (tf.fill([2, 3], state), state + 1, inputs,
+                    tf.stack([time >= 3, False]))
+
+        def finalize(self, outputs, final_state, sequence_lengths):
+            whole = tf.placeholder_with_default(outputs, None)
+            return (whole, sequence_lengths), final_state * 10
+
+    (whole, counts), state, lengths = seq.dynamic_decode(Counter())
+    assert whole.shape.ndims is None and lengths.shape == [2]
+    whole, counts, state = session.run([whole, counts, state])
+    assert whole[:, :, 0].tolist() == [[0, 1, 2, 3]] * 2
+    assert counts.tolist() == [4, 0] and state == 40
+
+
 def test_gradients_flow_through_the_steps(session, rng):
     x = rng.randn(2, 3, 2).astype(np.float32)
     inputs = tf.placeholder(tf.float32, [2, 3, 2])
@@ -539,7 +564,8 @@ def test_trees_are_followed_from_their_leaves(session, rng):
         expected[:len(path), b, k] = path
     assert (got == expected).all()
     with pytest.raises(tf.errors.InvalidArgumentError,
-                       match="invalid parent id"):
+                       match=r"invalid parent id -1 at \(batch, time, beam\) "
+                       r"== \(0, 3, 0\)"):
         session.run(seq.gather_tree(ids, parents, [6, 6, 6, 6], end))
 
 

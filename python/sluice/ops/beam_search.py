@@ -8,7 +8,7 @@ from sluice import nest
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import constant_value, convert_to_tensor
 from sluice.logging import warn
-from sluice.ops import array_ops, control_flow, math_ops, nn
+from sluice.ops import array_ops, control_flow, math_ops, nn, string_ops
 from sluice.ops.attention import AttentionWrapperState
 from sluice.ops.rnn_cell import assert_like_rnncell, size_of
 from sluice.ops.seq2seq import (
@@ -42,22 +42,12 @@ def _paths(parent_ids, lengths):
     rows = array_ops.expand_dims(math_ops.range(shape[1]) * beams, 1)
 
     def back(time, at, found):
-        parents = parent_ids[time]
-        within = array_ops.expand_dims(time < lengths, 1)
-        check = control_flow.Assert(
-            math_ops.reduce_all(math_ops.logical_or(
-                math_ops.logical_or(math_ops.equal(time, 0),
-                                    math_ops.logical_not(within)),
-                _between(_taken(parents, at, rows), beams))),
-            ["Saw invalid parent id: expected one of", beams, "beams, got",
-             parents, "at time", time])
-        with graphs.control_dependencies([check]):
-            # (A parent beyond the first step, or of no step, is not followed.)
-            before = math_ops.maximum(0, math_ops.minimum(
-                beams - 1, _taken(parents, at, rows)))
-        before = array_ops.where(
-            math_ops.logical_and(within, array_ops.ones_like(
-                before, dtypes.bool_)), before, at)
+        within = array_ops.fill(shape[1:], True) & array_ops.expand_dims(
+            time < lengths, 1)
+        # (A wrong parent is told below.)
+        parents = math_ops.maximum(0, math_ops.minimum(
+            beams - 1, _taken(parent_ids[time], at, rows)))
+        before = array_ops.where(within, parents, at)
         before.set_shape(known)
         return time - 1, before, found.write(time, at)
 
@@ -67,16 +57,34 @@ def _paths(parent_ids, lengths):
                                      element_shape=known)))
     found = found.stack()
     found.set_shape(parent_ids.shape)
-    return found
+    with graphs.control_dependencies([
+            _check_parents(_along(parent_ids, found), lengths)]):
+        return array_ops.identity(found)
+
+
+def _check_parents(followed, lengths):
+    """An operation that fails unless all parents that were followed,
+    [time, batch, beam], are beams."""
+    shape = array_ops.shape(followed)
+    times = array_ops.reshape(math_ops.range(shape[0]), [-1, 1, 1])
+    wrong = ((followed < 0) | (followed >= shape[2])) & (
+        (times > 0) & (times < array_ops.reshape(lengths, [1, -1, 1])))
+
+    def complain():
+        at = array_ops.where(wrong)[0]
+        number, step, row, beam = map(string_ops.as_string, (
+            array_ops.gather_nd(followed, at), at[0] - 1, at[1], at[2]))
+        return control_flow.Assert(False, [string_ops.string_join([
+            "Saw invalid parent id ", number, " at (batch, time, beam) == (",
+            row, ", ", step, ", ", beam, ")"])])
+
+    return control_flow.cond(math_ops.reduce_any(wrong), complain,
+                             control_flow.no_op)
 
 
 def _taken(values, at, rows):
     """Row by row, the values at places: values and places [batch, n]."""
     return array_ops.gather(array_ops.reshape(values, [-1]), at + rows)
-
-
-def _between(ids, beams):
-    return math_ops.logical_and(ids >= 0, ids < beams)
 
 
 def _along(values, paths):
@@ -269,7 +277,8 @@ def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
         accumulated_attention_probs)
     penalty = math_ops.reduce_sum(
         math_ops.log(math_ops.minimum(seen, 1.0)), 2)
-    penalty = weight * penalty * math_ops.cast(finished, penalty.dtype)
+    penalty = penalty * math_ops.cast(finished, penalty.dtype) * (
+        math_ops.cast(weight, penalty.dtype))
     return scores + array_ops.expand_dims(penalty, 2)
 
 
