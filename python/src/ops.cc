@@ -21,8 +21,33 @@ bool IsInferred(const OpDef& op, const std::string& attr) {
   });
 }
 
-// Python's reserved words get an underscore.
-std::string PythonName(const std::string& name) {
+// Arguments that TensorFlow's Python names otherwise than their declarations.
+struct Renamed {
+  std::string_view op, argument, name;
+};
+constexpr Renamed kRenamed[] = {
+    {"All", "reduction_indices", "axis"},
+    {"Any", "reduction_indices", "axis"},
+    {"EuclideanNorm", "reduction_indices", "axis"},
+    {"ExpandDims", "dim", "axis"},
+    {"Max", "reduction_indices", "axis"},
+    {"Mean", "reduction_indices", "axis"},
+    {"Min", "reduction_indices", "axis"},
+    {"Prod", "reduction_indices", "axis"},
+    {"Select", "e", "y"},
+    {"Select", "t", "x"},
+    {"Split", "split_dim", "axis"},
+    {"SplitV", "split_dim", "axis"},
+    {"Squeeze", "squeeze_dims", "axis"},
+    {"Sum", "reduction_indices", "axis"},
+    {"Where", "input", "condition"},
+};
+
+// What an op's argument or result is called in Python, whose reserved words get
+// an underscore.
+std::string PythonName(const OpDef& op, const std::string& name) {
+  for (const Renamed& r : kRenamed)
+    if (r.op == op.name && r.argument == name) return std::string(r.name);
   const py::object reserved = py::module_::import("keyword").attr("iskeyword");
   return py::cast<bool>(reserved(name)) ? name + "_" : name;
 }
@@ -313,12 +338,12 @@ class OpFunction {
   OpFunction(const OpDef& op, std::string default_name, bool any_order)
       : op_(op), default_name_(std::move(default_name)), any_order_(any_order) {
     for (const ArgDef& in : op_.inputs)
-      parameters_.push_back({PythonName(in.name), &in, nullptr});
+      parameters_.push_back({PythonName(op_, in.name), &in, nullptr});
     for (const bool optional : {false, true})
       for (const AttrDef& attr : op_.attrs)
         if (attr.name[0] != '_' && attr.default_value.has_value() == optional &&
             !IsInferred(op_, attr.name))
-          parameters_.push_back({PythonName(attr.name), nullptr, &attr});
+          parameters_.push_back({PythonName(op_, attr.name), nullptr, &attr});
   }
 
   const std::string& name() const { return op_.name; }
@@ -378,7 +403,7 @@ class OpFunction {
   py::list Outputs() const {
     py::list all;
     for (const ArgDef& o : op_.outputs)
-      all.append(py::make_tuple(PythonName(o.name), IsList(o)));
+      all.append(py::make_tuple(PythonName(op_, o.name), IsList(o)));
     return all;
   }
 
@@ -436,7 +461,8 @@ class OpFunction {
     if (n == 1) return OneResult(node, 0);
     if (!results_) {
       py::list names;
-      for (const ArgDef& out : op_.outputs) names.append(PythonName(out.name));
+      for (const ArgDef& out : op_.outputs)
+        names.append(PythonName(op_, out.name));
       results_ = py::module_::import("collections")
                      .attr("namedtuple")(op_.name, names);
     }

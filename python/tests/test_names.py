@@ -66,3 +66,28 @@ def test_arguments_are_in_tensorflows_order(run):
     v = tf.Variable([0.0, 0.0])
     assert tf.scatter_update(v, [0], [1.0]).op.get_attr("use_locking")
     assert not tf.scatter_nd_add(v, [[0]], [1.0]).op.get_attr("use_locking")
+
+
+def test_ops_name_their_arguments_as_tensorflows_python_does(run):
+    """All that declarations name otherwise, and some that they do not."""
+    def names_of(op):
+        return [p[0] for p in getattr(tf.raw_ops, op)._parameters()]
+
+    for op in ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod",
+               "Sum"):
+        assert names_of(op) == ["input", "axis", "keep_dims"]
+    assert names_of("ArgMax")[:2] == ["input", "dimension"]
+    assert names_of("ExpandDims") == names_of("Squeeze") == ["input", "axis"]
+    assert names_of("Select") == ["condition", "x", "y"]
+    assert names_of("Split") == ["axis", "value", "num_split"]
+    assert names_of("SplitV") == ["value", "size_splits", "axis", "num_split"]
+    assert names_of("Where") == ["condition"]
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    assert run(tf.raw_ops.Max(input=x, axis=1)).tolist() == [2, 4]
+    assert run(tf.raw_ops.Squeeze(input=x[:1], axis=[0])).tolist() == [1, 2]
+    assert run(tf.raw_ops.Where(condition=[False, True])).tolist() == [[1]]
+    assert run(tf.raw_ops.Select(condition=[True, False], x=[1, 2],
+                                 y=[3, 4])).tolist() == [1, 4]
+    with pytest.raises(TypeError, match="unexpected keyword argument "
+                                        "'reduction_indices'"):
+        tf.raw_ops.Sum(input=x, reduction_indices=[0])

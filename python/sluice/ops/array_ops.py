@@ -167,7 +167,7 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):
         axis = []
     elif not isinstance(axis, (list, tuple)):
         axis = [axis]
-    return _op("Squeeze")(input, squeeze_dims=axis, name=name)
+    return _op("Squeeze")(input, axis, name=name)
 
 
 def concat(values, axis, name="concat"):
