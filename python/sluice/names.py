@@ -306,6 +306,7 @@ _MODULES = {
     "version": "sluice.version", "test": "sluice.test",
     "compat": "sluice.compat", "flags": "sluice.flags", "app": "sluice.app",
     "gfile": "sluice.gfile", "io.gfile": "sluice.gfile",
+    "contrib.framework.nest": "sluice.nest",
     "examples.tutorials.mnist.input_data": "sluice.mnist"}
 
 _DEBUGGING = {
@@ -526,6 +527,10 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 # Namespaces that take their names from several modules.
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.layers": _CONTRIB_LAYERS,
+    "contrib.framework": {
+        "is_tensor": _FRAMEWORK["is_tensor"], **{name: _TRAIN[name] for name in (
+            "create_global_step", "get_global_step",
+            "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
     "contrib.rnn": {**_CELLS, **_from(
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(

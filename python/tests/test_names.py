@@ -48,6 +48,7 @@ def test_namespaces_within_namespaces():
     assert "rnn_cell" in dir(tf.nn)
     assert tf.compat.v1.train.AdamOptimizer is tf.train.AdamOptimizer
     assert tf.io.gfile is tf.gfile
+    assert tf.contrib.framework.nest is tf.nest
 
 
 def test_arguments_are_in_tensorflows_order(run):

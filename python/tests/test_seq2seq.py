@@ -443,6 +443,38 @@ def test_several_mechanisms_and_functions_of_ones_own(session, rng):
             [memory[[0, 1], best], memory[:, 0]], 1))
 
 
+def test_a_mechanism_may_remember_where_it_looked(session, rng):
+    class Remembering(seq.BahdanauAttention):
+        """As programs extend it: what was looked at is looked at less."""
+
+        def __call__(self, query, state):
+            with tf.variable_scope(None, "remembering", [query]):
+                query = self.query_layer(query)
+                v = tf.get_variable("v", [self._num_units])
+                score = tf.reduce_sum(v * tf.tanh(
+                    self._keys + tf.expand_dims(query, 1)), 2) - 2.0 * state
+            alignments = self._probability_fn(score, state)
+            return alignments, state + alignments
+
+    memory = rng.randn(2, 5, 6).astype(np.float32)
+    cell = seq.AttentionWrapper(
+        cells.GRUCell(4), Remembering(3, memory, memory_sequence_length=[5, 3]),
+        cell_input_fn=lambda x, seen: x, alignment_history=True)
+    x, values, (outputs, _, _, history) = attend(cell, session, rng)
+    below = "decoder/attention_wrapper"
+    real = memory * (np.arange(5) < [[5], [3]])[..., None]
+    h, looked = np.zeros([2, 4]), np.zeros([2, 5])
+    for t in range(3):
+        h = gru(x[:, t], h, values, below)
+        query = h @ values[f"{below}/remembering/query_layer/kernel"]
+        score = (values[f"{below}/remembering/v"] * np.tanh(
+            real @ values["memory_layer/kernel"] + query[:, None])).sum(-1)
+        much = softmax(masked(score - 2 * looked, [5, 3]))
+        looked += much
+        close(history[t], much)
+        close(outputs[:, t], np.einsum("bt,btd->bd", much, real))
+
+
 def test_the_score_beyond_the_memory_may_be_chosen(session, rng):
     memory = rng.randn(1, 4, 3).astype(np.float32)
     query = rng.randn(1, 3).astype(np.float32)
