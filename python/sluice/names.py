@@ -528,9 +528,10 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.layers": _CONTRIB_LAYERS,
     "contrib.framework": {
-        "is_tensor": _FRAMEWORK["is_tensor"], **{name: _TRAIN[name] for name in (
-            "create_global_step", "get_global_step",
-            "get_or_create_global_step")}},
+        "is_tensor": _FRAMEWORK["is_tensor"], **{
+            name: _TRAIN[name] for name in (
+                "create_global_step", "get_global_step",
+                "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
     "contrib.rnn": {**_CELLS, **_from(
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
