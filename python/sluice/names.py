@@ -113,7 +113,9 @@ _FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",
             fft3d="FFT3D", ifft3d="IFFT3D")
 _SIGNAL = {**_FFT, **_from(
     "sluice.ops.signal_ops", "rfft", "irfft", "rfft2d", "irfft2d", "rfft3d",
-    "irfft3d", "fftshift", "ifftshift")}
+    "irfft3d", "fftshift", "ifftshift", "frame", "overlap_and_add",
+    "hann_window", "hamming_window", "stft", "inverse_stft",
+    "inverse_stft_window_fn", "dct", "idct")}
 _SPARSE = {
     **_from("sluice.ops.sparse_ops", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",

@@ -97,3 +97,76 @@ def test_what_matrices_have_besides(run):
     np.testing.assert_allclose(unit * size, _M, rtol=1e-5)
     np.testing.assert_array_equal(run(tf.linalg.matrix_transpose(_M)),
                                   _M.swapaxes(1, 2))
+
+
+def _hann(n):
+    return 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)
+
+
+@pytest.mark.parametrize("length,step", [(5, 3), (4, 4), (3, 7), (25, 3)])
+def test_frames(run, length, step):
+    x = _RNG.randn(2, 20)
+    p = tf.placeholder(tf.float64, [2, None])
+    count = max(0, 1 + (20 - length) // step)
+    want = np.array([[row[i * step:i * step + length] for i in range(count)]
+                     for row in x]).reshape(2, count, length)
+    for given in (x, p):
+        made = tf.signal.frame(given, length, step)
+        np.testing.assert_array_equal(run(made, {p: x}), want)
+        made = tf.signal.frame(given, length, step, True, 9)
+        made = run(made, {p: x})
+        assert made.shape == (2, -(-20 // step), length)
+        np.testing.assert_array_equal(made[:, :count], want)
+        assert made[0, -1, -1] == 9 or (19 // step) * step + length <= 20
+    along = run(tf.signal.frame(_M, 2, 1, axis=1))
+    np.testing.assert_array_equal(along, np.stack([_M[:, :2], _M[:, 1:]], 1))
+
+
+def test_short_transforms_and_back(run):
+    x = _RNG.randn(3, 40).astype("f")
+    made = tf.signal.stft(x, 6, 3)
+    frames = np.stack([x[:, i:i + 6] for i in range(0, 35, 3)], 1)
+    np.testing.assert_allclose(run(made), np.fft.rfft(frames * _hann(6), 8),
+                               atol=1e-5)
+    assert made.shape.as_list() == [3, 12, 5]
+    for step in (2, 3):
+        undone = tf.signal.inverse_stft(
+            tf.signal.stft(x, 6, step), 6, step,
+            window_fn=tf.signal.inverse_stft_window_fn(step))
+        # (The first and the last frames have nothing that overlaps them.)
+        np.testing.assert_allclose(run(undone)[:, 6:30], x[:, 6:30], atol=1e-5)
+    added = run(tf.signal.overlap_and_add(np.ones([2, 3, 4]), 3))
+    assert added.tolist() == [[1, 1, 1, 2, 1, 1, 2, 1, 1, 1]] * 2
+    np.testing.assert_allclose(run(tf.signal.hann_window(8)), _hann(8),
+                               atol=1e-6)
+    np.testing.assert_allclose(
+        run(tf.signal.hamming_window(7, periodic=False)), np.hamming(7),
+        atol=1e-6)
+    assert run(tf.signal.hann_window(1)).tolist() == [1]
+
+
+@pytest.mark.parametrize("norm", [None, "ortho"])
+def test_cosine_transforms(run, norm):
+    x = _RNG.randn(2, 7)
+    k, n = np.arange(7)[:, None], np.arange(7)
+    weights = np.full([7, 1], 1 if norm is None else (2 / 7) ** 0.5 / 2)
+    if norm:
+        weights[0] *= 0.5 ** 0.5
+    matrix = 2 * weights * np.cos(np.pi * k * (2 * n + 1) / 14)
+    np.testing.assert_allclose(run(tf.signal.dct(x, norm=norm)), x @ matrix.T,
+                               atol=1e-5)
+    back = run(tf.signal.idct(tf.signal.dct(x, norm=norm), norm=norm))
+    np.testing.assert_allclose(back, x * (1 if norm else 14), atol=1e-4)
+    four = run(tf.signal.idct(tf.signal.dct(x, 4, norm=norm), 4, norm=norm))
+    np.testing.assert_allclose(four, x * (1 if norm else 14), atol=1e-4)
+    once = run(tf.signal.dct(tf.signal.dct(x, 1), 1))
+    np.testing.assert_allclose(once, x * 12, atol=1e-4)
+    cut = run(tf.signal.dct(x, n=5, norm=norm))
+    np.testing.assert_allclose(
+        cut, run(tf.signal.dct(x[:, :5], norm=norm)), atol=1e-5)
+    longer = np.pad(x, [[0, 0], [0, 3]])
+    np.testing.assert_allclose(
+        run(tf.signal.dct(x, n=10, norm=norm)),
+        run(tf.signal.dct(longer, norm=norm)), atol=1e-5)
+    with pytest.raises(ValueError, match="norm: expected one of"):
+        tf.signal.dct(x, 1, norm="ortho")

@@ -1,5 +1,7 @@
 """Fourier transforms of real numbers, and what goes with them."""
 
+import math
+
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant_value, convert_to_tensor
@@ -104,3 +106,207 @@ def _shift(default, distance, doc):
 fftshift = _shift("fftshift", lambda n: n // 2,
                   "The frequency zero in the middle of the dimensions `axes`.")
 ifftshift = _shift("ifftshift", lambda n: -(n // 2), "`fftshift` undone.")
+
+
+# ---- Signals in frames -------------------------------------------------------
+
+
+def frame(signal, frame_length, frame_step, pad_end=False, pad_value=0,
+          axis=-1, name=None):
+    """A dimension as windows of it: two dimensions, [frames, frame_length].
+
+    With `pad_end` the last windows reach beyond the end, filled up with
+    `pad_value`.
+    """
+    with graphs.name_scope(name, "frame", [signal, frame_length, frame_step]):
+        x = convert_to_tensor(signal)
+        n, rank = _size(x, axis), x.shape.ndims
+        at_least = max if isinstance(n, int) else math_ops.maximum
+        if pad_end:
+            count = at_least(0, -(-n // frame_step))
+            more = at_least(0, frame_length + frame_step * (count - 1) - n)
+            around = [[0, 0] for _ in range(rank)]
+            around[axis][1] = more
+            x = array_ops.pad(x, around, constant_values=pad_value)
+        else:
+            count = at_least(0, 1 + (n - frame_length) // frame_step)
+        return array_ops.gather(x, _places(count, frame_length, frame_step),
+                                axis=axis % rank)
+
+
+def overlap_and_add(signal, frame_step, name=None):
+    """The sum of the windows of the last two dimensions, each `frame_step`
+    after the one before."""
+    with graphs.name_scope(name, "overlap_and_add", [signal, frame_step]):
+        x = convert_to_tensor(signal)
+        count, length = _size(x, -2), _size(x, -1)
+        whole = (count - 1) * frame_step + length
+        places = array_ops.reshape(_places(count, length, frame_step), [-1])
+        outer = array_ops.shape(x)[:-2]
+        columns = array_ops.transpose(
+            array_ops.reshape(x, [-1, count * length]))
+        total = array_ops.transpose(
+            math_ops.unsorted_segment_sum(columns, places, whole))
+        total = array_ops.reshape(total, array_ops.concat([outer, [whole]], 0))
+        if x.shape.ndims is not None and isinstance(whole, int):
+            total.set_shape(x.shape[:-2].concatenate([whole]))
+        return total
+
+
+def _size(x, axis):
+    """A number, or a tensor where it is not known."""
+    if x.shape.ndims is None:
+        raise ValueError("signal: expected a known rank")
+    known = x.shape.as_list()[axis]
+    return array_ops.shape(x)[axis] if known is None else known
+
+
+def _places(count, length, step):
+    """[frames, length]: where their elements are."""
+    starts = math_ops.range(count) * step
+    return array_ops.expand_dims(starts, 1) + math_ops.range(length)
+
+
+def _cosine_window(default, mean, doc):
+    def window(window_length, periodic=True, dtype=dtypes.float32, name=None):
+        with graphs.name_scope(name, default, [window_length, periodic]):
+            n = convert_to_tensor(window_length, dtypes.int32)
+            if constant_value(n) == 1:
+                return array_ops.ones([1], dtype)
+            # (One of even length goes on where it began.)
+            even = (1 - n % 2) * math_ops.cast(periodic, dtypes.int32)
+            at = math_ops.cast(math_ops.range(n), dtype)
+            turn = at * (2 * math.pi) / math_ops.cast(n + even - 1, dtype)
+            return mean - (1 - mean) * math_ops.cos(turn)
+    window.__name__ = default
+    window.__doc__ = doc
+    return window
+
+
+hann_window = _cosine_window("hann_window", 0.5,
+                             "One turn of a cosine, from 0 to 1 and back.")
+hamming_window = _cosine_window("hamming_window", 0.54,
+                                "One turn of a cosine, from 0.08 to 1 and "
+                                "back.")
+
+
+def _power_of_two(n):
+    known = constant_value(convert_to_tensor(n))
+    if known is None:
+        raise ValueError("fft_length: expected one where the frames' length is "
+                         "not known")
+    return 1 << (int(known) - 1).bit_length()
+
+
+def stft(signals, frame_length, frame_step, fft_length=None,
+         window_fn=hann_window, pad_end=False, name=None):
+    """The Fourier transforms of windows of signals (by default of a length
+    that is a power of two)."""
+    with graphs.name_scope(name, "stft", [signals, frame_length, frame_step]):
+        frames = frame(signals, frame_length, frame_step, pad_end=pad_end)
+        if window_fn is not None:
+            frames *= window_fn(frame_length, dtype=frames.dtype)
+        return rfft(frames, [_power_of_two(frame_length) if fft_length is None
+                             else fft_length])
+
+
+def inverse_stft(stfts, frame_length, frame_step, fft_length=None,
+                 window_fn=hann_window, name=None):
+    """The signals of windows' Fourier transforms. With the window of
+    `inverse_stft_window_fn` they are those that `stft` was of."""
+    with graphs.name_scope(name, "inverse_stft", [stfts]):
+        x = convert_to_tensor(stfts)
+        n = _power_of_two(frame_length) if fft_length is None else fft_length
+        frames = irfft(x, [n])[..., :frame_length]
+        short = math_ops.maximum(0, frame_length - array_ops.shape(frames)[-1])
+        frames = array_ops.pad(frames, [[0, 0]] * (x.shape.ndims - 1) +
+                               [[0, short]])
+        frames.set_shape(x.shape[:-1].concatenate([frame_length]))
+        if window_fn is not None:
+            frames *= window_fn(frame_length, dtype=frames.dtype)
+        return overlap_and_add(frames, frame_step)
+
+
+def inverse_stft_window_fn(frame_step, forward_window_fn=hann_window,
+                           name=None):
+    """The window that undoes another one, for `inverse_stft`."""
+    def window_fn(frame_length, dtype):
+        with graphs.name_scope(name, "inverse_stft_window_fn",
+                               [forward_window_fn]):
+            window = forward_window_fn(frame_length, dtype=dtype)
+            overlaps = -(-frame_length // frame_step)
+            squares = array_ops.pad(math_ops.square(window), [
+                [0, overlaps * frame_step - frame_length]])
+            total = math_ops.reduce_sum(array_ops.reshape(
+                squares, [overlaps, frame_step]), 0)
+            return window / array_ops.tile(total, [overlaps])[:frame_length]
+    return window_fn
+
+
+# ---- Cosine transforms -------------------------------------------------------
+
+
+def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
+    """The cosine transform of the last dimension, cut or filled up with zeros
+    to the size `n`."""
+    if axis != -1:
+        raise NotImplementedError(f"axis must be -1. Got: {axis}")
+    if type not in (1, 2, 3, 4):
+        raise ValueError(f"Types I, II, III and IV (I)DCT are supported. Got "
+                         f"type {type}")
+    allowed = [None] if type == 1 else [None, "ortho"]
+    if norm not in allowed:
+        raise ValueError(f"norm: expected one of {allowed}, got {norm!r}")
+    with graphs.name_scope(name, "dct", [input]):
+        x = convert_to_tensor(input, dtype_hint=dtypes.float32)
+        if n is not None:
+            have = _size(x, -1)
+            more = (max if isinstance(have, int) else math_ops.maximum)(
+                0, n - have)
+            x = array_ops.pad(x[..., :n], [[0, 0]] * (x.shape.ndims - 1) +
+                              [[0, more]])
+        n = array_ops.shape(x)[-1]
+        size = math_ops.cast(n, x.dtype)
+        if type == 1:
+            mirrored = array_ops.concat(
+                [x, array_ops.reverse(x[..., 1:-1], [-1])], -1)
+            return math_ops.real(rfft(mirrored))
+        if type == 4:
+            # (The odd ones of twice as many.)
+            x = array_ops.pad(x, [[0, 0]] * (x.shape.ndims - 1) + [[0, n]])
+            odd = _dct2(x, 2 * n, 2 * size)[..., 1::2]
+            return odd if norm is None else odd * math_ops.rsqrt(2 * size)
+        if type == 2:
+            made = _dct2(x, n, size)
+            return made if norm is None else made * _even_weights(
+                0.5 * math_ops.rsqrt(size), 2 ** 0.5, n)
+        x *= size if norm is None else _even_weights(math_ops.sqrt(size),
+                                                     0.5 ** 0.5, n)
+        turned = _turns(n, size, 1) * math_ops.complex(
+            x, array_ops.zeros_like(x))
+        return irfft(turned, array_ops.stack([2 * n]))[..., :n]
+
+
+def idct(input, type=2, n=None, axis=-1, norm=None, name=None):
+    """The inverse of `dct`; without `norm` 2 n times that."""
+    return dct(input, {2: 3, 3: 2}.get(type, type), n, axis, norm, name)
+
+
+def _turns(n, size, sign):
+    """2 exp(+-i pi k / (2 n)), for each k."""
+    angle = math_ops.cast(math_ops.range(n), size.dtype) * (
+        sign * math.pi / 2) / size
+    return math_ops.complex(2 * math_ops.cos(angle), 2 * math_ops.sin(angle))
+
+
+def _dct2(x, n, size):
+    return math_ops.real(rfft(x, array_ops.stack([2 * n]))[..., :n] *
+                         _turns(n, size, -1))
+
+
+def _even_weights(first, ratio, n):
+    """[first, first ratio, first ratio, ...]"""
+    return first * array_ops.concat(
+        [array_ops.ones([1], first.dtype),
+         array_ops.fill(array_ops.stack([n - 1]),
+                        convert_to_tensor(ratio, first.dtype))], 0)
