@@ -233,10 +233,8 @@ def _mask_probs(probs, eos_token, finished):
     of_end = array_ops.one_hot(
         eos_token, array_ops.shape(probs)[2], on_value=0.0,
         off_value=probs.dtype.min, dtype=probs.dtype.base_dtype)
-    shape = array_ops.shape(probs)
-    masked = array_ops.where(
-        array_ops.tile(array_ops.expand_dims(finished, 2), [1, 1, shape[2]]),
-        array_ops.zeros_like(probs) + of_end, probs)
+    masked = array_ops.where_v2(array_ops.expand_dims(finished, 2), of_end,
+                                probs)
     masked.set_shape(probs.shape)
     return masked
 
