@@ -138,5 +138,128 @@ TEST(NnGradients, OfCtcLossAgreeWithDifferencesAndHaveNoneOfTheirOwn) {
   EXPECT_FALSE(second.ok());
 }
 
+// Gradients of a function of y, the first output, and of their sum, by whose
+// differences they are checked. `inputs`: those of the batch norm.
+void ExpectSecondGradients(const char* op, const std::vector<Tensor>& inputs,
+                           const AttrMap& attrs, std::mt19937* rng) {
+  SCOPED_TRACE(testing::Message() << op << ", seed " << kGradSeed);
+  Graph g;
+  WithGraph use(g);
+  std::vector<Output> in;
+  Feeds feeds;
+  for (const Tensor& t : inputs) {
+    in.push_back(Build("Placeholder", {},
+                       {{"dtype", t.dtype()}, {"shape", PartialShape()}}));
+    feeds.emplace_back(in.back(), t);
+  }
+  Node* n = BuildNode(op, in, attrs);
+  ASSERT_NE(n, nullptr) << g.status();
+  const Output y(n, 0);
+  const std::vector<GradTarget> xs{in[0], in[1], in[2]};
+  const auto first = Gradients({Build("Mul", {y, Build("Square", {y})})}, xs);
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::vector<Output> terms;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const Tensor w = DrawUnit(rng, Dims(inputs[i].shape().dims().begin(),
+                                        inputs[i].shape().dims().end()));
+    const Output weighted = Build("Mul", {(*first)[i].dense, Constant(w)});
+    terms.push_back(Build("Sum", {Build("Reshape", {weighted, IntVector({-1})}),
+                                  IntVector({0})}));
+  }
+  const Output sum = Build("AddN", terms);
+  const auto second = Gradients({sum}, xs);
+  ASSERT_TRUE(second.ok()) << second.status();
+  Session session(g);
+  constexpr double kStep = 4e-3;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const Result<Tensor> got = session.Run(feeds, (*second)[i].dense);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_EQ(got->shape(), inputs[i].shape());
+    for (int64_t k = 0; k < got->num_elements(); ++k) {
+      double side[2];
+      for (int s = 0; s < 2; ++s) {
+        Feeds moved = feeds;
+        Tensor& t = moved[i].second;
+        t = *t.Clone();
+        t.data<float>()[k] += static_cast<float>(s == 0 ? kStep : -kStep);
+        const Result<Tensor> value = session.Run(moved, sum);
+        ASSERT_TRUE(value.ok()) << value.status();
+        side[s] = static_cast<double>(value->scalar<float>());
+      }
+      const double want = (side[0] - side[1]) / (2 * kStep);
+      EXPECT_NEAR(static_cast<double>(got->data<float>()[k]), want,
+                  5e-3 * std::max(1.0, std::abs(want)))
+          << "input " << i << ", element " << k;
+    }
+  }
+}
+
+TEST(NnGradients, OfBatchNormGradientsAgreeWithDifferences) {
+  std::mt19937 rng(kGradSeed);
+  struct Image {
+    const char* format;
+    Dims dims;
+  };
+  const Image images[] = {{"NHWC", {2, 2, 2, 3}},
+                          {"NCHW", {2, 3, 2, 2}},
+                          {"NDHWC", {2, 2, 2, 1, 3}},
+                          {"NCDHW", {2, 3, 1, 2, 2}}};
+  for (const char* op :
+       {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+    for (const Image& image : images)
+      for (const bool training : {true, false}) {
+        if (image.dims.size() == 5 && !std::string(op).ends_with("V3"))
+          continue;
+        SCOPED_TRACE(testing::Message()
+                     << image.format << (training ? ", training" : ""));
+        const Tensor none = Tensor::Vector<float>({});
+        ExpectSecondGradients(
+            op,
+            {DrawUnit(&rng, image.dims), Tensor::Vector<float>({0.7f, 1, -2}),
+             DrawUnit(&rng, {3}),
+             training ? none : Tensor::Vector<float>({0.1f, -0.2f, 0}),
+             training ? none : Tensor::Vector<float>({0.5f, 1, 2})},
+            {{"is_training", training},
+             {"data_format", image.format},
+             {"epsilon", 0.01f}},
+            &rng);
+      }
+}
+
+TEST(NnGradients, OfBatchNormGradientsAreTensorFlows) {
+  Graph g;
+  WithGraph use(g);
+  const Output x = Constant(
+      Tensor::Of<float>(Shape({1, 2, 2, 2}), {0, 1, 2, 3, 4, 5, 6, 7}));
+  const Output one = Constant(Tensor::Vector<float>({1, 1}));
+  const Output zero = Constant(Tensor::Vector<float>({0, 0}));
+  const Output none = Constant(Tensor::Vector<float>({}));
+  const Output y = Build("FusedBatchNormV3", {x, one, zero, none, none},
+                         {{"epsilon", 0.001f}});
+  const Output dx = Grad(Build("Mul", {y, Build("Square", {y})}), x);
+  const Output ddx = Grad(Build("Square", {dx}), x);
+  ASSERT_TRUE(ddx) << g.status();
+  Session session(g);
+  const Result<Tensor> got = session.Run(ddx);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const float want[] = {0.68995625f, 0.68995625f, 2.5326028f,   2.5326028f,
+                        -2.5326028f, -2.5326028f, -0.68995625f, -0.68995625f};
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(got->data<float>()[i], want[i], 2e-5) << i;
+}
+
+TEST(NnGradients, OfBatchNormsAreNoneOfMomentsAlone) {
+  Graph g;
+  WithGraph use(g);
+  std::mt19937 rng(kGradSeed);
+  const Output x = Constant(DrawUnit(&rng, {1, 2, 2, 1}));
+  const Output one = Constant(Tensor::Vector<float>({1}));
+  const Output none = Constant(Tensor::Vector<float>({}));
+  Node* n = BuildNode("FusedBatchNormV3", {x, one, one, none, none});
+  const auto grads = Gradients({Output(n, 1)}, {x});
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  EXPECT_FALSE((*grads)[0]);
+}
+
 }  // namespace
 }  // namespace sluice

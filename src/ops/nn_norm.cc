@@ -199,10 +199,9 @@ Status RunBatchNorm(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(SetVector(ctx, 2, new_variance));
   SLUICE_RETURN_IF_ERROR(SetVector(ctx, 3, mean));
   SLUICE_RETURN_IF_ERROR(SetVector(ctx, 4, variance));
-  if (ctx.num_outputs() == 6) {
-    SLUICE_RETURN_IF_ERROR(SetVector(ctx, 5, {}));
-  }
-  return OkStatus();
+  if (ctx.num_outputs() < 6) return OkStatus();
+  const float nothing = 0;
+  return SetOutput(ctx, 5, &nothing, Shape());
 }
 
 // ---- Backward ---------------------------------------------------------------
@@ -309,7 +308,7 @@ Status BatchNormShape(ShapeContext& c) {
   }
   c.set_output(0, x);
   for (int i = 1; i <= 4; ++i) c.set_output(i, channels);
-  if (c.num_outputs() == 6) c.set_output(5, PartialShape({0}));
+  if (c.num_outputs() == 6) c.set_output(5, PartialShape::Scalar());
   return OkStatus();
 }
 
@@ -328,6 +327,7 @@ Status BatchNormGradShape(ShapeContext& c) {
 }
 
 Status BatchNormGradient(GradContext& c) {
+  if (!c.dy[0]) return OkStatus();  // The moments alone have none.
   const bool training = c.op->AttrOr<bool>("is_training", true);
   const std::string& name = c.op->op_name();
   const std::string version = name.substr(std::string("FusedBatchNorm").size());
@@ -341,6 +341,103 @@ Status BatchNormGradient(GradContext& c) {
   Node* d = BuildNode("FusedBatchNormGrad" + version, inputs, attrs);
   if (d == nullptr) return OkStatus();
   for (int i = 0; i < 3; ++i) c.grads[static_cast<size_t>(i)] = Output(d, i);
+  return OkStatus();
+}
+
+// Builds nodes that work on the channels of an image: what there is of each
+// channel has the rank of the image, or is a vector that broadcasts to it.
+// Lives for one call of a gradient function.
+class ChannelNodes {
+ public:
+  ChannelNodes(const Node& n, Output x)
+      : channels_first_(NormAttrs(n).channels_first) {
+    const int rank =
+        x.shape().rank_known()
+            ? x.shape().rank()
+            : static_cast<int>(
+                  n.AttrOr<std::string>("data_format", "NHWC").size());
+    for (int d = 0; d < rank; ++d)
+      if (d != NormAttrs(n).channel(rank)) axes_.push_back(d);
+    wide_.assign(static_cast<size_t>(rank), 1);
+    wide_[static_cast<size_t>(NormAttrs(n).channel(rank))] = -1;
+  }
+  // A vector as a factor of images, in float.
+  Output Wide(Output vector) const {
+    const Output v = grad::Cast(vector, DType::kFloat);
+    return channels_first_ ? grad::ReshapeTo(v, IntVector(wide_)) : v;
+  }
+  Output Mean(Output x) const {
+    return Build("Mean", {x, IntVector(axes_)}, {{"keep_dims", true}});
+  }
+  Output Centred(Output x) const { return Sub(x, Mean(x)); }
+  Output Sum(Output x) const { return grad::SumAxes(x, axes_); }  // A vector.
+
+ private:
+  bool channels_first_;
+  std::vector<int32_t> axes_, wide_;
+};
+
+// The sum of those that are there.
+Output Plus(Output a, Output b) { return !a ? b : !b ? a : Add(a, b); }
+
+// The gradient of the gradient, of ops that have gradients themselves. With
+// x' = x - mean, r = 1 / sqrt(variance + epsilon) and, in training,
+//   project(v) = r * (v' - r^2 * mean(v x') * x')       (else r * v)
+// the op gives dx = scale * project(dy), d_scale = r * sum(dy x') and
+// d_offset = sum(dy). In training the moments are functions of x: they are
+// computed again, and not taken from inputs that are their values alone.
+Status BatchNormGradGradient(GradContext& c) {
+  const bool training = c.op->AttrOr<bool>("is_training", true);
+  const auto as_float = [](Output o) { return grad::Cast(o, DType::kFloat); };
+  const Output dy = as_float(c.input(0)), x = as_float(c.input(1));
+  const ChannelNodes channels(*c.op, x);
+  const Output scale = channels.Wide(c.input(2));
+  const Output centred =
+      training ? channels.Centred(x) : Sub(x, channels.Wide(c.input(3)));
+  const Output variance = training ? channels.Mean(grad::Square(centred))
+                                   : channels.Wide(c.input(4));
+  const Output r =
+      Build("Rsqrt",
+            {Add(variance,
+                 grad::Number(variance, static_cast<double>(c.op->AttrOr<float>(
+                                            "epsilon", 1e-4f))))});
+  // mean(v x'): how far v goes along with x.
+  const auto along = [&](Output v) { return channels.Mean(Mul(v, centred)); };
+  const auto project = [&](Output v) {
+    if (!training) return Mul(r, v);
+    return Mul(r, Sub(channels.Centred(v),
+                      Mul(Mul(grad::Square(r), along(v)), centred)));
+  };
+
+  Output d_dy, d_x;
+  if (c.dy[0]) {  // Through dx.
+    const Output u = as_float(c.dy[0]);
+    const Output projected = project(u);
+    d_dy = Mul(scale, projected);
+    c.grads[2] =
+        grad::Cast(channels.Sum(Mul(projected, dy)), c.input(2).dtype());
+    if (training) {
+      const Output u_along = along(u), dy_along = along(dy);
+      const Output u_centred = channels.Centred(u);
+      const Output both = Mul(grad::Square(r), Mul(u_along, dy_along));
+      const Output level = Sub(channels.Mean(Mul(u_centred, dy)),
+                               Mul(grad::Number(both, 3), both));
+      d_x = Neg(Mul(
+          Mul(scale, Mul(r, grad::Square(r))),
+          Add(Add(Mul(u_along, channels.Centred(dy)), Mul(dy_along, u_centred)),
+              Mul(level, centred))));
+    }
+  }
+  if (c.dy[1]) {  // Through d_scale.
+    const Output p = channels.Wide(c.dy[1]);
+    d_dy = Plus(d_dy, Mul(Mul(p, r), centred));
+    d_x = Plus(d_x, Mul(p, project(dy)));
+  }
+  if (c.dy[2])  // Through d_offset.
+    d_dy = Plus(d_dy, Build("BroadcastTo",
+                            {channels.Wide(c.dy[2]), grad::ShapeOf(dy)}));
+  if (d_dy) c.grads[0] = grad::Cast(d_dy, c.input(0).dtype());
+  if (d_x) c.grads[1] = grad::Cast(d_x, c.input(1).dtype());
   return OkStatus();
 }
 
@@ -445,14 +542,14 @@ OpDefBuilder BackwardOp(const Version& v) {
       {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat},
       {.shape = {3}, .dtype = DType::kFloat},
       {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat}};
-  if (v.reserve) sample.push_back({.shape = {0}, .dtype = DType::kFloat});
+  if (v.reserve) sample.push_back({.dtype = DType::kFloat});
   b.Attr("epsilon: float = 0.0001")
       .Attr(v.formats)
       .Attr("is_training: bool = true")
       .Family("nn")
       .Shape(BatchNormGradShape)
       .Kernel(MakeNorm(RunBatchNormGrad))
-      .Grad(grad::Undefined)
+      .Grad(BatchNormGradGradient)
       .Sample(sample)
       .Doc("The gradient of FusedBatchNorm.");
   return b;
