@@ -19,14 +19,22 @@ namespace {
 
 Status PooledShape(ShapeContext& c, const WindowAttrs& w) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t channels,
+                          w.PooledChannels(in.dim(w.channel())));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape out,
-                          w.OutputShape(in, w.window, in.dim(w.channel())));
+                          w.OutputShape(in, w.window, channels));
   c.set_all_outputs(out);
   return OkStatus();
 }
 
 Status PoolShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  return PooledShape(c, w);
+}
+
+Status MaxPoolShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w,
+                          WindowAttrs::Read(c.node(), /*pools_channels=*/true));
   return PooledShape(c, w);
 }
 
@@ -50,14 +58,16 @@ Status PoolV2Shape(ShapeContext& c) {
 
 // MaxPoolGrad: the shape of the image. MaxPoolGradGrad: of the pooled one.
 Status ImageShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w,
+                          WindowAttrs::Read(c.node(), /*pools_channels=*/true));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
   c.set_output(0, in);
   return OkStatus();
 }
 
 Status GradGradShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w,
+                          WindowAttrs::Read(c.node(), /*pools_channels=*/true));
   SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.WithRank(1, w.rank()));
   c.set_output(0, std::move(s));
   return OkStatus();
@@ -73,21 +83,36 @@ Status ShapeFromSizes(ShapeContext& c) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-Result<dnn::PoolGeometry> Geometry(const WindowAttrs& w, const Shape& image) {
+// A pooling of an image, and the shape that comes of it.
+struct Pooling {
+  dnn::PoolGeometry s;
+  Shape out;
+};
+
+Result<Pooling> PoolingOf(const WindowAttrs& w, const Shape& image) {
   if (image.rank() != w.rank())
     return InvalidArgument("pooling: expected an image of rank ", w.rank(),
                            ", got shape ", image.ToString());
-  dnn::PoolGeometry s;
-  s.layout = w.layout;
-  s.batch = image.dim(0);
-  s.channels = image.dim(w.channel());
-  SLUICE_RETURN_IF_ERROR(w.Resolve(image, w.window, &s));
-  SLUICE_RETURN_IF_ERROR(Validate(s));
-  return s;
-}
-
-Result<Shape> PooledShape(const WindowAttrs& w, const dnn::PoolGeometry& s) {
-  return w.OutputOf(s, s.channels);
+  Pooling p;
+  p.s.layout = w.layout;
+  p.s.batch = image.dim(0);
+  p.s.channels = image.dim(w.channel());
+  SLUICE_RETURN_IF_ERROR(w.Resolve(image, w.window, &p.s));
+  SLUICE_RETURN_IF_ERROR(Validate(p.s));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t channels,
+                          w.PooledChannels(p.s.channels));
+  SLUICE_ASSIGN_OR_RETURN(p.out, w.OutputOf(p.s, channels));
+  if (w.channel_window == 1 || image.num_elements() == 0) return p;
+  // Each window of channels is a column of one image; side by side are the
+  // pixels where all of one channel come first.
+  const int64_t k = w.channel_window;
+  const bool first = w.layout == dnn::Layout::kNchw;
+  const int64_t pixels = p.s.in_pixels();
+  p.s = {.batch = p.s.batch * channels * (first ? 1 : pixels),
+         .channels = first ? pixels : 1,
+         .h = {.in = k, .window = k, .stride = k},
+         .w = {.in = 1}};
+  return p;
 }
 
 Status RequireShape(const char* what, const Tensor& t, const Shape& expected) {
@@ -107,9 +132,10 @@ bool Empty(const dnn::PoolGeometry& s, Tensor& out) {
 // What all pooling kernels keep. Immutable.
 struct PoolBase {
   template <typename K>
-  static Result<std::shared_ptr<K>> MakeOf(const Node& n) {
+  static Result<std::shared_ptr<K>> MakeOf(const Node& n,
+                                           bool pools_channels = false) {
     auto k = std::make_shared<K>();
-    SLUICE_ASSIGN_OR_RETURN(k->window, WindowAttrs::Read(n));
+    SLUICE_ASSIGN_OR_RETURN(k->window, WindowAttrs::Read(n, pools_channels));
     k->include_batch = n.BoolAttr("include_batch_in_index");
     if (n.FindAttr("TInput") && n.TypeAttr("TInput") != n.TypeAttr("T"))
       return NoKernelFor(n, n.TypeAttr("TInput"));
@@ -121,36 +147,37 @@ struct PoolBase {
 
 template <typename T>
 struct MaxPool : PoolBase {
-  static auto Make(const Node& n) { return MakeOf<MaxPool>(n); }
+  static auto Make(const Node& n) {
+    return MakeOf<MaxPool>(n, /*pools_channels=*/true);
+  }
   Status Run(KernelContext& ctx) const {
     WindowAttrs w = window;
     if (ctx.num_inputs() == 3)
       SLUICE_RETURN_IF_ERROR(
           w.SetPooling(ListOf(ctx.input(1)), ListOf(ctx.input(2))));
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s, Geometry(w, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(w, s));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
-    if (!Empty(s, ctx.output(0)))
-      dnn::MaxPool<T>(s, in.data<T>(), ctx.output(0).template data<T>());
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
+    if (!Empty(p.s, ctx.output(0)))
+      dnn::MaxPool<T>(p.s, in.data<T>(), ctx.output(0).template data<T>());
     return OkStatus();
   }
 };
 
 template <typename T>
 struct MaxPoolGrad : PoolBase {
-  static auto Make(const Node& n) { return MakeOf<MaxPoolGrad>(n); }
+  static auto Make(const Node& n) {
+    return MakeOf<MaxPoolGrad>(n, /*pools_channels=*/true);
+  }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& dy = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
-                            Geometry(window, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
-    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
-    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), p.out));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
-    if (!Empty(s, ctx.output(0)))
-      dnn::MaxPoolGrad<T>(s, in.data<T>(), dy.data<T>(),
+    if (!Empty(p.s, ctx.output(0)))
+      dnn::MaxPoolGrad<T>(p.s, in.data<T>(), dy.data<T>(),
                           ctx.output(0).template data<T>());
     return OkStatus();
   }
@@ -158,18 +185,18 @@ struct MaxPoolGrad : PoolBase {
 
 template <typename T>
 struct MaxPoolGradGrad : PoolBase {
-  static auto Make(const Node& n) { return MakeOf<MaxPoolGradGrad>(n); }
+  static auto Make(const Node& n) {
+    return MakeOf<MaxPoolGradGrad>(n, /*pools_channels=*/true);
+  }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& ddx = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
-                            Geometry(window, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
-    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), out));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), p.out));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", ddx, in.shape()));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
-    if (!Empty(s, ctx.output(0)))
-      dnn::MaxPoolGradGrad<T>(s, in.data<T>(), ddx.data<T>(),
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
+    if (!Empty(p.s, ctx.output(0)))
+      dnn::MaxPoolGradGrad<T>(p.s, in.data<T>(), ddx.data<T>(),
                               ctx.output(0).template data<T>());
     return OkStatus();
   }
@@ -180,12 +207,10 @@ struct AvgPool : PoolBase {
   static auto Make(const Node& n) { return MakeOf<AvgPool>(n); }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
-                            Geometry(window, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
-    if (!Empty(s, ctx.output(0)))
-      dnn::AvgPool<T>(s, in.data<T>(), ctx.output(0).template data<T>());
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
+    if (!Empty(p.s, ctx.output(0)))
+      dnn::AvgPool<T>(p.s, in.data<T>(), ctx.output(0).template data<T>());
     return OkStatus();
   }
 };
@@ -201,12 +226,11 @@ struct AvgPoolGrad : PoolBase {
                              window.rank(), ", got shape ",
                              sizes.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(const Shape in, Shape::Make(ListOf(sizes)));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s, Geometry(window, in));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
-    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
-    if (!Empty(s, ctx.output(0)))
-      dnn::AvgPoolGrad<T>(s, dy.data<T>(), ctx.output(0).template data<T>());
+    if (!Empty(p.s, ctx.output(0)))
+      dnn::AvgPoolGrad<T>(p.s, dy.data<T>(), ctx.output(0).template data<T>());
     return OkStatus();
   }
 };
@@ -216,22 +240,20 @@ struct MaxPoolWithArgmax : PoolBase {
   static auto Make(const Node& n) { return MakeOf<MaxPoolWithArgmax>(n); }
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
-                            Geometry(window, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
     const DType index = ctx.node().output_type(1);
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index, out));
-    const bool empty = Empty(s, ctx.output(0));
-    if (empty && Empty(s, ctx.output(1))) return OkStatus();
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index, p.out));
+    const bool empty = Empty(p.s, ctx.output(0));
+    if (empty && Empty(p.s, ctx.output(1))) return OkStatus();
     T* largest = ctx.output(0).template data<T>();
     if (index == DType::kInt32)
       dnn::MaxPoolWithArgmax<T, int32_t>(
-          s, include_batch, in.data<T>(), largest,
+          p.s, include_batch, in.data<T>(), largest,
           ctx.output(1).template data<int32_t>());
     else
       dnn::MaxPoolWithArgmax<T, int64_t>(
-          s, include_batch, in.data<T>(), largest,
+          p.s, include_batch, in.data<T>(), largest,
           ctx.output(1).template data<int64_t>());
     return OkStatus();
   }
@@ -244,15 +266,13 @@ struct MaxPoolGradWithArgmax : PoolBase {
     const Tensor& in = ctx.input(0);
     const Tensor& dy = ctx.input(1);
     const Tensor& argmax = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const dnn::PoolGeometry s,
-                            Geometry(window, in.shape()));
-    SLUICE_ASSIGN_OR_RETURN(const Shape out, PooledShape(window, s));
-    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, out));
-    SLUICE_RETURN_IF_ERROR(RequireShape("argmax", argmax, out));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
+    SLUICE_RETURN_IF_ERROR(RequireShape("argmax", argmax, p.out));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
                             Tensor::Zeros(DTypeOf<T>(), in.shape()));
     T* dx = ctx.output(0).template data<T>();
-    const int64_t images = include_batch ? 1 : s.batch;
+    const int64_t images = include_batch ? 1 : p.s.batch;
     if (images == 0 || dy.num_elements() == 0) return OkStatus();
     const int64_t image = in.num_elements() / images;
     const int64_t per_image = dy.num_elements() / images;
@@ -390,6 +410,12 @@ AttrMap PoolSampleAttrs() {
           {"padding", "SAME"}};
 }
 
+AttrMap ChannelPoolAttrs() {
+  return {{"ksize", AttrValue::Ints{1, 1, 1, 3}},
+          {"strides", AttrValue::Ints{1, 1, 1, 3}},
+          {"padding", "VALID"}};
+}
+
 OpDefBuilder MaxPoolOp() {
   OpDefBuilder b("MaxPool");
   b.Input("input: T").Output("output: T");
@@ -400,13 +426,14 @@ OpDefBuilder MaxPoolOp() {
       .Attr(
           "T: {half, bfloat16, float, double, int32, int64, uint8, int16, "
           "int8, uint16, qint8} = DT_FLOAT")
-      .Shape(PoolShape)
+      .Shape(MaxPoolShape)
       .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
       .Grad(MaxPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
-      .Doc("The largest element of each window of images.");
+      .Sample({{.shape = {2, 3, 2, 6}}}, ChannelPoolAttrs())
+      .Doc("The largest element of each window of images, or of channels.");
   return b;
 }
 
@@ -457,6 +484,10 @@ OpDefBuilder MaxPoolGradOp() {
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 3, 3, 2}}},
               PoolSampleAttrs())
+      .Sample({{.shape = {2, 3, 2, 6}},
+               {.shape = {2, 3, 2, 2}},
+               {.shape = {2, 3, 2, 2}}},
+              ChannelPoolAttrs())
       .Doc("The gradient of MaxPool: to the first largest of each window.");
   return b;
 }
@@ -527,8 +558,8 @@ OpDefBuilder MaxPoolWithArgmaxOp() {
       .Attr(kRealTypes)
       .Shape(PoolShape)
       .Kernel(CpuStateFor<MaxPoolWithArgmax, float, double, half, bfloat16,
-                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
-          "T", /*expensive=*/true))
+                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t,
+                          uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolWithArgmaxGradient)
       .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
       .Doc("MaxPool, and where in the image each largest element was.");
@@ -548,8 +579,8 @@ OpDefBuilder MaxPoolGradWithArgmaxOp() {
       .Attr(kRealTypes)
       .Shape(ImageShape)
       .Kernel(CpuStateFor<MaxPoolGradWithArgmax, float, double, half, bfloat16,
-                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t>(
-          "T", /*expensive=*/true))
+                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t,
+                          uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolGradWithArgmaxGradient)
       .Sample({{.shape = {1, 4, 4, 1}},
                {.shape = {1, 2, 2, 1}},

@@ -159,6 +159,45 @@ TEST(Bias, AddsToTheChannelOfEitherLayout) {
                 "a vector of 2");
 }
 
+TEST(MaxPool, TakesTheLargestOfChannelsSideBySide) {
+  const AttrMap attrs{{"ksize", AttrValue::Ints{1, 1, 1, 2}},
+                      {"strides", AttrValue::Ints{1, 1, 1, 2}},
+                      {"padding", "SAME"}};
+  const Tensor x = Tensor::Of<float>({1, 1, 2, 4}, {1, 5, -2, -3, 4, 2, 0, 7});
+  ExpectOp<float>("MaxPool", {x}, attrs, Shape({1, 1, 2, 2}), {5, -2, 4, 7});
+  const auto sizes = Tensor::Vector<int32_t>({1, 1, 1, 2});
+  ExpectOp<float>("MaxPoolV2", {x, sizes, sizes}, {{"padding", "VALID"}},
+                  Shape({1, 1, 2, 2}), {5, -2, 4, 7});
+  AttrMap first = attrs;
+  first["data_format"] = "NCHW";
+  first["ksize"] = first["strides"] = AttrValue::Ints{1, 2, 1, 1};
+  const Tensor planes =
+      Tensor::Of<float>({1, 4, 1, 2}, {1, 4, 5, 2, -2, 0, -3, 7});
+  ExpectOp<float>("MaxPool", {planes}, first, Shape({1, 2, 1, 2}),
+                  {5, 4, -2, 7});
+  ExpectOp<float>("MaxPool", {Tensor(DType::kFloat, Shape({0, 1, 2, 4}))},
+                  attrs, Shape({0, 1, 2, 2}), {});
+}
+
+TEST(MaxPool, OfChannelsThatOverlapOrAreLeftOverIsAnError) {
+  const Tensor x(DType::kFloat, Shape({1, 2, 2, 4}));
+  const auto pool = [&](AttrValue::Ints ksize, AttrValue::Ints strides,
+                        const std::string& message,
+                        const std::string& op = "MaxPool") {
+    ExpectInvalid(op, {x},
+                  {{"ksize", ksize},
+                   {"strides", strides},
+                   {"padding", "SAME"},
+                   {"T", DType::kFloat}},
+                  message);
+  };
+  pool({1, 1, 1, 2}, {1, 1, 1, 1}, "their stride");
+  pool({1, 1, 1, 3}, {1, 1, 1, 3}, "a multiple of the window of 3");
+  pool({1, 2, 1, 2}, {1, 2, 1, 2}, "got both");
+  pool({1, 1, 1, 2}, {1, 1, 1, 2}, "1 for the batch and the channels",
+       "AvgPool");
+}
+
 TEST(BatchNorm, MatchesRecordedValues) {
   Tensor x(DType::kFloat, Shape({1, 2, 2, 2}));
   for (int i = 0; i < 8; ++i) x.data<float>()[i] = static_cast<float>(i * i);
@@ -175,6 +214,7 @@ TEST(BatchNorm, MatchesRecordedValues) {
     EXPECT_NEAR((*got)[0].data<float>()[i], want[static_cast<size_t>(i)], 1e-5);
   EXPECT_NEAR((*got)[2].data<float>()[0], 261.33334f, 1e-3);
   EXPECT_NEAR((*got)[4].data<float>()[0], 196.0f, 1e-3);
+  EXPECT_EQ((*got)[5].shape(), Shape());  // (It is there for GPUs.)
 }
 
 TEST(Activation, GradientsOfBothOrdersMatchDifferences) {

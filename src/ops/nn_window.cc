@@ -8,14 +8,17 @@ namespace {
 
 using Ints = AttrValue::Ints;
 
-// The entries of a list for the spatial dimensions. The others must be 1.
+// The entries of a list for the spatial dimensions. The others must be 1, but
+// for that of the channels where it is asked for.
 Status Spatial(const char* what, std::span<const int64_t> list,
-               const WindowAttrs& w, int64_t out[3]) {
+               const WindowAttrs& w, int64_t out[3],
+               int64_t* of_channels = nullptr) {
   if (list.size() != static_cast<size_t>(w.rank()))
     return InvalidArgument(what, ": expected ", w.rank(), " values, got ",
                            list.size());
   const auto at = [&](int d) { return list[static_cast<size_t>(d)]; };
-  if (at(0) != 1 || at(w.channel()) != 1)
+  if (of_channels != nullptr) *of_channels = at(w.channel());
+  if (at(0) != 1 || (of_channels == nullptr && at(w.channel()) != 1))
     return InvalidArgument(what,
                            ": expected 1 for the batch and the channels, got ",
                            at(0), " and ", at(w.channel()));
@@ -55,8 +58,9 @@ Status ReadExplicit(std::span<const int64_t> list, WindowAttrs* w) {
 
 }  // namespace
 
-Result<WindowAttrs> WindowAttrs::Read(const Node& n) {
+Result<WindowAttrs> WindowAttrs::Read(const Node& n, bool pools_channels) {
   WindowAttrs w;
+  int64_t channel_stride = 1;
   const AttrValue* strides = n.FindAttr("strides");
   const bool volumes =
       strides && strides->get<Ints>() && strides->get<Ints>()->size() == 5;
@@ -73,21 +77,50 @@ Result<WindowAttrs> WindowAttrs::Read(const Node& n) {
   SLUICE_RETURN_IF_ERROR(
       ReadExplicit(n.AttrOr<Ints>("explicit_paddings", {}), &w));
   if (strides && strides->get<Ints>())
-    SLUICE_RETURN_IF_ERROR(
-        Spatial("strides", *strides->get<Ints>(), w, w.stride));
+    SLUICE_RETURN_IF_ERROR(Spatial("strides", *strides->get<Ints>(), w,
+                                   w.stride,
+                                   pools_channels ? &channel_stride : nullptr));
   for (const char* name : {"ksize", "ksizes"})  // Pools, patches.
     if (const AttrValue* a = n.FindAttr(name); a && a->get<Ints>())
-      SLUICE_RETURN_IF_ERROR(Spatial(name, *a->get<Ints>(), w, w.window));
+      SLUICE_RETURN_IF_ERROR(
+          Spatial(name, *a->get<Ints>(), w, w.window,
+                  pools_channels ? &w.channel_window : nullptr));
   for (const char* name : {"dilations", "rates"})  // Convolution, Dilation2D.
     if (const AttrValue* a = n.FindAttr(name); a && a->get<Ints>())
       SLUICE_RETURN_IF_ERROR(Spatial(name, *a->get<Ints>(), w, w.dilation));
+  SLUICE_RETURN_IF_ERROR(w.CheckChannelWindow(channel_stride));
   return w;
 }
 
 Status WindowAttrs::SetPooling(std::span<const int64_t> ksize,
                                std::span<const int64_t> strides) {
-  SLUICE_RETURN_IF_ERROR(Spatial("ksize", ksize, *this, window));
-  return Spatial("strides", strides, *this, stride);
+  int64_t channel_stride = 1;
+  SLUICE_RETURN_IF_ERROR(
+      Spatial("ksize", ksize, *this, window, &channel_window));
+  SLUICE_RETURN_IF_ERROR(
+      Spatial("strides", strides, *this, stride, &channel_stride));
+  return CheckChannelWindow(channel_stride);
+}
+
+// As TensorFlow has it: side by side, in images, and not over pixels as well.
+Status WindowAttrs::CheckChannelWindow(int64_t channel_stride) const {
+  if (channel_window == 1 && channel_stride == 1) return OkStatus();
+  if (channel_window < 1 || channel_stride != channel_window || spatial != 2)
+    return InvalidArgument(
+        "ksize: expected 1 for the channels, or of images their stride, got ",
+        channel_window, " with a stride of ", channel_stride);
+  for (int i = 0; i < spatial; ++i)
+    if (window[i] != 1 || stride[i] != 1 || before[i] + after[i] != 0)
+      return InvalidArgument(
+          "ksize: expected windows over the channels or over the pixels, got "
+          "both");
+  return OkStatus();
+}
+
+Result<int64_t> WindowAttrs::PooledChannels(int64_t c) const {
+  if (c < 0 || c % channel_window == 0) return c < 0 ? c : c / channel_window;
+  return InvalidArgument("channels: expected a multiple of the window of ",
+                         channel_window, ", got ", c);
 }
 
 Result<int64_t> WindowAttrs::OutputSize(int i, int64_t in,

@@ -21,6 +21,9 @@ struct WindowAttrs {
   int spatial = 2;  // How many dimensions the window slides over.
   std::string padding = "VALID";
   int64_t window[3] = {1, 1, 1};  // Pooling only: a convolution has a filter.
+  // Pooling only: more than 1 where a window is so many channels of one pixel,
+  // and no two overlap.
+  int64_t channel_window = 1;
   int64_t stride[3] = {1, 1, 1};
   int64_t dilation[3] = {1, 1, 1};
   int64_t before[3] = {0, 0, 0};  // Where padding is EXPLICIT.
@@ -28,8 +31,9 @@ struct WindowAttrs {
 
   // Reads data_format, padding, explicit_paddings, strides, dilations and
   // ksize, as far as the op has them. InvalidArgument for what cannot be: a
-  // stride over the batch, a padded channel.
-  static Result<WindowAttrs> Read(const Node& n);
+  // stride over the batch, a padded channel, or a window over channels unless
+  // the op `pools_channels`.
+  static Result<WindowAttrs> Read(const Node& n, bool pools_channels = false);
   // Sets stride and window from values given at run time (MaxPoolV2).
   Status SetPooling(std::span<const int64_t> ksize,
                     std::span<const int64_t> strides);
@@ -47,6 +51,8 @@ struct WindowAttrs {
   Result<PartialShape> OutputShape(const PartialShape& image,
                                    std::span<const int64_t> sizes,
                                    int64_t c) const;
+  // What pooling makes of `c` channels (-1: unknown).
+  Result<int64_t> PooledChannels(int64_t c) const;
   // Everything that a kernel needs to know of the spatial dimensions. `to` is a
   // geometry of kernels/dnn: its d, h and w are set.
   template <typename Geometry>
@@ -73,6 +79,7 @@ struct WindowAttrs {
                      int64_t c) const;
 
  private:
+  Status CheckChannelWindow(int64_t channel_stride) const;
   Result<dnn::WindowDim> ResolveDim(int i, int64_t in,
                                     int64_t window_size) const;
 };
