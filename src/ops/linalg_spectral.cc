@@ -27,7 +27,8 @@ class SelfAdjointEigKernel {
     SLUICE_ASSIGN_OR_RETURN(const Shape e_shape, m.BatchOf({n}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), e_shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(
-        1, DTypeOf<T>(), vectors_ ? ctx.input(0).shape() : Shape({0})));
+        1, DTypeOf<T>(), vectors_ ? ctx.input(0).shape() : Shape()));
+    if (!vectors_) *ctx.output(1).template data<T>() = T(0);
     const T* a = ctx.input(0).data<T>();
     T* e = ctx.output(0).data<T>();
     T* v = vectors_ ? ctx.output(1).data<T>() : nullptr;
@@ -54,7 +55,7 @@ Status SelfAdjointEigShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape s, SquareInput(c, 0));
   if (s.rank_known()) c.set_output(0, array::SubShape(s, 0, s.rank() - 1));
   c.set_output(
-      1, c.node().AttrOr<bool>("compute_v", true) ? s : PartialShape({0}));
+      1, c.node().AttrOr<bool>("compute_v", true) ? s : PartialShape::Scalar());
   return OkStatus();
 }
 
@@ -110,7 +111,7 @@ class SvdKernel {
     const int64_t of_u = full_ ? m.rows : least;
     const int64_t of_v = full_ ? m.columns : least;
     SLUICE_ASSIGN_OR_RETURN(const Shape s_shape, m.BatchOf({least}));
-    Shape u_shape({0}), v_shape({0});
+    Shape u_shape, v_shape;  // What is not asked for is a zero.
     if (vectors_) {
       SLUICE_ASSIGN_OR_RETURN(u_shape, m.BatchOf({m.rows, of_u}));
       SLUICE_ASSIGN_OR_RETURN(v_shape, m.BatchOf({m.columns, of_v}));
@@ -121,6 +122,7 @@ class SvdKernel {
     const T* a = ctx.input(0).data<T>();
     T *s = ctx.output(0).data<T>(), *u = ctx.output(1).data<T>(),
       *v = ctx.output(2).data<T>();
+    if (!vectors_) *u = *v = T(0);
     const double work = 12.0 * static_cast<double>(m.size()) * least;
     return ForEachMatrix(m.count, work, "", [&](int64_t i) {
       T* ui = vectors_ ? u + i * m.rows * of_u : nullptr;
@@ -149,8 +151,8 @@ Status SvdShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRankAtLeast(0, 2));
   const bool vectors = c.node().AttrOr<bool>("compute_uv", true);
   if (!vectors) {
-    c.set_output(1, PartialShape({0}));
-    c.set_output(2, PartialShape({0}));
+    c.set_output(1, PartialShape::Scalar());
+    c.set_output(2, PartialShape::Scalar());
   }
   if (!in.rank_known()) return OkStatus();
   const int64_t m = in.dim(in.rank() - 2), n = in.dim(in.rank() - 1);

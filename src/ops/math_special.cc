@@ -72,6 +72,8 @@ Dual LowerSeries(double a, double x) {
 // Q(a, x) = 1 - P(a, x) for larger x: the continued fraction.
 Dual UpperFraction(double a, double x) {
   constexpr double kBig = 4503599627370496.0;  // 2^52
+  const Dual density = GammaDensity(a, x);
+  if (density.v == 0) return {0, 0};  // (The squares of x may be infinite.)
   Dual y{1 - a, -1}, z{x + 2 - a, -1};
   Dual p2{1, 0}, q2{x, 0}, p1{x + 1, 0}, q1 = z * Dual{x, 0};
   Dual result = p1 / q1;
@@ -89,7 +91,7 @@ Dual UpperFraction(double a, double x) {
     if (std::abs(p.v) > kBig)
       for (Dual* d : {&p1, &p2, &q1, &q2}) *d = *d * Dual{1 / kBig, 0};
   }
-  return GammaDensity(a, x) * result;
+  return density * result;
 }
 
 // P(a, x), with its derivative.
@@ -102,7 +104,11 @@ Dual LowerGamma(double a, double x) {
   return LowerSeries(a, x);
 }
 
-double Igamma(double a, double x) { return LowerGamma(a, x).v; }
+// (A probability, though the series may end beyond 1.)
+double Igamma(double a, double x) {
+  const double p = LowerGamma(a, x).v;
+  return p > 1 ? 1 : p;
+}
 double IgammaGradA(double a, double x) { return LowerGamma(a, x).d; }
 // How a gamma number moves with its alpha where P(a, x) stays.
 double GammaSampleGrad(double a, double x) {
@@ -148,7 +154,7 @@ double Zeta(double x, double q) {
     a += 1;
     b = std::pow(a, -x);
     sum += b;
-    if (std::abs(b / sum) < kEps) return sum;
+    if (b == 0 || std::abs(b / sum) < kEps) return sum;
   }
   const double w = a;
   sum += b * w / (x - 1);

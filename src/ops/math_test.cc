@@ -295,6 +295,21 @@ TEST(Special, LimitsAreAsRecorded) {
                      {0, 0, 0}, 0);
   ExpectNear<double>("Polygamma", {vec({1, 3}), vec({kInf, kInf})}, {}, {0, 0},
                      0);
+  // Where squares or powers leave the range.
+  const Tensor few = vec({.5, 1.5, 88.9}), many = vec({1e160, 1e300, 1e308});
+  ExpectNear<double>("Igamma", {few, many}, {}, {1, 1, 1}, 0);
+  ExpectNear<double>("Igammac", {few, many}, {}, {0, 0, 0}, 0);
+  ExpectNear<double>("Zeta", {vec({1e300, 1e300}), vec({88.9, 1.5})}, {},
+                     {0, 0}, 0);
+}
+
+TEST(Special, ProbabilitiesAreFromZeroToOne) {
+  const Tensor a = Tensor::Vector<double>({1e-30, 1e-30, 1e-20});
+  const Tensor x = Tensor::Vector<double>({.5, 1e-30, .9});
+  const auto lower = RunOp("Igamma", {a, x}), upper = RunOp("Igammac", {a, x});
+  ASSERT_TRUE(lower.ok() && upper.ok());
+  for (const auto& t : {*lower, *upper})
+    for (double p : t.flat<double>()) EXPECT_TRUE(p >= 0 && p <= 1) << p;
 }
 
 TEST(Special, MatchesRecordedValues) {
