@@ -3,24 +3,18 @@
 // reason. A kernel that is listed as missing and is not fails too.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <random>
 #include <set>
 
 #include "absl/strings/str_join.h"
-#include "client/gradients.h"
 #include "exec/kernel.h"
 #include "graph/builder.h"
 #include "graph/graphdef.h"
 #include "ops/op_instances_test_util.h"
-#include "session/session.h"
 
 namespace sluice {
 namespace {
 
 using namespace op_instances;  // NOLINT: a part of this file.
-
-constexpr uint32_t kSeed = 20240117;
 
 // ---- Exceptions -------------------------------------------------------------
 
@@ -68,47 +62,7 @@ const std::vector<Missing>& MissingKernels() {
        "normalising needs square roots"},
       {{"MaxPool3DGrad"},
        {"half", "bfloat16"},
-       "they come with a TInput of their own type"},
-      {{"MaxPoolWithArgmax", "MaxPoolGradWithArgmax"},
-       {"uint32", "uint64"},
-       "TensorFlow has no kernel for them either"}};
-  return *m;
-}
-
-// Ops whose gradient cannot be checked by differences, or "Op:input" where one
-// input has none -> why.
-const std::map<std::string, std::string>& NotDifferenced() {
-  static const auto* m = new std::map<std::string, std::string>{
-      {"Complex", "complex128 out of doubles: see MissingKernels"},
-      {"Cholesky", "symmetric, though one triangle is read: linalg_test.cc"},
-      {"CholeskyGrad", "TensorFlow gives none"},
-      {"Lu", "TensorFlow gives none"},
-      {"MatrixSolveLs:2", "TensorFlow gives none for l2_regularizer"},
-      {"RandomGamma", "samples are not differentiated through"},
-      {"Unique", "has none: repeats are one value"},
-      {"UniqueV2", "has none: repeats are one value"},
-      {"UniqueWithCounts", "has none: repeats are one value"},
-      {"UniqueWithCountsV2", "has none: repeats are one value"},
-      {"ListDiff", "a difference changes what is left"},
-      {"CTCLoss", "its second output is the gradient of the first"},
-      {"Dilation2DBackpropFilter", "TensorFlow gives none"},
-      {"Dilation2DBackpropInput", "TensorFlow gives none"},
-      {"FractionalAvgPoolGrad", "TensorFlow gives none"},
-      {"FractionalMaxPoolGrad", "TensorFlow gives none"},
-      {"QuantizeAndDequantizeV2", "gradients pass as if nothing were rounded"},
-      {"QuantizeAndDequantizeV3", "gradients pass as if nothing were rounded"},
-      {"QuantizeAndDequantizeV4", "gradients pass as if nothing were rounded"},
-      {"MaxPool3DGradGrad", "its gradient takes no double, like TensorFlow's"},
-      {"Betainc:0", "TensorFlow gives none for a"},
-      {"Betainc:1", "TensorFlow gives none for b"},
-      {"Polygamma:0", "defined at whole orders only"},
-      {"Zeta:0", "TensorFlow gives none for x"},
-      {"PadV2:2", "TensorFlow gives none for the padding value"},
-      {"MatrixDiagV2:4", "TensorFlow gives none for the padding value"},
-      {"MatrixDiagV3:4", "TensorFlow gives none for the padding value"},
-      {"MatrixDiagPartV2:2", "TensorFlow gives none for the padding value"},
-      {"MatrixDiagPartV3:2", "TensorFlow gives none for the padding value"},
-  };
+       "they come with a TInput of their own type"}};
   return *m;
 }
 
@@ -131,12 +85,6 @@ Node* BuildInstance(const Instance& in, bool constants) {
   for (const Tensor& t : in.inputs)
     inputs.push_back(InputNode(t, constants && !IsData(t)));
   return BuildNode(in.op->name, inputs, in.attrs);
-}
-
-// (What begins with an underscore is made when a step is compiled, and gets its
-// kernel then.)
-bool NeedsNoKernel(const OpDef& op) {
-  return op.role != OpRole::kCompute || op.name[0] == '_';
 }
 
 // ---- Declarations -----------------------------------------------------------
@@ -368,113 +316,6 @@ TEST(Conformance, OneNodeGraphsGoOutAndComeBackTheSame) {
       const Result<std::string> again = ExportGraphDef(back);
       ASSERT_TRUE(again.ok()) << again.status();
       EXPECT_EQ(*out, *again);
-    }
-  }
-}
-
-// ---- Gradients --------------------------------------------------------------
-
-// Sum of the double outputs, each element times its weight.
-Result<double> Weighted(const Node& n, const std::vector<Tensor>& inputs,
-                        const std::vector<Tensor>& weights) {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out, RunKernel(n, inputs));
-  double sum = 0;
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (!weights[i].valid()) continue;
-    for (int64_t k = 0; k < out[i].num_elements(); ++k)
-      sum += out[i].data<double>()[k] * weights[i].data<double>()[k];
-  }
-  return sum;
-}
-
-// The op's gradient in double against central differences of random
-// projections of its outputs.
-void CheckGradient(const Instance& in) {
-  Graph g;
-  WithGraph use(g);
-  std::vector<Output> inputs;
-  Feeds feeds;
-  std::vector<GradTarget> xs;
-  std::vector<size_t> which;
-  for (size_t i = 0; i < in.inputs.size(); ++i) {
-    const Tensor& t = in.inputs[i];
-    const bool data =
-        t.dtype() == DType::kDouble &&
-        !NotDifferenced().count(absl::StrCat(in.op->name, ":", i));
-    inputs.push_back(InputNode(t, !data));
-    if (!data) continue;
-    feeds.emplace_back(inputs.back(), t);
-    xs.emplace_back(inputs.back());
-    which.push_back(i);
-  }
-  Node* n = BuildNode(in.op->name, inputs, in.attrs);
-  ASSERT_NE(n, nullptr) << g.status();
-  const Result<std::vector<Tensor>> out = RunKernel(*n, in.inputs);
-  ASSERT_TRUE(out.ok()) << out.status();
-  std::mt19937 rng(kSeed);
-  std::uniform_real_distribution<double> draw(-1, 1);
-  std::vector<Tensor> weights(out->size());
-  std::vector<Output> ys;
-  GradientOptions options;
-  for (size_t i = 0; i < out->size(); ++i) {
-    if ((*out)[i].dtype() != DType::kDouble) continue;
-    weights[i] = Tensor(DType::kDouble, (*out)[i].shape());
-    for (double& w : weights[i].flat<double>()) w = draw(rng);
-    ys.emplace_back(n, static_cast<int>(i));
-    options.grad_ys.push_back(Constant(weights[i]));
-  }
-  if (ys.empty() || xs.empty()) return;
-  const Result<std::vector<Gradient>> grads = Gradients(ys, xs, options);
-  ASSERT_TRUE(grads.ok()) << grads.status();
-  Session session(g);
-  for (size_t x = 0; x < xs.size(); ++x) {
-    const Tensor& at = in.inputs[which[x]];
-    Tensor got = *Tensor::Zeros(DType::kDouble, at.shape());
-    if ((*grads)[x]) {
-      const Output dense = Densify((*grads)[x], xs[x].output);
-      ASSERT_TRUE(dense) << g.status();
-      const Result<Tensor> r = session.Run(feeds, dense);
-      ASSERT_TRUE(r.ok()) << r.status();
-      got = *r;
-      ASSERT_EQ(got.shape(), at.shape()) << "input " << which[x];
-    }
-    for (int64_t k = 0; k < at.num_elements(); ++k) {
-      const double value = at.data<double>()[k];
-      const double h = 1e-5 * std::max(1.0, std::abs(value));
-      double side[2];
-      for (int s = 0; s < 2; ++s) {
-        std::vector<Tensor> moved = in.inputs;
-        moved[which[x]] = *at.Clone();
-        moved[which[x]].data<double>()[k] = value + (s == 0 ? h : -h);
-        const Result<double> f = Weighted(*n, moved, weights);
-        ASSERT_TRUE(f.ok()) << f.status();
-        side[s] = *f;
-      }
-      const double want = (side[0] - side[1]) / (2 * h);
-      EXPECT_NEAR(got.data<double>()[k], want,
-                  1e-5 * std::max(1.0, std::abs(want)))
-          << "input " << which[x] << ", element " << k;
-    }
-  }
-}
-
-TEST(Conformance, GradientsAgreeWithDifferences) {
-  for (const OpDef* op : OpRegistry::Global()->All()) {
-    if (op->grad == nullptr || NeedsNoKernel(*op) ||
-        NotDifferenced().count(op->name))
-      continue;
-    for (const OpSample& s : op->samples) {
-      const std::vector<std::string> open = OpenTypes(s, ArgsOf(*op, s));
-      if (open.empty()) continue;
-      const AttrDef* a = op->FindAttr(open[0]);
-      if (!a->allowed_types.empty() &&
-          !std::count(a->allowed_types.begin(), a->allowed_types.end(),
-                      DType::kDouble))
-        continue;
-      const std::optional<Instance> in = Make(*op, s, open[0], DType::kDouble);
-      if (!in) continue;
-      SCOPED_TRACE(in->Name());
-      CheckGradient(*in);
     }
   }
 }

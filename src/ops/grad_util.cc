@@ -161,4 +161,8 @@ Status Undefined(GradContext& c) {
                        c.op->op_name());
 }
 
+bool HasGradient(const OpDef& op) {
+  return op.grad != nullptr && op.grad != Undefined;
+}
+
 }  // namespace sluice::grad

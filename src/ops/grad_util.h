@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/graph.h"
+#include "graph/op_def.h"
 
 namespace sluice::grad {
 
@@ -71,6 +72,8 @@ Output SumToShapeOf(Output dy, Output x);
 // The gradient function of an op that depends on its inputs smoothly but has no
 // gradient: an error, where none at all would pass for zero.
 Status Undefined(GradContext& c);
+// Whether the op has a gradient: it declares one, and not that.
+bool HasGradient(const OpDef& op);
 
 }  // namespace sluice::grad
 

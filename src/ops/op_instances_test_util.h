@@ -108,6 +108,12 @@ inline bool FromNumbers(DType type, const Shape& shape,
   }
 }
 
+// (What begins with an underscore is made when a step is compiled, and gets its
+// kernel then.)
+inline bool NeedsNoKernel(const OpDef& op) {
+  return op.role != OpRole::kCompute || op.name[0] == '_';
+}
+
 // One op with types and attributes chosen, and its inputs.
 struct Instance {
   const OpDef* op = nullptr;

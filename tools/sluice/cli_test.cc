@@ -251,6 +251,7 @@ TEST_F(Command, OpsListsDescribesAndNames) {
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.out, HasSubstr("input     x: T"));
   EXPECT_THAT(one.out, HasSubstr("gradient  yes"));
+  EXPECT_THAT(Sluice({"ops", "Lu"}).out, HasSubstr("gradient  none"));
   const Outcome all = Sluice({"ops"});
   EXPECT_EQ(all.code, 0);
   EXPECT_THAT(all.out, EndsWith(" ops\n"));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/attr_kind.h"
 #include "io/file.h"
+#include "ops/grad_util.h"
 #include "tools/op_signature.h"
 #include "tools/sluice/op_examples.h"
 
@@ -38,7 +39,8 @@ std::string AttrText(const AttrDef& attr) {
 }
 
 std::string GradientText(const OpDef& op) {
-  if (op.grad != nullptr) return "yes";
+  if (grad::HasGradient(op)) return "yes";
+  if (op.grad != nullptr) return "none (asking for it is an error)";
   return op.no_grad_reason.empty() ? "none"
                                    : "none (" + op.no_grad_reason + ")";
 }

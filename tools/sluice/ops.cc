@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/op_def.h"
+#include "ops/grad_util.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/op_reference.h"
 
@@ -20,7 +21,7 @@ int PrintAll() {
   for (const OpDef* op : ops)
     std::printf("%-*s  %-14s %s %s\n", static_cast<int>(width),
                 op->name.c_str(), op->family.c_str(),
-                op->grad != nullptr ? "grad" : "    ", op->doc.c_str());
+                grad::HasGradient(*op) ? "grad" : "    ", op->doc.c_str());
   std::printf("%zu ops\n", ops.size());
   return 0;
 }
