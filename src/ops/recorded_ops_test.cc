@@ -1,8 +1,8 @@
-// Compares ops on strings, encodings, sparse and quantised tensors, and of
-// neural networks, with what TensorFlow computed for the same inputs:
+// Compares ops with what TensorFlow computed for the same inputs:
 // tests/cases/*_ops.txt, made by the scripts there.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "gtest/gtest.h"
 #include "ops/array_test_util.h"
@@ -17,18 +17,25 @@ struct Tolerance {
   bool of_largest = false;
 };
 
+// What the numbers of a type are compared in.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, complex64> ||
+                                    std::is_same_v<T, complex128>,
+                                complex128, double>;
+
 template <typename T>
 bool NearlyEqual(const Tensor& want, const Tensor& got, double error,
                  bool of_largest) {
   double largest = 0;
   for (int64_t i = 0; i < want.num_elements(); ++i) {
-    const double w = std::abs(static_cast<double>(want.data<T>()[i]));
+    const double w = std::abs(static_cast<Wide<T>>(want.data<T>()[i]));
     if (of_largest && std::isfinite(w)) largest = std::max(largest, w);
   }
   for (int64_t i = 0; i < want.num_elements(); ++i) {
-    const auto w = static_cast<double>(want.data<T>()[i]);
-    const auto g = static_cast<double>(got.data<T>()[i]);
-    if (w == g || (std::isnan(w) && std::isnan(g))) continue;
+    const auto w = static_cast<Wide<T>>(want.data<T>()[i]);
+    const auto g = static_cast<Wide<T>>(got.data<T>()[i]);
+    if (w == g || (std::isnan(std::abs(w)) && std::isnan(std::abs(g))))
+      continue;
     if (!(std::abs(w - g) <= error * std::max(largest, std::abs(w))))
       return false;
   }
@@ -44,6 +51,10 @@ bool EqualTensors(const Tensor& want, const Tensor& got, Tolerance t) {
       return NearlyEqual<float>(want, got, t.error, t.of_largest);
     case DType::kDouble:
       return NearlyEqual<double>(want, got, t.error, t.of_largest);
+    case DType::kComplex64:
+      return NearlyEqual<complex64>(want, got, t.error, t.of_largest);
+    case DType::kComplex128:
+      return NearlyEqual<complex128>(want, got, t.error, t.of_largest);
     case DType::kHalf:
       return NearlyEqual<half>(want, got, 8e3 * t.error, t.of_largest);
     case DType::kBfloat16:
@@ -99,6 +110,10 @@ TEST(RecordedOps, QuantizedArithmeticIsTensorFlows) {
 
 TEST(RecordedOps, DistancesAndSamplesAreTensorFlows) {
   CompareWithRecord("tests/cases/misc_ops.txt", 150, {2e-6});
+}
+
+TEST(RecordedOps, ArithmeticAndWindowsAreTensorFlows) {
+  CompareWithRecord("tests/cases/math_ops.txt", 500, {2e-6, true});
 }
 
 }  // namespace
