@@ -95,7 +95,8 @@ _LINALG = {
     **_from("sluice.ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
             "det", "expm", "eye", "inv", "logdet", "lstsq", "norm", "qr",
             "slogdet", "solve", "svd", "triangular_solve", "matvec",
-            "matrix_rank", "pinv", "normalize",
+            "matrix_rank", "pinv", "normalize", "lu_matrix_inverse",
+            "lu_reconstruct", "lu_solve",
             eigh="self_adjoint_eig", eigvalsh="self_adjoint_eigvals",
             tridiagonal_solve="tridiagonal_solve"),
     **_from("sluice.ops.array_ops", band_part="matrix_band_part",
@@ -117,7 +118,7 @@ _SIGNAL = {**_FFT, **_from(
     "hann_window", "hamming_window", "stft", "inverse_stft",
     "inverse_stft_window_fn", "dct", "idct")}
 _SPARSE = {
-    **_from("sluice.ops.sparse_ops", mask="sparse_mask",
+    **_from("sluice.ops.sparse_ops", "from_dense", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",
             matmul="sparse_tensor_dense_matmul",
             merge="sparse_merge", **{n: "sparse_" + n for n in (
@@ -439,7 +440,8 @@ _NN = {
             "log_poisson_loss", "silu", max_pool2d="max_pool",
             avg_pool2d="avg_pool"),
     **_from("sluice.ops.embedding", "embedding_lookup",
-            "embedding_lookup_sparse", "nce_loss", "sampled_softmax_loss"),
+            "embedding_lookup_sparse", "nce_loss",
+            "safe_embedding_lookup_sparse", "sampled_softmax_loss"),
     **_SAMPLERS,
     **_from("sluice.ops.ctc", "ctc_loss", "ctc_greedy_decoder",
             "ctc_beam_search_decoder"),
@@ -496,7 +498,8 @@ _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
     **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
             "cumulative_logsumexp",
-            "reduce_euclidean_norm", "bessel_i0e", "bessel_i1e", "xlog1py",
+            "reduce_euclidean_norm", "bessel_i0", "bessel_i0e", "bessel_i1",
+            "bessel_i1e", "xlog1py",
             "reciprocal_no_nan", "erfcinv", "polyval", "multiply_no_nan",
             divide_no_nan="div_no_nan"),
     **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
@@ -521,7 +524,8 @@ _MATH_NAMESPACE.update({
     **_from("sluice.ops.array_ops", "invert_permutation"),
     **_from("sluice.ops.check_ops", "is_non_decreasing",
             "is_strictly_increasing")})
-_SPECIAL = _from("sluice.ops.math_ops", "bessel_i0e", "bessel_i1e")
+_SPECIAL = _from("sluice.ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
+                 "bessel_i1e")
 
 PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 

@@ -440,6 +440,10 @@ def test_functions_of_numbers(run):
         tf.erfc([1e-3, 0.5, -1.0]))), [1e-3, 0.5, -1], rtol=1e-3)
     assert run(tf.math.reciprocal_no_nan([0.0, 4.0])).tolist() == [0, 0.25]
     assert run(tf.math.xlog1py([0.0], [-1.0])).tolist() == [0]
+    np.testing.assert_allclose(run(tf.math.bessel_i0([0.0, -2.0])),
+                               np.i0([0, -2]), rtol=1e-5)
+    np.testing.assert_allclose(run(tf.math.bessel_i1([0.0, -2.0])),
+                               [0, -1.59063685], rtol=1e-5)
     for coeffs, values in (([], [0, 0]), ([2], 2), ([1, 0, 5], [9, 14])):
         made = tf.math.polyval(coeffs, tf.constant([2.0, 3.0]))
         assert run(made).tolist() == values

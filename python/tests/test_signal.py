@@ -170,3 +170,15 @@ def test_cosine_transforms(run, norm):
         run(tf.signal.dct(longer, norm=norm)), atol=1e-5)
     with pytest.raises(ValueError, match="norm: expected one of"):
         tf.signal.dct(x, 1, norm="ortho")
+
+
+def test_decomposed_matrices_are_solved(run):
+    a, b = _M[:, :, :3] + 3 * np.eye(3, dtype="f"), _M[:, :, 2:]
+    for matrix, rhs in ((a, b), (a[0], b[0])):
+        lu = tf.linalg.lu(matrix)
+        np.testing.assert_allclose(run(tf.linalg.lu_reconstruct(*lu)), matrix,
+                                   atol=1e-5)
+        np.testing.assert_allclose(run(tf.linalg.lu_solve(*lu, rhs=rhs)),
+                                   np.linalg.solve(matrix, rhs), atol=1e-4)
+        np.testing.assert_allclose(run(tf.linalg.lu_matrix_inverse(*lu)),
+                                   np.linalg.inv(matrix), atol=1e-4)

@@ -325,3 +325,33 @@ def test_functions_of_one_number_take_sparse_tensors(run):
         assert made.values.tolist() == run(f(sparse.values)).tolist()
     assert run(tf.sqrt(tf.abs(sparse), name="r")).values.tolist() == [2, 3]
     assert tf.sqrt(x=4.0, name="root").op.name == "root"
+
+
+def test_a_dense_tensor_becomes_sparse(run):
+    for x in ([[0, 2], [3, 0]], [["", "a"], ["b", ""]]):
+        made = tf.sparse.from_dense(x)
+        assert run(made.indices).tolist() == [[0, 1], [1, 0]]
+        assert run(made.dense_shape).tolist() == [2, 2]
+        whole = tf.sparse.to_dense(made, "" if x[0][0] == "" else 0)
+        assert run(tf.reduce_all(tf.equal(whole, x)))
+
+
+def test_safe_lookups_leave_out_wrong_ids_and_weights(run):
+    table = np.arange(12, dtype="f").reshape(6, 2)
+    ids = tf.SparseTensor([[0, 0], [0, 1], [2, 0], [3, 1]], [1, -1, 3, 5],
+                          [5, 2])
+    weights = tf.SparseTensor(ids.indices, [1.0, 2.0, -1.0, 0.5], [5, 2])
+
+    def rows(*given, **more):
+        return run(tf.nn.safe_embedding_lookup_sparse(
+            [table], ids, *given, **more)).tolist()
+
+    none = [0, 0]
+    assert rows() == [[2, 3], none, [6, 7], [10, 11], none]
+    assert rows(default_id=2) == [[2, 3], [4, 5], [6, 7], [10, 11], [4, 5]]
+    assert rows(weights) == [[2, 3], none, none, [10, 11], none]
+    assert rows(weights, combiner="sum") == [
+        [2, 3], none, [-6, -7], [5, 5.5], none]
+    cube = tf.SparseTensor([[0, 0, 0], [1, 1, 1]], [1, 3], [2, 2, 2])
+    made = tf.nn.safe_embedding_lookup_sparse([table], cube)
+    assert run(made).tolist() == [[[2, 3], none], [none, [6, 7]]]

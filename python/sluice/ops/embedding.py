@@ -3,7 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.ops import array_ops, clip_ops, math_ops, nn
+from sluice.ops import array_ops, clip_ops, math_ops, nn, sparse_ops
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.random_ops import _seeds
 from sluice.ops.variables import Variable
@@ -125,6 +125,45 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
         else:
             by = math_ops.sqrt(math_ops.segment_sum(wide * wide, segments))
         return math_ops.div(total, by, name=scope)
+
+
+def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
+                                 sparse_weights=None, combiner=None,
+                                 default_id=None, name=None,
+                                 partition_strategy="div", max_norm=None,
+                                 allow_fast_lookup=False):
+    """`embedding_lookup_sparse` without the ids below 0 (and, unless they are
+    added up, those whose weight is not above 0); a row of none gets the row of
+    `default_id`, or zeros. The ids may have more dimensions than two.
+    """
+    combiner = combiner or "mean"
+    with graphs.name_scope(name, "embedding_lookup", _tables(
+            embedding_weights) + [sparse_ids.values]):
+        whole, known = sparse_ids.dense_shape, sparse_ids.shape
+        ids = sparse_ops.sparse_reshape(sparse_ids, array_ops.stack(
+            [math_ops.reduce_prod(whole[:-1]), whole[-1]]))
+        keep, weights = ids.values >= 0, sparse_weights
+        if weights is not None:
+            weights = SparseTensor(ids.indices, weights.values,
+                                   ids.dense_shape)
+            if combiner != "sum":
+                keep = math_ops.logical_and(keep, weights.values > 0)
+            weights = sparse_ops.sparse_retain(weights, keep)
+            weights, _ = sparse_ops.sparse_fill_empty_rows(weights, 1.0)
+        ids, empty = sparse_ops.sparse_fill_empty_rows(
+            sparse_ops.sparse_retain(ids, keep), default_id or 0)
+        rows = embedding_lookup_sparse(
+            embedding_weights, ids, weights, partition_strategy,
+            combiner=combiner, max_norm=max_norm)
+        if default_id is None:
+            rows = array_ops.where_v2(array_ops.expand_dims(empty, 1),
+                                      array_ops.zeros_like(rows), rows)
+        made = array_ops.reshape(rows, array_ops.concat(
+            [math_ops.cast(whole[:-1], dtypes.int32),
+             array_ops.shape(rows)[1:]], 0))
+        if known.ndims is not None:
+            made.set_shape(known[:-1].concatenate(rows.shape[1:]))
+        return made
 
 
 # ---- Samples of classes ------------------------------------------------------

@@ -127,6 +127,47 @@ def cholesky_solve(chol, rhs, name=None):
         return triangular_solve(chol, y, lower=True, adjoint=True)
 
 
+def lu_reconstruct(lower_upper, perm, validate_args=False, name=None):
+    """The matrices that `lu` decomposed."""
+    with graphs.name_scope(name, "lu_reconstruct", [lower_upper, perm]):
+        both, perm = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+        product = math_ops.matmul(_unit_lower(both),
+                                  array_ops.matrix_band_part(both, 0, -1))
+        # (Row i is row perm[i] of the matrix.)
+        return _rows(product, array_ops.argsort(perm))
+
+
+def lu_solve(lower_upper, perm, rhs, validate_args=False, name=None):
+    """x of A x = rhs, where `lu` gave (lower_upper, perm) of A."""
+    with graphs.name_scope(name, "lu_solve", [lower_upper, perm, rhs]):
+        both, perm = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+        rhs = convert_to_tensor(rhs, both.dtype.base_dtype)
+        y = triangular_solve(_unit_lower(both), _rows(rhs, perm))
+        return triangular_solve(both, y, lower=False)
+
+
+def lu_matrix_inverse(lower_upper, perm, validate_args=False, name=None):
+    """The inverses of the matrices that `lu` decomposed."""
+    with graphs.name_scope(name, "lu_matrix_inverse", [lower_upper, perm]):
+        both = convert_to_tensor(lower_upper)
+        dims = array_ops.shape(both)
+        return lu_solve(both, perm, eye(dims[-1], batch_shape=dims[:-2],
+                                        dtype=both.dtype.base_dtype))
+
+
+def _unit_lower(both):
+    """The lower triangle, with ones on the diagonal."""
+    lower = array_ops.matrix_band_part(both, -1, 0)
+    return array_ops.matrix_set_diag(
+        lower, array_ops.ones_like(array_ops.matrix_diag_part(both)))
+
+
+def _rows(matrix, perm):
+    """The rows in the order of `perm`, in each batch."""
+    return array_ops.gather(matrix, perm, axis=-2,
+                            batch_dims=perm.shape.ndims - 1)
+
+
 def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
     """x for which |matrix x - rhs|^2 + l2_regularizer |x|^2 is least."""
     return _op("MatrixSolveLs")(matrix, rhs, convert_to_tensor(

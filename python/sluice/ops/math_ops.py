@@ -613,6 +613,20 @@ def multiply_no_nan(x, y, name=None):
     return _op("MulNoNan")(x, y, name=name)
 
 
+def bessel_i0(x, name=None):
+    """The modified Bessel function of order 0."""
+    with graphs.name_scope(name, "bessel_i0", [x]):
+        x = convert_to_tensor(x)
+        return exp(abs(x)) * bessel_i0e(x)
+
+
+def bessel_i1(x, name=None):
+    """The modified Bessel function of order 1."""
+    with graphs.name_scope(name, "bessel_i1", [x]):
+        x = convert_to_tensor(x)
+        return exp(abs(x)) * bessel_i1e(x)
+
+
 def xlog1py(x, y, name=None):
     """x log(1 + y), and 0 where x is 0."""
     return _op("Xlog1py")(x, y, name=name)

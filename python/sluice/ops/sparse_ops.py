@@ -3,8 +3,8 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
-    IndexedSlices, SparseTensor, SparseTensorValue, constant_value,
-    convert_to_tensor)
+    IndexedSlices, SparseTensor, SparseTensorValue, constant,
+    constant_value, convert_to_tensor)
 from sluice.ops import array_ops, control_flow, math_ops
 
 _op = _core.op
@@ -157,6 +157,17 @@ def sparse_eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
         return SparseTensor(array_ops.stack([at, at], axis=1),
                             array_ops.ones(array_ops.reshape(side, [1]), dtype),
                             [num_rows, columns])
+
+
+def from_dense(tensor, name=None):
+    """The elements that are not zero (or empty strings)."""
+    with graphs.name_scope(name, "dense_to_sparse"):
+        x = convert_to_tensor(tensor)
+        zero = constant("" if x.dtype is dtypes.string else 0,
+                        x.dtype.base_dtype)
+        at = array_ops.where(math_ops.not_equal(x, zero))
+        return SparseTensor(at, array_ops.gather_nd(x, at),
+                            array_ops.shape(x, out_type=dtypes.int64))
 
 
 def sparse_retain(sp_input, to_retain):
