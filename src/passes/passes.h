@@ -31,9 +31,11 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
 // placeholder, which would fail.
 bool IsFedInPlace(const Node& n);
 
-// What reads a variable and a constant waits for what the constant waits for,
-// by control edges of its own: TensorFlow leaves them out there, though what a
-// reader sees depends on them (docs/design/011-reference-reads.md).
+// What reads a variable, and has another input that waits for a change of one,
+// reads after that: it gets a control edge of its own, which TensorFlow leaves
+// out where an input has it, though what a reader sees depends on it
+// (docs/design/011-reference-reads.md). References alone; others are not
+// touched.
 Status OrderReads(Graph* graph);
 
 // Computes a node's outputs from constant inputs; an error means "leave it".

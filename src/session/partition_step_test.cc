@@ -242,6 +242,39 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
   }
 }
 
+// The same with an input that is computed after the update, by way of others.
+TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
+  const Output v =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  Node* init = BuildNode("Assign", {v, Constant(1.f)});
+  const Output read = ops::Identity(v);
+  const Output x = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
+  const Output add = Build("AssignAdd", {v, Constant(2.f)});
+  for (int device = 0; device < 2; ++device) {
+    DeviceScope on(TestDeviceName(device));
+    Output late;
+    {
+      ControlDependencies after({add.node});
+      late = ops::Neg(x);
+    }
+    const Output y = Build("AddV2", {read, ops::Neg(late)});
+    ASSERT_TRUE(y.node->control_inputs().empty());
+    const auto initialise = Cut({}, {}, {init});
+    const auto step = Cut({x}, {y});
+    ASSERT_TRUE(initialise != nullptr && step != nullptr);
+    ResourceManager resources;
+    size_t untaken = 99;
+    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+      const auto got =
+          step->Run({Tensor::Scalar(5.f)}, schedule, &untaken, &resources);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].scalar<float>(), 8.f) << "device " << device;
+    }
+  }
+}
+
 // As in `with control_dependencies([update]): assign_add(step, 1)`, where
 // TensorFlow leaves the edge from the update to the constant alone.
 TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
