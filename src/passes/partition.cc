@@ -195,7 +195,8 @@ void Cutter::FindOrdering() {
     for (const Node* n : order_) {
       uint8_t& to = orders_[Id(n)];
       if (to != 0) continue;
-      to = n->op().stateful || n->op().role == OpRole::kCall;
+      to = (n->op().stateful && n->op().role != OpRole::kArg) ||
+           n->op().role == OpRole::kCall;
       for (const Output& in : n->inputs()) to |= orders_[Id(in.node)];
       for (const Node* c : n->control_inputs()) to |= orders_[Id(c)];
       changed |= to != 0;
