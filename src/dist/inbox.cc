@@ -90,11 +90,11 @@ void Inbox::AddControl(uint8_t kind, std::string_view bytes) {
   item.bytes = bytes;
 }
 
-bool Inbox::Next(bool tokens_only, Item* out) {
+bool Inbox::Next(Item* out) {
   for (auto it = items_.begin(); it != items_.end(); ++it) {
     if (it->control) {
       // Everything in front of it must have been delivered.
-      if (tokens_only || it != items_.begin()) return false;
+      if (it != items_.begin()) return false;
     } else if (it->missing) {
       if (!it->body.whole) continue;
       it->batch[0].value = std::move(it->body.tensor);
@@ -106,15 +106,15 @@ bool Inbox::Next(bool tokens_only, Item* out) {
   return false;
 }
 
-int64_t Inbox::Drain(TransportHandler* handler, PeerId from, bool tokens_only,
-                     bool* more, int64_t most) {
+int64_t Inbox::Drain(TransportHandler* handler, PeerId from, bool* more,
+                     int64_t most) {
   int64_t delivered = 0;
   Item item;
   std::unique_lock<std::mutex> lock(mu_);
   if (draining_) return 0;
   draining_ = true;
   drainer_ = std::this_thread::get_id();
-  while (!closed_ && most-- > 0 && Next(tokens_only, &item)) {
+  while (!closed_ && most-- > 0 && Next(&item)) {
     lock.unlock();
     if (item.control) {
       handler->OnControl(from, item.kind, item.bytes);

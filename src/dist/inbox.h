@@ -37,10 +37,9 @@ class Inbox {
 
   // Delivers what may be delivered, unless another thread is about it, which
   // then will. Calls `handler` without a lock. Returns how many tokens it
-  // delivered. With `tokens_only`, stops in front of a control, and after so
-  // many batches and controls; `*more` says whether it did.
-  int64_t Drain(TransportHandler* handler, PeerId from,
-                bool tokens_only = false, bool* more = nullptr,
+  // delivered. After `most` batches and controls it stops; `*more` says whether
+  // there are others.
+  int64_t Drain(TransportHandler* handler, PeerId from, bool* more = nullptr,
                 int64_t most = INT64_MAX);
   // True, and the caller may deliver by itself until EndDirect, if there is
   // nothing to deliver and nobody delivers.
@@ -66,7 +65,7 @@ class Inbox {
     IncomingBody body;
   };
   // Removes what may be delivered next.
-  bool Next(bool tokens_only, Item* out);
+  bool Next(Item* out);
 
   std::mutex mu_;
   std::condition_variable idle_;

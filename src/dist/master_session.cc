@@ -243,9 +243,16 @@ Status MasterSession::Register(const Partitions& parts,
   }
   std::vector<uint8_t> knows(involved.size(), 0);
   const Status registered = ForAllTasks(involved.size(), [&](size_t i) {
-    Status s = tasks_[involved[i]].stub->RegisterStep(requests[involved[i]]);
+    const Task& task = tasks_[involved[i]];
+    Status s = task.peer == kThisTask ? OkStatus()
+                                      : context_->transport->Lost(task.peer);
+    if (s.ok()) s = task.stub->RegisterStep(requests[involved[i]]);
     knows[i] = s.ok();
-    return s;
+    // (What is wrong with the step says which node; what is wrong with the
+    // task, which task.)
+    return s.code() == StatusCode::kUnavailable
+               ? Annotate(s, "task " + task.where.name())
+               : s;
   });
   if (registered.ok()) return OkStatus();
   // (One that did not answer would be waited for as long again.)

@@ -322,9 +322,9 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
   for (const PreparedStep::Part& p : r->step->parts) {
     if (p.peer == kThisTask) continue;
     if (const Status lost = transport_->Lost(p.peer); !lost.ok())
-      return Annotate(lost,
-                      "session: expected the tasks that it began with; "
-                      "make a new one");
+      return Annotate(lost, absl::StrCat("session: expected the tasks that it "
+                                         "began with, lost ",
+                                         p.task, "; make a new one"));
   }
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
   for (const uint64_t request : {uint64_t{0}, r->request.request})

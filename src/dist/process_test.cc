@@ -287,6 +287,9 @@ TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   // The session stays broken, and says so.
   s = session->Run(feeds, y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  // And of a step that it has not prepared yet.
+  s = session->Run(feeds, BothTasks(x) + y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   Spawn("ps");
   s = session->Run(feeds, y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;

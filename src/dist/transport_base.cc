@@ -64,8 +64,10 @@ class LocalLink final : public Link {
       to->handler->OnTokens(to->id, step, partition, batch);
       if (to->inbox.EndDirect()) to->PostDrain();
     } else {
+      // What is before it may be another step's, which is not to run here: this
+      // thread has its own to end.
       to->inbox.AddTokens(step, partition, batch);
-      to->Continue();
+      to->PostDrain();
     }
     return OkStatus();
   }
@@ -108,19 +110,13 @@ class LocalLink final : public Link {
     return mate_;
   }
   void PostDrain() {
-    pump_->Schedule([self = std::static_pointer_cast<LocalLink>(
-                         shared_from_this())] {
-      const HeldAgenda drives_when_the_next_has_a_thread;
-      bool more = false;
-      self->inbox.Drain(self->handler, self->id, /*tokens_only=*/false, &more,
-                        /*most=*/1);
-      if (more) self->PostDrain();
-    });
-  }
-  void Continue() {
-    bool more = false;
-    inbox.Drain(handler, id, /*tokens_only=*/true, &more, /*most=*/1);
-    if (more) PostDrain();
+    pump_->Schedule(
+        [self = std::static_pointer_cast<LocalLink>(shared_from_this())] {
+          const HeldAgenda drives_when_the_next_has_a_thread;
+          bool more = false;
+          self->inbox.Drain(self->handler, self->id, &more, /*most=*/1);
+          if (more) self->PostDrain();
+        });
   }
 
   const std::shared_ptr<TaskThreads> pump_;
@@ -286,7 +282,10 @@ std::shared_ptr<Link> TransportBase::FindLink(const std::string& task,
 
 bool TransportBase::Remove(Link* link, const Status& why) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (links_.erase(link->id) == 0) return false;
+  // (Not another's of that number: a mate may be of a transport that is gone.)
+  const auto it = links_.find(link->id);
+  if (it == links_.end() || it->second.get() != link) return false;
+  links_.erase(it);
   NoteGone(*link, why);
   return true;
 }
