@@ -23,22 +23,21 @@ struct QuantizeFlags {
   QuantizeOptions options;
 };
 
-// The examples, which lie along the first dimension of every feed, as steps of
-// `batch` of them; the last may have fewer. A feed whose placeholder says how
-// many it takes has that many in each step, and no rest.
+// The examples, which lie along the first dimension of every feed that is no
+// scalar, as steps of `batch` of them; the last may have fewer. A feed whose
+// placeholder says how many it takes has that many in each step, and no rest.
 Result<std::vector<std::vector<Tensor>>> Batches(const Feeds& feeds,
                                                  int64_t batch) {
   int64_t count = -1;
   bool fixed = false;
   for (const auto& [to, value] : feeds) {
-    if (value.rank() == 0 || (count >= 0 && value.dim(0) != count))
-      return InvalidArgument("--feed: expected ",
-                             count < 0 ? "examples along the first dimension"
-                                       : "as many examples in every file",
-                             ", got shape ", value.shape().ToString(), " for '",
-                             to.name(), "'");
+    if (value.rank() == 0) continue;
+    if (count >= 0 && value.dim(0) != count)
+      return InvalidArgument(
+          "--feed: expected as many examples in every file, got ", count,
+          " and ", value.dim(0), " for '", to.name(), "'");
     count = value.dim(0);
-    const PartialShape shape = to.shape();
+    const PartialShape& shape = to.shape();
     if (shape.rank() < 1 || shape.dim(0) < 0) continue;
     if (fixed && batch != shape.dim(0))
       return InvalidArgument("--feed: expected placeholders of one batch, got ",
@@ -47,13 +46,17 @@ Result<std::vector<std::vector<Tensor>>> Batches(const Feeds& feeds,
     fixed = true;
     batch = shape.dim(0);
   }
+  if (count < 0)
+    return InvalidArgument(
+        "--feed: expected examples along the first dimension, got scalars");
   std::vector<std::vector<Tensor>> steps;
-  if (batch <= 0) return steps;
+  if (batch == 0) return steps;
   for (int64_t at = 0; at < count; at += batch) {
     const int64_t end = std::min(count, at + batch);
     if (fixed && end - at < batch) break;
     std::vector<Tensor>& step = steps.emplace_back();
-    for (const auto& feed : feeds) step.push_back(feed.second.Rows(at, end));
+    for (const auto& [to, value] : feeds)
+      step.push_back(value.rank() == 0 ? value : value.Rows(at, end));
   }
   return steps;
 }
@@ -179,7 +182,7 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::ExistingFile);
   sub->add_option("--feed", o->feeds,
                   "NAME=FILE.npy: an input, and examples for calibration along "
-                  "the first dimension")
+                  "the first dimension, or a scalar that they share")
       ->required()
       ->take_all()
       ->allow_extra_args(false);
