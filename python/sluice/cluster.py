@@ -1,7 +1,11 @@
-"""Devices and clusters by name."""
+"""Devices and clusters by name, and servers: tasks of clusters."""
 
+import json
 import re
+import socket
+import threading
 
+from sluice import _core
 
 
 class DeviceSpec:
@@ -156,6 +160,98 @@ class ClusterSpec:
     def __repr__(self):
         jobs = ", ".join(f"{j!r}: {t!r}" for j, t in self.as_dict().items())
         return f"ClusterSpec({{{jobs}}})"
+
+
+def _with_port(address):
+    """An address whose port, if it is 0, is one that is free now."""
+    host, _, port = address.rpartition(":")
+    if port != "0":
+        return address
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return f"{host}:{s.getsockname()[1]}"
+
+
+class Server:
+    """A task of a cluster in this process, on threads of its own: it holds
+    variables, runs its part of steps and takes sessions.
+
+    Args:
+      server_or_cluster_def: a ClusterSpec, or what makes one: {job: [address]}.
+        Its own address may have port 0, for one that is free.
+      job_name: the task's job. May be left out if there is one.
+      task_index: its number. May be left out if the job has one task.
+      protocol: "grpc", or "ucx": how values travel.
+      config: a ConfigProto; its device_count says how many CPU devices the task
+        has.
+      start: whether it starts at once.
+      plain_beyond_loopback: whether it may listen at an address that other
+        machines reach. What travels is not encrypted.
+
+    The server stops when it is collected; `join` waits for ever.
+    """
+
+    def __init__(self, server_or_cluster_def, job_name=None, task_index=None,
+                 protocol=None, config=None, start=True, *,
+                 plain_beyond_loopback=False):
+        cluster = ClusterSpec(server_or_cluster_def)
+        if job_name is None:
+            if len(cluster.jobs) != 1:
+                raise ValueError(f"Must specify `job_name`: the cluster has "
+                                 f"the jobs {cluster.jobs}")
+            job_name = cluster.jobs[0]
+        addresses = cluster.job_tasks(job_name)
+        if task_index is None:
+            if len(addresses) != 1:
+                raise ValueError(f"Must specify `task_index`: job {job_name!r} "
+                                 f"has {len(addresses)} tasks")
+            task_index = 0
+        if protocol not in (None, "grpc", "ucx"):
+            raise ValueError(f"protocol: expected 'grpc' or 'ucx', got "
+                             f"{protocol!r}")
+        jobs = {job: cluster.job_tasks(job) for job in cluster.jobs}
+        for job, tasks in jobs.items():
+            if None in tasks:
+                raise ValueError(f"cluster: expected the address of every "
+                                 f"task, got none for task {tasks.index(None)} "
+                                 f"of job {job!r}")
+        own = _with_port(cluster.task_address(job_name, task_index))
+        jobs[job_name][task_index] = own
+        self._spec = ClusterSpec(jobs)
+        self._target = "grpc://" + own
+        cpus = config.device_count.get("CPU", 1) if config is not None else 1
+        self._args = (json.dumps(jobs), job_name, task_index,
+                      f"cpu={max(cpus, 1)}", protocol or "grpc",
+                      bool(plain_beyond_loopback))
+        self._task = None
+        if start:
+            self.start()
+
+    def start(self):
+        """Starts the task if it does not run."""
+        if self._task is None:
+            self._task = _core.RunningTask(*self._args)
+
+    def join(self):
+        """Waits, as a task does that others give its work, until the process
+        ends."""
+        threading.Event().wait()
+
+    @property
+    def cluster_spec(self):
+        """The cluster it is a task of."""
+        return self._spec
+
+    @property
+    def target(self):
+        """What a Session takes to connect to it: "grpc://host:port"."""
+        return self._target
+
+    @staticmethod
+    def create_local_server(config=None, start=True):
+        """A cluster of one task, at a free port of this machine."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc",
+                      config=config, start=start)
 
 
 _PS_OPS = ("Variable", "VariableV2", "VarHandleOp")

@@ -363,7 +363,8 @@ _TRAIN.update({
             piecewise_constant_decay="piecewise_constant"),
     **_from("sluice.moving_averages", "ExponentialMovingAverage"),
     **_from("sluice.coordinator", "Coordinator", "LooperThread"),
-    **_from("sluice.cluster", "ClusterSpec", "replica_device_setter"),
+    **_from("sluice.cluster", "ClusterSpec", "Server",
+            "replica_device_setter"),
     **_from("sluice.ops.confusion_matrix", "confusion_matrix")})
 _TRAIN.update({
     **_from("sluice.session_hooks", "FeedFnHook", "FinalOpsHook",
@@ -544,7 +545,8 @@ _GROUPS = {
             "sluice.ops.rnn_cell", "EmbeddingWrapper",
             "InputProjectionWrapper", "OutputProjectionWrapper")},
     "contrib.seq2seq": _SEQ2SEQ,
-    "debugging": _DEBUGGING, "dtypes": _DTYPES,
+    "debugging": _DEBUGGING, "distribute": _from("sluice.cluster", "Server"),
+    "dtypes": _DTYPES,
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
@@ -586,7 +588,9 @@ _ABSENT = {
               "saved_model.simple_save",
     "summaries": "summary Summary train.summary_iterator "
                  "train.SummarySaverHook",
-    "servers in Python": "train.Server distribute",
+    "strategies": "distribute.Strategy distribute.MirroredStrategy "
+                  "distribute.OneDeviceStrategy distribute.get_strategy "
+                  "distribute.experimental",
     "ops that call Python eagerly": "py_function",
     "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
         "image.decode_gif image.encode_png image.encode_jpeg "

@@ -11,6 +11,7 @@ namespace sluice::python {
 void AddDefun(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
+void AddServers(py::module_& m);
 void AddSessions(py::module_& m);
 void AddShow(py::module_& m);
 
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);
+  python::AddServers(m);
   python::AddSessions(m);
   python::AddShow(m);
 }

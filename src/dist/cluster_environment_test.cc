@@ -97,6 +97,7 @@ TEST(ClusterSource, AllSpellings) {
   for (const Case& c :
        {Case{"cluster.json", "file", "cluster.json", 0},
         Case{"file:///etc/c.json", "file", "/etc/c.json", 0},
+        Case{R"({"ps": ["h:1"]})", "json", R"({"ps": ["h:1"]})", 0},
         Case{"slurm", "slurm", "", 0}, Case{"slurm://", "slurm", "", 0},
         Case{"slurm?ps=1&worker=2&port=9", "slurm", "", 2},
         Case{"mpi://?hosts=a:1,b:2", "mpi", "", 0},

@@ -100,7 +100,10 @@ Result<ClusterSource> ClusterSource::Parse(std::string_view text) {
   const std::string word = all.substr(0, std::min(all.find('?'), colon));
   const bool environment =
       word == "slurm" || word == "mpi" || word == "kubernetes";
-  if (colon == std::string::npos && !environment) {
+  if (all.starts_with('{')) {
+    s.scheme = "json";
+    s.rest = all;
+  } else if (colon == std::string::npos && !environment) {
     s.scheme = "file";
     s.rest = all;
   } else if (word == "file") {
@@ -127,7 +130,8 @@ Result<ClusterSource> ClusterSource::Parse(std::string_view text) {
         "cluster: expected a file, etcd://, slurm, mpi or kubernetes, got '",
         all, "'");
   }
-  if (s.rest.empty() == (s.scheme == "file" || s.scheme == "etcd"))
+  if (s.scheme != "json" &&
+      s.rest.empty() == (s.scheme == "file" || s.scheme == "etcd"))
     return InvalidArgument("cluster: expected ",
                            s.scheme == "etcd" ? "etcd://host:port/name"
                            : s.scheme == "file"
@@ -190,6 +194,8 @@ Result<std::unique_ptr<ClusterResolver>> MakeClusterResolver(
   Result<ClusterTask> self = NoTask();
   if (s.scheme == "file") {
     SLUICE_ASSIGN_OR_RETURN(c.cluster, ClusterSpec::Load(s.rest));
+  } else if (s.scheme == "json") {
+    SLUICE_ASSIGN_OR_RETURN(c.cluster, ClusterSpec::Parse(s.rest));
   } else {
     const EnvironmentReader e =
         options.environment ? options.environment : OfThisProcess;

@@ -19,10 +19,12 @@ namespace sluice {
 
 // Where to look, as it is written: "etcd://host:2379/name?ps=2&worker=4",
 // "slurm", "mpi?hostfile=hosts.txt", "kubernetes?worker=4", "cluster.json",
-// "file:///etc/cluster.json". Plain value.
+// "file:///etc/cluster.json", or what such a file holds. Plain value.
 struct ClusterSource {
-  std::string scheme;  // "file", "etcd", "slurm", "mpi", "kubernetes".
-  std::string rest;    // A path; or what stands between "etcd://" and '?'.
+  // "file", "json", "etcd", "slurm", "mpi", "kubernetes".
+  std::string scheme;
+  // A path; JSON; or what stands between "etcd://" and '?'.
+  std::string rest;
   std::vector<std::pair<std::string, std::string>> options;  // Not of files.
 
   // InvalidArgument for an option that the scheme does not have.

@@ -49,3 +49,11 @@ extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
   *error = std::string(evicted.message());
   return evicted.ok() ? 0 : 1;
 }
+
+extern "C" void sluice_start_task(const sluice::TaskServerOptions* options,
+                                  std::shared_ptr<void>* task,
+                                  sluice::Status* status) {
+  auto started = sluice::TaskServer::Start(*options);
+  *status = started.status();
+  if (started.ok()) *task = *std::move(started);
+}

@@ -1,0 +1,141 @@
+"""Servers: clusters of tasks in this process and in others."""
+
+import gc
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import sluice.compat.v1 as tf
+
+
+def free_addresses(count):
+    """Addresses at ports that nobody listens at, at least a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
+
+
+def test_a_local_server_runs_a_session_and_keeps_its_variables():
+    server = tf.train.Server.create_local_server()
+    assert server.target.startswith("grpc://localhost:")
+    v = tf.get_variable("v", initializer=1.0)
+    add = tf.assign_add(v, 2.0)
+    with tf.Session(server.target) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(add) == 3.0
+    with tf.Session(server.target) as session:  # The task's, not the session's.
+        assert session.run(v) == 3.0
+
+
+def test_tasks_share_the_work_of_one_graph():
+    ps, worker = free_addresses(2)
+    cluster = tf.train.ClusterSpec({"ps": [ps], "worker": [worker]})
+    servers = [tf.train.Server(cluster, job_name=job, task_index=0)
+               for job in ("ps", "worker")]
+    assert [s.target for s in servers] == [f"grpc://{a}" for a in (ps, worker)]
+    with tf.device(tf.train.replica_device_setter(cluster=cluster)):
+        w = tf.get_variable("w", initializer=np.zeros(3, np.float32))
+        x = tf.placeholder(tf.float32, [None, 3])
+        y = tf.placeholder(tf.float32, [None])
+        loss = tf.reduce_mean(
+            tf.square(tf.reduce_sum(x * w, axis=1) - y))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    assert w.device == "/job:ps/task:0"
+    random = np.random.RandomState(1)
+    true = np.array([1.0, -2.0, 0.5], np.float32)
+    with tf.Session(servers[1].target) as session:
+        names = session.list_devices()
+        assert any("/job:ps" in n for n in names)
+        assert any("/job:worker" in n for n in names)
+        session.run(tf.global_variables_initializer())
+        for _ in range(200):
+            images = random.randn(16, 3).astype(np.float32)
+            session.run(train, {x: images, y: images @ true})
+        np.testing.assert_allclose(session.run(w), true, atol=1e-2)
+
+
+def test_a_server_in_another_process_serves_until_it_is_told_to_end():
+    address, = free_addresses(1)
+    program = ("import sluice.compat.v1 as tf\n"
+               f"server = tf.distribute.Server({{'ps': ['{address}']}})\n"
+               "print('ready', flush=True)\n"
+               "server.join()\n")
+    with subprocess.Popen([sys.executable, "-c", program],
+                          stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            with tf.device("/job:ps/task:0"):
+                total = tf.constant(2) + tf.placeholder_with_default(3, [])
+            with tf.Session(f"grpc://{address}") as session:
+                assert session.run(total) == 5
+            process.send_signal(signal.SIGINT)  # Ends join().
+            assert process.wait(timeout=20) != 0
+        finally:
+            process.kill()
+
+
+def test_a_server_that_is_collected_gives_its_port_back():
+    address, = free_addresses(1)
+    for _ in range(2):
+        server = tf.train.Server({"local": [address]})
+        del server
+        gc.collect()
+    with pytest.raises(tf.errors.OpError):
+        until = time.monotonic() + 20
+        while time.monotonic() < until:  # (Until it has given up.)
+            with tf.Session(f"grpc://{address}") as session:
+                session.run(tf.constant(1))
+
+
+def test_a_taken_port_is_an_error_that_names_it():
+    server = tf.train.Server.create_local_server()
+    address = server.target[len("grpc://"):]
+    with pytest.raises(tf.errors.OpError, match=address.split(":")[1]):
+        tf.train.Server({"local": [address]})
+
+
+def test_plain_text_stays_on_this_machine_unless_it_is_asked_for():
+    with pytest.raises(tf.errors.OpError, match="loopback"):
+        tf.train.Server({"local": ["0.0.0.0:0"]})
+    server = tf.train.Server({"local": ["0.0.0.0:0"]},
+                             plain_beyond_loopback=True)
+    port = server.target.rpartition(":")[2]
+    with tf.Session(f"grpc://127.0.0.1:{port}") as session:
+        assert session.run(tf.constant(6)) == 6
+
+
+def test_a_server_is_started_when_it_is_asked():
+    server = tf.train.Server.create_local_server(start=False)
+    server.start()
+    server.start()
+    with tf.Session(server.target) as session:
+        assert session.run(tf.constant(4)) == 4
+
+
+def test_a_server_has_as_many_devices_as_its_config_says():
+    server = tf.train.Server.create_local_server(
+        config=tf.ConfigProto(device_count={"CPU": 3}))
+    with tf.Session(server.target) as session:
+        assert len(session.list_devices()) == 3
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (({"a": ["h:1"], "b": ["h:2"]},), "job_name"),
+    (({"a": ["h:1", "h:2"]},), "task_index"),
+    (({"a": ["h:1"]}, "b"), "No such job"),
+    (({"a": ["h:1"]}, "a", 1), "No task with index"),
+    (({"a": {1: "h:1"}}, "a", 1), "address of every task"),
+    (({"a": ["h:1"]}, "a", 0, "carrier pigeon"), "'grpc' or 'ucx'"),
+])
+def test_what_is_no_task_of_the_cluster_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tf.train.Server(*arguments, start=False)
