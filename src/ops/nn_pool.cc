@@ -1,9 +1,11 @@
 // Pooling over windows of images and volumes, and its gradients.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/parallel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/dnn/pool.h"
@@ -48,8 +50,8 @@ Status PoolV2Shape(ShapeContext& c) {
   const Tensor* strides = c.constant(2);
   if (ksize == nullptr || strides == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
-    const int64_t unknown[] = {-1, -1};
-    c.set_output(0, w.Image(in.dim(0), unknown, in.dim(w.channel())));
+    const int64_t unknown[] = {-1, -1};  // And the channels may be pooled.
+    c.set_output(0, w.Image(in.dim(0), unknown, -1));
     return OkStatus();
   }
   SLUICE_RETURN_IF_ERROR(w.SetPooling(ListOf(*ksize), ListOf(*strides)));
@@ -145,6 +147,22 @@ struct PoolBase {
   bool include_batch = false;
 };
 
+// Windows of channels: unlike in those of pixels, a NaN that comes first wins,
+// and -inf counts.
+template <typename T>
+void MaxOfChannels(const dnn::PoolGeometry& s, const T* in, T* out) {
+  const int64_t k = s.h.window, n = s.channels;
+  ParallelFor(s.batch, std::max<int64_t>(1, 32768 / (k * n)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t o = begin * n; o < end * n; ++o) {
+                  const T* window = in + o / n * k * n + o % n;
+                  out[o] = window[0];
+                  for (int64_t i = 1; i < k; ++i)
+                    if (out[o] < window[i * n]) out[o] = window[i * n];
+                }
+              });
+}
+
 template <typename T>
 struct MaxPool : PoolBase {
   static auto Make(const Node& n) {
@@ -158,8 +176,12 @@ struct MaxPool : PoolBase {
     const Tensor& in = ctx.input(0);
     SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
-    if (!Empty(p.s, ctx.output(0)))
-      dnn::MaxPool<T>(p.s, in.data<T>(), ctx.output(0).template data<T>());
+    if (Empty(p.s, ctx.output(0))) return OkStatus();
+    T* largest = ctx.output(0).template data<T>();
+    if (w.channel_window > 1)
+      MaxOfChannels(p.s, in.data<T>(), largest);
+    else
+      dnn::MaxPool<T>(p.s, in.data<T>(), largest);
     return OkStatus();
   }
 };
@@ -457,6 +479,10 @@ OpDefBuilder MaxPoolV2Op() {
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {4}, .values = {1, 2, 2, 1}},
                {.shape = {4}, .values = {1, 2, 2, 1}}},
+              {{"padding", "SAME"}})
+      .Sample({{.shape = {2, 3, 2, 6}},
+               {.shape = {4}, .values = {1, 1, 1, 3}},
+               {.shape = {4}, .values = {1, 1, 1, 3}}},
               {{"padding", "SAME"}})
       .Doc("MaxPool with the window given at run time.");
   return b;

@@ -226,6 +226,10 @@ for dtype in FLOATS + INTEGERS[:6]:
         sizes = [1, 1, 1, k]
         case("MaxPool", [("input", x(2, 1, 2, 6, dtype=dtype))], ksize=sizes,
              strides=sizes, padding=padding)
+for dtype in FLOATS:
+    odd = np.array([-INF, -INF, NAN, 1, 1, NAN, NAN, NAN]).astype(dtype)
+    case("MaxPool", [("input", odd.reshape(1, 2, 2, 2))], ksize=[1, 1, 1, 2],
+         strides=[1, 1, 1, 2], padding="SAME")
 for ksize, strides in (([1, 1, 1, 2], [1, 1, 1, 1]), ([1, 2, 1, 2],) * 2,
                        ([1, 1, 1, 2], [1, 1, 1, 3])):
     case("MaxPool", [("input", x(2, 2, 2, 6))], ksize=ksize, strides=strides,
