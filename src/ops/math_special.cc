@@ -154,7 +154,8 @@ double Zeta(double x, double q) {
     a += 1;
     b = std::pow(a, -x);
     sum += b;
-    if (b == 0 || std::abs(b / sum) < kEps) return sum;
+    // (Terms fall from where a is positive: none follows one that is zero.)
+    if ((b == 0 && a > 0) || std::abs(b / sum) < kEps) return sum;
   }
   const double w = a;
   sum += b * w / (x - 1);

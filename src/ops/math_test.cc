@@ -301,6 +301,7 @@ TEST(Special, LimitsAreAsRecorded) {
   ExpectNear<double>("Igammac", {few, many}, {}, {0, 0, 0}, 0);
   ExpectNear<double>("Zeta", {vec({1e300, 1e300}), vec({88.9, 1.5})}, {},
                      {0, 0}, 0);
+  ExpectOp<double>("Zeta", {vec({710}), vec({-88.9})}, {}, Shape({1}), {kInf});
 }
 
 TEST(Special, ProbabilitiesAreFromZeroToOne) {

@@ -84,8 +84,8 @@ for dtype in FLOATS[:2]:
 for op in ("Igamma", "Igammac"):
     case(op, [("a", np.array([.5, 1.5, 88.9])),
               ("x", np.array([1e160, 1e300, 1e308]))])
-case("Zeta", [("x", np.array([1e300, 1000, 1e300])),
-              ("q", np.array([88.9, 88.9, 1.5]))])
+case("Zeta", [("x", np.array([1e300, 1000, 1e300, 710])),
+              ("q", np.array([88.9, 88.9, 1.5, -88.9]))])
 
 # ---- The largest
 for dtype in FLOATS + INTEGERS:
