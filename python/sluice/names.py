@@ -79,13 +79,14 @@ _MATH = _from(
     "reduce_max", "reduce_min", "reduce_all", "reduce_any",
     "reduce_logsumexp", "count_nonzero", "cumsum", "cumprod", "argmax",
     "argmin", "arg_max", "arg_min", "tensordot", "segment_sum", "segment_mean",
-    "segment_max",
-    "segment_min", "segment_prod", "unsorted_segment_sum",
-    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
-    "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
-    "bincount", "cholesky", "trace", "einsum", "lbeta", "log_sigmoid",
-    "histogram_fixed_width", neg="negative", mul="multiply", sub="subtract",
+    "segment_max", "segment_min", "segment_prod", "unsorted_segment_sum",
+    "unsorted_segment_max", "cholesky", "trace", "einsum", "lbeta",
+    "log_sigmoid", neg="negative", mul="multiply", sub="subtract",
     lin_space="linspace")
+_MATH.update(_from(
+    "sluice.ops.segments", "bincount", "histogram_fixed_width",
+    "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
+    "unsorted_segment_mean", "unsorted_segment_sqrt_n"))
 _MATH.update(_raw(
     cross="Cross", betainc="Betainc", igamma="Igamma", igammac="Igammac",
     polygamma="Polygamma", zeta="Zeta", approximate_equal="ApproximateEqual",
@@ -128,7 +129,7 @@ _SPARSE = {
                 "reshape", "retain", "slice", "softmax", "split",
                 "to_indicator", "transpose")}),
     **_from("sluice.framework.conversion", "SparseTensor"),
-    **_from("sluice.ops.math_ops", **{n: "sparse_" + n for n in (
+    **_from("sluice.ops.segments", **{n: "sparse_" + n for n in (
         "segment_sum", "segment_mean", "segment_sqrt_n")})}
 _SETS = _from("sluice.ops.sparse_ops", "set_difference", "set_intersection",
               "set_size", "set_union", difference="set_difference",

@@ -53,7 +53,7 @@ def test_tasks_share_the_work_of_one_graph():
     random = np.random.RandomState(1)
     true = np.array([1.0, -2.0, 0.5], np.float32)
     with tf.Session(servers[1].target) as session:
-        names = session.list_devices()
+        names = [d.name for d in session.list_devices()]
         assert any("/job:ps" in n for n in names)
         assert any("/job:worker" in n for n in names)
         session.run(tf.global_variables_initializer())

@@ -3,7 +3,6 @@
 
 #include "client/function_gradients.h"
 #include "client/gradients.h"
-#include "ops/grad_util.h"
 
 namespace sluice {
 namespace {
@@ -25,7 +24,7 @@ Status RegisterGradient(const std::string& op_or_name, UserGradient fn) {
     return InvalidArgument("gradient '", op_or_name,
                            "': expected a function, got none");
   const OpDef* op = OpRegistry::Global()->Find(op_or_name);
-  if (op != nullptr && grad::HasGradient(*op))
+  if (op != nullptr && op->grad != nullptr)
     return AlreadyExists("gradient '", op_or_name,
                          "': expected a new name, got an op that has a "
                          "gradient; hint: register it under another name and "

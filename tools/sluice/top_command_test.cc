@@ -92,7 +92,7 @@ class Terminal {
     for (int i = 0; i < 40; ++i) {
       const auto start = std::chrono::steady_clock::now();
       screen = NextScreen();
-      EXPECT_LT(std::chrono::steady_clock::now() - start, Seconds(4));
+      EXPECT_LT(std::chrono::steady_clock::now() - start, Seconds(20));
       if (screen.empty() || what(screen)) return screen;
     }
     ADD_FAILURE() << "never so; at last:\n" << screen;
@@ -243,19 +243,19 @@ TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
 
   tasks_.Signal("worker:1", SIGKILL);
   tasks_.Signal("ps:1", SIGSTOP);
-  screen = terminal.ScreenWhere([&](auto& s) {
-    return state(s, "worker:1") == "lost" && state(s, "ps:1") == "lost";
+  // (On a busy machine others may be late for a table.)
+  terminal.ScreenWhere([&](auto& s) {
+    return state(s, "worker:1") == "lost" && state(s, "ps:1") == "lost" &&
+           moves(s, "worker:0") && moves(s, "ps:0");
   });
-  EXPECT_TRUE(moves(screen, "worker:0")) << screen;
-  EXPECT_TRUE(moves(screen, "ps:0")) << screen;
   tasks_.Signal("ps:1", SIGCONT);
   terminal.ScreenWhere([&](auto& s) { return state(s, "ps:1") == "up"; });
 
   // The one that is asked.
   tasks_.Signal("worker:0", SIGKILL);
-  screen = terminal.ScreenWhere(
-      [&](auto& s) { return state(s, "worker:0") == "lost"; });
-  EXPECT_EQ(state(screen, "ps:0"), "up") << screen;
+  terminal.ScreenWhere([&](auto& s) {
+    return state(s, "worker:0") == "lost" && state(s, "ps:0") == "up";
+  });
 
   // All of them: an error stays on the screen as long as it holds.
   tasks_.Signal("ps:0", SIGKILL);

@@ -3,7 +3,8 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.ops import array_ops, clip_ops, math_ops, nn, sparse_ops
+from sluice.ops import (
+    array_ops, clip_ops, math_ops, nn, segments, sparse_ops)
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.random_ops import _seeds
 from sluice.ops.variables import Variable
@@ -109,9 +110,9 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
         rows = embedding_lookup(params, ids, partition_strategy,
                                 max_norm=max_norm)
         if sp_weights is None:
-            reduce = {"sum": math_ops.sparse_segment_sum,
-                      "mean": math_ops.sparse_segment_mean,
-                      "sqrtn": math_ops.sparse_segment_sqrt_n}[combiner]
+            reduce = {"sum": segments.sparse_segment_sum,
+                      "mean": segments.sparse_segment_mean,
+                      "sqrtn": segments.sparse_segment_sqrt_n}[combiner]
             return reduce(rows, at, segments, name=scope)
         weights = math_ops.cast(sp_weights.values, rows.dtype)
         wide = array_ops.reshape(weights, array_ops.concat(
