@@ -7,7 +7,8 @@ import pytest
 
 import sluice.compat.v1 as tf
 from test_seq2seq import (
-    cells, close, gru, luong, masked, rng, seq, softmax, start, words)
+    cells, close, gru, log_softmax, luong, masked, rng, seq, softmax, start,
+    words)
 
 
 def test_trees_are_followed_from_their_leaves(session, rng):
@@ -45,9 +46,6 @@ def test_batches_are_tiled_entry_by_entry(run):
     with pytest.raises(ValueError, match="statically known rank"):
         seq.tile_batch(tf.constant(1), 2)
 
-
-def log_softmax(x):
-    return np.log(softmax(x))
 
 
 def all_sequences(step, state, word, end, count, most):

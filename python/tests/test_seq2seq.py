@@ -38,6 +38,10 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
+def log_softmax(x):
+    return np.log(softmax(x))
+
+
 def gru(x, h, values, scope):
     """GRUCell's next state."""
     def w(name):

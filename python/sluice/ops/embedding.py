@@ -4,7 +4,7 @@ from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
 from sluice.ops import (
-    array_ops, clip_ops, math_ops, nn, segments, sparse_ops)
+    array_ops, clip_ops, math_ops, nn, sparse_ops, segments as segment_ops)
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.random_ops import _seeds
 from sluice.ops.variables import Variable
@@ -110,9 +110,9 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
         rows = embedding_lookup(params, ids, partition_strategy,
                                 max_norm=max_norm)
         if sp_weights is None:
-            reduce = {"sum": segments.sparse_segment_sum,
-                      "mean": segments.sparse_segment_mean,
-                      "sqrtn": segments.sparse_segment_sqrt_n}[combiner]
+            reduce = {"sum": segment_ops.sparse_segment_sum,
+                      "mean": segment_ops.sparse_segment_mean,
+                      "sqrtn": segment_ops.sparse_segment_sqrt_n}[combiner]
             return reduce(rows, at, segments, name=scope)
         weights = math_ops.cast(sp_weights.values, rows.dtype)
         wide = array_ops.reshape(weights, array_ops.concat(
