@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "client/initializers.h"
 #include "graph/control_flow.h"
 #include "graph/graphdef.h"
 #include "scopes.h"
@@ -20,6 +21,13 @@ uint64_t NextSerial() {
 }
 
 // ---- Graph ------------------------------------------------------------------
+
+// (graph seed, op seed) for a random op; Nones: it draws anew.
+py::object SeedsOf(PyGraph& g, std::optional<int64_t> op_seed) {
+  if (!g.seed && !op_seed) return py::make_tuple(py::none(), py::none());
+  const Building here(g);
+  return py::cast(SeedsFor(op_seed));
+}
 
 Node* FindOperation(PyGraph& g, const std::string& name) {
   const GraphLock lock(g);
@@ -213,6 +221,7 @@ void AddObjects(py::module_& m) {
                      "Whether it is the body of a function.")
       .def_readwrite("seed", &PyGraph::seed,
                      "The graph-level seed of random ops, or None.")
+      .def("_seeds_for", SeedsOf)
       .def_property_readonly(
           "version", [](const PyGraph& g) { return g.num_nodes(); },
           "How many operations there are.");

@@ -83,7 +83,7 @@ std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed) {
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::pair<int64_t, int64_t> seeds = {0, 0};
   if (g.seed) {
-    seeds = {*g.seed, op_seed ? *op_seed : g.num_nodes()};
+    seeds = {*g.seed, op_seed ? *op_seed : g.seeded_ops++};
   } else if (op_seed) {
     seeds = {kDefaultGraphSeed, *op_seed};
   } else {

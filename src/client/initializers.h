@@ -59,8 +59,8 @@ InitializerFn GlorotUniform(std::optional<int64_t> seed = {});
 }  // namespace init
 
 // The seed of the ambient graph: random ops without a seed of their own take
-// one from it and from how many ops the graph has. Without either, every
-// session draws anew.
+// one from it and from how many such ops there were before. Without either,
+// every session draws anew.
 void SetRandomSeed(int64_t seed);
 // The attributes seed and seed2 of a random op, for an optional op seed.
 std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed);

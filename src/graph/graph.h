@@ -258,8 +258,9 @@ class Graph {
   }
 
   // Graph-level seed for random ops (sluice::SetRandomSeed); and how many ops
-  // have been added, which seeds those without one, as TensorFlow does.
+  // without one of their own took it, which seeds the next, as in TensorFlow.
   std::optional<int64_t> seed;
+  int seeded_ops = 0;
   int producer_version = 0;  // Of an imported GraphDef.
 
   // The first error of a builder, until cleared: builders do not return errors,

@@ -316,7 +316,6 @@ class Graph(_core.Graph):
         self._defined = {}  # What Defun made of functions (function.py).
         self._lock = threading.RLock()
         self._container = ""
-        self._seeded = 0  # How many ops took their seed from the graph's.
 
     # ---- What there is.
 
@@ -743,15 +742,4 @@ def set_random_seed(seed):
 def get_seed(op_seed):
     """(graph seed, op seed) for a random op, as TensorFlow derives them: ops
     that have no seed of their own are counted."""
-    graph = get_default_graph()
-    graph_seed = graph.seed
-    if graph_seed is None:
-        if op_seed is None:
-            return None, None
-        graph_seed = 87654321
-    elif op_seed is None:
-        op_seed = graph._seeded
-        graph._seeded += 1
-    seeds = graph_seed % (2**31 - 1), op_seed % (2**31 - 1)
-    # (Two zeros would mean "no seed".)
-    return (0, 2**31 - 1) if seeds == (0, 0) else seeds
+    return get_default_graph()._seeds_for(op_seed)
