@@ -36,7 +36,7 @@ _core.set_hooks(
     wording=errors._worded,
     convert=_conversion._convert, pack=_conversion._pack_list,
     expand_fetch=_session._expand_fetch, expand_feed=_session._expand_feed,
-    variable_class=_Variable)
+    variable_class=_Variable, session_handle=_session._handles_of)
 _core.set_default_graph(_graph.Graph())
 _core.watch_interrupts(_threading.main_thread().ident)
 

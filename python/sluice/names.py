@@ -36,11 +36,11 @@ _FRAMEWORK = {
             "container", "add_to_collection", "add_to_collections",
             "get_collection", "get_collection_ref", "set_random_seed",
             "get_seed", "init_scope"),
-    **_from("sluice.framework.node_def", "GraphDef", "NodeDef",
-            "import_graph_def"),
+    **_from("sluice.framework.node_def", "import_graph_def"),
+    **_from("sluice.framework.protos", "AttrValue", "GraphDef", "MetaGraphDef",
+            "NameAttrList", "NodeDef", "TensorProto"),
     **_from("sluice.framework.function", "Declare", "Defun"),
     **_from("sluice.framework.traced", "function"),
-    **_from("sluice.framework.meta_graph", "MetaGraphDef"),
     **_from("sluice.framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
             "constant", "convert_to_tensor",
@@ -51,8 +51,8 @@ _FRAMEWORK = {
     **_from("sluice.framework.specs", "TensorSpec", "SparseTensorSpec",
             "IndexedSlicesSpec", "VariableSynchronization",
             "VariableAggregation"),
-    **_from("sluice.framework.tensor_proto", "TensorProto",
-            "make_tensor_proto", "make_ndarray"),
+    **_from("sluice.framework.tensor_proto", "make_tensor_proto",
+            "make_ndarray"),
     **_from("sluice.cluster", "DeviceSpec"),
     **_from("sluice.version", "GRAPH_DEF_VERSION",
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
@@ -263,6 +263,8 @@ _OPS = {
     **_CHECKS,
     **_from("sluice.ops.tensor_array", "TensorArray"),
     **_from("sluice.ops.script_ops", "py_func", "numpy_function"),
+    **_from("sluice.ops.session_ops", "delete_session_tensor",
+            "get_session_handle", "get_session_tensor"),
     **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
             "clip_by_average_norm", "clip_by_global_norm", "global_norm"),
     **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
@@ -346,6 +348,10 @@ _METRICS = _from(
     "sensitivity_at_specificity", "specificity_at_sensitivity",
     "true_negatives", "true_negatives_at_thresholds", "true_positives",
     "true_positives_at_thresholds")
+_METRICS.update(_from(
+    "sluice.metrics_at_k", "average_precision_at_k", "precision_at_k",
+    "precision_at_top_k", "recall_at_k", "recall_at_top_k",
+    "sparse_average_precision_at_k", "sparse_precision_at_k"))
 _TRAIN = _from(
     "sluice.train", "write_graph", "Optimizer", "GradientDescentOptimizer",
     "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
@@ -518,7 +524,10 @@ _DTYPES = {
        if where[0] == "sluice.framework.dtypes"},
     **_from("sluice.ops.math_ops", "cast", "complex", "saturate_cast"),
     **_from("sluice.ops.string_ops", "as_string")}
-_GRAPH_UTIL = _from("sluice.framework.node_def", "import_graph_def")
+_GRAPH_UTIL = _from(
+    "sluice.framework.node_def", "convert_variables_to_constants",
+    "extract_sub_graph", "import_graph_def", "must_run_on_cpu",
+    "remove_training_nodes", "tensor_shape_from_node_def_name")
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
     _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)

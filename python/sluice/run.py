@@ -17,16 +17,32 @@ import types
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers imports of `tensorflow` and its submodules."""
+    """Answers imports of `tensorflow` and its submodules, and of the text form
+    of messages."""
 
     def find_spec(self, fullname, path=None, target=None):
+        if fullname in _TEXT_FORMAT:
+            return self._text_format_spec(fullname, path)
         if fullname != "tensorflow" and not fullname.startswith("tensorflow."):
             return None
         if self._find(fullname) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
+    def _text_format_spec(self, fullname, path):
+        """`google.protobuf.text_format` is to know our messages, too; where the
+        library is not there, the packages around it are empty."""
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if found is not None and fullname != _TEXT_FORMAT[-1]:
+            return found
+        spec = importlib.machinery.ModuleSpec(
+            fullname, self, is_package=fullname != _TEXT_FORMAT[-1])
+        spec.loader_state = found
+        return spec
+
     def create_module(self, spec):
+        if spec.name in _TEXT_FORMAT:
+            return _text_format(spec.name, spec.loader_state)
         return self._find(spec.name)
 
     def exec_module(self, module):
@@ -52,6 +68,35 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return found
 
 
+_TEXT_FORMAT = ("google", "google.protobuf", "google.protobuf.text_format")
+
+
+def _text_format(name, found):
+    made = types.ModuleType(name)
+    if name != _TEXT_FORMAT[-1]:
+        return made
+    from sluice.framework import messages
+    if found is not None:  # The library's own, for messages of others.
+        found.loader.exec_module(made)
+
+    def either(name):
+        ours, theirs = getattr(messages, name), getattr(made, name, None)
+
+        def function(*args, **kwargs):
+            known = any(isinstance(a, messages.Message)
+                        for a in (*args, *kwargs.values()))
+            return (ours if known or theirs is None else theirs)(*args,
+                                                                 **kwargs)
+        function.__name__, function.__doc__ = name, ours.__doc__
+        return function
+
+    for which in ("Merge", "Parse", "MessageToString"):
+        setattr(made, which, either(which))
+    if found is None:
+        made.ParseError = messages.ParseError
+    return made
+
+
 class _Internal(types.ModuleType):
     """A module of TensorFlow's insides, such as `tensorflow.python.ops.rnn`: it
     has all public names, wherever they are, and what our module of its name
@@ -63,6 +108,11 @@ class _Internal(types.ModuleType):
         self._own = fullname.rpartition(".")[2]
         self._group = group or _GROUPS.get(self._own)
 
+    def _modules(self):
+        if self._own.endswith("_pb2"):
+            return "protos", "session"
+        return _OURS.get(self._own, self._own).split()
+
     def __getattr__(self, name):
         if name.startswith("__") or self._is_package:
             raise AttributeError(name)
@@ -70,7 +120,7 @@ class _Internal(types.ModuleType):
         found = names.anywhere(
             self.__name__, name, self._group,
             [f"sluice.{folder}{module}"
-             for module in _OURS.get(self._own, self._own).split()
+             for module in self._modules()
              for folder in ("framework.", "ops.", "client.", "layers.", "")],
             self._own.startswith("gen_"))
         setattr(self, name, found)
@@ -106,9 +156,8 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "helper": "seq2seq", "core_rnn_cell": "rnn_cell",
          "partitioned_variables": "partitioned", "nn_ops": "nn",
          "nn_impl": "nn", "embedding_ops": "embedding",
-         "function_pb2": "node_def", "tf2": "context",
+         "tf2": "context",
          "control_flow_util": "context",
-         "rewriter_config_pb2": "session",
          "function": "function traced"}
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import re
+import socket
 import sys
 import tempfile
 import threading
@@ -15,8 +16,10 @@ from unittest import mock
 
 import numpy as np
 
+from sluice import cluster, version
 from sluice.client import session as sessions
-from sluice.framework import conversion, errors, graph as graphs
+from sluice.framework import (
+    conversion, dtypes, errors, graph as graphs, messages, protos)
 from sluice.ops import array_ops, gradients as _gradients
 from sluice.ops.variables import Variable
 
@@ -253,6 +256,46 @@ class TestCase(unittest.TestCase):
                         f"{actual!r} does not start with {expected_start!r}. "
                         f"{msg or ''}")
 
+    def assertDTypeEqual(self, target, expected_dtype):
+        """Asserts that the elements are of a type."""
+        self.assertEqual(self._array(target).dtype, np.dtype(
+            dtypes.as_dtype(expected_dtype).as_numpy_dtype))
+
+    def assertProtoEquals(self, expected_message_maybe_ascii, message,
+                          msg=None):
+        """Asserts that a message is as another one, or its text, says."""
+        expected = expected_message_maybe_ascii
+        if isinstance(expected, (str, bytes)):
+            expected = messages.Merge(expected, type(message)())
+        if expected != message:
+            self.assertMultiLineEqual(str(expected), str(message), msg)
+            self.fail(f"messages of different classes: {type(expected)} and "
+                      f"{type(message)}")
+
+    def assertProtoEqualsVersion(
+            self, expected, actual,
+            producer=version.GRAPH_DEF_VERSION,
+            min_consumer=version.GRAPH_DEF_VERSION_MIN_CONSUMER, msg=None):
+        """`assertProtoEquals` of a GraphDef's text without its versions."""
+        self.assertProtoEquals(
+            f"versions {{ producer: {producer} min_consumer: {min_consumer} }} "
+            f"{expected}", actual, msg)
+
+    @contextlib.contextmanager
+    def captureWritesToStream(self, stream):
+        """A with-block; its value tells (`contents`) what the process writes
+        to a stream (such as sys.stderr) within."""
+        number = stream.fileno()
+        with tempfile.TemporaryFile("w+b") as kept, os.fdopen(
+                os.dup(number), "wb") as before:
+            stream.flush()
+            os.dup2(kept.fileno(), number)
+            try:
+                yield _Captured(stream, kept.fileno())
+            finally:
+                stream.flush()
+                os.dup2(before.fileno(), number)
+
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type,
                                        expected_err_re_or_predicate):
@@ -281,6 +324,18 @@ class TestCase(unittest.TestCase):
 
 
 TensorFlowTestCase = TestCase
+
+
+class _Captured:
+
+    def __init__(self, stream, number):
+        self._stream, self._number = stream, number
+
+    def contents(self):
+        """What was written so far."""
+        self._stream.flush()
+        size = os.fstat(self._number).st_size
+        return os.pread(self._number, size, 0).decode(errors="replace")
 
 
 class _CheckedThread:
@@ -405,6 +460,9 @@ def run_gpu_only(f, *unused_args):
 
 
 run_cuda_only = run_gpu_only
+run_v2_only = _optional(lambda f, *unused: unittest.skip(
+    "Test requires TensorFlow 2")(f))
+py_func_if_in_function = also_run_as_tf_function = _as_it_is
 
 
 def skip_if(condition):
@@ -483,6 +541,57 @@ def assert_equal_graph_def(actual, expected):
         raise AssertionError(f"graphs differ in {differ}")
 
 
+def set_producer_version(graph, producer_version):
+    """Declares which TensorFlow a graph is for."""
+    graph._import(protos.GraphDef(versions=protos.VersionDef(
+        producer=producer_version)).SerializeToString(), "", {}, [])
+
+
+def create_local_cluster(num_workers, num_ps, protocol="grpc",
+                         worker_config=None, ps_config=None):
+    """(servers of job "worker", servers of job "ps"): a cluster within this
+    process."""
+    def free():
+        with socket.socket() as s:
+            s.bind(("localhost", 0))
+            return f"localhost:{s.getsockname()[1]}"
+
+    spec = cluster.ClusterSpec({"worker": [free() for _ in range(num_workers)],
+                                "ps": [free() for _ in range(num_ps)]})
+    return tuple([cluster.Server(spec, job, i, protocol=protocol,
+                                 config=config) for i in range(n)]
+                 for job, n, config in (("worker", num_workers, worker_config),
+                                        ("ps", num_ps, ps_config)))
+
+
+class StubOutForTesting:
+    """Puts other things in place of attributes, until `UnsetAll`."""
+
+    def __init__(self):
+        self._changed = []
+
+    def Set(self, parent, child_name, new_child):
+        """Puts something in place of an attribute."""
+        self._changed.append((parent, child_name, parent.__dict__.get(
+            child_name, getattr(parent, child_name))))
+        setattr(parent, child_name, new_child)
+
+    SmartSet = Set
+
+    def UnsetAll(self):
+        """Puts all back."""
+        while self._changed:
+            setattr(*self._changed.pop())
+
+    SmartUnsetAll = CleanUp = UnsetAll
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.UnsetAll()
+
+
 def get_node_def_from_graph(node_name, graph_def):
     """The node of that name, or None."""
     return next((n for n in graph_def.node if n.name == node_name), None)
@@ -535,26 +644,36 @@ test_src_dir_path.__test__ = False  # (No test for pytest.)
 def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
     session = graphs._use_session(None, x.graph, "eval")
     value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
-    nx, ny = int(np.prod(x_shape)), int(np.prod(y_shape))
+    if y.shape.is_fully_defined():
+        y_shape = y.shape.as_list()
     dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
     dx = _gradients.gradients(y, x, grad_ys=dy)[0]
-    theory = np.zeros([nx, ny], x.dtype.as_numpy_dtype)
-    numeric = np.zeros([nx, ny], x.dtype.as_numpy_dtype)
+    # (Complex numbers are two real ones.)
+    nx = int(np.prod(x_shape)) * (2 if x.dtype.is_complex else 1)
+    ny = int(np.prod(y_shape)) * (2 if y.dtype.is_complex else 1)
+    kind = x.dtype.real_dtype.as_numpy_dtype
+    theory = np.zeros([nx, ny], kind)
+    numeric = np.zeros([nx, ny], kind)
+
+    def flat(a):
+        a = np.ascontiguousarray(a).reshape(-1)
+        return a.view(a.real.dtype)
+
     for column in range(ny):
-        unit = np.zeros(ny, y.dtype.as_numpy_dtype)
-        unit[column] = 1
-        got = session.run(dx, {x: value, dy: unit.reshape(y_shape), **extra})
+        unit = np.zeros(y_shape, y.dtype.as_numpy_dtype)
+        flat(unit)[column] = 1
+        got = session.run(dx, {x: value, dy: unit, **extra})
         if isinstance(got, conversion.IndexedSlicesValue):
             dense = np.zeros(x_shape, value.dtype)
             np.add.at(dense, got.indices, got.values)
             got = dense
-        theory[:, column] = got.reshape(-1)
+        theory[:, column] = flat(got)
     for row in range(nx):
         sides = []
         for sign in (1, -1):
             moved = value.copy()
-            moved.reshape(-1)[row] += sign * delta
-            sides.append(session.run(y, {x: moved, **extra}).reshape(-1))
+            flat(moved)[row] += sign * delta
+            sides.append(flat(session.run(y, {x: moved, **extra})))
         numeric[row] = (sides[0] - sides[1]) / (2 * delta)
     return theory, numeric
 

@@ -60,6 +60,11 @@ py::object Export(PyGraph& g, bool text) {
   return py::bytes(made);
 }
 
+py::bytes ExportNode(Node* n) {
+  const GraphLock lock(GraphOf(n));
+  return Checked(ExportNodeDef(*n));
+}
+
 py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
                 const std::map<std::string, Output>& inputs,
                 const std::vector<std::string>& wanted) {
@@ -253,6 +258,7 @@ void AddObjects(py::module_& m) {
           .def_property_readonly("_line", Line)
           .def_property_readonly("_context_name", ContextName)
           .def_property_readonly("_op_doc", [](Node* n) { return n->op().doc; })
+          .def("_export", ExportNode)
           .def("_attr", Attribute)
           .def("_attr_names", AttributeNames)
           .def("_set_device", SetDevice)

@@ -182,7 +182,8 @@ void AddHooks(py::module_& m) {
       .def_readwrite("pack", &Hooks::pack)
       .def_readwrite("expand_fetch", &Hooks::expand_fetch)
       .def_readwrite("expand_feed", &Hooks::expand_feed)
-      .def_readwrite("variable_class", &Hooks::variable_class);
+      .def_readwrite("variable_class", &Hooks::variable_class)
+      .def_readwrite("session_handle", &Hooks::session_handle);
   m.def("set_hooks", [](const py::kwargs& given) {
     const py::object hooks =
         py::cast(&GetHooks(), py::return_value_policy::reference);

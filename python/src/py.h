@@ -139,6 +139,7 @@ struct Hooks {
   py::object expand_fetch;  // (x) -> (parts, function of values).
   py::object expand_feed;   // (key, value) -> [(Tensor, value)].
   py::object variable_class;
+  py::object session_handle;  // (session, dtype) -> function of [handle].
 };
 Hooks& GetHooks();
 // _core.set_hooks(**hooks), _core.set_package(folder).

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "feeds.h"
 #include "interrupt.h"
 #include "objects.h"
@@ -29,12 +30,17 @@ namespace {
                      " is not an element of this graph.)"));
 }
 
+class PySession;
+const py::object& GraphOfSession(const PySession& session);
+// The function that makes what was asked for of [a handle that `output` gives].
+py::object MakesHandles(const PySession& session, const Output& output);
+
 // What a step is asked for, in the order of the structure's leaves, and how the
 // values make up what was asked for.
 class Fetches {
  public:
-  Fetches(const py::object& graph, py::handle fetch)
-      : root_(Collect(graph, fetch)) {}
+  Fetches(const PySession& session, py::handle fetch)
+      : session_(session), root_(Collect(GraphOfSession(session), fetch)) {}
 
   const std::vector<Output>& outputs() const { return outputs_; }
   const std::vector<Node*>& targets() const { return targets_; }
@@ -60,7 +66,12 @@ class Fetches {
     if (const TensorHandle* const tensor = AsTensor(fetch)) {
       if (!tensor->graph.is(graph)) NotOfThisGraph(fetch, "Tensor");
       outputs_.push_back(tensor->output);
-      return {.kind = Part::kValue, .index = outputs_.size() - 1};
+      Part value = {.kind = Part::kValue, .index = outputs_.size() - 1};
+      if (!absl::StartsWith(tensor->output.node->op_name(), "GetSessionHandle"))
+        return value;
+      return {.kind = Part::kCall,
+              .parts = {std::move(value)},
+              .like = MakesHandles(session_, tensor->output)};
     }
     if (const OperationHandle* const op = AsOperation(fetch)) {
       if (!op->graph.is(graph)) NotOfThisGraph(fetch, "Operation");
@@ -109,6 +120,7 @@ class Fetches {
     return dict;
   }
 
+  const PySession& session_;
   std::vector<Output> outputs_;
   std::vector<Node*> targets_;
   Part root_;  // (Last: making it fills the others.)
@@ -126,7 +138,17 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
               "was ",
               Repr(value), " which was passed to the feed with key ", o.name(),
               "."));
-  Tensor t = ToTensor(value, o.dtype(), share, Numbers::kCast);
+  Tensor t;
+  try {
+    t = ToTensor(value, o.dtype(), share, Numbers::kCast);
+  } catch (const py::error_already_set& e) {
+    if (!e.matches(PyExc_TypeError)) throw;
+    Raise(PyExc_TypeError,
+          absl::StrCat(std::string(py::str(e.value())), " Type of feed value ",
+                       Repr(value), " with type ", Repr(py::type::of(value)),
+                       " is not compatible with Tensor type ",
+                       PythonTypeName(o.dtype()), "; feed ", o.name()));
+  }
   if (!o.shape().CompatibleWith(PartialShape(t.shape())))
     Raise(PyExc_ValueError,
           absl::StrCat("Cannot feed value of shape ",
@@ -214,7 +236,7 @@ class PySession {
   py::object Run(const py::object& fetch,
                  const std::optional<py::dict>& feed_dict,
                  const py::object& options, const py::object& metadata) {
-    const Fetches fetches(graph, fetch);
+    const Fetches fetches(*this, fetch);
     Feeds feeds = MakeFeeds(feed_dict, &fetches.outputs());
     Extras extras(options, metadata, timeout_ms);
     std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
@@ -282,6 +304,16 @@ class PySession {
   FeedSafety safety_;
 };
 
+const py::object& GraphOfSession(const PySession& session) {
+  return session.graph;
+}
+
+py::object MakesHandles(const PySession& session, const Output& output) {
+  return GetHooks().session_handle(
+      py::cast(&session, py::return_value_policy::reference),
+      output.node->TypeAttr("T"));
+}
+
 // A step prepared once: a function of the values of its feeds.
 class Callable {
  public:
@@ -329,7 +361,7 @@ class Callable {
 
 std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
                                                   std::vector<Output> outputs) {
-  Fetches fetches(graph, fetch);
+  Fetches fetches(*this, fetch);
   Result<Session::Callable> callable = WithoutLock([&] {
     return session_->MakeCallable(outputs, fetches.outputs(),
                                   fetches.targets());
@@ -355,7 +387,7 @@ class PyPartialRun {
 
   py::object Run(const py::object& fetch,
                  const std::optional<py::dict>& feed_dict) {
-    const Fetches fetches(session_.graph, fetch);
+    const Fetches fetches(session_, fetch);
     Feeds feeds = session_.MakeFeeds(feed_dict, nullptr);
     std::vector<Tensor> values =
         RunStep(session_.graph, [&](Cancellation* cancel) {
@@ -376,7 +408,7 @@ class PyPartialRun {
 
 std::unique_ptr<PyPartialRun> PySession::StartPartialRun(
     const py::object& fetch, const std::vector<Output>& feeds) {
-  const Fetches fetches(graph, fetch);
+  const Fetches fetches(*this, fetch);
   Result<std::unique_ptr<Session::PartialRun>> run = WithoutLock([&] {
     return session_->StartPartialRun(feeds, fetches.outputs(),
                                      fetches.targets());

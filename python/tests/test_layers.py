@@ -372,3 +372,91 @@ def test_how_many_parts_there_are(session):
     assert count(tf.min_max_variable_partitioner(
         10, min_slice_size=512)) == [4, 1]
     assert count(tf.min_max_variable_partitioner(10)) == [1, 1]
+
+
+def test_batch_norms_of_parts_of_a_batch(session):
+    x = np.random.RandomState(0).randn(6, 3).astype(np.float32)
+    y = tf.layers.batch_normalization(x, virtual_batch_size=2, training=True,
+                                      epsilon=1e-6)
+    start(session)
+    parts = x.reshape(2, 3, 3)  # (Each third row is of one batch.)
+    expected = (parts - parts.mean(0)) / parts.std(0)
+    np.testing.assert_allclose(session.run(y), expected.reshape(6, 3), 1e-3,
+                               1e-3)
+    session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    mean = next(v for v in tf.global_variables() if "mean" in v.name)
+    assert mean.shape == [1, 1, 3]
+    np.testing.assert_allclose(session.run(mean)[0, 0], x.mean(0) * 0.01, 1e-3)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="positive"):
+            tf.layers.batch_normalization(x, virtual_batch_size=wrong)
+
+
+def test_renormalised_batches_are_those_of_inference_at_last(session):
+    x = (np.random.RandomState(0).randn(8, 3) * [1, 2, 3] + [4, 5, 6]).astype(
+        np.float32)
+    layer = tf.layers.BatchNormalization(
+        renorm=True, renorm_momentum=0.8, momentum=0.8, epsilon=1e-6,
+        renorm_clipping={"rmin": 1e-3, "rmax": 1e3, "dmax": 1e3})
+    trained, inferred = layer(x, training=True), layer(x, training=False)
+    start(session)
+    np.testing.assert_allclose(session.run(trained),
+                               (x - x.mean(0)) / x.std(0), 1e-3, 1e-3)
+    for _ in range(60):
+        session.run(layer.updates)
+    np.testing.assert_allclose(session.run(trained), session.run(inferred),
+                               1e-3, 1e-3)
+    with pytest.raises(ValueError, match="contains keys not in"):
+        tf.layers.batch_normalization(x, renorm=True, renorm_clipping={"r": 1})
+
+
+def test_batch_norms_may_be_adjusted_in_training(session):
+    x = np.random.RandomState(0).randn(8, 3).astype(np.float32)
+    training = tf.placeholder(tf.bool)
+    y = tf.layers.batch_normalization(
+        x, training=training, epsilon=1e-6,
+        adjustment=lambda shape: (tf.fill(shape, 2.0), tf.fill(shape, 1.0)))
+    start(session)
+    np.testing.assert_allclose(
+        session.run(y, {training: True}),
+        2 * (x - x.mean(0)) / x.std(0) + 1, 1e-3, 1e-3)
+    np.testing.assert_allclose(session.run(y, {training: False}), x, 1e-3)
+
+
+def test_the_largest_of_several_features(run):
+    from sluice.layers import maxout
+    x = np.arange(24.0).reshape(2, 2, 6)
+    y = maxout.maxout(x, 2)
+    assert y.shape == [2, 2, 2]
+    np.testing.assert_array_equal(run(y), x.reshape(2, 2, 2, 3).max(-1))
+    with pytest.raises(ValueError, match="multiple of num_units"):
+        maxout.maxout(x, 4)
+
+
+@pytest.mark.parametrize("padding", ["same", "valid", "full"])
+def test_lengths_of_convolutions(padding):
+    from sluice.layers import utils
+    for n, k, stride in ((7, 3, 1), (8, 3, 2), (9, 2, 3)):
+        pad = {"same": k // 2, "valid": 0, "full": k - 1}[padding]
+        expected = -(-n // stride) if padding == "same" else (
+            (n + 2 * pad - k) // stride + 1)
+        assert utils.conv_output_length(n, k, padding, stride) == expected
+    assert utils.convert_data_format("channels_first", 4) == "NCHW"
+    assert utils.normalize_tuple(2, 3, "strides") == (2, 2, 2)
+
+
+@pytest.mark.parametrize("kernel,rank", [([3], 1), ([2, 2], 2), ([2, 2, 2], 3)])
+def test_orthogonal_kernels_keep_norms(run, kernel, rank):
+    from sluice.ops import init_ops
+    x = np.random.RandomState(0).randn(1, *[4] * rank, 3).astype(np.float32)
+    # (Around the edges.)
+    pad = [(0, 0)] + [(k - 1, 0) for k in kernel] + [(0, 0)]
+    around = np.pad(x, pad, mode="wrap")
+    for name in (f"convolutional_orthogonal_{rank}d",
+                 "convolutional_delta_orthogonal"):
+        made = getattr(init_ops, name)(gain=2.0)([*kernel, 3, 5])
+        y = run(tf.nn.convolution(around, made, "VALID"))
+        np.testing.assert_allclose(np.linalg.norm(y), 2 * np.linalg.norm(x),
+                                   1e-4)
+        with pytest.raises(ValueError, match="greater than out_filters"):
+            getattr(init_ops, name)()([*kernel, 5, 3])

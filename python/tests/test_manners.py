@@ -303,3 +303,84 @@ def test_prints_go_to_standard_error(run, capfd):
 def test_assertions_of_shapes_that_do_not_fit_say_so():
     with pytest.raises(ValueError, match="must be equal, but are 2 and 3"):
         tf.assert_equal([1, 2], [1, 2, 3])
+
+
+@pytest.mark.parametrize("words,make", [
+    (r"Segment id 1 out of range \[0, 1\), possibly because 'segment_ids'",
+     lambda: tf.segment_sum(tf.ones([3, 2]), tf.placeholder_with_default(
+         [0, 1, 0], [3]))),
+    ("segment ids are not increasing",
+     lambda: tf.segment_sum(tf.ones([4, 2]), [0, 1, 0, 1])),
+    (r"segment_ids\[0,1\] = 2 is out of range \[0, 2\)",
+     lambda: tf.unsorted_segment_sum(tf.ones([1, 2]), [[0, 2]], 2)),
+    (r"indices\[1\] == 3 out of range \[0, 3\)",
+     lambda: tf.sparse_segment_sum(tf.ones([3, 2]), [0, 3], [0, 0])),
+    (r"indices\[0,1\] = \[7\] does not index into param shape \[3\]",
+     lambda: tf.gather_nd(tf.ones([3]), [[[0], [7]]])),
+    (r"partitions\[1,0\] = 5 is not in \[0, 2\)",
+     lambda: tf.dynamic_partition(tf.ones([2, 1]), [[0], [5]], 2)[0]),
+    ("Invalid reduction dimension 2 for input with 1 dimension",
+     lambda: tf.reduce_sum(tf.ones([3]), tf.placeholder_with_default(2, []))),
+    ("could not correctly convert string: abc",
+     lambda: tf.string_to_number("abc")),
+    ("Need k >= 0, got -1",
+     lambda: tf.nn.top_k([1.0], tf.placeholder_with_default(-1, []))[0]),
+    ("Input to reshape is a tensor with 4 values, but the requested shape has "
+     "6", lambda: tf.reshape(tf.ones([4]), tf.placeholder_with_default(
+         [2, 3], [2]))),
+    (r"Expected axis in the range \[-1, 1\), but got 3",
+     lambda: tf.gather(tf.ones([3]), [0], axis=tf.placeholder_with_default(
+         3, []))),
+    ("Cannot select both scientific and shortest",
+     lambda: tf.as_string([1.0], scientific=True, shortest=True))])
+def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
+    made = make()
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=f"expected.*TensorFlow: .*{words}"):
+        run(made)
+
+
+@pytest.mark.parametrize("words,make", [
+    (r"Shape must be rank 0 but is rank 1 for 'b' \(op: 'Bincount'\)",
+     lambda: tf.raw_ops.Bincount(arr=[1], size=[1], weights=[], name="b")),
+    ("must be evenly divisible by 2 but is 9",
+     lambda: tf.reshape(tf.ones([9]), [2, -1])),
+    (r"Can not squeeze dim\[0\], expected a dimension of 1, got 2",
+     lambda: tf.squeeze(tf.ones([2]), [0])),
+    ("should evenly divide", lambda: tf.split(tf.ones([4]), 3)),
+    (r"axis = 2 not in \[-2, 2\)",
+     lambda: tf.stack([tf.ones([1])], axis=2)),
+    ("The outer 1 dimensions of indices.shape=",
+     lambda: tf.scatter_nd([[0], [1]], [1.0], [3])),
+    ("The inner 1 dimensions of input.shape=",
+     lambda: tf.scatter_nd([[0], [1]], [1.0, 2.0], [3, 2])),
+    ("out of range using input dim 1; input has only 1 dims",
+     lambda: tf.ones([3])[0, 0]),
+    ("is from inside a control-flow construct", lambda: tf.while_loop(
+        lambda i: i < 3, lambda i: tf.Variable(tf.zeros([]) + i) + i, [1.0]))])
+def test_wrong_graphs_are_told_in_the_words_that_programs_look_for(words,
+                                                                   make):
+    with pytest.raises(ValueError, match=f"expected.*{words}"):
+        make()
+
+
+def test_what_is_fed_wrongly_is_told_with_its_type(session):
+    n = tf.placeholder(tf.int32, [], name="n")
+    with pytest.raises(TypeError, match="Expected int32.*Type of feed value 'a'"
+                       " with type <class 'str'> is not compatible with Tensor "
+                       "type int32; feed n:0"):
+        session.run(n, {n: "a"})
+
+
+def test_the_text_form_of_messages_is_at_hand_without_its_library():
+    program = """if True:
+        import sluice.run
+        sluice.run.install()
+        from google.protobuf import text_format
+        from tensorflow.core.framework import graph_pb2, types_pb2
+        graph = graph_pb2.GraphDef()
+        text_format.Merge('node { name: "x" op: "NoOp" }', graph)
+        assert graph.node[0].op == "NoOp" and types_pb2.DT_FLOAT == 1
+        assert "NoOp" in text_format.MessageToString(graph)
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

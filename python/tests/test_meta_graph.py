@@ -33,9 +33,10 @@ def test_nodes_of_a_graph_def():
     nodes = {node.name: node for node in again.node}
     assert "later" not in nodes and "later" not in str(definition)
     assert nodes["y"].op == "Relu" and nodes["y"].input == ["add"]
-    assert nodes["w"].device and nodes["w"].attr["dtype"] is tf.float32
-    assert nodes["w"].attr["shape"] == tf.TensorShape([3, 2])
-    assert nodes["x"].attr["shape"].as_list() == [None, 3]
+    assert nodes["w"].device and nodes["w"].attr["dtype"].type == tf.float32
+    assert tf.TensorShape(nodes["w"].attr["shape"].shape) == [3, 2]
+    assert tf.TensorShape(
+        nodes["x"].attr["shape"].shape).as_list() == [None, 3]
     assert nodes["change"].input == ["^AssignAdd", "^AssignVariableOp"]
     ours = {op.name: op.node_def for op in x.graph.get_operations()}
     for name, node in nodes.items():
@@ -93,11 +94,58 @@ def test_scopes_and_devices():
 
 
 def test_what_cannot_be_is_said():
-    for what in ("as_text", "clear_extraneous_savers", "strip_default_attrs"):
+    for what in ("clear_extraneous_savers", "strip_default_attrs"):
         with pytest.raises(NotImplementedError, match=what):
             tf.train.export_meta_graph(**{what: True})
-    for what in ("from_version", "add_shapes"):
-        with pytest.raises(NotImplementedError, match=what):
-            tf.get_default_graph().as_graph_def(**{what: 1})
     with pytest.raises(ValueError, match="too early|wire type"):
         tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")
+
+
+def test_parts_of_graphs_say_what_they_lack(tmp_path, run):
+    x = tf.placeholder(tf.float32, [2], name="x")
+    with tf.name_scope("part"):
+        w = tf.Variable([1.0, 2.0], name="w")
+        y = tf.add(x * w, 1.0, name="y")
+    tf.add_to_collection("results", y)
+    path = str(tmp_path / "part.pbtxt")
+    made = tf.train.export_meta_graph(path, export_scope="part", as_text=True)
+    names = [n.name for n in made.graph_def.node]
+    assert "w" in names and "x" not in names
+    assert made.collection_def["unbound_inputs"].bytes_list.value == [b"x"]
+    with pytest.raises(ValueError, match="unbound inputs: ..x.."):
+        tf.train.import_meta_graph(path)
+    tf.train.import_meta_graph(
+        path, import_scope="again",
+        input_map={"$unbound_inputs_x": tf.constant([3.0, 4.0])})
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        again = tf.get_collection("results", "again")[0]
+        assert again.name == "again/y:0"
+        assert session.run(again).tolist() == [4, 9]
+
+
+def test_graphs_say_their_shapes_and_what_is_new():
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    before = x.graph.version
+    tf.identity(x, name="y")
+    node, = x.graph.as_graph_def(from_version=before, add_shapes=True).node
+    shape, = node.attr["_output_shapes"].list.shape
+    assert node.name == "y" and [d.size for d in shape.dim] == [-1, 3]
+
+
+def test_variables_of_stored_graphs_become_constants(run):
+    v = tf.Variable([1.0, 2.0], name="v")
+    r = tf.get_variable("r", initializer=3.0, use_resource=True)
+    tf.multiply(v.read_value(), r, name="y")
+    tf.constant(1.0, name="other")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, session.graph_def, ["y"])
+    names = {n.name: n.op for n in frozen.node}
+    assert names["v"] == names["r"] == "Const" and "other" not in names
+    with tf.Graph().as_default(), tf.Session() as session:
+        y, = tf.import_graph_def(frozen, return_elements=["y:0"])
+        assert session.run(y).tolist() == [3, 6]
+    with pytest.raises(AssertionError, match="nothing is not in graph"):
+        tf.graph_util.extract_sub_graph(frozen, ["nothing"])

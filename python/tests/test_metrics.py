@@ -260,3 +260,41 @@ def test_all_tensors_are_checked_for_numbers(run):
     run([y, check], {x: 1.0})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Log:0"):
         run([y, check], {x: -1.0})
+
+
+def sparse(labels):
+    """Rows of labels as a sparse tensor."""
+    indices = [[i, j] for i, row in enumerate(labels) for j in range(len(row))]
+    return tf.SparseTensor(indices, np.concatenate(labels).astype(np.int64),
+                           [len(labels), max(map(len, labels))])
+
+
+@pytest.mark.parametrize("lists", [np.array, sparse])
+def test_labels_among_the_best_predictions(session, lists):
+    scores = np.array([[0.1, 0.4, 0.3, 0.2], [0.7, 0.1, 0.0, 0.2]], np.float32)
+    labels = [[1, 3], [3, 2]]
+    M_at = {"precision_at_k": 2 / 4, "recall_at_k": 2 / 4,
+            "average_precision_at_k": (1 / 2 + (1 / 2) / 2) / 2}
+    for name, expected in M_at.items():
+        assert over_steps(session, getattr(M, name)(
+            lists(labels), tf.constant(scores), 2), [{}, {}]) == [expected] * 2
+    # One class: it is a label twice, and once among the best.
+    for name, expected in (("precision_at_k", 1), ("recall_at_k", 1 / 2)):
+        assert over_steps(session, getattr(M, name)(
+            lists(labels), tf.constant(scores), 2, class_id=3),
+            [{}]) == [expected]
+    weighted = M.precision_at_k(lists(labels), tf.constant(scores), 2,
+                                weights=[1.0, 3.0])
+    assert over_steps(session, weighted, [{}]) == [1 / 2]
+    assert np.isnan(over_steps(session, M.precision_at_k(
+        lists(labels), tf.constant(scores), 1, class_id=2), [{}]))
+    assert {v.op.name for v in tf.local_variables()} >= {
+        "recall_at_2/true_positive_at_2", "average_precision_at_2/max"}
+
+
+def test_one_label_each_may_be_a_vector(session):
+    scores = tf.constant([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+    metric = M.recall_at_k(np.array([1, 0, 0]), scores, 1)
+    assert over_steps(session, metric, [{}]) == [2 / 3]
+    metric = M.precision_at_top_k(np.array([1, 0, 0]), [[1], [1], [1]], 1)
+    assert over_steps(session, metric, [{}]) == [1 / 3]

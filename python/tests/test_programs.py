@@ -175,7 +175,9 @@ def test_arrays_as_messages(values, dtype):
 
 
 def test_messages_of_other_programs():
-    assert tf.make_tensor_proto([1.5, 2]).float_val == [1.5, 2]
+    assert tf.make_tensor_proto(1.5).float_val == [1.5]
+    assert tf.make_tensor_proto([True, False]).bool_val == [True, False]
+    assert tf.make_tensor_proto([1 + 2j]).dcomplex_val == [1, 2]
     assert tf.make_tensor_proto(np.array([1, 2])).tensor_content == (
         np.array([1, 2]).tobytes())
     filled = tf.make_ndarray(tf.make_tensor_proto(7, shape=[2, 2]))

@@ -300,11 +300,11 @@ def test_config():
         one, two = session.list_devices()
         assert one.name == "/job:localhost/replica:0/task:0/device:CPU:0"
         assert one.device_type == two.device_type == "CPU"
-        assert one.memory_limit_bytes == -1
+        assert one.memory_limit_bytes == two.memory_limit_bytes > 1 << 28
         assert one.incarnation not in (0, two.incarnation)
         assert session.list_devices()[1].incarnation == two.incarnation
-        assert repr(two) == (f"_DeviceAttributes({two.name}, CPU, -1, "
-                             f"{two.incarnation})")
+        assert repr(two) == (f"_DeviceAttributes({two.name}, CPU, "
+                             f"{two.memory_limit_bytes}, {two.incarnation})")
     with pytest.raises(ValueError, match='no "alow_soft_placement" field '
                                          r"\(nearest: allow_soft_placement"):
         tf.ConfigProto(alow_soft_placement=True)
@@ -480,3 +480,25 @@ def test_a_second_interactive_session_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tf.InteractiveSession().close()
+
+
+def test_tensors_stay_in_the_session_by_handle(session):
+    x = tf.constant([3.0, 4.0])
+    handle = session.run(tf.get_session_handle(x))
+    holder, value = tf.get_session_tensor(handle.handle, tf.float32)
+    more = tf.get_session_handle(value + 1.0)
+    total = tf.reduce_sum(value)
+    for step in range(30):  # (What nobody refers to goes.)
+        both = session.run([more, total], {holder: handle.handle})
+        assert both[1] == 7 + 2 * step
+        handle = both[0]
+    np.testing.assert_array_equal(handle.eval(), [33, 34])
+    # In place of a value.
+    np.testing.assert_array_equal(session.run(x * 2.0, {x: handle}), [66, 68])
+    raw = handle.get_raw_handle()
+    holder, deleted = tf.delete_session_tensor(raw)
+    session.run(deleted, {holder: raw})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="session store"):
+        handle.eval()
+    with pytest.raises(TypeError, match="`data` must be of type Tensor"):
+        tf.get_session_handle(1.0)

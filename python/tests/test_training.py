@@ -448,3 +448,15 @@ def test_what_cannot_count_steps_is_refused(shape, dtype, words):
                     trainable=False, collections=[tf.GraphKeys.GLOBAL_STEP])
     with pytest.raises(TypeError, match=words):
         tf.train.get_global_step()
+
+
+def test_slots_are_named_after_what_they_belong_to(session):
+    from sluice import slot_creator
+    v = tf.Variable([1.0, 2.5], name="var")
+    slot = slot_creator.create_slot(v, v.initialized_value(), "slot")
+    zeros = slot_creator.create_zeros_slot(v, "zeros", tf.float64)
+    assert (slot.op.name, zeros.op.name) == ("var/slot", "var/zeros")
+    session.run(tf.global_variables_initializer())
+    near(session.run(slot), [1, 2.5])
+    assert session.run(zeros).dtype == np.float64
+    assert slot not in tf.trainable_variables()

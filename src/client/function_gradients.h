@@ -10,9 +10,11 @@ namespace sluice {
 
 // Puts the bodies of functional nodes between the xs and the ys in their place,
 // so that gradients go through primitives. What stays are calls of functions
-// that may call themselves.
+// that may call themselves. `arguments` gets what such nodes outside of
+// loops and branches were given that depends on an x.
 Status LowerForGradients(const std::vector<Output>& ys,
-                         const std::vector<Output>& xs);
+                         const std::vector<Output>& xs,
+                         std::vector<Output>* arguments);
 
 // The gradient of a call that stays: a SymbolicGradient of its function, whose
 // gradient in turn is a SymbolicGradient of that.

@@ -70,6 +70,9 @@ Result<std::string> PrintTextGraphDef(std::string_view bytes);
 // FailedPrecondition if the back edge of a Merge is still open.
 Result<std::string> ExportGraphDef(const Graph& g, bool text = false);
 
+// One node, as it is in ExportGraphDef's result: a serialised NodeDef.
+Result<std::string> ExportNodeDef(const Node& node);
+
 // A serialised FunctionDef that defines `name`, as graphs keep it; the name.
 Result<std::string> FunctionDefName(std::string_view bytes);
 

@@ -63,4 +63,11 @@ Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   return PrintTextGraphDef(bytes);
 }
 
+Result<std::string> ExportNodeDef(const Node& node) {
+  proto::NodeDef def;
+  SLUICE_RETURN_IF_ERROR(NodeToProto(node, &def));
+  SLUICE_RETURN_IF_ERROR(InputsToProto(node, &def));
+  return SerializeProto(def);
+}
+
 }  // namespace sluice

@@ -13,17 +13,6 @@ namespace sluice {
 namespace array {
 namespace {
 
-// indices[i] in coordinates, for messages.
-std::string IndexName(const Shape& shape, int64_t flat) {
-  std::string out = "]";
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    out = absl::StrCat(flat % shape[d], out);
-    if (d > 0) out = "," + out;
-    flat /= shape[d];
-  }
-  return "[" + out;
-}
-
 template <typename I>
 Status CheckIndices(const Tensor& indices, int64_t limit) {
   const I* index = indices.data<I>();

@@ -37,7 +37,8 @@ Status DynamicPartitionKernel(KernelContext& ctx) {
   for (int64_t i = 0; i < partitions.num_elements(); ++i) {
     if (p[i] < 0 || p[i] >= n)
       return InvalidArgument("partitions: expected values in [0, ", n,
-                             "), got ", p[i]);
+                             "), got ", p[i], " at ",
+                             array::IndexName(partitions.shape(), i));
     ++counts[static_cast<size_t>(p[i])];
   }
   const int64_t row =

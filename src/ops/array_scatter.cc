@@ -203,7 +203,9 @@ Status CheckShapes(const PartialShape& tensor, const PartialShape& indices,
       array::SubShape(tensor, static_cast<int>(depth), tensor.rank()));
   if (!want.CompatibleWith(updates))
     return InvalidArgument("updates: expected shape ", want.ToString(),
-                           ", got ", updates.ToString());
+                           " for indices of shape ", indices.ToString(),
+                           " into ", tensor.ToString(), ", got ",
+                           updates.ToString());
   return OkStatus();
 }
 

@@ -162,6 +162,16 @@ int64_t IntAt(const Tensor& t, int64_t i) {
   }
 }
 
+std::string IndexName(const Shape& shape, int64_t flat) {
+  std::string out = "]";
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    out = absl::StrCat(flat % shape[d], out);
+    if (d > 0) out = "," + out;
+    flat /= shape[d];
+  }
+  return "[" + out;
+}
+
 Result<int64_t> IntScalar(const Tensor& t, const char* what) {
   if (t.num_elements() != 1 || t.rank() > 1)
     return InvalidArgument(what, ": expected a scalar, got shape ",

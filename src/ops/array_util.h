@@ -175,6 +175,8 @@ Result<Tensor> MakeZeros(DType t, const Shape& shape, Allocator* allocator);
 
 // Element i of an integer (or bool) tensor. REQUIRES: such a dtype.
 int64_t IntAt(const Tensor& t, int64_t i);
+// indices[i] in coordinates, for messages.
+std::string IndexName(const Shape& shape, int64_t flat);
 // The single element of a scalar (a vector of one is taken as well, as
 // TensorFlow's older ops do). `what` names it in messages.
 Result<int64_t> IntScalar(const Tensor& t, const char* what);

@@ -8,6 +8,7 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/array_util.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
 #include "ops/type_lists.h"
@@ -90,10 +91,10 @@ Status RunSorted(KernelContext& ctx) {
   const int64_t segments = rows > 0 ? IdAt(ids, rows - 1) + 1 : 0;
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t id = IdAt(ids, i), before = i > 0 ? IdAt(ids, i - 1) : 0;
-    if (id < 0 || id < before)
+    if (id < before || id >= segments)
       return InvalidArgument(
-          "segment_ids: expected ids >= 0 that are not decreasing, got ", id,
-          " after ", before);
+          "segment_ids: expected ids that are not decreasing, in [0, ",
+          segments, "), got ", id, " after ", before);
   }
   Dims dims(data.shape().dims().begin(), data.shape().dims().end());
   dims[0] = segments;
@@ -193,7 +194,8 @@ Status RunUnsorted(KernelContext& ctx) {
     if (id < 0) continue;
     if (id >= segments)
       return InvalidArgument("segment_ids: expected ids below ", segments,
-                             ", got ", id, " at position ", i);
+                             ", got ", id, " at ",
+                             array::IndexName(ids.shape(), i));
     Combine<op, T>(out + id * width, in + i * width, width);
   }
   return OkStatus();

@@ -45,9 +45,11 @@ Status CheckLists(const Tensor& indices, const Tensor& ids) {
       indices.shape().ToString(), " and ", ids.shape().ToString());
 }
 
-Status CheckIndex(int64_t i, int64_t rows) {
-  if (i >= 0 && i < rows) return OkStatus();
-  return InvalidArgument("indices: expected rows in [0, ", rows, "), got ", i);
+Status CheckIndex(const Tensor& indices, int64_t i, int64_t rows) {
+  const int64_t index = IntAt(indices, i);
+  if (index >= 0 && index < rows) return OkStatus();
+  return InvalidArgument("indices: expected rows in [0, ", rows, "), got ",
+                         index, " at [", i, "]");
 }
 
 Result<Shape> WithRows(const Shape& s, int64_t rows) {
@@ -88,7 +90,7 @@ class SparseSegment {
         return InvalidArgument(
             "segment_ids: expected ids that are not decreasing, in [0, ",
             segments, "), got ", id, " after ", before);
-      SLUICE_RETURN_IF_ERROR(CheckIndex(IntAt(indices, i), data.dim(0)));
+      SLUICE_RETURN_IF_ERROR(CheckIndex(indices, i, data.dim(0)));
     }
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             WithRows(data.shape(), segments));
@@ -172,7 +174,7 @@ class SparseSegmentGrad {
       if (id < 0 || id >= dy.dim(0))
         return InvalidArgument("segment_ids: expected ids in [0, ", dy.dim(0),
                                "), got ", id);
-      SLUICE_RETURN_IF_ERROR(CheckIndex(IntAt(indices, i), rows));
+      SLUICE_RETURN_IF_ERROR(CheckIndex(indices, i, rows));
       ++counts[static_cast<size_t>(id)];
       if (compact_) places[IntAt(indices, i)] = 0;
     }

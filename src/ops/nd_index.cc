@@ -29,7 +29,10 @@ Status NdIndex::BadIndex(int64_t i) const {
   std::string row;
   for (int d = 0; d < depth_; ++d)
     absl::StrAppend(&row, d > 0 ? "," : "", IntAt(*indices_, i * depth_ + d));
-  return InvalidArgument("indices: expected row ", i, " to index into shape ",
+  const Shape rows(std::span(indices_->shape().dims())
+                       .first(static_cast<size_t>(indices_->rank() - 1)));
+  return InvalidArgument("indices: expected row ", i, " (", IndexName(rows, i),
+                         ") to index into shape ",
                          PartialShape(SpanOf(dims_)).ToString(), ", got [", row,
                          "]");
 }

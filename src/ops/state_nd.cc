@@ -51,7 +51,9 @@ Status Apply(const ScatterNd& scatter, Tensor& target, const Tensor& indices,
                   updates.shape().dims().begin(), updates.shape().dims().end()))
     return InvalidArgument("updates: expected shape ",
                            PartialShape(array::SpanOf(expected)).ToString(),
-                           ", got ", updates.shape().ToString());
+                           " for indices of shape ", indices.shape().ToString(),
+                           " into ", target.shape().ToString(), ", got ",
+                           updates.shape().ToString());
   // Without elements the number of rows says nothing about the work.
   if (nd.depth() == 0 && nd.row() == 0) return OkStatus();
   // All of them before the first write: an error leaves the target as it was.
@@ -152,7 +154,9 @@ Status StateNdShape(ShapeContext& c) {
       expected.add_dim(target.dim(i));
     if (!c.input(2).CompatibleWith(expected))
       return InvalidArgument("updates: expected shape ", expected.ToString(),
-                             ", got ", c.input(2).ToString());
+                             " for indices of shape ", indices.ToString(),
+                             " into ", target.ToString(), ", got ",
+                             c.input(2).ToString());
   }
   if (c.num_outputs() > 0) c.set_output(0, target);
   return OkStatus();

@@ -197,8 +197,9 @@ class ConfigProto(_Fields):
 class DeviceAttributes:
     """What a session knows of a device."""
 
-    def __init__(self, name, device_type, memory_limit_bytes, incarnation):
-        self._name = name
+    def __init__(self, name, device_type, memory_limit_bytes, incarnation=0):
+        from sluice import cluster
+        self._name = cluster.DeviceSpec.from_string(name).to_string()
         self._type = device_type
         self._limit = memory_limit_bytes
         self._incarnation = incarnation
@@ -228,6 +229,9 @@ class DeviceAttributes:
                 f"{self._incarnation})")
 
 
+_DeviceAttributes = DeviceAttributes
+
+
 class BaseSession(_core.Session):
     """Runs steps of one graph; its variables live as long as it does.
 
@@ -254,6 +258,7 @@ class BaseSession(_core.Session):
         self._config = config
         self._closed = False
         self._attributes = {}  # Of devices, by name.
+        self._dead_handles = []  # Of tensors that nobody asks for any more.
 
     @property
     def graph(self):
@@ -351,12 +356,21 @@ class BaseSession(_core.Session):
 
     def list_devices(self):
         """The devices that steps may use: `DeviceAttributes`."""
+        # (What other machines have is not known here.)
+        limit = -1 if self._target else (
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         for name in self._devices():
             if name not in self._attributes:
                 self._attributes[name] = DeviceAttributes(
-                    name, name.rpartition(":")[0].rpartition(":")[2], -1,
+                    name, name.rpartition(":")[0].rpartition(":")[2], limit,
                     int.from_bytes(os.urandom(8), "little") >> 1)
         return [self._attributes[name] for name in self._devices()]
+
+    def _delete_handle(self, handle):
+        """Deletes a tensor that stayed here."""
+        from sluice.ops import session_ops
+        holder, deleted = session_ops._cached(self, "delete")
+        self.run(deleted, {holder: handle})
 
     def as_default(self):
         """A with-block in which this is the default session."""
@@ -457,6 +471,12 @@ class InteractiveSession(BaseSession):
         sessions = getattr(_stack, "sessions", [])
         if self in sessions:
             sessions.remove(self)
+
+
+def _handles_of(session, dtype):
+    """What _core makes of the handles that `get_session_handle` gives."""
+    from sluice.ops import session_ops
+    return lambda values: session_ops.TensorHandle(values[0], dtype, session)
 
 
 _conversions = []  # (type, fetch function, feed functions), the last first.

@@ -72,7 +72,7 @@ class Operation(_core.Operation):
     @property
     def node_def(self):
         """The operation as a GraphDef holds it."""
-        return NodeDef._of(self)
+        return NodeDef.FromString(self._export())
 
     @property
     def op_def(self):
@@ -402,13 +402,22 @@ class Graph(_core.Graph):
         return f" (nearest: {near})" if near else ""
 
     def as_graph_def(self, from_version=None, add_shapes=False):
-        """The whole graph as a GraphDef (see `sluice.GraphDef`)."""
-        for given, what in ((from_version, "from_version"),
-                            (add_shapes, "add_shapes")):
-            if given:
-                raise NotImplementedError(f"as_graph_def: expected no {what}, "
-                                          f"got {given!r}")
-        return make_graph_def(self)
+        """The graph as a GraphDef (see `sluice.GraphDef`).
+
+        Args:
+          from_version: how many of the first operations to leave out.
+          add_shapes: whether nodes say the shapes of their outputs, as the
+            attribute "_output_shapes".
+        """
+        made = make_graph_def(self)
+        if add_shapes:
+            for node in made.node:
+                shapes = node.attr["_output_shapes"].list.shape
+                shapes.extend(t.shape.as_proto() for t in
+                              self._find_operation(node.name).outputs)
+        if from_version:
+            del made.node[:from_version]
+        return made
 
     def is_feedable(self, tensor):
         """Whether a step may be given this tensor's value."""
@@ -638,6 +647,22 @@ def _operation_of(value):
         else:
             value = convert()
     return value.op
+
+
+def strip_name_scope(name, export_scope):
+    """A name ("^scope/x", "loc:@scope/x") without a scope."""
+    if not export_scope:
+        return name
+    return re.sub(rf"^(\^|loc:@|){re.escape(export_scope.rstrip('/'))}/",
+                  r"\1", name)
+
+
+def prepend_name_scope(name, import_scope):
+    """A name ("^x", "loc:@x") with a scope."""
+    if not import_scope:
+        return name
+    return re.sub(r"^(\^|loc:@|)(.*)$",
+                  rf"\g<1>{import_scope.rstrip('/')}/\2", name)
 
 
 # ---- The default graph -------------------------------------------------------

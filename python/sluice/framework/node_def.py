@@ -1,289 +1,21 @@
-"""Graphs as data: `NodeDef` and `GraphDef`, without protocol buffers."""
+"""Graphs as data: what becomes of `GraphDef`s, and how they are made."""
 
-import struct
-
-from sluice.framework import dtypes, tensor_proto, tensor_shape, wire
-
-
-class NodeDef:
-    """An operation as a GraphDef holds it.
-
-    Attributes are values of Python: bytes, numbers, types, shapes, arrays,
-    names of functions, and lists of these.
-    """
-
-    def __init__(self, name="", op="", device="", inputs=(), attr=None):
-        self.name, self.op, self.device = name, op, device
-        self.input, self.attr = list(inputs), dict(attr or {})
-
-    @classmethod
-    def _of(cls, op):
-        """That of an operation."""
-        inputs = [t.name if t.value_index else t.op.name
-                  for t in op.inputs if t is not None]
-        inputs += ["^" + c.name for c in op.control_inputs]
-        return cls(op.name, op.type, op.device, inputs,
-                   {name: op._attr(name) for name in op._attr_names()})
-
-    @classmethod
-    def FromString(cls, data):
-        """A NodeDef of the binary form."""
-        made = cls()
-        for n, value in wire.read(data):
-            if n == 3:
-                made.input.append(value.decode())
-            elif n == 5:
-                entry = dict(wire.read(value))
-                made.attr[entry[1].decode()] = _attr_value(entry.get(2, b""))
-            elif n in _NODE_TEXTS:
-                setattr(made, _NODE_TEXTS[n], value.decode())
-        return made
-
-    def __str__(self):
-        lines = [f'name: "{self.name}"', f'op: "{self.op}"']
-        lines += [f'input: "{i}"' for i in self.input]
-        if self.device:
-            lines.append(f'device: "{self.device}"')
-        lines += [f"attr: {k} = {v!r}" for k, v in sorted(self.attr.items())]
-        return "\n".join(lines) + "\n"
-
-    def __repr__(self):
-        return f"<NodeDef '{self.name}' op={self.op}>"
-
-
-_NODE_TEXTS = {1: "name", 2: "op", 4: "device"}
-
-
-def _signed(n):
-    return n - (1 << 64) if n >> 63 else n
-
-
-def _shape(data):
-    dims = []
-    for n, value in wire.read(data):
-        if n == 3 and value:
-            return tensor_shape.TensorShape(None)
-        if n == 2:
-            size = _signed(dict(wire.read(value)).get(1, 0))
-            dims.append(None if size < 0 else size)
-    return tensor_shape.TensorShape(dims)
-
-
-# How a value is read, by its field in an AttrValue and in its lists; the code
-# of packed numbers.
-_ATTR_FIELDS = {
-    2: lambda v: v, 3: _signed, 4: lambda v: struct.unpack("<f", v)[0],
-    5: bool, 6: dtypes.as_dtype, 7: _shape,
-    8: lambda v: tensor_proto.make_ndarray(
-        tensor_proto.TensorProto.FromString(v)),
-    10: lambda v: dict(wire.read(v)).get(1, b"").decode()}
-_PACKED = {3: "", 4: "f", 5: "", 6: ""}
-
-
-def _attr_value(data):
-    """The value of an attribute in binary form."""
-    for n, value in wire.read(data):
-        if n in _ATTR_FIELDS:
-            return _ATTR_FIELDS[n](value)
-        if n == 1:
-            values = []
-            for m, item in wire.read(value):
-                if m == 9:
-                    m = 10
-                if m in _PACKED and isinstance(item, bytes):
-                    items = wire.unpacked(item, _PACKED[m])
-                    values += items if m in (3, 4) else [
-                        _ATTR_FIELDS[m](i) for i in items]
-                else:
-                    values.append(_ATTR_FIELDS[m](item))
-            return values
-    return None
-
-
-class _ArgDef:
-    """A name and a type."""
-
-    def __init__(self, data):
-        fields = dict(wire.read(data))
-        self.name = fields.get(1, b"").decode()
-        self.type = fields.get(3, 0)
-
-
-class _Signature:
-    """The OpDef of a function."""
-
-    def __init__(self, data):
-        self.name = self.description = ""
-        self.input_arg, self.output_arg = [], []
-        self.is_stateful = False
-        for n, value in wire.read(data):
-            if n == 1:
-                self.name = value.decode()
-            elif n in (2, 3):
-                (self.input_arg if n == 2 else self.output_arg).append(
-                    _ArgDef(value))
-            elif n == 6:
-                self.description = value.decode()
-            elif n == 17:
-                self.is_stateful = bool(value)
-
-
-class FunctionDef:
-    """A function of a graph, as a GraphDef holds it: its signature, its nodes,
-    and where its results come from. To look at."""
-
-    def __init__(self, data=b""):
-        self._bytes = data
-        self.signature = _Signature(b"")
-        self.node_def, self.ret, self.attr = [], {}, {}
-        for n, value in wire.read(data):
-            if n == 1:
-                self.signature = _Signature(value)
-            elif n == 3:
-                self.node_def.append(NodeDef.FromString(value))
-            elif n in (4, 5):
-                entry = dict(wire.read(value))
-                name, item = entry[1].decode(), entry.get(2, b"")
-                if n == 4:
-                    self.ret[name] = item.decode()
-                else:
-                    self.attr[name] = _attr_value(item)
-
-    @classmethod
-    def FromString(cls, data):
-        """A FunctionDef of the binary form."""
-        return cls(bytes(data))
-
-    def SerializeToString(self):
-        """The binary form."""
-        return self._bytes
-
-    def __eq__(self, other):
-        return isinstance(other, FunctionDef) and self._bytes == other._bytes
-
-    __hash__ = None
-
-
-class VersionDef:
-    """Which TensorFlow something was made for, and which reads it."""
-
-    def __init__(self, data=b""):
-        fields = dict(wire.read(data))
-        self.producer = fields.get(1, 0)
-        self.min_consumer = fields.get(2, 0)
-
-    def __eq__(self, other):
-        return isinstance(other, VersionDef) and (
-            self.__dict__ == other.__dict__)
-
-    __hash__ = None
-
-
-class _GradientDef:
-    """Which function is the gradient of another."""
-
-    def __init__(self, data):
-        fields = dict(wire.read(data))
-        self.function_name = fields.get(1, b"").decode()
-        self.gradient_func = fields.get(2, b"").decode()
-
-
-class _Library:
-    """The functions of a graph, and their gradients."""
-
-    def __init__(self, data):
-        fields = list(wire.read(data))
-        self.function = [FunctionDef(v) for n, v in fields if n == 1]
-        self.gradient = [_GradientDef(v) for n, v in fields if n == 2]
-
-
-class GraphDef:
-    """A graph that can be stored: TensorFlow's message of that name.
-
-    `SerializeToString` and `ParseFromString` speak its binary form, which
-    TensorFlow reads and writes; `str()` is the text form, and `node` a list of
-    NodeDefs to look at: what is changed in it does not change the graph.
-    """
-
-    def __init__(self, serialized=b""):
-        self._bytes = serialized
-        self._nodes = None
-
-    @property
-    def node(self):
-        """The NodeDefs, a list."""
-        if self._nodes is None:
-            self._nodes = [NodeDef.FromString(data)
-                           for n, data in wire.read(self._bytes) if n == 1]
-        return self._nodes
-
-    @property
-    def versions(self):
-        """Which TensorFlow it was made for."""
-        return VersionDef(b"".join(v for n, v in wire.read(self._bytes)
-                                   if n == 4))
-
-    @property
-    def library(self):
-        """Its functions (`function`) and their gradients (`gradient`)."""
-        return _Library(b"".join(v for n, v in wire.read(self._bytes)
-                                 if n == 2))
-
-    def SerializeToString(self):
-        """The binary form."""
-        return self._bytes
-
-    def ParseFromString(self, data):
-        """Takes over the binary form; how many bytes there were."""
-        self.__init__(bytes(data))
-        return len(self._bytes)
-
-    @classmethod
-    def FromString(cls, data):
-        """A GraphDef of the binary form."""
-        return cls(bytes(data))
-
-    def ByteSize(self):
-        """The size of the binary form."""
-        return len(self._bytes)
-
-    def CopyFrom(self, other):
-        """Takes over another."""
-        self.ParseFromString(other.SerializeToString())
-
-    def _without_devices(self):
-        data = b""
-        for n, value in wire.read(self._bytes):
-            if n == 1:
-                value = b"".join(_again(m, v) for m, v in wire.read(value)
-                                 if m != 4)
-            data += _again(n, value)
-        return GraphDef(data)
-
-    def __str__(self):
-        from sluice.framework import graph as graphs
-        graph = graphs.Graph()
-        try:
-            graph._import(self._bytes, "", {}, [])
-        except (LookupError, ValueError):  # Of ops that are not there.
-            return "\n".join(map(str, self.node))
-        return graph._export(True)
-
-    def __eq__(self, other):
-        return isinstance(other, GraphDef) and self._bytes == other._bytes
-
-    __hash__ = None
-
-
-def _again(n, value):
-    """A field as it was read."""
-    return wire.number(n, value) if isinstance(value, int) else (
-        wire.field(n, value))
+from sluice.framework import dtypes
+from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
+    FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, VersionDef)
 
 
 def make_graph_def(graph):
     """The graph as it is now."""
-    return GraphDef(graph._export(False))
+    return GraphDef.FromString(graph._export(False))
+
+
+def without_devices(graph_def):
+    """A copy that asks for no devices."""
+    made = GraphDef.FromString(graph_def.SerializeToString())
+    for node in made.node:
+        node.ClearField("device")
+    return made
 
 
 def import_graph_def(graph_def, input_map=None, return_elements=None,
@@ -303,6 +35,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     from sluice.framework import graph as graphs
     if hasattr(graph_def, "SerializeToString"):
         graph_def = graph_def.SerializeToString()
+    elif not isinstance(graph_def, bytes):
+        raise TypeError("graph_def must be a GraphDef proto.")
     graph = graphs.get_default_graph()
     prefix = "import" if name is None else name
     if prefix:
@@ -310,3 +44,139 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     found = graph._import(graph_def, prefix, dict(input_map or {}),
                           list(return_elements or []))
     return None if return_elements is None else found
+
+
+# ---- Parts of graphs ---------------------------------------------------------
+
+
+def _node_name(name):
+    """The node that an input ("^node", "node:1") comes from."""
+    return name.lstrip("^").partition(":")[0]
+
+
+def extract_sub_graph(graph_def, dest_nodes):
+    """The part of a GraphDef that some nodes need, in its order.
+
+    Args:
+      graph_def: a GraphDef.
+      dest_nodes: the names of the nodes, a list.
+    """
+    if not isinstance(graph_def, GraphDef):
+        raise TypeError("graph_def must be a graph_pb2.GraphDef proto.")
+    if isinstance(dest_nodes, str):
+        raise TypeError("dest_nodes must be a list.")
+    nodes = {node.name: node for node in graph_def.node}
+    needed, waiting = set(), [_node_name(name) for name in dest_nodes]
+    for name in waiting:
+        if name not in nodes:
+            raise AssertionError(f"{name} is not in graph")
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(map(_node_name, nodes[name].input))
+    made = GraphDef(node=[n for n in graph_def.node if n.name in needed],
+                    versions=graph_def.versions)
+    made.library.CopyFrom(graph_def.library)
+    return made
+
+
+_KEPT_ON_CPU = ("Variable", "VariableV2", "VarHandleOp", "Placeholder")
+
+
+def must_run_on_cpu(node, pin_variables_on_cpu=False):
+    """Whether a node (or operation) can run on CPUs only: strings do, and
+    integers that others read as shapes."""
+    node = getattr(node, "node_def", node)
+    if pin_variables_on_cpu and node.op in _KEPT_ON_CPU:
+        return True
+    if node.op == "Const":
+        return node.attr["dtype"].type in (dtypes.string, dtypes.int32)
+    if node.op in ("DynamicStitch", "ParallelDynamicStitch"):
+        return node.attr["T"].type == dtypes.int32
+    if node.op == "Cast":
+        return node.attr["SrcT"].type == dtypes.int32
+    return False
+
+
+def remove_training_nodes(input_graph, protected_nodes=None):
+    """A GraphDef without what only training needs: checks, and identities that
+    nothing but their input stands for."""
+    protected = set(protected_nodes or ())
+    kept = [n for n in input_graph.node
+            if n.op != "CheckNumerics" or n.name in protected]
+    dropped = {n.name: n.input[0] for n in input_graph.node
+               if n.op == "CheckNumerics" and n.name not in protected}
+    # Control inputs, and nodes that have some, stay.
+    waited = {i[1:] for n in kept for i in n.input if i.startswith("^")}
+    for node in kept:
+        if node.op == "Identity" and len(node.input) == 1 and not (
+                node.name in protected or node.name in waited):
+            dropped[node.name] = node.input[0]
+
+    def source(name):
+        while name in dropped:
+            name = dropped[name]
+        return name
+
+    made = GraphDef(versions=input_graph.versions)
+    made.library.CopyFrom(input_graph.library)
+    for node in kept:
+        if node.name in dropped:
+            continue
+        copy = made.node.add()
+        copy.CopyFrom(node)
+        copy.input[:] = [i if i.startswith("^") else source(i)
+                         for i in node.input]
+    return made
+
+
+def convert_variables_to_constants(
+        sess, input_graph_def, output_node_names,
+        variable_names_whitelist=None, variable_names_blacklist=None):
+    """What some nodes need of a GraphDef, its variables frozen: constants of
+    their values in a session.
+
+    Args:
+      sess: the session.
+      input_graph_def: the GraphDef of its graph.
+      output_node_names: the names of the nodes.
+      variable_names_whitelist: the variables to freeze; None: all.
+      variable_names_blacklist: variables to leave as they are.
+    """
+    from sluice.framework import tensor_proto
+    part = extract_sub_graph(input_graph_def, output_node_names)
+    types, reads = {}, {}
+    for node in part.node:
+        if node.op not in ("Variable", "VariableV2", "VarHandleOp") or (
+                variable_names_whitelist is not None and
+                node.name not in variable_names_whitelist) or (
+                node.name in (variable_names_blacklist or ())):
+            continue
+        types[node.name] = node.attr["dtype"]
+        read = "/Read/ReadVariableOp:0" if node.op == "VarHandleOp" else ":0"
+        reads[node.name] = node.name + read
+    values = sess.run(reads)
+    made = GraphDef(versions=part.versions)
+    made.library.CopyFrom(part.library)
+    for node in part.node:
+        copy = made.node.add()
+        if node.name in types:
+            copy.name, copy.op = node.name, "Const"
+            copy.attr["dtype"].CopyFrom(types[node.name])
+            copy.attr["value"].tensor.CopyFrom(tensor_proto.make_tensor_proto(
+                values[node.name], types[node.name].type,
+                values[node.name].shape))
+        elif node.op == "ReadVariableOp" and node.input[0] in types:
+            copy.name, copy.op = node.name, "Identity"
+            copy.input.append(node.input[0])
+            copy.attr["T"].CopyFrom(node.attr["dtype"])
+        else:
+            copy.CopyFrom(node)
+    return made
+
+
+def tensor_shape_from_node_def_name(graph, input_name):
+    """The shape of a tensor of a graph; output 0 unless the name says more."""
+    name = input_name if ":" in input_name else input_name + ":0"
+    return graph.get_tensor_by_name(name).shape

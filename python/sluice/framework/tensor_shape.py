@@ -157,6 +157,9 @@ class TensorShape:
             self._dims = dims._dims
         elif isinstance(dims, (list, tuple)):
             self._dims = tuple(_dim(d) for d in dims)
+        elif hasattr(dims, "unknown_rank"):  # A TensorShapeProto.
+            self._dims = None if dims.unknown_rank else tuple(
+                None if d.size < 0 else d.size for d in dims.dim)
         elif isinstance(dims, (int, Dimension)) or not hasattr(
                 dims, "__iter__"):
             self._dims = (_dim(dims),)
@@ -275,9 +278,23 @@ class TensorShape:
         return TensorShape._of(self._dims + other._dims)
 
     def as_proto(self):
-        """The dimensions as GraphDefs have them: -1 where unknown."""
-        return None if self._dims is None else [-1 if d is None else d
-                                                for d in self._dims]
+        """A TensorShapeProto: -1 where a dimension is not known."""
+        from sluice.framework import protos  # (Not needed before.)
+        if self._dims is None:
+            return protos.TensorShapeProto(unknown_rank=True)
+        made = protos.TensorShapeProto()
+        made.SetInParent()
+        for d in self._dims:
+            made.dim.add(size=-1 if d is None else d)
+        return made
+
+    def most_specific_compatible_shape(self, other):
+        """The shape that says what this and another one agree in."""
+        other = as_shape(other)
+        if None in (self.ndims, other.ndims) or self.ndims != other.ndims:
+            return unknown_shape()
+        return TensorShape._of(tuple(a if a == b else None for a, b in
+                                     zip(self._dims, other._dims)))
 
     def __len__(self):
         if self._dims is None:
@@ -374,8 +391,9 @@ def matrix(rows, cols):
     return TensorShape([rows, cols])
 
 
-def unknown_shape(rank=None):
-    """A shape of which at most the rank is known."""
+def unknown_shape(rank=None, ndims=None):
+    """A shape of which at most the rank (or `ndims`) is known."""
+    rank = ndims if rank is None else rank
     return TensorShape._of(None if rank is None else (None,) * rank)
 
 

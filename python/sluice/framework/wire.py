@@ -69,3 +69,14 @@ def unpacked(value, code):
             one, at = _read_varint(value, at)
             values.append(one)
     return [v - (1 << 64) if v >> 63 else v for v in values]
+
+
+def packed(values):
+    """Numbers, as the contents of one field."""
+    return b"".join(_varint(int(v)) for v in values)
+
+
+def fixed(n, code, value):
+    """A number of fixed size, as field n of a message."""
+    return _varint(n << 3 | (1 if code == "d" else 5)) + struct.pack(
+        "<" + code, value)

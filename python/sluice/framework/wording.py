@@ -3,14 +3,28 @@ them. They are added to a message that begins as on the left."""
 
 import re
 
+_NODE = re.compile(r"node '([^']*)' \((\w+)\)")
+
+
+def _op(found):
+    """The op that a message tells of, or ""."""
+    node = _NODE.search(found.string)
+    return node[2] if node else ""
+
 
 def _dims(shape):
     return shape.split(",") if shape else []
 
 
 def _rank(found, least=""):
-    return (f"Shape must be {least}rank {found['rank']} but is rank "
-            f"{len(_dims(found['shape']))}")
+    node = _NODE.search(found.string)
+    where = f" for '{node[1]}' (op: '{node[2]}')" if node else ""
+    words = (f"Shape must be {least}rank {found['rank']} but is rank "
+             f"{len(_dims(found['shape']))}{where}")
+    if least == "at least ":
+        words += (f"; input must be at least {found['rank']}-dim, received "
+                  f"shape: [{found['shape']}]")
+    return words
 
 
 def _unequal(found):
@@ -25,20 +39,202 @@ def _unequal(found):
 def _different(found):
     a, b = _dims(found["a"]), _dims(found["b"])
     if len(a) != len(b):
-        return (f"Shapes must be equal rank, but are {len(a)} and {len(b)}")
+        words = f"Shapes must be equal rank, but are {len(a)} and {len(b)}"
+        if set(b) == {"?"}:
+            words += f"; Shape must be rank {len(b)} but is rank {len(a)}"
+        return words
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), 0)
     return (f"Dimension {at} in both shapes must be equal, but are "
             f"{a[at] if a else '?'} and {b[at] if b else '?'}")
 
 
+_REDUCTIONS = {"Sum", "Mean", "Prod", "Min", "Max", "All", "Any", "ReduceJoin",
+               "EuclideanNorm"}
+
+
+def _axis(found):
+    op, got = _op(found), found["got"]
+    within = f"[{found['low']}, {found['high']})"
+    if op in _REDUCTIONS:
+        return (f"Invalid reduction dimension {got} for input with "
+                f"{found['high']} dimension(s)")
+    if op == "ConcatOffset":
+        return f"Concat dim is out of range: {got} vs. {found['high']}"
+    if op in ("Pack", "Unpack"):
+        return f"axis = {got} not in {within}"
+    if op == "ReverseV2":
+        return (f"axis = {got} is out of valid range [0, "
+                f"{int(found['high']) - 1}]")
+    if op in ("GatherV2", "Gather"):
+        needed = int(got) + 1 if int(got) >= 0 else -int(got)
+        return (f"Expected axis in the range {within}, but got {got}; Shape "
+                f"must be at least rank {needed} but is rank {found['high']}")
+    if op.startswith("Concat"):
+        return (f"Expected concatenating dimensions in the range {within}, but "
+                f"got {got}")
+    return f"Expected dimension in the range {within}, but got {got}"
+
+
+def _offsets(found):
+    one, two = found["a"].split(), found["b"].split()
+    if len(one) != len(two):
+        return f"input 1 should contain {len(one)} elements, but got {len(two)}"
+    return (f"All dimensions except {found['axis']} must match. Input 1 has "
+            f"shape [{found['b']}] and doesn't match input 0 with shape "
+            f"[{found['a']}].")
+
+
+def _reshaped(found):
+    known = 1
+    for d in _dims(found["shape"]):
+        known *= 1 if d == "?" else int(d)
+    if "?" in found["shape"]:
+        return (f"Dimension size must be evenly divisible by {known} but is "
+                f"{found['n']}")
+    return (f"Cannot reshape a tensor with {found['n']} elements to shape "
+            f"[{found['shape']}] ({known} elements)")
+
+
+def _requested(found):
+    count = 1
+    for d in found["shape"].split():
+        count *= int(d)
+    return (f"Input to reshape is a tensor with {found['n']} values, but the "
+            f"requested shape has {count}")
+
+
+def _row(found):
+    """A row of indices that names nothing."""
+    place, shape, got = found["place"], found["shape"], found["got"]
+    if _op(found).startswith("ScatterNd"):
+        place = place.replace("]", ",0]" if place != "[]" else "0]")
+        return f"Invalid indices: {place} = {got} does not index into [{shape}]"
+    if "0" in _dims(shape):
+        return "Requested more than 0 entries, but params is empty."
+    return (f"flat indices[{found['row']}, :] = {got} does not index into "
+            f"param (shape: [{shape}]); indices{place} = {got} does not index "
+            f"into param shape [{shape}]")
+
+
+def _updates(found):
+    want, got = _dims(found["want"]), _dims(found["got"])
+    rows = _dims(found["rows"])[:-1]
+    if got[:len(rows)] != rows:
+        return (f"The outer {len(rows)} dimensions of indices.shape="
+                f"[{found['rows']}] must match the outer {len(rows)} "
+                f"dimensions of updates.shape=[{found['got']}]")
+    inner = len(want) - len(rows)
+    return (f"The inner {inner} dimensions of input.shape=[{found['into']}] "
+            f"must match the inner {len(got) - len(rows)} dimensions of "
+            f"updates.shape=[{found['got']}]")
+
+
+def _segment(found):
+    """A segment's number that is out of its range or comes too early."""
+    n, got = int(found["n"]), int(found["got"])
+    if n <= 0:
+        return "segment ids must be >= 0"
+    if 0 <= got < n:
+        return "segment ids are not increasing"
+    if got >= n and _op(found).endswith("NumSegments"):
+        return "segment ids must be < num_segments"
+    return (f"Segment id {got} out of range [0, {n}), possibly because "
+            f"'segment_ids' input is not sorted.")
+
+
+def _segment_of_gradient(found):
+    words = f"Segment id {found['got']} out of range [0, {found['n']})"
+    if int(found["got"]) > int(found["n"]):
+        words += "; Invalid number of segments"
+    return words
+
+
+def _sparse_row(found):
+    if "Grad" in _op(found):
+        return f"Index {found['got']} out of range {found['range']}"
+    return (f"indices{found['at']} == {found['got']} out of range "
+            f"{found['range']}")
+
+
+def _vector(found):
+    what, op, shape = found["what"], _op(found), found["shape"]
+    if op == "Reshape":
+        return f"sizes input must be 1-D, not shape {shape}"
+    if op in ("Slice", "StridedSlice"):
+        return (f"Expected begin and size arguments to be 1-D tensors, but got "
+                f"shape {shape}")
+    if op == "Tile":
+        return f"Expected {what} to be 1-D, but got shape {shape}"
+    must = "should" if op.startswith("Sparse") else "must"
+    return f"{what} {must} be a vector, got shape {shape}"
+
+
+def _base64(found):
+    if len(found["text"].rstrip("=")) % 4 == 1:
+        return "Base64 string length cannot be 1 modulo 4."
+    return "Invalid character found in base64."
+
+
+def _seq_dim(found):
+    rank, seq, batch = (int(found[k]) for k in ("rank", "seq", "batch"))
+    if seq >= rank:
+        return f"seq_dim must be < input rank ({seq} vs. {rank})"
+    if batch >= rank:
+        return f"batch_dim must be < input rank ({batch} vs. {rank})"
+    return f"batch_dim == seq_dim == {seq}"
+
+
+def _uninitialized(found):
+    words = f"Attempting to use uninitialized value {found['name']}"
+    if _op(found) == "ReadVariableOp":
+        words += (f"; Error while reading resource variable {found['name']}: "
+                  f"Resource localhost/{found['name']}/ does not exist.")
+    return words
+
+
+def _grown(found):
+    def shape(text):
+        dims = _dims(text.strip("[]"))
+        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+    merge = f"Merge_{found['i']}" if int(found["i"]) else "Merge"
+    return (f"The shape for {found['loop']}/{merge}:0 is not an invariant for "
+            f"the loop. It enters the loop with shape {shape(found['a'])}, but "
+            f"has shape {shape(found['b'])} after one iteration. Provide shape "
+            f"invariants using either the `shape_invariants` argument of "
+            f"tf.while_loop or set_shape() on the loop variables.")
+
+
+def _of_loop(found):
+    node, name = _NODE.search(found.string), found["name"].split(":")[0]
+    into = f" to '{node[1]}'" if node else ""
+    if node and node[2].startswith("Assign"):
+        return (f"Initializer for variable {node[1].rpartition('/')[0]}/ is "
+                f"from inside a control-flow construct, such as a loop or "
+                f"conditional. When creating a variable inside a loop or "
+                f"conditional, use a lambda as the initializer.")
+    if found["own"]:
+        return (f"Cannot use '{name}' as input{into} because they are in "
+                f"different while loops. See info log for more details.")
+    return (f"Cannot use '{name}' as input{into} because '{name}' is in a "
+            f"while loop. See info log for more details.")
+
+
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
+_GOT = r"got (?P<got>-?\d+)"
 _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"variable '(?P<name>.*?)': expected a value, got an uninit",
-     lambda m: f"Attempting to use uninitialized value {m['name']}"),
+     _uninitialized),
     (r"\w+(?: \d+)?: expected rank (?P<rank>\d+), got "
      r"shape \[(?P<shape>[\d,?]*)\]", _rank),
     (r"\w+(?: \d+)?: expected rank at least (?P<rank>\d+), got "
      r"shape \[(?P<shape>[\d,?]*)\]", lambda m: _rank(m, "at least ")),
+    (r"\w+(?: \d+)?: expected rank at most (?P<rank>\d+), got "
+     r"shape \[(?P<shape>[\d,?]*)\]", lambda m: _rank(m, "at most ")),
+    (r"input: expected rank (?P<rank>\d) or more, got a scalar",
+     lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
+    (r"diagonal: expected shape \[[\d,?]*\], got \[\]",
+     lambda m: "Shape must be at least rank 1 but is rank 0"),
     (r"(broadcast: expected dimensions that are equal or 1, got shapes|"
      r"shapes: expected two that broadcast together, got) " + _SHAPES,
      _unequal),
@@ -47,15 +243,89 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"[{m['b']}]; Dimensions must be equal, but are "
                f"{_dims(m['a'])[-1]} and {_dims(m['b'])[0]}"),
     (r"shapes " + _SHAPES + " are not compatible", _different),
+    (r"(?P<what>\w+): expected a vector, got shape (?P<shape>\[[\d,?]*\])",
+     _vector),
+    (r"lengths: expected a vector of int64, got int64(?P<shape>\[[\d,]*\])",
+     lambda m: f"Expected lengths to be a vector, received shape: "
+               f"{m['shape']}"),
+    (r"split_dim: expected a scalar",
+     lambda m: "split_dim_tensor must have exactly one element."),
+    (r"(?P<what>\w+): expected a scalar, got shape (?P<shape>\[[\d,?]*\])",
+     lambda m: f"{m['what']} must be a scalar, got shape {m['shape']}"),
+    # Axes and sizes.
+    (r"axis: expected a value in \[(?P<low>-?\d+), (?P<high>\d+)\), " + _GOT,
+     _axis),
+    (r"reduction axis: expected one in \[-?\d+, (?P<high>\d+)\), " + _GOT,
+     lambda m: f"Invalid reduction dimension {m['got']} for input with "
+               f"{m['high']} dimension(s)"),
+    (r"reduction_indices: expected different axes, got axis (?P<got>\d+)",
+     lambda m: f"Duplicate reduction dimension {m['got']}"),
+    (r"dimension (?P<d>\d+): expected one that is not empty, got shape "
+     r"(?P<shape>\[[\d,]*\])",
+     lambda m: f"Reduction axis {m['d']} is empty in shape {m['shape']}"),
+    (r"seq_dim and batch_dim: expected two dimensions in \[0, (?P<rank>\d+)\), "
+     r"got (?P<seq>-?\d+) and (?P<batch>-?\d+)", _seq_dim),
+    (r"shape: expected shapes that differ only in dimension (?P<axis>\d+), got "
+     r"\[(?P<a>[\d ]*)\] and \[(?P<b>[\d ]*)\]", _offsets),
+    (r"shape: expected (?P<n>\d+) elements, as the input of shape \[[\d,?]*\] "
+     r"has, got shape \[(?P<shape>[\d,?]*)\]", _reshaped),
+    (r"shape: expected one of (?P<n>\d+) elements, as the input of shape "
+     r"\[[\d,]*\] has, got \[(?P<shape>[-\d ]*)\]", _requested),
+    (r"value: expected dimension (?P<d>\d+) to be a multiple of (?P<n>\d+), "
+     r"got shape \[(?P<shape>[\d,?]*)\]",
+     lambda m: f"Dimension size must be evenly divisible by {m['n']} but is "
+               f"{_dims(m['shape'])[int(m['d'])]}; Number of ways to split "
+               f"should evenly divide the split dimension"),
+    (r"squeeze_dims: expected dimension (?P<d>\d+) of size 1, got shape "
+     r"\[(?P<shape>[\d,?]*)\]",
+     lambda m: f"Can not squeeze dim[{m['d']}], expected a dimension of 1, got "
+               f"{_dims(m['shape'])[int(m['d'])]}"),
+    (r"input: expected a last dimension of \d+, got shape",
+     lambda m: "Cannot bitcast due to shape"),
+    (r"paddings: expected shape \[(?P<rank>\d+),2\], got",
+     lambda m: "The first dimension of paddings must be the rank of inputs"),
+    (r"n: expected a value >= 0, " + _GOT,
+     lambda m: f"Need n >= 0, got {m['got']}"),
+    (r"n: expected a value below", lambda m: "Input must have at least n+1 "
+     "columns"),
+    (r"k: expected (?:at most|a value in \[0,) (?P<n>\d+).*?" + _GOT,
+     lambda m: f"Need k >= 0, got {m['got']}" if m["got"][0] == "-" else
+     f"input must have last dimension >= k = {m['got']} but is {m['n']}"),
+    (r"k: expected a value >= 0, " + _GOT,
+     lambda m: f"Need k >= 0, got {m['got']}"),
+    (r"num_segments: expected a value >= 0, " + _GOT,
+     lambda m: f"Cannot specify a negative value for num_segments: "
+               f"{m['got']}"),
+    (r"inputs: expected a shape \[time, batch, classes\] without zeros, got "
+     r"\[\d+,0,", lambda m: "batch_size must not be 0"),
+    (r"top_paths: expected at most the beam_width",
+     lambda m: "requested more paths than the beam width."),
+    # Places within something.
     (r"(?P<at>indices\[[\d,]*\]): expected a value in (?P<range>\[.*?\)), "
-     r"got (?P<got>-?\d+)",
-     lambda m: f"{m['at']} = {m['got']} is not in {m['range']}"),
-    (r"partitions: expected values in (?P<range>\[.*?\)), got (?P<got>-?\d+)",
-     lambda m: f"partitions = {m['got']} is not in {m['range']}"),
-    (r"indices: expected row (?P<row>\d+) to index into shape "
-     r"\[(?P<shape>[\d,]*)\], got (?P<got>\[[\d,-]*\])",
-     lambda m: f"indices[{m['row']}] = {m['got']} does not index into "
-               f"(param) shape [{m['shape']}]"),
+     + _GOT, lambda m: f"{m['at']} = {m['got']} is not in {m['range']}"),
+    (r"partitions: expected values in (?P<range>\[.*?\)), " + _GOT +
+     r" at (?P<at>\[[\d,]*\])",
+     lambda m: f"partitions{m['at']} = {m['got']} is not in {m['range']}"),
+    (r"indices: expected row (?P<row>\d+) \((?P<place>\[[\d,]*\])\) to index "
+     r"into shape \[(?P<shape>[\d,]*)\], got (?P<got>\[[\d,-]*\])", _row),
+    (r"updates: expected shape \[(?P<want>[\d,?]*)\] for indices of shape "
+     r"\[(?P<rows>[\d,?]*)\] into \[(?P<into>[\d,?]*)\], got "
+     r"\[(?P<got>[\d,?]*)\]", _updates),
+    (r"shape: expected elements to scatter into, got",
+     lambda m: "Indices and updates specified for empty output"),
+    (r"segment_ids: expected ids that are not decreasing, in "
+     r"\[0, (?P<n>-?\d+)\), " + _GOT, _segment),
+    (r"segment_ids: expected ids in \[0, (?P<n>\d+)\), " + _GOT,
+     _segment_of_gradient),
+    (r"segment_ids: expected ids below (?P<n>\d+), " + _GOT +
+     r" at (?P<at>\[[\d,]*\])",
+     lambda m: f"segment_ids{m['at']} = {m['got']} is out of range "
+               f"[0, {m['n']})"),
+    (r"indices: expected rows in (?P<range>\[.*?\)), " + _GOT +
+     r" at (?P<at>\[\d+\])", _sparse_row),
+    (r"indices: expected increasing order, got (?P<a>\S+) after (?P<b>[^\s;]+)",
+     lambda m: f"indices {m['a']} is out of order, after {m['b']}"),
+    # What a step needs and gives.
     (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)",
      lambda m: f"You must feed a value for placeholder tensor '{m['name']}' "
                f"with dtype {m['type']}"),
@@ -63,8 +333,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"The feed {m['name']} has already been fed."),
     (r"partial run: expected a declared fetch that has not been fetched, got "
      r"'(?P<name>.*?)'",
-     lambda m: f"Edge {m['name']} has already been fetched, or was not "
-               f"specified in partial_run_setup."),
+     lambda m: f"Edge {m['name']} was not specified in partial_run_setup, or "
+               f"has already been fetched."),
     (r"partial run: expected a declared feed, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} was not specified in "
                f"partial_run_setup."),
@@ -72,26 +342,28 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: "Retval[0] does not have value"),
     (r"frames: expected all inputs from one frame",
      lambda m: "has inputs from different frames"),
+    (r"assertion failed: \[(?:More than one condition evaluated|None of the "
+     r"conditions evaluated)", lambda m: "Input error: exactly one condition "
+     "must be true"),
+    # Numbers.
     (r"paddings: expected amounts >= 0",
      lambda m: "Paddings must be non-negative"),
     (r"Input is not invertible: expected pivots",
-     lambda m: "Input matrix is not invertible"),
+     lambda m: "Input matrix is not invertible."),
     (r"perm: expected (?P<n>\d+) entries, one per dimension, got (?P<k>\d+)",
      lambda m: f"perm should be a vector of size {m['n']}, got {m['k']}"),
-    (r"loop '(?P<loop>.*?)': loop variable \d+: expected shape (?P<a>\S+) "
-     r"after every iteration, as it enters the loop, got (?P<b>\S+) from",
-     lambda m: f"The shape for a variable of {m['loop']} is not an invariant "
-               f"for the loop. It enters the loop with shape {m['a']}, but has "
-               f"shape {m['b']} after one iteration. Provide shape invariants "
-               f"using either the `shape_invariants` argument of "
-               f"tf.while_loop or set_shape() on the loop variables."),
+    (r"boundaries: expected ascending", lambda m: "Expected sorted boundaries"),
+    # Loops.
+    (r"loop '(?P<loop>.*?)': loop variable (?P<i>\d+): expected shape "
+     r"(?P<a>\S+) after every iteration, as it enters the loop, got "
+     r"(?P<b>\S+) from", _grown),
     (r"loop '.*?': loop variable \d+: expected an initial value that fits its "
      r"shape invariant (?P<a>\S+), got shape (?P<b>\S+)",
      lambda m: f"The shape invariant {m['a']} is not compatible with the "
                f"initial shape {m['b']}"),
-    (r"input: expected one from outside of loops.*?, got '(?P<name>.*?)' of "
-     r"loop", lambda m: f"Cannot use '{m['name'].split(':')[0]}' as input "
-     f"because it is in a while loop"),
+    (r"input: expected one from outside of loops(?P<own> or of loop '.*?' or "
+     r"around it)?.*?, got '(?P<name>.*?)' of loop", _of_loop),
+    # Arrays of tensors.
     (r"TensorArray '.*?': read of index (?P<i>\d+): expected an element that "
      r"was not cleared",
      lambda m: f"Could not read index {m['i']} twice because it was cleared "
@@ -100,19 +372,42 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"TensorArray '.*?': write to index (?P<i>\d+): expected an element that "
      r"was not written",
      lambda m: f"Could not write to TensorArray index {m['i']} because it has "
-               f"already been written to"),
+               f"already been written to."),
+    (r"TensorArray '.*?': expected elements of type (?P<a>\w+), got "
+     r"(?P<b>\w+)", lambda m: f"TensorArray dtype is {m['a']} but Op requested "
+     f"dtype {m['b']}."),
+    (r"TensorArray '.*?': joining: expected elements of rank at least 1, got a "
+     r"scalar at index (?P<i>\d+)",
+     lambda m: f"Concat saw a scalar shape at index {m['i']} but requires at "
+               f"least vectors."),
     (r"TensorArray '.*?': stacking no elements",
      lambda m: "TensorArray has size zero, but element shape <unknown> is not "
                "fully defined. Currently only static shapes are supported when "
                "packing zero-size TensorArrays."),
     (r"slice: expected at most one ellipsis",
      lambda m: "Multiple ellipses in slice spec not allowed"),
-    (r"boundaries: expected ascending", lambda m: "Expected sorted boundaries"),
+    (r"slice: expected at most (?P<n>\d+) indices",
+     lambda m: f"Index out of range using input dim {m['n']}; input has only "
+               f"{m['n']} dims"),
     (r"values: expected rank at least 1 \(join scalars",
      lambda m: "Can't concatenate scalars (use tf.stack instead)"),
     (r"values: expected equal shapes, got \[(?P<a>[\d,]*)\] and "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
+    # Texts.
+    (r"scientific, shortest: expected at most one",
+     lambda m: "Cannot select both scientific and shortest notation"),
+    (r"scientific, shortest, precision: expected none of them for (?P<t>\w+)",
+     lambda m: f"scientific and shortest format not supported for datatype "
+               f"{m['t']}, nor is precision"),
+    (r"fill: expected at most one character",
+     lambda m: "Fill string must be one or fewer characters"),
+    (r"fill: expected one of", lambda m: "Fill argument not supported"),
+    (r"key: expected two integers", lambda m: "Key must have 2 elements"),
+    (r"string_tensor: expected \w+ as text, got '(?P<text>.*?)'",
+     lambda m: f"StringToNumberOp could not correctly convert string: "
+               f"{m['text']}"),
+    (r"input: expected base64 with.*?, got '(?P<text>.*?)'", _base64),
 )]
 
 

@@ -21,7 +21,13 @@ class BatchNormalization(Layer):
       momentum: what the moving averages keep of themselves in each step.
       epsilon: is added to the variance.
       center, scale: whether there are a shift ("beta") and a scale ("gamma").
+      renorm: whether training corrects towards the moving averages (Ioffe,
+        2017); `renorm_clipping` bounds how far: {"rmin", "rmax", "dmax"}.
+      renorm_momentum: what these averages keep of themselves.
       fused: whether one op does it all; None: where it can, for images.
+      virtual_batch_size: of how many examples mean and variance are taken.
+      adjustment: a function of the inputs' shape that gives (scale, bias),
+        applied in training before scale and shift.
     """
 
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True,
@@ -35,12 +41,13 @@ class BatchNormalization(Layer):
                  trainable=True, virtual_batch_size=None, adjustment=None,
                  name=None, **kwargs):
         super().__init__(trainable=trainable, name=name, **kwargs)
-        for what, value in (("renorm", renorm),
-                            ("virtual_batch_size", virtual_batch_size),
-                            ("adjustment", adjustment)):
-            if value:
-                raise NotImplementedError(f"batch_normalization: expected no "
-                                          f"{what}, got {value}")
+        self.renorm, self.renorm_momentum = renorm, renorm_momentum
+        self.renorm_clipping = dict(renorm_clipping or {})
+        if not set(self.renorm_clipping) <= {"rmin", "rmax", "dmax"}:
+            raise ValueError(f"renorm_clipping {renorm_clipping} contains keys "
+                             f"not in ['rmax', 'rmin', 'dmax']")
+        self.virtual_batch_size = virtual_batch_size
+        self.adjustment = adjustment
         self.axis = list(axis) if isinstance(axis, (list, tuple)) else [axis]
         self.momentum, self.epsilon = momentum, epsilon
         self.center, self.scale, self.fused = center, scale, fused
@@ -51,6 +58,8 @@ class BatchNormalization(Layer):
         self._regularizers = dict(gamma=gamma_regularizer,
                                   beta=beta_regularizer)
         self._constraints = dict(gamma=gamma_constraint, beta=beta_constraint)
+        self.gamma_constraint = gamma_constraint
+        self.beta_constraint = beta_constraint
         self.gamma = self.beta = None
 
     def _parameter(self, name, shape, trainable=True):
@@ -59,7 +68,8 @@ class BatchNormalization(Layer):
         if dtype in (dtypes.float16, dtypes.bfloat16):
             dtype = dtypes.float32
         return self.add_weight(
-            name, shape, dtype, self._initializers[name],
+            name, shape, dtype,
+            self._initializers.get(name, init_ops.Zeros()),
             self._regularizers.get(name), trainable,
             self._constraints.get(name))
 
@@ -71,64 +81,161 @@ class BatchNormalization(Layer):
             if not -n <= axis < n:
                 raise ValueError(f"Invalid axis: {axis}")
         self.axis = [a % n for a in self.axis]
+        if len(set(self.axis)) < len(self.axis):
+            raise ValueError(f"Duplicate axis: {tuple(self.axis)}")
+        virtual = self.virtual_batch_size
+        if virtual is not None:
+            if virtual <= 0:
+                raise ValueError("virtual_batch_size must be a positive "
+                                 "integer that divides the true batch size of "
+                                 "the input Tensor")
+            if 0 in self.axis:
+                raise ValueError("When using virtual_batch_size, the batch "
+                                 "dimension must be 0 and thus axis cannot "
+                                 "include 0")
+            if self.adjustment is not None:
+                raise ValueError("When using virtual_batch_size, adjustment "
+                                 "cannot be specified")
         fusible = n == 4 and self.axis in ([1], [3])
         if self.fused and not fusible:
             raise ValueError(
                 f"Unsupported axis, fused batch norm only supports axis == [1] "
                 f"or axis == [3] of 4 dimensions, got {self.axis} of {n}")
+        if self.renorm or virtual is not None or self.adjustment is not None:
+            if self.fused and not self.renorm:
+                raise ValueError("fused batch norm expects no "
+                                 "virtual_batch_size and no adjustment")
+            self.fused = False
         self.fused = fusible if self.fused is None else self.fused
         sizes = [last_dimension(input_shape, a, f"dimension {a}")
                  for a in self.axis]
         self.input_spec = InputSpec(ndim=n, axes=dict(zip(self.axis, sizes)))
-        shape = sizes if len(sizes) == 1 else [
+        shape = sizes if len(sizes) == 1 and virtual is None else [
             input_shape.as_list()[i] if i in self.axis else 1
             for i in range(n)]
+        if virtual is not None:  # (Batches of batches.)
+            shape.insert(1, 1)
+            self.axis = [a + 1 for a in self.axis]
         if self.scale:
             self.gamma = self._parameter("gamma", shape)
         if self.center:
             self.beta = self._parameter("beta", shape)
         self.moving_mean = self._parameter("moving_mean", shape, False)
         self.moving_variance = self._parameter("moving_variance", shape, False)
+        if self.renorm:
+            self.renorm_mean = self._parameter("renorm_mean", shape, False)
+            self.renorm_mean_weight = self._parameter("renorm_mean_weight", (),
+                                                      False)
+            self.renorm_stddev = self._parameter("renorm_stddev", shape, False)
+            self.renorm_stddev_weight = self._parameter("renorm_stddev_weight",
+                                                        (), False)
         self.built = True
 
     def call(self, inputs, training=False):
         if self.fused:
             return self._fused(inputs, training)
+        whole = inputs
+        if self.virtual_batch_size is not None:
+            rest = inputs.shape.as_list()[1:]
+            inputs = array_ops.reshape(inputs,
+                                       [self.virtual_batch_size, -1, *rest])
+        outputs = self._normal(inputs, training)
+        if self.virtual_batch_size is not None:
+            outputs = array_ops.reshape(outputs, [-1, *rest])
+        outputs.set_shape(whole.shape)
+        return outputs
+
+    def _normal(self, inputs, training):
         n = inputs.shape.ndims
-        over = [i for i in range(n) if i not in self.axis]
+        virtual = self.virtual_batch_size is not None
+        over = [i for i in range(n) if i not in self.axis and not (
+            virtual and i == 1)]
         shape = [-1 if i in self.axis else 1 for i in range(n)]
 
         def wide(v):
             # (Over the last dimension, vectors are wide enough.)
-            if v is None or len(self.axis) > 1 or self.axis == [n - 1]:
+            if v is None or virtual or len(self.axis) > 1 or (
+                    self.axis == [n - 1]):
                 return v
             return array_ops.reshape(v, shape)
 
         training = _known(training)
+        scale, offset = wide(self.gamma), wide(self.beta)
+
+        def before(by, plus):
+            """x * by + plus, and then scale and offset."""
+            nonlocal scale, offset
+            if scale is not None:
+                by, plus = by * scale, plus * scale
+            scale, offset = by, plus if offset is None else plus + offset
+
         if training is False:
             mean, variance = (self.moving_mean.value(),
                               self.moving_variance.value())
         else:
-            keep = len(self.axis) > 1
+            if self.adjustment is not None:
+                by, plus = self.adjustment(array_ops.shape(inputs))
+                before(smart_cond(training, lambda: by,
+                                  lambda: array_ops.ones_like(by)),
+                       smart_cond(training, lambda: plus,
+                                  lambda: array_ops.zeros_like(plus)))
+            keep = virtual or len(self.axis) > 1
             mean, variance = nn.moments(
                 math_ops.cast(inputs, self.moving_mean.dtype.base_dtype), over,
                 keep_dims=keep)
             batch = mean, variance
+            follows = [math_ops.reduce_mean(b, 1, keepdims=True) for b in
+                       batch] if virtual else batch
+            if self.renorm:
+                r, d, follows = self._renormed(*follows, training)
+                before(wide(array_ops.stop_gradient(r)),
+                       wide(array_ops.stop_gradient(d)))
             mean = smart_cond(training, lambda: batch[0],
                               self.moving_mean.value)
             variance = smart_cond(training, lambda: batch[1],
                                   self.moving_variance.value)
-            for variable, value in ((self.moving_mean, batch[0]),
-                                    (self.moving_variance, batch[1])):
+            for variable, value in ((self.moving_mean, follows[0]),
+                                    (self.moving_variance, follows[1])):
                 self.add_update(smart_cond(
                     training,
                     lambda v=variable, x=value: _follow(v, x, self.momentum),
                     variable.value))
-        outputs = nn.batch_normalization(
-            inputs, wide(mean), wide(variance), wide(self.beta),
-            wide(self.gamma), self.epsilon)
-        outputs.set_shape(inputs.shape)
-        return outputs
+        return nn.batch_normalization(inputs, wide(mean), wide(variance),
+                                      offset, scale, self.epsilon)
+
+    def _renormed(self, mean, variance, training):
+        """(scale, shift: what corrects towards the averages so far; the
+        averages of mean and variance after this batch)."""
+        stddev = math_ops.sqrt(variance + self.epsilon)
+        mixed_mean = self.renorm_mean.value() + (
+            1.0 - self.renorm_mean_weight.value()) * mean
+        mixed_stddev = self.renorm_stddev.value() + (
+            1.0 - self.renorm_stddev_weight.value()) * stddev
+        r, d = stddev / mixed_stddev, (mean - mixed_mean) / mixed_stddev
+        # (The averages change after they were read.)
+        with graphs.control_dependencies([r, d]):
+            mean, stddev = array_ops.identity(mean), array_ops.identity(stddev)
+        bounds = self.renorm_clipping
+        if "rmin" in bounds:
+            r = math_ops.maximum(r, bounds["rmin"])
+        if "rmax" in bounds:
+            r = math_ops.minimum(r, bounds["rmax"])
+        if "dmax" in bounds:
+            d = math_ops.maximum(math_ops.minimum(d, bounds["dmax"]),
+                                 -bounds["dmax"])
+        r = smart_cond(training, lambda: r, lambda: array_ops.ones_like(r))
+        d = smart_cond(training, lambda: d, lambda: array_ops.zeros_like(d))
+
+        def followed(variable, weight, value):
+            def update():
+                new = _follow(variable, value, self.renorm_momentum)
+                return new / _follow(weight, 1.0, self.renorm_momentum)
+            return smart_cond(training, update, variable.value)
+
+        new_mean = followed(self.renorm_mean, self.renorm_mean_weight, mean)
+        new_stddev = followed(self.renorm_stddev, self.renorm_stddev_weight,
+                              stddev)
+        return r, d, (new_mean, math_ops.square(new_stddev) - self.epsilon)
 
     def _fused(self, inputs, training):
         shape = self.moving_mean.shape
@@ -195,3 +302,7 @@ def batch_normalization(
         renorm_momentum, fused, trainable, virtual_batch_size, adjustment,
         name, _reuse=reuse, _scope=name)
     return layer(inputs, training=training)
+
+
+# TensorFlow's older names.
+BatchNorm, batch_norm = BatchNormalization, batch_normalization

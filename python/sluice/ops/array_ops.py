@@ -197,13 +197,13 @@ def unstack(value, num=None, axis=0, name="unstack"):
     if num is None:
         dims = value.shape
         if dims.ndims is None:
-            raise ValueError(f"Cannot infer argument `num` from shape {dims}")
+            raise ValueError(f"Cannot infer num from shape {dims}")
         if not -dims.ndims <= axis < dims.ndims:
-            raise ValueError(f"Argument `axis` = {axis} not in range "
-                             f"[{-dims.ndims}, {dims.ndims})")
+            raise ValueError(f"axis = {axis} not in [{-dims.ndims}, "
+                             f"{dims.ndims})")
         num = dims.as_list()[axis]
         if num is None:
-            raise ValueError(f"Cannot infer argument `num` from shape {dims}")
+            raise ValueError(f"Cannot infer num from shape {dims}")
     return _unpack(value, num=num, axis=axis, name=name)
 
 
@@ -228,7 +228,7 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
     if num is None:
         num = sizes.shape.as_list()[0] if sizes.shape.ndims else None
         if num is None:
-            raise ValueError(f"Cannot infer argument `num` from shape "
+            raise ValueError(f"Cannot infer num from shape "
                              f"{sizes.shape}")
     return _op("SplitV")(value, sizes, axis, num_split=num, name=name)
 
@@ -389,8 +389,8 @@ def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
         return _op("PadV2")(tensor, paddings, constant_values, name=name)
     if mode in ("REFLECT", "SYMMETRIC"):
         return _op("MirrorPad")(tensor, paddings, mode=mode, name=name)
-    raise ValueError(f"Value of argument `mode` expected to be one of "
-                     f"'CONSTANT', 'REFLECT' or 'SYMMETRIC'. Received {mode}")
+    raise ValueError(f"Unknown padding mode: {mode}; expected 'CONSTANT', "
+                     f"'REFLECT' or 'SYMMETRIC'")
 
 
 def reverse(tensor, axis, name=None):

@@ -106,14 +106,26 @@ def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None,
 # ---- Ranks and types ---------------------------------------------------------
 
 
+def _rank_argument(rank):
+    """A rank to compare with: an int32 scalar."""
+    rank = convert_to_tensor(rank, name="rank")
+    assert_type(rank, dtypes.int32)
+    if rank.shape.ndims:
+        raise ValueError("Rank must be a scalar.")
+    if rank.shape.ndims == 0:
+        return rank
+    is_scalar = control_flow.Assert(math_ops.equal(array_ops.rank(rank), 0),
+                                    ["Rank must be a scalar."])
+    with graphs.control_dependencies([is_scalar]):
+        return array_ops.reshape(rank, [])
+
+
 def _rank_check(label, fits, rule):
     def check(x, rank, data=None, summarize=None, message=None, name=None):
         with graphs.name_scope(name, label, [x, rank]):
             x = convert_to_tensor(x, name="x")
-            rank = convert_to_tensor(rank, dtypes.int32, name="rank")
+            rank = _rank_argument(rank)
             known = constant_value(rank)
-            if known is not None and getattr(known, "ndim", 0) != 0:
-                raise ValueError("Rank must be a scalar.")
             have = x.shape.ndims
             if None not in (known, have):
                 if not fits(have, int(known)):
@@ -151,7 +163,7 @@ def assert_rank_in(x, ranks, data=None, summarize=None, message=None,
     """An operation whose step fails unless the rank is one of these."""
     with graphs.name_scope(name, "assert_rank_in", [x]):
         x = convert_to_tensor(x, name="x")
-        ranks = [convert_to_tensor(r, dtypes.int32) for r in ranks]
+        ranks = [_rank_argument(r) for r in ranks]
         known = [constant_value(r) for r in ranks]
         if x.shape.ndims is not None and None not in known:
             allowed = sorted(int(k) for k in known)
@@ -207,13 +219,15 @@ def assert_proper_iterable(values):
     wrong = (graphs.Tensor, SparseTensor, SparseTensorValue, np.ndarray, str,
              bytes)
     if isinstance(values, wrong) or not hasattr(values, "__iter__"):
-        raise TypeError(f'Expected argument "values" to be iterable.  Found: '
-                        f"{type(values)}")
+        raise TypeError(f'Expected argument "values" to be a "proper" '
+                        f"iterable.  Found: {type(values)}")
 
 
 def assert_same_float_dtype(tensors=None, dtype=None):
     """The type of the tensors; ValueError if it is not one of floats."""
     for t in tensors or ():
+        if t is None:
+            continue
         if dtype is not None and t.dtype.base_dtype != dtype:
             raise ValueError(f"Expected {dtype}, got {t.dtype} of tensor {t}.")
         dtype = t.dtype.base_dtype

@@ -14,6 +14,11 @@ class UnconnectedGradients(enum.Enum):
     NONE = "none"
     ZERO = "zero"
 
+    @classmethod
+    def _missing_(cls, value):
+        raise ValueError(f"Unknown value for unconnected_gradients: "
+                         f"{value!r}")
+
 
 class AggregationMethod:
     """How gradients are added up; they all give the same sum."""

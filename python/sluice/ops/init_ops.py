@@ -1,12 +1,13 @@
 """Initialisers: how variables begin."""
 
 import inspect
+import itertools
 import math
 
 from sluice import _core
 from sluice.framework import dtypes
 from sluice.framework.conversion import constant
-from sluice.ops import array_ops, random_ops
+from sluice.ops import array_ops, math_ops, random_ops
 
 
 class Initializer:
@@ -218,6 +219,111 @@ class Orthogonal(Initializer):
         if rows < columns:
             q = array_ops.matrix_transpose(q)
         return self.gain * array_ops.reshape(q, dims)
+
+
+def _orthogonal(n, dtype, seed):
+    """A random orthogonal matrix; all are equally likely."""
+    q, r = _core.op("Qr")(random_ops.random_normal([n, n], dtype=dtype,
+                                                   seed=seed))
+    return q * _core.op("Sign")(array_ops.diag_part(r))
+
+
+class ConvolutionDeltaOrthogonal(Initializer):
+    """A kernel whose centre is a matrix with orthogonal rows, times `gain`, and
+    the rest zeros (Xiao et al., 2018)."""
+
+    def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
+        self.gain, self.seed = gain, seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        dims = [int(d) for d in shape]
+        if not 3 <= len(dims) <= 5:
+            raise ValueError("The tensor to initialize must be at least "
+                             "three-dimensional and at most five-dimensional")
+        if dims[-2] > dims[-1]:
+            raise ValueError("In_filters cannot be greater than out_filters.")
+        q = _orthogonal(dims[-1], dtype or self.dtype, self.seed)
+        return array_ops.scatter_nd(
+            [[(d - 1) // 2 for d in dims[:-2]]],
+            array_ops.expand_dims(self.gain * q[:dims[-2]], 0), dims)
+
+
+class _ConvolutionOrthogonal(Initializer):
+    """A kernel that keeps norms: a product of kernels of size 2, of projections
+    (Xiao et al., 2018), times `gain`."""
+
+    _dimensions = 0
+
+    def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
+        self.gain, self.seed = gain, seed
+        self.dtype = _floating(dtype)
+
+    def _seeds(self):
+        return itertools.repeat(None) if self.seed is None else (
+            itertools.count(self.seed))
+
+    def _projection(self, n, dtype, seeds):
+        """A random symmetric projection."""
+        q = _orthogonal(n, dtype, next(seeds))
+        kept = random_ops.random_normal([n], dtype=dtype, seed=next(seeds)) > 0
+        columns = q * math_ops.cast(kept, dtype)
+        return math_ops.matmul(columns, columns, transpose_b=True)
+
+    def _block(self, n, dtype, seeds):
+        """A kernel of size 2 in each dimension: {place: matrix}."""
+        one = _core.op("Diag")(array_ops.ones([n], dtype))
+        block = {(): one}
+        for _ in range(self._dimensions):
+            p = self._projection(n, dtype, seeds)
+            block = {place + (i,): math_ops.matmul(matrix, side)
+                     for place, matrix in block.items()
+                     for i, side in enumerate((p, one - p))}
+        return block
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        dims, dtype = [int(d) for d in shape], dtype or self.dtype
+        if len(dims) != self._dimensions + 2:
+            raise ValueError(f"The tensor to initialize must be "
+                             f"{self._dimensions + 2}-dimensional")
+        if dims[-2] > dims[-1]:
+            raise ValueError("In_filters cannot be greater than out_filters.")
+        if len(set(dims[:-2])) > 1:
+            raise ValueError("Kernel sizes must be equal.")
+        seeds, n = self._seeds(), dims[-1]
+        first = _orthogonal(n, dtype, next(seeds))[:dims[-2]]
+        kernel = {(0,) * self._dimensions: first}
+        for _ in range(dims[0] - 1):
+            block, product = self._block(n, dtype, seeds), {}
+            for (a, x), (b, y) in itertools.product(kernel.items(),
+                                                    block.items()):
+                place = tuple(i + j for i, j in zip(a, b))
+                product.setdefault(place, []).append(math_ops.matmul(x, y))
+            kernel = {p: math_ops.add_n(parts) for p, parts in product.items()}
+        return self.gain * array_ops.reshape(
+            array_ops.stack([kernel[p] for p in sorted(kernel)]), dims)
+
+
+class ConvolutionOrthogonal1D(_ConvolutionOrthogonal):
+    __doc__ = _ConvolutionOrthogonal.__doc__
+    _dimensions = 1
+
+
+class ConvolutionOrthogonal2D(_ConvolutionOrthogonal):
+    __doc__ = _ConvolutionOrthogonal.__doc__
+    _dimensions = 2
+
+
+class ConvolutionOrthogonal3D(_ConvolutionOrthogonal):
+    __doc__ = _ConvolutionOrthogonal.__doc__
+    _dimensions = 3
+
+
+# TensorFlow's names within `init_ops`.
+convolutional_delta_orthogonal = ConvolutionDeltaOrthogonal
+convolutional_orthogonal_1d = ConvolutionOrthogonal1D
+convolutional_orthogonal_2d = ConvolutionOrthogonal2D
+convolutional_orthogonal_3d = ConvolutionOrthogonal3D
 
 
 class UniformUnitScaling(Initializer):

@@ -384,13 +384,18 @@ class Variable(_Operators):
                 f"dtype={self.dtype.name}>")
 
     def to_proto(self, export_scope=None):
-        """A VariableDef, from which the variable can be made again."""
-        from sluice.framework import meta_graph
-        del export_scope
-        return meta_graph.VariableDef(
-            variable_name=self.name, initializer_name=self.initializer.name,
-            initial_value_name=self.initial_value.name,
-            snapshot_name=self._snapshot.name, is_resource=self._resource,
+        """A VariableDef, from which the variable can be made again; its names
+        are those within a scope. None if the variable is not within it."""
+        from sluice.framework import protos
+        if export_scope and not self.name.startswith(export_scope):
+            return None
+
+        def name(of):
+            return graphs.strip_name_scope(of.name, export_scope)
+        return protos.VariableDef(
+            variable_name=name(self), initializer_name=name(self.initializer),
+            initial_value_name=name(self.initial_value),
+            snapshot_name=name(self._snapshot), is_resource=self._resource,
             trainable=bool(self._trainable))
 
     @staticmethod

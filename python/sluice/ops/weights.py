@@ -71,9 +71,9 @@ def remove_squeezable_dimensions(labels, predictions, expected_rank_diff=0):
 
     if None not in (n, m):
         diff = n - m
-        if diff == expected_rank_diff + 1 and may_go(predictions):
+        if diff == expected_rank_diff + 1:
             predictions = array_ops.squeeze(predictions, [-1])
-        elif diff == expected_rank_diff - 1 and may_go(labels):
+        elif diff == expected_rank_diff - 1:
             labels = array_ops.squeeze(labels, [-1])
         return labels, predictions
     diff = array_ops.rank(predictions) - array_ops.rank(labels)

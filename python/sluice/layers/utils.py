@@ -1,0 +1,67 @@
+"""Arguments of layers, and the sizes that come of them."""
+
+from sluice.framework.conversion import constant_value  # noqa: F401
+from sluice.layers.convolutional import _numbers, _padding
+from sluice.layers.core import normal_format, smart_cond  # noqa: F401
+
+
+def convert_data_format(data_format, ndim):
+    """The ops' name for a data format: "NHWC"."""
+    places = {3: "W", 4: "HW", 5: "DHW"}.get(ndim)
+    if places is None:
+        raise ValueError(f"Input rank not supported: {ndim}")
+    if normal_format(data_format) == "channels_last":
+        return f"N{places}C"
+    return f"NC{places}"
+
+
+def normalize_tuple(value, n, name):
+    """`n` integers, of one or of so many."""
+    return _numbers(value, n, name)
+
+
+def normalize_data_format(value):
+    """The data format in lower case; ValueError if it is none."""
+    return normal_format(value)
+
+
+def normalize_padding(value):
+    """The padding in lower case; ValueError if it is none."""
+    return _padding(value)
+
+
+def _side(padding, filter_size):
+    """How far windows reach over both edges, less what they lack within."""
+    if padding not in ("same", "valid", "full"):
+        raise ValueError(f"padding: expected 'same', 'valid' or 'full', got "
+                         f"{padding!r}")
+    return {"same": 0, "valid": 1 - filter_size,
+            "full": filter_size - 1}[padding]
+
+
+def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
+    """How long the result of a convolution is."""
+    if input_length is None:
+        return None
+    wide = (filter_size - 1) * dilation + 1
+    return (input_length + _side(padding, wide) + stride - 1) // stride
+
+
+def conv_input_length(output_length, filter_size, padding, stride):
+    """How long what was convolved is, at least."""
+    if output_length is None:
+        return None
+    pad = {"same": filter_size // 2, "valid": 0,
+           "full": filter_size - 1}[padding]
+    return (output_length - 1) * stride - 2 * pad + filter_size
+
+
+def deconv_output_length(input_length, filter_size, padding, stride):
+    """How long the result of a transposed convolution is."""
+    if input_length is None:
+        return None
+    if padding == "valid":
+        return input_length * stride + max(filter_size - stride, 0)
+    if padding == "full":
+        return input_length * stride - (stride + filter_size - 2)
+    return input_length * stride

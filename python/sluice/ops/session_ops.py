@@ -1,0 +1,92 @@
+"""Tensors that stay in a session between steps, by handle."""
+
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops
+
+# How many tensors that nobody refers to are kept before they are deleted.
+_MOST_DEAD = 10
+
+
+class TensorHandle:
+    """What a step gives for `get_session_handle`: a tensor of the session,
+    which is deleted some time after its handle.
+
+    It may be fed in place of the value.
+    """
+
+    def __init__(self, handle, dtype, session):
+        self._handle = handle.decode() if isinstance(handle, bytes) else handle
+        self._dtype, self._session, self._owns = dtype, session, True
+        if len(session._dead_handles) > _MOST_DEAD:
+            dead = session._dead_handles[:]
+            del session._dead_handles[:len(dead)]
+            for handle in dead:
+                session._delete_handle(handle)
+
+    def __del__(self):
+        if self._owns and not self._session._closed:
+            self._session._dead_handles.append(self._handle)
+
+    @property
+    def handle(self):
+        """The handle, a string."""
+        return self._handle
+
+    def get_raw_handle(self):
+        """The handle, which from now on must be deleted by hand."""
+        self._owns = False
+        return self._handle
+
+    def eval(self):
+        """The tensor's value."""
+        holder, value = _cached(self._session, "read", self._dtype)
+        return self._session.run(value, {holder: self._handle})
+
+    def delete(self):
+        """Deletes the tensor."""
+        self.get_raw_handle()
+        self._session._delete_handle(self._handle)
+
+    def __array__(self, dtype=None):
+        return self.eval()
+
+    def __str__(self):
+        return self._handle
+
+
+def _cached(session, what, dtype=None):
+    """The operations that read, or delete, tensors of a session's graph."""
+    graph = session.graph
+    known = graph.__dict__.setdefault("_session_ops", {})
+    if (what, dtype) not in known:
+        with graph.as_default(), graphs.device(None), graphs.init_scope():
+            known[what, dtype] = (
+                delete_session_tensor(None) if what == "delete"
+                else get_session_tensor(None, dtype))
+    return known[what, dtype]
+
+
+def get_session_handle(data, name=None):
+    """A handle of the tensor `data`, which stays in the session; a step that
+    is asked for it gives a `TensorHandle`."""
+    if not isinstance(data, _core.Tensor):
+        raise TypeError("`data` must be of type Tensor.")
+    return _core.op("GetSessionHandle")(convert_to_tensor(data), name=name)
+
+
+def get_session_tensor(handle, dtype, name=None):
+    """(placeholder of a handle, the tensor that it stands for)."""
+    del handle  # (Which device it is on: there is one.)
+    with graphs.name_scope(name, "get_session_tensor"):
+        holder = array_ops.placeholder(dtypes.string)
+        return holder, _core.op("GetSessionTensor")(holder, dtype=dtype)
+
+
+def delete_session_tensor(handle, name=None):
+    """(placeholder of a handle, the operation that deletes its tensor)."""
+    del handle
+    with graphs.name_scope(name, "delete_session_tensor"):
+        holder = array_ops.placeholder(dtypes.string)
+        return holder, _core.op("DeleteSessionTensor")(holder)

@@ -1,0 +1,44 @@
+"""Slots: what an optimiser remembers of each variable, in a variable that is
+named after it."""
+
+from sluice.framework import graph as graphs
+from sluice.ops import array_ops, variables
+from sluice.ops.variable_scope import get_variable_scope
+
+
+def create_slot(primary, val, name, colocate_with_primary=True):
+    """A variable "primary's name/name" that begins as `val`.
+
+    Args:
+      primary: a variable or tensor.
+      val: a tensor.
+      name: of the slot.
+      colocate_with_primary: whether both are on the same device.
+    """
+    scope = get_variable_scope().name
+    full = f"{scope}/" * bool(scope) + f"{primary.op.name}/{name}"
+    with graphs.name_scope(None), graphs.colocate_with(
+            primary.op if colocate_with_primary else None):
+        return variables.Variable(
+            val, trainable=False, name=full,
+            use_resource=getattr(primary, "_resource", False),
+            validate_shape=val.shape.is_fully_defined())
+
+
+def create_slot_with_initializer(primary, initializer, shape, dtype, name,
+                                 colocate_with_primary=True):
+    """`create_slot` of what an initialiser makes."""
+    return create_slot(primary, initializer(shape, dtype), name,
+                       colocate_with_primary)
+
+
+def create_zeros_slot(primary, name, dtype=None, colocate_with_primary=True):
+    """`create_slot` of zeros, as many as `primary` has elements."""
+    dtype = dtype or primary.dtype.base_dtype
+    shape = primary.shape
+    if not shape.is_fully_defined():
+        value = primary.initialized_value() if isinstance(
+            primary, variables.Variable) else primary
+        shape = array_ops.shape(value)
+    return create_slot(primary, array_ops.zeros(shape, dtype), name,
+                       colocate_with_primary)

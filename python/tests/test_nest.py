@@ -1,0 +1,69 @@
+"""tf.nest: structures of values."""
+
+import collections
+
+import pytest
+from sluice import nest
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def test_structures_as_deep_as_others():
+    deep = Pair([1, (2, 3)], {"x": (4,)})
+    assert nest.flatten_up_to(Pair([0, 0], 0), deep) == [1, (2, 3), {"x": (4,)}]
+    assert nest.map_structure_up_to(
+        Pair(0, 0), lambda n, part: n * len(part), Pair(2, 3), deep) == Pair(
+            4, 3)
+    nest.assert_shallow_structure(Pair(0, 0), deep)
+    for shallow, error, told in (
+            ([0, 0], TypeError, "same sequence type"),
+            (Pair([0], 0), ValueError, "same sequence length"),
+            (Pair(0, {"y": 0}), ValueError, "same keys"),
+            (Pair([[0], 0], 0), TypeError, "must also be a sequence")):
+        with pytest.raises(error, match=told):
+            nest.assert_shallow_structure(shallow, deep)
+
+
+def test_how_deep_to_go_is_a_structure():
+    deep = [(1, [2]), ([1], 2)]
+    assert nest.get_traverse_shallow_structure(
+        lambda s: not isinstance(s, tuple), deep) == [False, False]
+    assert nest.get_traverse_shallow_structure(
+        lambda s: (True, False) if isinstance(s, tuple) else True,
+        deep) == [(True, False), ([True], False)]
+    with pytest.raises(TypeError, match="non-bool scalar"):
+        nest.get_traverse_shallow_structure(lambda s: 1, [1])
+
+
+def test_leaves_have_paths():
+    deep = {"b": Pair(1, [2]), "a": 3}
+    assert nest.flatten_with_joined_string_paths(deep) == [
+        ("a", 3), ("b/a", 1), ("b/b/0", 2)]
+    assert nest.flatten_with_tuple_paths([7]) == [((0,), 7)]
+    assert nest.map_structure_with_paths(
+        lambda path, x: f"{path}={x}", deep) == {
+            "b": Pair("b/a=1", ["b/b/0=2"]), "a": "a=3"}
+
+
+def test_dicts_of_structures_become_dicts_of_leaves():
+    assert nest.flatten_dict_items({(4, (5, 6)): ("a", ("b", "c"))}) == {
+        4: "a", 5: "b", 6: "c"}
+    with pytest.raises(ValueError, match="not unique"):
+        nest.flatten_dict_items({(4, 4): (1, 2)})
+    with pytest.raises(ValueError, match="Key had 1 elements"):
+        nest.flatten_dict_items({(4,): (1, 2)})
+
+
+def test_how_structures_differ_is_told():
+    for one, two, error, told in (
+            ([1, 2], [1], ValueError,
+             r"same number of elements.*\n\nFirst structure \(2 elements\)"),
+            ([[1], 2], [1, [2]], ValueError, "same nested structure"),
+            ([1], (1,), TypeError, "same sequence type"),
+            ({"a": 1}, {"b": 1}, ValueError, "same set of keys")):
+        with pytest.raises(error, match=told):
+            nest.assert_same_structure(one, two)
+    with pytest.raises(TypeError, match="flat_sequence must be a sequence"):
+        nest.pack_sequence_as([1, 2], "ab")
+    with pytest.raises(ValueError, match="Only valid keyword"):
+        nest.map_structure(abs, [1], check=True)
