@@ -22,7 +22,7 @@ using demo::ImageData;
 using demo::Training;
 
 struct DemoOptions {
-  int classifier_epochs = 14;
+  int classifier_epochs = 20;
   int convnet_epochs = 7;
   int epochs = 0;  // Of both, if given.
   std::string out = "sluice-demo";
@@ -169,7 +169,7 @@ int DemoMain(int argc, char** argv) {
       "writes by itself.",
       "sluice demo");
   app.add_option("--epochs", options.epochs,
-                 "Epochs of both networks (by default 14 and 7)")
+                 "Epochs of both networks (by default 20 and 7)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--out", options.out, "Folder for the page and the traces")
       ->capture_default_str();
