@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "base/sanitizers.h"
 #include "dist/cluster_test_util.h"
 #include "dist/local_cluster.h"
 #include "exec/host_functions.h"
@@ -234,12 +233,8 @@ TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
   ASSERT_TRUE(s.Run(feeds, other).ok());
   std::thread blocked([&] { EXPECT_TRUE(s.Run(feeds, y).ok()); });
   EXPECT_TRUE(first.AwaitEntered(1));
-  // The ps is busy with the other's start as the token comes. (And long enough
-  // that no message brings both steps' tokens: those share a thread.)
-  ASSERT_TRUE(EnableFailpoints(kThreadSanitized
-                                   ? "worker.start_step=delay(3000)*2"
-                                   : "worker.start_step=delay(300)*2")
-                  .ok());
+  // The ps is busy with the other's start as the token comes.
+  ASSERT_TRUE(EnableFailpoints("worker.start_step=delay(300)*2").ok());
   Result<std::vector<Tensor>> out = Unavailable("not run");
   std::thread next([&] {
     RunOptions soon;

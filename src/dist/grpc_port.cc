@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "dist/host_id.h"
-#include "exec/executor.h"
 
 namespace sluice {
 namespace {
@@ -190,12 +189,7 @@ void GrpcPort::Read(ReaderTeam::Turn& turn) {
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     if (next == grpc::CompletionQueue::TIMEOUT && !queue_->Next(&tag, &ok))
       return;
-    turn.BeginWork();
-    {
-      const HeldAgenda drives_when_all_is_delivered;
-      GrpcEvent::OfTag(tag)->Done(ok);
-    }
-    if (!turn.EndWork()) return;
+    if (!turn.Do([&] { GrpcEvent::OfTag(tag)->Done(ok); })) return;
   }
 }
 

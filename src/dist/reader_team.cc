@@ -29,6 +29,7 @@ bool ReaderTeam::Turn::EndWork() {
 
 void ReaderTeam::Start(std::function<void(Turn&)> read) {
   read_ = std::move(read);
+  others_.emplace();
   std::lock_guard<std::mutex> lock(mu_);
   threads_.emplace_back([this] { Loop(); });
   watcher_ = std::thread([this] { Watch(); });
@@ -45,6 +46,7 @@ void ReaderTeam::Stop() {
   if (watcher_.joinable()) watcher_.join();
   for (std::thread& t : threads_) t.join();
   threads_.clear();
+  others_.reset();
 }
 
 void ReaderTeam::Loop() {
@@ -57,11 +59,25 @@ void ReaderTeam::Loop() {
     if (!vacant_) return;
     vacant_ = false;
     const std::shared_ptr<Turn> turn(new Turn(this));
-    turn_ = turn;
+    const std::shared_ptr<Turn> before = std::exchange(turn_, turn);
     lock.unlock();
-    read_(*turn);
+    if (before != nullptr) turn->agenda_.TakeOver(&before->agenda_);
+    if (turn->Do([] {})) read_(*turn);
     lock.lock();
     if (turn->since_.load() != Turn::kRelieved) return;  // Nothing to read.
+  }
+}
+
+void ReaderTeam::Spread(Agenda* agenda) {
+  Execution* next = agenda->Next();
+  while (next != nullptr) {
+    Execution* const e = std::exchange(next, agenda->Next());
+    if (next == nullptr) return agenda->Add(e);
+    others_->Schedule([e] {
+      Agenda its_own(Agenda::kOneThread);
+      its_own.Add(e);
+      const HeldAgenda drives_it(&its_own);
+    });
   }
 }
 

@@ -8,30 +8,47 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
+
+#include "dist/task_threads.h"
+#include "exec/executor.h"
 
 namespace sluice {
 
 // Who reads a message also does what it asks for, with no hand-over. When that
-// takes long, another thread takes the reading over, so that a step which
-// computes for an hour delays no other message. Threads stay, asleep, for the
-// next time; a watcher looks for turns that take long while there are any.
+// takes long, another thread takes the reading over, and with it the executions
+// that the message made ready and nobody drives yet, so that a step which
+// computes for an hour delays no other. Threads stay, asleep, for the next
+// time; a watcher looks for turns that take long while there are any.
 class ReaderTeam {
  public:
   // One thread's turn as the reader. Its own; the watcher may end it.
   class Turn {
    public:
-    // What follows may take long.
-    void BeginWork();
-    // False if another thread reads by now: then this turn is over.
-    bool EndWork();
+    // Delivers a message and then drives what that made ready. False if another
+    // thread reads by now: then this turn is over.
+    template <typename Deliver>
+    bool Do(Deliver deliver) {
+      BeginWork();
+      {
+        const HeldAgenda drives_when_all_is_delivered(&agenda_);
+        deliver();
+        if (since_.load() == kRelieved) team_->Spread(&agenda_);
+      }
+      return EndWork();
+    }
 
    private:
     friend class ReaderTeam;
     static constexpr int64_t kReads = 0, kRelieved = -1;
     explicit Turn(ReaderTeam* team) : team_(team) {}
+    void BeginWork();
+    bool EndWork();
+
     ReaderTeam* const team_;
+    Agenda agenda_{Agenda::kAnyThread};
     int64_t began_ = kReads;
     std::atomic<int64_t> since_{kReads};  // Or when the work began.
   };
@@ -49,6 +66,9 @@ class ReaderTeam {
 
  private:
   void Loop();
+  // Leaves one of those that wait, the others get a thread each: nobody watches
+  // any more how long this one takes.
+  void Spread(Agenda* agenda);
   void Watch();
   void WakeWatcher();
 
@@ -62,6 +82,7 @@ class ReaderTeam {
   std::vector<std::thread> threads_;  // GUARDED_BY(mu_)
   std::thread watcher_;
   std::atomic<bool> watcher_dozes_{false};
+  std::optional<TaskThreads> others_;  // While it runs.
 };
 
 }  // namespace sluice

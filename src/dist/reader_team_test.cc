@@ -6,6 +6,8 @@
 #include <deque>
 #include <memory>
 
+#include "dist/meeting_steps_test_util.h"
+
 namespace sluice {
 namespace {
 
@@ -34,9 +36,7 @@ class Feed {
         work = std::move(queue_.front());
         queue_.pop_front();
       }
-      turn.BeginWork();
-      work();
-      if (!turn.EndWork()) return;
+      if (!turn.Do(work)) return;
     }
   }
 
@@ -119,6 +119,27 @@ TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
   }
   feed.End();
   team.Stop();
+}
+
+// Steps that one message makes ready, however long its delivery takes.
+TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
+  for (const int delay_ms : {0, 20}) {
+    SCOPED_TRACE(delay_ms);
+    constexpr size_t kSteps = 4;
+    MeetingSteps steps(kSteps);
+    Feed feed;
+    ReaderTeam team;
+    team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
+    feed.Add([&] {
+      for (size_t i = 0; i < kSteps; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+        steps.Deliver(i);
+      }
+    });
+    EXPECT_TRUE(steps.Await());
+    feed.End();
+    team.Stop();
+  }
 }
 
 }  // namespace

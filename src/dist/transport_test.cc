@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/failpoint.h"
 #include "dist/grpc_transport.h"
+#include "dist/meeting_steps_test_util.h"
 #include "dist/transport_test_util.h"
 #include "dist/ucx_transport.h"
 #include "dist/wire.h"
@@ -232,6 +233,33 @@ TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
   }
   DisableFailpoints();
   EXPECT_EQ(a.handler.losses(), 0u);
+}
+
+// (What is sent while the sender's reader is busy goes together.)
+TEST_P(TransportTest, StepsOfOneMessageAreDrivenWithoutWaitingForEachOther) {
+  constexpr size_t kSteps = 5;
+  MeetingSteps steps(kSteps);
+  Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
+  const PeerId to = a.Connect(b), back = b.Connect(a);
+  b.handler.mu.lock();
+  b.handler.on_tokens = [&](PeerId, uint64_t step, uint32_t,
+                            std::span<TokenMessage> batch) {
+    steps.Deliver(step, batch);
+  };
+  b.handler.mu.unlock();
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(1));
+  const int64_t before = a.transport->stats().frames_sent;
+  const std::string read = absl::StrCat(NameOf(GetParam()), ".read");
+  ASSERT_TRUE(EnableFailpoints(read + "=delay(100)*1").ok());
+  ASSERT_TRUE(b.transport->SendControl(back, 1, "").ok());
+  while (FailpointHits(read) == 0) std::this_thread::yield();
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    TokenMessage token = TokenOf(0, Tensor::Scalar<int32_t>(1));
+    ASSERT_TRUE(a.transport->SendTokens(to, step, 0, {&token, 1}).ok());
+  }
+  EXPECT_TRUE(steps.Await());
+  EXPECT_LT(a.transport->stats().frames_sent - before, int64_t{kSteps});
 }
 
 TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {

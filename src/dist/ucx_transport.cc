@@ -12,7 +12,6 @@
 
 #include "dist/host_id.h"
 #include "dist/ucx_internal.h"
-#include "exec/executor.h"
 
 namespace sluice {
 namespace {
@@ -338,13 +337,8 @@ void UcxTransport::Read(ReaderTeam::Turn& turn) {
   const bool yields = std::thread::hardware_concurrency() < 8;
   auto last = Clock::now();
   while (!stop_.load(std::memory_order_relaxed)) {
-    turn.BeginWork();
     bool busy = false;
-    {
-      const HeldAgenda drives_when_all_is_delivered;
-      busy = Turn();
-    }
-    if (!turn.EndWork()) return;
+    if (!turn.Do([&] { busy = Turn(); })) return;
     if (busy) {
       last = Clock::now();
       continue;

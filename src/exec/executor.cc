@@ -37,7 +37,7 @@ const Node& NodeToBlame(const PlanNode& n) {
 
 // What this thread does beside driving one execution.
 thread_local bool short_kernels_only = false;
-thread_local std::vector<Execution*>* agenda = nullptr;  // To drive in turn.
+thread_local Agenda* agenda = nullptr;  // To drive in turn.
 
 bool OthersWait() { return agenda != nullptr && !agenda->empty(); }
 
@@ -51,19 +51,41 @@ ScopedShortKernels::ScopedShortKernels() : saved_(short_kernels_only) {
   short_kernels_only = true;
 }
 ScopedShortKernels::~ScopedShortKernels() { short_kernels_only = saved_; }
+
+std::unique_lock<std::mutex> Agenda::Lock() {
+  return access_ == kAnyThread ? std::unique_lock<std::mutex>(mu_)
+                               : std::unique_lock<std::mutex>();
+}
+void Agenda::Add(Execution* e) {
+  const auto lock = Lock();
+  turns_.push_back(e);
+}
+Execution* Agenda::Next() {
+  const auto lock = Lock();
+  if (turns_.empty()) return nullptr;
+  Execution* const next = turns_.front();
+  turns_.erase(turns_.begin());
+  return next;
+}
+bool Agenda::empty() {
+  const auto lock = Lock();
+  return turns_.empty();
+}
+void Agenda::TakeOver(Agenda* from) {
+  const std::scoped_lock lock(mu_, from->mu_);
+  turns_.insert(turns_.end(), from->turns_.begin(), from->turns_.end());
+  from->turns_.clear();
+}
+
 FreshAgenda::FreshAgenda() : saved_(std::exchange(agenda, nullptr)) {}
 FreshAgenda::~FreshAgenda() { agenda = saved_; }
 
-HeldAgenda::HeldAgenda() : outermost_(agenda == nullptr) {
-  if (outermost_) agenda = &turns_;
+HeldAgenda::HeldAgenda(Agenda* here) : outermost_(agenda == nullptr) {
+  if (outermost_) agenda = here;
 }
 HeldAgenda::~HeldAgenda() {
   if (!outermost_) return;
-  while (!turns_.empty()) {
-    Execution* const next = turns_.front();
-    turns_.erase(turns_.begin());
-    next->DriveThis();
-  }
+  while (Execution* const next = agenda->Next()) next->DriveThis();
   agenda = nullptr;
 }
 
@@ -382,7 +404,7 @@ SLUICE_HOT Ready Execution::PopReady() {
 void Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
   const HeldAgenda drives_at_its_end;
-  agenda->push_back(this);
+  agenda->Add(this);
 }
 
 // Gives the role up before it returns, from when on the execution may be gone,
@@ -398,7 +420,7 @@ void Execution::DriveThis() {
           Fail(nullptr, PastDeadline());
         } else if (options_.outbox != nullptr && OthersWait()) {
           options_.outbox->Flush();
-          agenda->push_back(this);  // It is their turn.
+          agenda->Add(this);  // It is their turn.
           return;
         }
       } else if (!Process(PopReady())) {

@@ -79,6 +79,28 @@ class ScopedShortKernels {
   bool saved_;
 };
 
+// The executions that a thread is to drive, one after another.
+class Agenda {
+ public:
+  enum Access { kOneThread, kAnyThread };
+  explicit Agenda(Access access) : access_(access) {}
+  Agenda(const Agenda&) = delete;
+
+  void Add(Execution* e);
+  // The one that has waited longest, which no longer does; null if none waits.
+  Execution* Next();
+  bool empty();
+  // Those that wait there wait here. REQUIRES: both are kAnyThread.
+  void TakeOver(Agenda* from);
+
+ private:
+  std::unique_lock<std::mutex> Lock();
+
+  const Access access_;
+  std::mutex mu_;
+  std::vector<Execution*> turns_;  // GUARDED_BY(mu_) if access_ is kAnyThread.
+};
+
 // While one lives, the executions that this thread comes to drive do not wait
 // for those that it drives already: for whoever waits for them.
 class FreshAgenda {
@@ -88,7 +110,7 @@ class FreshAgenda {
   FreshAgenda(const FreshAgenda&) = delete;
 
  private:
-  std::vector<Execution*>* saved_;
+  Agenda* saved_;
 };
 
 // While one lives, the executions that this thread comes to drive wait for its
@@ -96,12 +118,14 @@ class FreshAgenda {
 // another, or on a thread that drives already, it changes nothing.
 class HeldAgenda {
  public:
-  HeldAgenda();
+  HeldAgenda() : HeldAgenda(&own_) {}
+  // They wait there, and with them those that do already.
+  explicit HeldAgenda(Agenda* here);
   ~HeldAgenda();
   HeldAgenda(const HeldAgenda&) = delete;
 
  private:
-  std::vector<Execution*> turns_;
+  Agenda own_{Agenda::kOneThread};
   const bool outermost_;
 };
 
