@@ -4,6 +4,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,6 +18,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/failpoint.h"
 #include "dist/grpc_transport.h"
 #include "dist/meeting_steps_test_util.h"
@@ -364,9 +366,11 @@ TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
 // TransportChild.DISABLED_Run.
 class Child {
  public:
-  Child(Kind kind, const std::string& name) {
-    setenv("SLUICE_TRANSPORT_CHILD",
-           absl::StrCat(static_cast<int>(kind), " ", name).c_str(), 1);
+  Child(Kind kind, const std::string& name,
+        milliseconds timeout = milliseconds(1000)) {
+    const std::string what =
+        absl::StrCat(static_cast<int>(kind), " ", timeout.count(), " ", name);
+    setenv("SLUICE_TRANSPORT_CHILD", what.c_str(), 1);
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     posix_spawn_file_actions_t actions;
@@ -415,10 +419,9 @@ class Child {
 TEST(TransportChild, DISABLED_Run) {
   const char* what = std::getenv("SLUICE_TRANSPORT_CHILD");
   if (what == nullptr) return;
-  const std::string text = what;
-  const size_t space = text.find(' ');
-  Task task(static_cast<Kind>(std::atoi(what)), text.substr(space + 1),
-            milliseconds(1000));
+  const std::vector<std::string> words = absl::StrSplit(what, ' ');
+  Task task(static_cast<Kind>(std::stoi(words.at(0))), words.at(2),
+            milliseconds(std::stoi(words.at(1))));
   task.handler.mu.lock();
   task.handler.on_tokens = [&](PeerId from, uint64_t step, uint32_t partition,
                                std::span<TokenMessage> batch) {
@@ -468,6 +471,47 @@ TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {
   }
   ASSERT_TRUE(a.handler.AwaitLost(1));
   EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
+}
+
+// Bytes of the heap that are in use (under sanitizers: 0).
+int64_t HeapBytes() {
+  const struct mallinfo2 m = mallinfo2();
+  return static_cast<int64_t>(m.uordblks + m.hblkhd);
+}
+
+// The network is handed no more than a window, and what waits costs no more
+// than its bytes; large values none. When the peer goes on, it gets all.
+TEST_P(TransportTest, WhatAStoppedPeerDoesNotTakeWaitsTogether) {
+  constexpr int64_t kMB = 1 << 20;
+  constexpr uint32_t kSmall = 200'000, kMiddle = 1'000;
+  Task a(GetParam(), "/job:w/task:0");
+  Child child(GetParam(), "/job:w/task:1", milliseconds(20000));
+  const PeerId to = *a.transport->Connect(child.where());
+  const auto send = [&](uint32_t edge, const Tensor& value) {
+    TokenMessage m = TokenOf(edge, value);
+    ASSERT_TRUE(a.transport->SendTokens(to, 1, 2, {&m, 1}).ok());
+  };
+  const Tensor large(DType::kFloat, Shape({kMB / 4}));
+  send(0, large);
+  ASSERT_TRUE(a.handler.AwaitTokens(1));
+  child.Signal(SIGSTOP);
+  const int64_t heap = HeapBytes(), sent = a.transport->stats().bytes_sent;
+  for (uint32_t i = 0; i < kSmall; ++i)
+    send(1 + i, Tensor::Scalar(static_cast<float>(i)));
+  EXPECT_LT(HeapBytes() - heap, 32 * kMB);
+  const Tensor middle(DType::kFloat, Shape({10'000}));
+  for (uint32_t i = 0; i < kMiddle; ++i) send(1 + kSmall + i, middle);
+  EXPECT_LT(a.transport->stats().bytes_sent - sent, 16 * kMB);
+  EXPECT_LT(HeapBytes() - heap, (32 + 64) * kMB);
+  child.Signal(SIGCONT);
+  EXPECT_TRUE(a.handler.AwaitTokens(1 + kSmall + kMiddle));
+  const TransportStats stats = a.transport->stats();
+  EXPECT_LT(stats.frames_sent, stats.tokens_sent / 10);
+  child.Signal(SIGSTOP);
+  const int64_t before = HeapBytes();
+  for (int i = 0; i < 50; ++i) send(0, large);
+  EXPECT_LT(HeapBytes() - before, 16 * kMB);
+  EXPECT_EQ(a.handler.losses(), 0u);
 }
 
 struct GrpcTask {

@@ -49,6 +49,10 @@ struct UcxAddressHeader {
 inline constexpr unsigned kUcxMessageId = 17;
 // A frame that waits grows up to this.
 inline constexpr size_t kUcxFrameBytes = 1 << 20;
+// Frames wait once so much of them is under way to a peer: UCX would keep each
+// by itself, at a kilobyte or so, for a peer that takes none. (The bodies
+// beside them are tensors, of which it keeps no copy: they wait for nothing.)
+inline constexpr size_t kUcxWindow = 1 << 20;
 
 inline Status FromUcs(ucs_status_t s, const char* what) {
   return Unavailable("UCX: ", what, ": ", ucs_status_string(s));
@@ -91,7 +95,7 @@ class UcxLink final : public Link {
   uint64_t incoming_ = 0;  // The peer's number of its connection.
   uint64_t answers_ = 0;   // The same if it is accepted_, for UcxEnvelope.
   bool ready_ = false;     // In ready_ of the transport.
-  int under_way_ = 0;      // Sends.
+  size_t under_way_ = 0;   // Bytes, of messages without their bodies.
 };
 
 // Lock order: worker_mu_, then that of the table of peers or of a link.
@@ -132,6 +136,9 @@ class UcxTransport final : public TransportBase {
     std::shared_ptr<UcxLink> link;
     std::string header;
     OutgoingFrame frame;
+    size_t bytes() const {
+      return sizeof(*this) + header.size() + frame.bytes.size();
+    }
   };
   struct ReceiveOp {
     UcxTransport* transport;
@@ -166,6 +173,8 @@ class UcxTransport final : public TransportBase {
   // What the link has goes out: now, unless another thread has the worker,
   // which then sends it.
   void Kick(const std::shared_ptr<UcxLink>& link);
+  // The next turn sends what it has.
+  void SendLater(std::shared_ptr<UcxLink> link);
   void Wake();
   // One look at the network, and what came from it delivered. True if there was
   // anything.

@@ -231,7 +231,10 @@ void UcxTransport::Send(UcxLink* link, UcxEnvelope envelope,
     auto* done = static_cast<SendOp*>(user);
     --done->transport->operations_;
     done->transport->sends_.erase(done);
-    --done->link->under_way_;
+    size_t& under_way = done->link->under_way_;
+    const bool full = under_way >= kUcxWindow;
+    under_way -= done->bytes();
+    if (full && under_way < kUcxWindow) done->transport->SendLater(done->link);
     if (s != UCS_OK)
       done->transport->Fail(
           done->link.get(),
@@ -247,7 +250,7 @@ void UcxTransport::Send(UcxLink* link, UcxEnvelope envelope,
   if (UCS_PTR_IS_PTR(r)) {
     ++operations_;
     sends_.insert(op);
-    ++link->under_way_;
+    link->under_way_ += op->bytes();
     return;
   }
   if (UCS_PTR_IS_ERR(r))
@@ -262,7 +265,7 @@ void UcxTransport::FlushLink(UcxLink* link) {
   envelope.from = incarnation();
   envelope.connection = link->connection_;
   envelope.answers = link->answers_;
-  while (true) {
+  while (link->under_way_ < kUcxWindow) {
     OutgoingFrame frame;
     {
       std::lock_guard<std::mutex> lock(link->mu_);
@@ -289,12 +292,16 @@ void UcxTransport::Kick(const std::shared_ptr<UcxLink>& link) {
     if (pending || has_dirty_.load()) Wake();
     return;
   }
+  SendLater(link);
+  Wake();
+}
+
+void UcxTransport::SendLater(std::shared_ptr<UcxLink> link) {
   {
     std::lock_guard<std::mutex> lock(dirty_mu_);
-    dirty_.push_back(link);
+    dirty_.push_back(std::move(link));
   }
   has_dirty_.store(true);
-  Wake();
 }
 
 void UcxTransport::Wake() {
