@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "dist/process_test_util.h"
 #include "dist/server.h"
 #include "dist/test_scale_test_util.h"
+#include "dist/ucx_transport.h"
 #include "dist/worker_main.h"
 #include "sluice/sluice.h"
 
@@ -83,6 +86,22 @@ const bool is_child = [] {
   if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
   _exit(code);
 }();
+
+// In which a task is noticed to be dead. (Three times that, where it is tested,
+// for machines that are busy.)
+constexpr std::chrono::milliseconds kTimeout{1000};
+
+// What a process has computed since it began, all threads, in milliseconds.
+int64_t CpuMs(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat((std::istreambuf_iterator<char>(in)), {});
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  int64_t user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
 
 // A cluster of a ps and a worker.
 class ProcessTest : public ::testing::Test {
@@ -268,6 +287,35 @@ TEST_F(ProcessTest, AStepOverTwoProcesses) {
   EXPECT_EQ(value->scalar<float>(), 5);
 }
 
+// Nor one that has just worked, and over either network.
+TEST_F(ProcessTest, AnIdleTaskTakesNoTime) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have threads of their own";
+  for (const char* transport : {"grpc", "ucx"}) {
+    if (std::string(transport) == "ucx" && !HaveUcx()) continue;
+    SCOPED_TRACE(transport);
+    for (const char* role : {"ps", "worker"})
+      cluster_.Spawn(role, "",
+                     {absl::StrCat("SLUICE_TEST_TRANSPORT=", transport)});
+    const Output x = Placeholder<float>({});
+    const Output y = BothTasks(x);
+    Session session(target(), graph_);
+    for (int i = 0; i < 20; ++i) {
+      const auto out = session.Run({{x, Tensor::Scalar<float>(1)}}, y);
+      ASSERT_TRUE(out.ok()) << out.status();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::map<std::string, int64_t> before;
+    for (const char* role : {"ps", "worker"})
+      before[role] = CpuMs(cluster_.pid(role));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    for (const char* role : {"ps", "worker"}) {
+      EXPECT_LT(CpuMs(cluster_.pid(role)) - before[role], 100) << role;
+      EXPECT_GT(before[role], 0);
+      Signal(role, SIGKILL);
+    }
+  }
+}
+
 TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   Spawn("ps");
   Spawn("worker");
@@ -277,13 +325,17 @@ TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   auto session = std::make_unique<Session>(target(), graph_);
   const Feeds feeds = {{x, Tensor::Scalar<float>(1)}};
   ASSERT_TRUE(session->Run(feeds, y).ok());
+  std::chrono::steady_clock::time_point since;
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    since = std::chrono::steady_clock::now();
     Signal("ps", SIGKILL);
   });
   Status s = session->Run(endless).status();
+  const auto end = std::chrono::steady_clock::now();
   killer.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  EXPECT_LT(end - since, 3 * kTimeout);
   // The session stays broken, and says so.
   s = session->Run(feeds, y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
@@ -304,14 +356,18 @@ TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
   ASSERT_NE(worker, nullptr);
   Output endless = EndlessLoop();
   Session session(target(), graph_);
+  std::chrono::steady_clock::time_point since;
   std::thread stopper([&] {
     EXPECT_TRUE(
         Soon([&] { return worker->worker().steps().num_running() > 0; }));
+    since = std::chrono::steady_clock::now();
     Signal("ps", SIGSTOP);
   });
   const Status s = session.Run(endless).status();
+  const auto end = std::chrono::steady_clock::now();
   stopper.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  EXPECT_LT(end - since, 3 * kTimeout);
   EXPECT_EQ(worker->worker().steps().num_running(), 0u);
   Signal("ps", SIGCONT);
 }
