@@ -17,29 +17,11 @@
 #include "base/failpoint.h"
 #include "dist/reader_team.h"
 #include "dist/transport_base.h"
+#include "dist/ucx_envelope.h"
 #include "dist/ucx_transport.h"
 
 namespace sluice {
 
-// In front of each active message, as its header.
-struct UcxEnvelope {
-  enum Kind : uint32_t {
-    kFrame = 1,  // The data are a frame without bodies.
-    kBody = 2,   // A frame with one body follows in the header; it is the data.
-    kClose = 3,  // The sender forgets its connection.
-    kRefuse = 4,  // The receiver's connection is refused: another incarnation.
-  };
-  uint32_t magic = kMagic;
-  uint32_t kind = kFrame;
-  uint64_t to = 0;  // Incarnations; 0: any.
-  uint64_t from = 0;
-  uint64_t connection = 0;  // The sender's number of it (kRefuse: receiver's).
-  // The receiver's, if it is that which the sender has accepted: an answer to
-  // one that was given up meanwhile is none to begin.
-  uint64_t answers = 0;
-
-  static constexpr uint32_t kMagic = 0x31554c53;  // "SLU1"
-};
 // What UcxTransport::address() says; behind it come UCX's own bytes.
 struct UcxAddressHeader {
   uint64_t checksum = 0;  // Of all behind it: against mistakes, not malice.

@@ -70,6 +70,9 @@ void UcxTransport::Received(const UcxEnvelope& envelope, std::string_view bytes,
     (*link)->Heard();
     counters()->frames_received.fetch_add(1, std::memory_order_relaxed);
     s = (*link)->inbox.Add(*std::move(frame), bodies);
+    if (s.ok() && envelope.kind == UcxEnvelope::kFrame && !bodies->empty())
+      s = InvalidArgument("frame on the wire: expected no body, got ",
+                          bodies->size());
   }
   if (!s.ok()) {
     Fail(link->get(), Annotate(s, absl::StrCat("from ", (*link)->Describe())));
@@ -83,15 +86,13 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
                                      const ucp_am_recv_param_t* param) {
   auto* const self = static_cast<UcxTransport*>(arg);
   const bool later = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-  UcxEnvelope envelope;
-  if (size < sizeof(envelope)) return UCS_OK;
-  std::memcpy(&envelope, header, sizeof(envelope));
-  const std::string_view rest(
-      static_cast<const char*>(header) + sizeof(envelope),
-      size - sizeof(envelope));
-  if (envelope.magic != UcxEnvelope::kMagic) return UCS_OK;
+  const std::optional<UcxHeader> came =
+      ReadUcxHeader({static_cast<const char*>(header), size}, length);
+  if (!came.has_value()) return UCS_OK;
+  const UcxEnvelope& envelope = came->envelope;
   self->counters()->bytes_received.fetch_add(
-      static_cast<int64_t>(rest.size() + length), std::memory_order_relaxed);
+      static_cast<int64_t>(came->frame.size() + length),
+      std::memory_order_relaxed);
   if (envelope.kind == UcxEnvelope::kClose) {
     const auto it = self->incoming_.find({envelope.from, envelope.connection});
     if (it != self->incoming_.end()) {
@@ -119,10 +120,6 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
   if (envelope.kind == UcxEnvelope::kFrame && !later) {
     self->Received(envelope, {static_cast<const char*>(data), length}, &bodies,
                    &link);
-    if (!bodies.empty())
-      self->Fail(link.get(),
-                 InvalidArgument("frame on the wire: expected no body, got ",
-                                 bodies.size()));
     return UCS_OK;
   }
   auto op = std::make_unique<ReceiveOp>();
@@ -130,17 +127,12 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
   op->envelope = envelope;
   char* to = nullptr;
   if (envelope.kind == UcxEnvelope::kFrame) {
-    if (length > kMaxFrameBytes) return UCS_OK;
     op->frame.resize(length);
     to = op->frame.data();
   } else {
-    self->Received(envelope, rest, &bodies, &link);
+    self->Received(envelope, came->frame, &bodies, &link);
     if (link == nullptr || bodies.empty()) return UCS_OK;
-    Result<char*> buffer =
-        bodies.size() == 1 && bodies[0]->bytes == length
-            ? bodies[0]->Buffer()
-            : InvalidArgument("body on the wire: expected one of ",
-                              bodies[0]->bytes, " bytes, got ", length);
+    const Result<char*> buffer = UcxBodyBuffer(bodies, length);
     if (!buffer.ok()) {
       self->Fail(link.get(), Annotate(buffer.status(),
                                       absl::StrCat("from ", link->Describe())));

@@ -1,10 +1,12 @@
 // Frames that nobody vouches for: every input is an error or a frame whose
-// messages go through the inbox. The rest of the input are the bodies.
+// messages go through the inbox. The rest of the input are the bodies. What
+// begins like UCX's envelope is one, with its data.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "dist/inbox.h"
+#include "dist/ucx_envelope.h"
 #include "dist/wire.h"
 
 namespace sluice {
@@ -21,15 +23,20 @@ class Ignore final : public TransportHandler {
   void OnPeerLost(PeerId, const Status&) override {}
 };
 
-void Fuzz(std::string_view input) {
+constexpr WireLimits kLimits = {int64_t{1} << 20};
+
+// The frame at the beginning of the input, as long as it says that it is.
+std::string_view FrameAt(std::string_view input) {
   uint32_t records = 0;
-  if (input.size() < kFrameHeader) return;
+  if (input.size() < kFrameHeader) return input;
   std::memcpy(&records, input.data() + 4, 4);
-  const size_t size =
-      std::min<size_t>(input.size(), uint64_t{kFrameHeader} + records);
-  std::string_view rest = input.substr(size);
-  Result<IncomingFrame> frame =
-      ParseFrame(input.substr(0, size), {int64_t{1} << 20});
+  return input.substr(0, uint64_t{kFrameHeader} + records);
+}
+
+void FuzzFrame(std::string_view input) {
+  const std::string_view bytes = FrameAt(input);
+  std::string_view rest = input.substr(bytes.size());
+  Result<IncomingFrame> frame = ParseFrame(bytes, kLimits);
   if (!frame.ok()) return;
   Inbox inbox;
   Ignore handler;
@@ -44,6 +51,43 @@ void Fuzz(std::string_view input) {
     if (!inbox.BodyDone(body).ok()) break;
   }
   inbox.Drain(&handler, 0);
+}
+
+void FuzzEnvelope(std::string_view input) {
+  // (UCX says where the header ends: where the frame does, or somewhere else.)
+  size_t size = sizeof(UcxEnvelope);
+  if (input.size() > size) size += FrameAt(input.substr(size)).size();
+  for (const size_t header :
+       {size, sizeof(UcxEnvelope), size / 2, input.size()}) {
+    if (header > input.size()) continue;
+    const std::string_view data = input.substr(header);
+    const std::optional<UcxHeader> came =
+        ReadUcxHeader(input.substr(0, header), data.size());
+    if (!came.has_value()) continue;
+    const bool whole = came->envelope.kind == UcxEnvelope::kFrame;
+    if (!whole && came->envelope.kind != UcxEnvelope::kBody) continue;
+    Result<IncomingFrame> frame =
+        ParseFrame(whole ? data : came->frame, kLimits);
+    if (!frame.ok()) continue;
+    Inbox inbox;
+    Ignore handler;
+    std::vector<IncomingBody*> bodies;
+    if (!inbox.Add(*std::move(frame), &bodies).ok()) continue;
+    if (!whole && !bodies.empty()) {
+      const Result<char*> to = UcxBodyBuffer(bodies, data.size());
+      if (!to.ok()) continue;
+      std::memcpy(*to, data.data(), data.size());
+      if (!inbox.BodyDone(bodies[0]).ok()) continue;
+    }
+    inbox.Drain(&handler, 0);
+  }
+}
+
+void Fuzz(std::string_view input) {
+  const uint32_t envelope = UcxEnvelope::kMagic;
+  if (input.size() >= 4 && std::memcmp(input.data(), &envelope, 4) == 0)
+    return FuzzEnvelope(input);
+  FuzzFrame(input);
 }
 
 }  // namespace

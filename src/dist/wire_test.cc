@@ -6,6 +6,7 @@
 
 #include "dist/inbox.h"
 #include "dist/transport_test_util.h"
+#include "dist/ucx_envelope.h"
 #include "dist/wire_variant.h"
 #include "ops/optional.h"
 #include "ops/tensor_list.h"
@@ -322,6 +323,50 @@ TEST(InboxTest, FramesCountOnceInTheirOrder) {
   }
   EXPECT_EQ(handler.log,
             std::vector<std::string>({"c0", "c1", "c2", "c3", "c4"}));
+}
+
+TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
+  const auto read = [](const UcxEnvelope& e, const std::string& behind,
+                       size_t data) {
+    std::string header(reinterpret_cast<const char*>(&e), sizeof(e));
+    return ReadUcxHeader(header + behind, data);
+  };
+  UcxEnvelope e;
+  e.connection = 7;
+  for (const uint32_t kind : {1, 2, 3, 4}) {
+    e.kind = kind;
+    const auto came = read(e, "", 0);
+    ASSERT_TRUE(came.has_value()) << kind;
+    EXPECT_EQ(came->envelope.connection, 7u);
+    // Only a body's frame is in the header, and only what is a frame has data.
+    EXPECT_EQ(read(e, "frame", 0).has_value(), kind == UcxEnvelope::kBody);
+    EXPECT_EQ(read(e, "", 1).has_value(), kind <= UcxEnvelope::kBody);
+  }
+  e.kind = UcxEnvelope::kBody;
+  EXPECT_EQ(read(e, "frame", 5)->frame, "frame");
+  e.kind = UcxEnvelope::kFrame;
+  EXPECT_TRUE(read(e, "", kMaxFrameBytes).has_value());
+  EXPECT_FALSE(read(e, "", kMaxFrameBytes + 1).has_value());
+  EXPECT_FALSE(ReadUcxHeader("SLU1", 0).has_value());
+  for (const uint32_t kind : {0u, 5u, UINT32_MAX}) {
+    e.kind = kind;
+    EXPECT_FALSE(read(e, "", 0).has_value()) << kind;
+  }
+  e = UcxEnvelope();
+  e.magic ^= 1;
+  EXPECT_FALSE(read(e, "", 0).has_value());
+}
+
+TEST(UcxEnvelopeTest, ABodyIsTakenIfItIsTheOneThatWasAnnounced) {
+  IncomingBody one, other;
+  one.dtype = DType::kFloat;
+  one.shape = Shape({4});
+  one.bytes = 16;
+  IncomingBody* const bodies[] = {&one, &other};
+  EXPECT_TRUE(UcxBodyBuffer({bodies, 1}, 16).ok());
+  EXPECT_FALSE(UcxBodyBuffer({bodies, 1}, 15).ok());
+  EXPECT_FALSE(UcxBodyBuffer({bodies, 2}, 16).ok());
+  EXPECT_FALSE(UcxBodyBuffer({}, 16).ok());
 }
 
 }  // namespace

@@ -64,6 +64,29 @@ LISTS = {
     "optional": b"\2" + struct.pack("<I", 2) + item(1, [0], b"") + item(21, [], FLOATS),
 }
 
+
+
+def body_frame(size):
+    """One token whose value, so many floats, is a body."""
+    record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4)
+    record += bytes([1, 1, 1, 0]) + struct.pack("<q", size)
+    return b"SLF1" + struct.pack("<IQII", len(record), 0, 1, 0) + record
+
+
+def envelope(kind, header=b"", data=b""):
+    """A message over UCX (dist/ucx_envelope.h)."""
+    return b"SLU1" + struct.pack("<IQQQQ", kind, 2, 3, 4, 5) + header + data
+
+
+ENVELOPES = {
+    "frame": envelope(1, data=frame(FLOATS)),
+    "body": envelope(2, body_frame(4), b"\0" * 16),
+    "body_short": envelope(2, body_frame(4), b"\0" * 15),
+    "close": envelope(3),
+    "refuse": envelope(4),
+    "other": envelope(9, data=b"?"),
+}
+
 SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
 
 
@@ -81,6 +104,8 @@ def main():
     out.mkdir(exist_ok=True)
     for name, elements in LISTS.items():
         (out / f"list_{name}").write_bytes(frame(elements))
+    for name, message in ENVELOPES.items():
+        (out / f"ucx_{name}").write_bytes(message)
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer
