@@ -1,5 +1,7 @@
 #include "dist/grpc_credentials.h"
 
+#include <arpa/inet.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -32,6 +34,14 @@ Result<Pem> Read(const TlsFiles& tls) {
   return pem;
 }
 
+// In numbers: what a name stands for, others may say.
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost" || host == "[::1]") return true;
+  in_addr address = {};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24 == 127;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
@@ -59,8 +69,7 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
 Status CheckListenAddress(const std::string& listen, const TlsFiles& tls,
                           bool plain_beyond_loopback) {
   if (tls.enabled() || plain_beyond_loopback) return OkStatus();
-  const std::string host = listen.substr(0, listen.rfind(':'));
-  if (host == "localhost" || host == "[::1]" || host.starts_with("127.") ||
+  if (IsLoopback(listen.substr(0, listen.rfind(':'))) ||
       listen.starts_with("unix:"))
     return OkStatus();
   return InvalidArgument(

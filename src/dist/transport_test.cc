@@ -563,8 +563,16 @@ TEST(GrpcTransportTest, WithTlsBothSidesShowCertificates) {
 
 TEST(GrpcTransportTest, PlainTextListensAtLoopbackUnlessAskedOtherwise) {
   GrpcTransportOptions options;
-  options.listen = "0.0.0.0:0";
-  EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument);
+  for (const char* here : {"127.0.0.1:0", "127.1.2.3:0", "localhost:0"}) {
+    options.listen = here;
+    EXPECT_TRUE(GrpcTask(options).status.ok()) << here;
+  }
+  for (const char* beyond : {"127.0.0.1.example.org:0", "127.example.org:0",
+                             "localhost.example.org:0", "0.0.0.0:0"}) {
+    options.listen = beyond;
+    EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument)
+        << beyond;
+  }
   options.plain_beyond_loopback = true;
   EXPECT_TRUE(GrpcTask(options).status.ok());
   options.plain_beyond_loopback = false;
