@@ -105,7 +105,7 @@ class VirtualLink final : public Link {
       size_t n = batch.size();
       if (network_->options_.reorder) {
         std::lock_guard<std::mutex> network_lock(network_->mu_);
-        n = 1 + network_->random_() % n;
+        n = 1 + network_->Random(self_, task)() % n;
       }
       SLUICE_RETURN_IF_ERROR(
           writer_.AddTokens(step, partition, batch.first(n)).status());
@@ -269,7 +269,7 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
 }
 
 VirtualNetwork::VirtualNetwork(VirtualNetworkOptions options)
-    : options_(options), random_(options.seed) {}
+    : options_(options) {}
 VirtualNetwork::~VirtualNetwork() = default;
 
 std::unique_ptr<Transport> VirtualNetwork::Join(TransportOptions options) {
@@ -284,8 +284,15 @@ std::unique_ptr<Transport> VirtualNetwork::Join(TransportOptions options) {
   return std::make_unique<VirtualTransport>(this, std::move(options));
 }
 
-bool VirtualNetwork::Chance(double p) {
-  return p > 0 && std::uniform_real_distribution<double>(0, 1)(random_) < p;
+std::mt19937_64& VirtualNetwork::Random(const std::string& from,
+                                        const std::string& to) {
+  const auto [it, fresh] = random_.try_emplace({from, to});
+  if (fresh) {
+    const std::string name = absl::StrCat(options_.seed, " ", from, " ", to);
+    std::seed_seq seed(name.begin(), name.end());
+    it->second.seed(seed);
+  }
+  return it->second;
 }
 
 void VirtualNetwork::Schedule(int64_t at_us, Event event) {
@@ -301,13 +308,17 @@ void VirtualNetwork::Send(std::shared_ptr<Packet> packet, bool barrier) {
   // it leaves has not left yet.
   if (from->second.transport == nullptr) return;
   ++counts_.frames;
+  std::mt19937_64& random = Random(packet->from_task, packet->to_task);
+  const auto chance = [&](double p) {
+    return p > 0 && std::uniform_real_distribution<double>(0, 1)(random) < p;
+  };
   const auto delay = [&] {
     return std::uniform_int_distribution<int64_t>(
         options_.min_delay_us,
-        std::max(options_.min_delay_us, options_.max_delay_us))(random_);
+        std::max(options_.min_delay_us, options_.max_delay_us))(random);
   };
   int64_t at = now_us_ + delay();
-  while (Chance(options_.drop)) {
+  while (chance(options_.drop)) {
     ++counts_.dropped;
     at += options_.retry_us;
   }
@@ -315,14 +326,14 @@ void VirtualNetwork::Send(std::shared_ptr<Packet> packet, bool barrier) {
   at = std::max(at, barrier ? pair.last_us : pair.barrier_us);
   if (barrier) pair.barrier_us = at;
   pair.last_us = std::max(pair.last_us, at);
-  if (Chance(options_.duplicate)) {
+  if (chance(options_.duplicate)) {
     ++counts_.duplicated;
     Schedule(at + delay(), {packet, nullptr});
   }
-  if (packet->kind == Packet::kFrame && Chance(options_.truncate)) {
+  if (packet->kind == Packet::kFrame && chance(options_.truncate)) {
     ++counts_.truncated;
     packet = std::make_shared<Packet>(*packet);
-    packet->bytes.resize(random_() % packet->bytes.size());
+    packet->bytes.resize(random() % packet->bytes.size());
   }
   Schedule(at, {std::move(packet), nullptr});
 }

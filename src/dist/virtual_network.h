@@ -1,5 +1,6 @@
 // VirtualNetwork: a network within one process and in virtual time, as bad as a
-// test wants it, and the same at each run with one seed.
+// test wants it. What becomes of the n-th that one task sends to another
+// follows from the seed.
 #ifndef SLUICE_DIST_VIRTUAL_NETWORK_H_
 #define SLUICE_DIST_VIRTUAL_NETWORK_H_
 
@@ -38,7 +39,10 @@ struct VirtualNetworkOptions {
 };
 
 // Nothing happens but in Step and what calls it; handlers run there. Sending is
-// thread-safe, but deterministic only if one thread does it all. Peers that are
+// thread-safe. A run is the same at each time with one seed if each task sends
+// from one thread at a time, and between two Steps what follows from what came:
+// tasks whose threads race choose by themselves which of them is n-th, and what
+// sends while Step goes on when virtual time it is. Peers that are
 // killed or paused are lost to the others after their peer_timeout of virtual
 // time. The transports do not outlive it.
 class VirtualNetwork {
@@ -116,14 +120,17 @@ class VirtualNetwork {
   // Links of others to the task's incarnation are lost after their timeout, if
   // `still` says so then.
   void LoseLater(const std::string& task, std::function<bool()> still);
-  bool Chance(double p);
+  // What chance there is in whatever the one sends to the other. REQUIRES: mu_
+  // is held.
+  std::mt19937_64& Random(const std::string& from, const std::string& to);
 
   const VirtualNetworkOptions options_;
   // Held while an event happens. Before mu_.
   std::recursive_mutex stepping_;
   mutable std::mutex mu_;  // Not held while anything is delivered.
   std::condition_variable arrived_;
-  std::mt19937_64 random_;                                // GUARDED_BY(mu_)
+  std::map<std::pair<std::string, std::string>, std::mt19937_64>
+      random_;                                            // GUARDED_BY(mu_)
   int64_t now_us_ = 0;                                    // GUARDED_BY(mu_)
   std::map<std::pair<int64_t, uint64_t>, Event> events_;  // GUARDED_BY(mu_)
   uint64_t next_event_ = 0;                               // GUARDED_BY(mu_)

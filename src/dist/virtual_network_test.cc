@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "dist/transport_base.h"
@@ -218,6 +219,39 @@ TEST(VirtualNetworkTest, TheSameSeedGivesTheSameRun) {
   };
   EXPECT_EQ(run(7), run(7));
   EXPECT_NE(run(7), run(8));
+}
+
+// Whichever thread is first, where each task has one.
+TEST(VirtualNetworkTest, WhatBecomesOfATasksMessagesDoesNotDependOnOthers) {
+  using Arrivals = std::vector<std::pair<int64_t, std::string>>;
+  const auto run = [](bool in_turn) {
+    VirtualNetwork network(Bad(7));
+    VirtualTask a(&network, "a"), b(&network, "b"), c(&network, "c");
+    const PeerId from_a = *a.transport->Connect(b.where("b"));
+    const PeerId from_c = *c.transport->Connect(b.where("b"));
+    std::map<std::string, Arrivals> arrivals;
+    b.handler.on_tokens = [&](PeerId from, uint64_t, uint32_t,
+                              std::span<TokenMessage> batch) {
+      for (const TokenMessage& m : batch)
+        arrivals[b.transport->TaskOf(from)].emplace_back(
+            network.now_us(), std::to_string(m.edge));
+    };
+    const auto send = [](VirtualTask& task, PeerId to, uint32_t i) {
+      TokenMessage m[] = {TokenOf(i, Tensor::Scalar(i)),
+                          TokenOf(100 + i, Tensor::Scalar(i))};
+      EXPECT_TRUE(task.transport->SendTokens(to, 1, 0, m).ok());
+    };
+    for (uint32_t i = 0; i < 50; ++i) {
+      send(a, from_a, i);
+      if (in_turn) send(c, from_c, i);
+    }
+    for (uint32_t i = 0; !in_turn && i < 50; ++i) send(c, from_c, i);
+    network.Run();
+    return arrivals;
+  };
+  const auto arrivals = run(true);
+  EXPECT_EQ(arrivals.at("a").size(), 100u);
+  EXPECT_EQ(arrivals, run(false));
 }
 
 TEST(VirtualNetworkTest, LargeTensorsAndStringsTravel) {
