@@ -159,6 +159,7 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
                           DeviceName::Parse(context_->worker->task()));
   placement.soft_placement = options_.soft_placement();
   placement.state = &state_devices_;
+  placement.whole = &graph;
   placement.log = log;
   SLUICE_RETURN_IF_ERROR(Place(step.graph.get(), placement));
   std::set<std::string> own_memory;

@@ -179,6 +179,8 @@ void Placer::Write() {
       (*options_.state)[n->name()] = device;
     if (n->device() != device) graph_.SetDevice(n.get(), device);
   }
+  for (const auto& [n, absent] : absent_)
+    options_.state->emplace(absent->name(), DeviceText(device_[Root(n)]));
 }
 
 Status Place(Graph* graph, const PlacementOptions& options) {

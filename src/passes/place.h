@@ -47,6 +47,9 @@ struct PlacementOptions {
   // Kept by the session for its graph; read and added to. Null: there are no
   // other steps.
   StateDevices* state = nullptr;
+  // What the graph was pruned from, unless it is whole: a node that gives a
+  // "loc:@" group its name may be only there. Outlives the call.
+  const Graph* whole = nullptr;
   // Gets a line for each node, in order of their ids. May be null.
   std::vector<Placement>* log = nullptr;
 };
@@ -57,14 +60,15 @@ struct PlacementOptions {
 //
 // One device have: the ends of a reference or resource edge (so a handle, all
 // that it goes through and all its users; a call's arguments count as those of
-// the function); nodes of one "loc:@" group; a NextIteration and its Merge; the
-// calls of a function that runs as a frame, its arguments and its results (a
-// NextIteration goes with its Merge whatever it asks for, and such a call with
-// the first that asks). The ends of an edge of lists and other variants do
-// where that is possible. Such a group goes where all of it may go. Nodes that
-// leave a choice go, in this order, where what they read lies, where their
-// readers are (constants, fed values, and what enters loops), or to the first
-// device that they may have; variables to the first one at once.
+// the function); nodes of one "loc:@" group, with the one that it is named
+// after, be it pruned; a NextIteration and its Merge; the calls of a function
+// that runs as a frame, its arguments and its results (a NextIteration goes
+// with its Merge whatever it asks for, and such a call with the first that
+// asks). The ends of an edge of lists and other variants do where that is
+// possible. Such a group goes where all of it may go. Nodes that leave a choice
+// go, in this order, where what they read lies, where their readers are
+// (constants, fed values, and what enters loops), or to the first device that
+// they may have; variables to the first one at once.
 //
 // InvalidArgument: a name that is none, a device that does not exist or has no
 // kernel, nodes that must share a device and ask for different ones. It names

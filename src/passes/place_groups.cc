@@ -184,9 +184,9 @@ Status Placer::Conflict(const Node& a, const Node& b, Share share) {
   else
     sharing = absl::StrCat("which must be on one device as '", a.name(),
                            "' and '", b.name(), "' share ", Shared(share));
-  return InvalidArgument("device: expected one for ", DescribeAsked(*p), " and ",
-                         DescribeAsked(*q), ", ", sharing, ", got ", wants(p),
-                         " and ", wants(q));
+  return InvalidArgument("device: expected one for ", DescribeAsked(*p),
+                         " and ", DescribeAsked(*q), ", ", sharing, ", got ",
+                         wants(p), " and ", wants(q));
 }
 
 Status Placer::Group() {
@@ -201,14 +201,41 @@ Status Placer::Group() {
       if (!name.starts_with("loc:@")) continue;
       // The node that names the group, or, if it was pruned, the first member.
       const auto [it, added] = classes.try_emplace(name, n);
-      if (added)
+      if (added) {
         if (const Node* named = graph_.FindNode(name.substr(5)))
           it->second = named;
+        else
+          JoinAbsent(*n, name.substr(5));
+      }
       SLUICE_RETURN_IF_ERROR(Join(*it->second, *n, Share::kClass));
     }
   }
   SLUICE_RETURN_IF_ERROR(GroupByCalls());
   return GroupVariants();
+}
+
+// The node's group must be where the other is, or will be in a later step. (One
+// that cannot is an error of the step that has both.)
+void Placer::JoinAbsent(const Node& n, const std::string& name) {
+  const Node* const named =
+      options_.whole == nullptr ? nullptr : options_.whole->FindNode(name);
+  if (named == nullptr) return;
+  const Result<Feasibility::Choice> choice = feasible_.Of(*named);
+  if (!choice.ok()) return;
+  Id may = choice->may;
+  if (WhatItKeeps(*named) == Keeps::kState && options_.state != nullptr) {
+    absent_.emplace_back(&n, named);
+    const auto it = options_.state->find(name);
+    if (it != options_.state->end())
+      if (const auto d = device_of_.find(it->second); d != device_of_.end())
+        may = sets_.Just(d->second);
+  }
+  Id& ours = choice_[Root(&n)].may;
+  const Id both = sets_.Intersect(ours, may);
+  if (both == DeviceSets::kNone) return;
+  ours = both;
+  Id& own = own_[Index(&n)].may;
+  own = sets_.Intersect(own, may);
 }
 
 Status Placer::GroupByEdges(const Node& n) {

@@ -357,6 +357,41 @@ TEST_F(PlaceTest, ColocationGroupsHoldWithoutTheirNamesake) {
   EXPECT_EQ(b.node->device(), kEmu1);
 }
 
+// A step without the node that its group is named after: what that asks for,
+// and where its state is, or is then to be.
+TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
+  StateDevices state;
+  options_.state = &state;
+  options_.whole = &graph_;
+  const auto with = [](const Output& o) {
+    return AttrMap{
+        {"_class", AttrValue::Strings{absl::StrCat("loc:@", o.node->name())}}};
+  };
+  const Output leader = On("/job:ps/task:1", [] { return F(1); });
+  const Output member = Build("Neg", {X()}, with(leader));
+  EXPECT_EQ(PlacedStep({member})->FindNode(member.node->name())->device(),
+            kPs1);
+  const Output v = On("/job:ps", [] { return Handle(); });
+  const Output set = On("/job:ps/task:1", [&] { return ops::Identity(v); });
+  const Output slot = Build("VarHandleOp", {},
+                            {{"dtype", DType::kFloat},
+                             {"shape", PartialShape({})},
+                             {"_class", with(v).at("_class")}});
+  PlacedStep({set});
+  EXPECT_EQ(PlacedStep({slot})->FindNode(slot.node->name())->device(), kPs1);
+  // The slot comes first.
+  const Output w = Handle("w");
+  const Output early = On("/device:EMU:1", [&] {
+    return Build("VarHandleOp", {},
+                 {{"dtype", DType::kFloat},
+                  {"shape", PartialShape({})},
+                  {"_class", with(w).at("_class")}});
+  });
+  PlacedStep({early});
+  EXPECT_EQ(PlacedStep({w})->FindNode(w.node->name())->device(), kEmu1);
+  PlacedStep({w, early});
+}
+
 TEST_F(PlaceTest, VariablesDoNotDependOnWhoReadsThem) {
   const Output v = Handle();
   const Output sum = On("/device:EMU:1", [&] { return ops::Neg(ReadOf(v)); });

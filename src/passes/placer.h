@@ -86,6 +86,7 @@ class Placer {
   Status GroupByEdges(const Node& n);
   Status GroupByCalls();
   Status GroupVariants();
+  void JoinAbsent(const Node& n, const std::string& name);
   Status Join(const Node& a, const Node& b, Share share, bool must = true);
   Status Conflict(const Node& a, const Node& b, Share share);
   static const char* Shared(Share share);
@@ -120,6 +121,8 @@ class Placer {
   // Of groups, by root.
   std::vector<Feasibility::Choice> choice_;
   std::vector<int> device_;
+  // Nodes, each with one that is not in this step, but keeps state.
+  std::vector<std::pair<const Node*, const Node*>> absent_;
   // By node: it was grouped with `with`, for sharing that.
   std::vector<Share> share_;
   std::vector<const Node*> with_;

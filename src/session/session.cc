@@ -215,6 +215,7 @@ Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step) {
   placement.default_device = devices[0]->name();
   placement.soft_placement = options.soft_placement;
   placement.state = &state_devices;
+  placement.whole = &graph;
   std::vector<Placement> log;
   if (options.placement_log) placement.log = &log;
   PartitionOptions partition;
