@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "dist/cluster_resolver.h"
 #include "dist/server.h"
 
@@ -36,6 +37,7 @@ class Watch final : public ClusterWatch {
 
   Result<std::vector<TaskSeen>> Look(milliseconds patience) override {
     std::unique_lock<std::mutex> lock(mu_);
+    ForgetCalls();
     ++look_;
     waiting_ = 0;
     answer_.reset();
@@ -100,6 +102,20 @@ class Watch final : public ClusterWatch {
     std::thread thread;
     bool busy = false;  // GUARDED_BY(mu_)
   };
+
+  // Of those that are no longer known, once they have answered or failed.
+  // REQUIRES: mu_ is held.
+  void ForgetCalls() {
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      const auto here = it++;
+      auto& [target, call] = *here;
+      if (call.busy || target == target_ ||
+          absl::c_linear_search(known_, target))
+        continue;
+      if (call.thread.joinable()) call.thread.join();
+      calls_.erase(here);
+    }
+  }
 
   // One that is still silent is not asked again. REQUIRES: mu_ is held.
   void Ask(const std::string& target, milliseconds patience) {
