@@ -34,7 +34,11 @@ class DeviceSpec:
                 setattr(self, key, value if key == "job" else int(value))
             elif device:
                 kind, index = device.groups()
-                self.device_type = None if kind == "*" else kind.upper()
+                if self.device_type is not None:
+                    raise ValueError(f"Cannot specify multiple device types: "
+                                     f"'{spec}'")
+                self.device_type = None if kind == "*" else (
+                    kind.upper() if kind in ("cpu", "gpu") else kind)
                 self.device_index = None if index == "*" else int(index)
             else:
                 raise ValueError(f"Unknown attribute: '{part}' in '{spec}'")
@@ -81,6 +85,20 @@ class DeviceSpec:
 
     def __repr__(self):
         return f"<DeviceSpec '{self.to_string()}'>"
+
+
+def canonical_name(device):
+    """A device's name (or DeviceSpec) in its full form; "" for None."""
+    if device is None:
+        return ""
+    if not isinstance(device, DeviceSpec):
+        device = DeviceSpec.from_string(device)
+    return device.to_string()
+
+
+def check_valid(spec):
+    """Raises ValueError unless a text names devices."""
+    DeviceSpec.from_string(spec)
 
 
 class ClusterSpec:

@@ -5,7 +5,19 @@ import numpy as np
 
 from sluice import test
 from sluice.client import session as sessions
+from sluice.framework import conversion
 from sluice.ops import array_ops
+
+
+def _to_numpy(a):
+    """The value of a tensor, a variable or IndexedSlices, as an array."""
+    if hasattr(a, "op"):
+        a = sessions.get_default_session().run(a)
+    if isinstance(a, conversion.IndexedSlicesValue):
+        dense = np.zeros(a.dense_shape, a.values.dtype)
+        np.add.at(dense, a.indices, a.values)
+        a = dense
+    return a
 
 
 def compute_gradient(f, x, delta=1e-3):

@@ -2,9 +2,9 @@
 
 import math
 
-from sluice.framework import graph as graphs
+from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, control_flow, math_ops
+from sluice.ops import array_ops, control_flow, math_ops, random_ops
 
 
 def _start(learning_rate, global_step, decay_steps, what):
@@ -123,6 +123,24 @@ def linear_cosine_decay(learning_rate, global_step, decay_steps,
                        beta)
 
 
+def noisy_linear_cosine_decay(learning_rate, global_step, decay_steps,
+                              initial_variance=1.0, variance_decay=0.55,
+                              num_periods=0.5, alpha=0.0, beta=0.001,
+                              name=None):
+    """`linear_cosine_decay` whose linear part has noise, of a variance that
+    decays: initial_variance / (1 + global_step)^variance_decay."""
+    with graphs.name_scope(name, "NoisyLinearCosineDecay"):
+        rate, step, steps = _start(learning_rate, global_step, decay_steps,
+                                   "noisy_linear_cosine_decay")
+        step = math_ops.minimum(step, steps)
+        part = step / steps
+        spread = math_ops.sqrt(initial_variance / math_ops.pow(
+            1.0 + step, variance_decay))
+        noise = random_ops.random_normal(part.shape, dtype=part.dtype) * spread
+        return rate * ((alpha + 1 - part + noise) * _cosine(
+            2.0 * num_periods * part) + beta)
+
+
 def piecewise_constant(x, boundaries, values, name=None):
     """values[i] where x lies between boundaries[i - 1] and boundaries[i]."""
     if len(boundaries) != len(values) - 1:
@@ -130,7 +148,18 @@ def piecewise_constant(x, boundaries, values, name=None):
                          "length of values")
     with graphs.name_scope(name, "PiecewiseConstant"):
         x = convert_to_tensor(x)
+        for bound in map(convert_to_tensor, boundaries):
+            # (An int32 may be compared with an int64.)
+            if bound.dtype.base_dtype != x.dtype.base_dtype and not (
+                    x.dtype == dtypes.int64 and bound.dtype == dtypes.int32):
+                raise ValueError(f"Boundaries ({bound.dtype}) must have the "
+                                 f"same dtype as x ({x.dtype}).")
         values = [convert_to_tensor(v) for v in values]
+        for value in values[1:]:
+            if value.dtype.base_dtype != values[0].dtype.base_dtype:
+                raise ValueError(f"Values must have elements all with the same "
+                                 f"dtype ({values[0].dtype} vs "
+                                 f"{value.dtype}).")
         result = values[-1]
         for bound, value in reversed(list(zip(boundaries, values))):
             below = x <= math_ops.cast(convert_to_tensor(bound), x.dtype)

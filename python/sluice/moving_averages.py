@@ -44,6 +44,36 @@ def _debiased(variable, value, rest):
         return variable.value() - moved / (1 - math_ops.pow(1.0 - rest, count))
 
 
+def weighted_moving_average(value, decay, weight, truediv=True,
+                            collections=None, name=None):
+    """The mean of the values so far, each with its weight and with less the
+    longer ago it was.
+
+    Args:
+      value: a tensor; its mean so far is the result.
+      decay: what older values keep of their weight in each step.
+      weight: of this value.
+      truediv: whether integers are divided as real numbers are.
+      collections: where the variables go (GLOBAL_VARIABLES, unless given).
+    """
+    collections = collections or [GraphKeys.GLOBAL_VARIABLES]
+    with scopes.variable_scope(name, "WeightedMovingAvg",
+                               [value, weight, decay]):
+        sums = [scopes.get_variable(
+            label, shape=value.shape, dtype=value.dtype.base_dtype,
+            initializer=init_ops.Zeros(), trainable=False,
+            collections=collections)
+            for label in ("value_x_weight", "weight")]
+        dtype = value.dtype.base_dtype
+        weight = math_ops.cast(weight, dtype)
+        decay = math_ops.cast(decay, dtype)
+        total, weights = (
+            assign_moving_average(v, x, decay, zero_debias=False)
+            for v, x in zip(sums, (value * weight, weight)))
+        divide = math_ops.truediv if truediv else math_ops.div
+        return divide(total, weights, name="result")
+
+
 class ExponentialMovingAverage:
     """Averages that follow variables: average = decay * average + (1 - decay)
     * variable, each time that what `apply` gives is run.

@@ -81,7 +81,7 @@ _MATH = _from(
     "argmin", "arg_max", "arg_min", "tensordot", "segment_sum", "segment_mean",
     "segment_max", "segment_min", "segment_prod", "unsorted_segment_sum",
     "unsorted_segment_max", "cholesky", "trace", "einsum", "lbeta",
-    "log_sigmoid", neg="negative", mul="multiply", sub="subtract",
+    "log_sigmoid", "angle", neg="negative", mul="multiply", sub="subtract",
     lin_space="linspace")
 _MATH.update(_from(
     "sluice.ops.segments", "bincount", "histogram_fixed_width",
@@ -90,7 +90,7 @@ _MATH.update(_from(
 _MATH.update(_raw(
     cross="Cross", betainc="Betainc", igamma="Igamma", igammac="Igammac",
     polygamma="Polygamma", zeta="Zeta", approximate_equal="ApproximateEqual",
-    unsorted_segment_min="UnsortedSegmentMin", angle="Angle",
+    unsorted_segment_min="UnsortedSegmentMin",
     unsorted_segment_prod="UnsortedSegmentProd"))
 _LINALG = {
     **_from("sluice.ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
@@ -366,6 +366,7 @@ _TRAIN.update({
             "ProximalAdagradOptimizer"),
     **_from("sluice.learning_rates", "cosine_decay", "cosine_decay_restarts",
             "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
+            "noisy_linear_cosine_decay",
             "natural_exp_decay", "piecewise_constant", "polynomial_decay",
             piecewise_constant_decay="piecewise_constant"),
     **_from("sluice.moving_averages", "ExponentialMovingAverage"),
@@ -451,8 +452,9 @@ _NN = {
             "embedding_lookup_sparse", "nce_loss",
             "safe_embedding_lookup_sparse", "sampled_softmax_loss"),
     **_SAMPLERS,
-    **_from("sluice.ops.ctc", "ctc_loss", "ctc_greedy_decoder",
-            "ctc_beam_search_decoder"),
+    **_from("sluice.ops.ctc", "ctc_loss", "ctc_loss_v2", "ctc_greedy_decoder",
+            "ctc_beam_search_decoder", "collapse_repeated",
+            "ctc_unique_labels"),
     **_from("sluice.ops.math_ops", "log_sigmoid"),
     **_from("sluice.ops.array_ops", "space_to_batch", "space_to_depth",
             "depth_to_space", "batch_to_space"),
@@ -543,7 +545,8 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 
 # Namespaces that take their names from several modules.
 _GROUPS = {
-    "bitwise": _BITWISE, "contrib": {}, "contrib.layers": _CONTRIB_LAYERS,
+    "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
+    "contrib.layers": _CONTRIB_LAYERS,
     "contrib.framework": {
         "is_tensor": _FRAMEWORK["is_tensor"], **{
             name: _TRAIN[name] for name in (
@@ -640,11 +643,33 @@ class _Namespace(types.ModuleType):
         return f"<namespace {self.__name__}>"
 
 
+@functools.lru_cache(maxsize=None)
+def _telling(function):
+    """A function of Python's that tells the nearest name when it is called with
+    a keyword that it does not know."""
+    @functools.wraps(function)
+    def told(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except TypeError as e:
+            if e.__traceback__.tb_next is not None:  # Of what it calls.
+                raise
+            import inspect  # (Not needed before.)
+            known = list(inspect.signature(function).parameters)
+            near = ", ".join(near for k in kwargs if k not in known
+                             for near in _core.nearest_names(k, known))
+            raise TypeError(f"{e}{f' (nearest: {near})' if near else ''}"
+                            ) from None
+    return told
+
+
 def _find(where, name, prefix, names, cache):
     key = prefix + name
     entry = names.get(name)
     if entry is not None:
         value = getattr(importlib.import_module(entry[0]), entry[1])
+        if isinstance(value, types.FunctionType):
+            value = _telling(value)
     elif key in _GROUPS:
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:

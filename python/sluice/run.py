@@ -54,6 +54,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         parts = fullname.split(".")[1:]
         if parts[:2] == ["compat", "v1"]:
             parts = parts[2:]
+        if parts[-1:] and parts[-1].startswith("_"):
+            return None  # (A name of a module, not a module.)
         if parts[:1] == ["python"]:
             return _internal(fullname, parts[1:])
         if parts[:1] == ["contrib"] and parts[2:3] == ["python"]:
@@ -133,7 +135,7 @@ _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "rnn_cell_impl": "nn.rnn_cell", "nest": "nest", "gfile": "gfile",
            "app": "app", "flags": "flags", "errors": "errors",
            "test_util": "test", "compat": "compat",
-           "gradient_checker": "test"}
+           "gradient_checker": "test", "spectral_ops_test_util": "test"}
 # Whose public names are those of one namespace.
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
@@ -154,10 +156,16 @@ _OURS = {"ops": "graph conversion", "constant_op": "conversion",
          "beam_search_decoder": "beam_search",
          "beam_search_ops": "beam_search", "decoder": "seq2seq",
          "helper": "seq2seq", "core_rnn_cell": "rnn_cell",
-         "partitioned_variables": "partitioned", "nn_ops": "nn",
-         "nn_impl": "nn", "embedding_ops": "embedding",
-         "tf2": "context",
-         "control_flow_util": "context",
+         "partitioned_variables": "partitioned",
+         "nn_ops": "nn conv", "nn_impl": "nn conv embedding",
+         "embedding_ops": "embedding",
+         "tf2": "context", "device_lib": "session",
+         "histogram_ops": "segments", "ctc_ops": "ctc",
+         "resources": "variables", "training_util": "train",
+         "template": "custom_gradient",
+         "tensor_array_grad": "tensor_array", "math_grad": "gradients",
+         "control_flow_util": "context", "device": "cluster",
+         "random_seed": "graph", "logging_ops": "string_ops",
          "function": "function traced"}
 
 

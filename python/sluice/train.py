@@ -102,6 +102,8 @@ class Optimizer:
         if all(g is None for g, _ in pairs):
             raise ValueError(f"No gradients provided for any variable: "
                              f"{[str(v) for _, v in pairs]}.")
+        pairs = [(g.value() if isinstance(g, Variable) else g, v)
+                 for g, v in pairs]
         for g, v in pairs:
             if not isinstance(v, Variable):
                 raise NotImplementedError(f"Trying to update a Tensor {v}")
@@ -514,6 +516,9 @@ def get_global_step(graph=None):
     """The variable that counts training steps, or None."""
     graph = graph or graphs.get_default_graph()
     steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if not steps:  # (One that was made by hand.)
+        steps = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+                 if v.op.name == GraphKeys.GLOBAL_STEP]
     if len(steps) > 1:
         raise RuntimeError("Multiple items found in collection "
                            "\"global_step\"")
@@ -543,6 +548,50 @@ def create_global_step(graph=None):
 def get_or_create_global_step(graph=None):
     """The variable that counts training steps; made if there is none."""
     return get_global_step(graph) or create_global_step(graph)
+
+
+_STEP_READ = "global_step_read_op_cache"
+
+
+def _get_global_step_read(graph=None):
+    """The tensor that `_get_or_create_global_step_read` made, or None."""
+    graph = graph or graphs.get_default_graph()
+    reads = graph.get_collection(_STEP_READ)
+    if len(reads) > 1:
+        raise RuntimeError(f"There are multiple items in collection "
+                           f"{_STEP_READ}. There should be only one.")
+    return reads[0] if reads else None
+
+
+def _get_or_create_global_step_read(graph=None):
+    """The count before any increment that waits for it; None if there is
+    none."""
+    graph = graph or graphs.get_default_graph()
+    read = _get_global_step_read(graph)
+    step = get_global_step(graph)
+    if read is not None or step is None:
+        return read
+    with graph.as_default(), graph.name_scope(None), graph.name_scope(
+            step.op.name + "/"):
+        value = step.initialized_value() if hasattr(
+            step, "initialized_value") else step
+        read = array_ops.identity(value + 0)
+    graph.add_to_collection(_STEP_READ, read)
+    return read
+
+
+def _increment_global_step(increment, graph=None):
+    """The count after it grew; the read from before comes first."""
+    from sluice.ops import variables
+    graph = graph or graphs.get_default_graph()
+    step = get_global_step(graph)
+    if step is None:
+        raise ValueError("Global step tensor should be created by "
+                         "tf.train.get_or_create_global_step before calling "
+                         "increment.")
+    read = _get_or_create_global_step_read(graph)
+    with graph.as_default(), graphs.control_dependencies([read]):
+        return variables.assign_add(step, increment)
 
 
 def global_step(sess, global_step_tensor):

@@ -469,3 +469,37 @@ def test_reductions_of_all_dimensions_are_scalars(run):
     assert run(total, {p: [[1, 2]]}) == 9
     with pytest.raises(ValueError, match="both 'axis' and"):
         tf.reduce_logsumexp(p, 0, reduction_indices=0)
+
+
+@pytest.mark.parametrize("told,make", [
+    (r"dims: expected sizes >= 0, got -2 at \[1\]",
+     lambda: tf.fill([3, -2], 0.0)),
+    ("size_splits: expected a sum of 2, got 4",
+     lambda: tf.split(tf.ones([3, 2]), [4], axis=1)),
+    ("n: expected a value below 2.* n = 2 but is 2",
+     lambda: tf.raw_ops.NthElement(input=[[1, 2]], n=2)),
+    ("n: expected a value >= 0, got -1",
+     lambda: tf.raw_ops.NthElement(input=[[1, 2]], n=-1))])
+def test_sizes_that_are_known_to_be_wrong_are_told_as_graphs_are_built(told,
+                                                                       make):
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_real_numbers_have_angles_too(run):
+    assert run(tf.angle([1.0, -2.0])).tolist() == [0, 0]
+    np.testing.assert_allclose(run(tf.angle([1j, -1j])), [np.pi / 2,
+                                                          -np.pi / 2])
+    with pytest.raises(TypeError, match="Expected numeric or variant"):
+        tf.conj("a")
+
+
+def test_shapes_broadcast_as_far_as_they_are_known():
+    from sluice.framework import tensor_shape
+    for a, b, c in (([None, 3], [5, 1], [5, 3]), ([None], [None], [None]),
+                    ([2, 1], [3], [2, 3]), (None, [3], None)):
+        got = tensor_shape.broadcast_shape(tf.TensorShape(a),
+                                           tf.TensorShape(b))
+        assert got._dims == tf.TensorShape(c)._dims
+    with pytest.raises(ValueError, match="Incompatible shapes"):
+        tensor_shape.broadcast_shape(tf.TensorShape([2]), tf.TensorShape([3]))

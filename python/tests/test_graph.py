@@ -408,3 +408,20 @@ def test_a_huge_graph_shows_its_first_operations():
     html = graph._repr_html_()
     assert "3,001 operations" in html and "2,001 more operations" in html
     assert len(html) < 400_000
+
+
+def test_numbers_of_operations_are_registered():
+    from sluice.framework import graph as ops
+
+    @ops.RegisterStatistics("Square", "squares")
+    def _squares(graph, node):
+        return ops.OpStats("squares", graph.get_tensor_by_name(
+            node.name + ":0").shape.num_elements())
+
+    y = tf.square(tf.ones([2, 3]))
+    total = ops.get_stats_for_node_def(y.graph, y.op.node_def, "squares")
+    total += ops.get_stats_for_node_def(y.graph, tf.abs(y).op.node_def,
+                                        "squares")
+    assert total.value == 6
+    with pytest.raises(KeyError, match="Registering two"):
+        ops.RegisterStatistics("Square", "squares")(_squares)

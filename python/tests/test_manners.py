@@ -384,3 +384,16 @@ def test_the_text_form_of_messages_is_at_hand_without_its_library():
         assert "NoOp" in text_format.MessageToString(graph)
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_wrong_keyword_is_answered_with_the_nearest():
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'axs' "
+                       r"\(nearest: axis\)"):
+        tf.reduce_sum([1.0], axs=0)
+    with pytest.raises(TypeError, match="keyword argument 'keep_probs' "
+                       r"\(nearest: keep_prob"):
+        tf.nn.dropout([1.0], keep_probs=0.5)
+    with pytest.raises(TypeError, match="missing 1 required positional") as e:
+        tf.nn.l2_normalize()
+    assert "nearest" not in str(e.value)
+    assert tf.nn.tanh is tf.tanh and tf.tanh.__name__ == "tanh"

@@ -273,3 +273,51 @@ def test_convolutions_by_their_gradients(run, rng):
          run(tf.nn.convolution(x, w, "VALID", dilation_rate=[2, 2])))
     with pytest.raises(ValueError, match="not supported in conjunction"):
         tf.nn.convolution(x, w, "VALID", strides=[2, 2], dilation_rate=[2, 2])
+
+
+def test_labels_in_rows_with_another_blank(run):
+    rng = np.random.RandomState(0)
+    logits = rng.randn(7, 2, 4).astype(np.float32)
+    labels, lengths = [[1, 2, 2], [3, 0, 0]], [3, 1]
+    x = tf.constant(logits)
+    loss = tf.nn.ctc_loss_v2(labels, x, lengths, [7, 6])  # (The blank is 0.)
+    # The op's blank is the last class.
+    turned = logits[:, :, [1, 2, 3, 0]]
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [0, 2], [1, 0]], [0, 1, 1, 2],
+                             [2, 3])
+    expected = tf.nn.ctc_loss(sparse, turned, [7, 6])
+    got, wanted = run([loss, expected])
+    np.testing.assert_allclose(got, wanted, 1e-5)
+    assert tf.gradients(loss, x)[0].shape == [7, 2, 4]
+    with pytest.raises(ValueError, match="blank_index must be given"):
+        tf.nn.ctc_loss_v2(sparse, x, None, [7, 6])
+
+
+def test_labels_that_repeat_and_differ(run):
+    rows, left = run(tf.nn.collapse_repeated([[1, 3, 3, 0], [4, 4, 2, 4]],
+                                             [3, 4]))
+    assert rows.tolist() == [[1, 3, 0], [4, 2, 4]] and left.tolist() == [2, 3]
+    unique, which = run(tf.nn.ctc_unique_labels([[3, 4, 3], [1, 1, 0]]))
+    assert unique.tolist() == [[3, 4, 0], [1, 0, 0]]
+    assert which.tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+def test_windows_with_holes(run, padding):
+    x = np.random.RandomState(0).rand(1, 9, 2).astype(np.float32)
+    y = run(tf.nn.pool(x, [2], "AVG", padding, dilation_rate=[3]))
+    if padding == "SAME":  # (With zeros.)
+        x = np.pad(x, [(0, 0), (1, 2), (0, 0)])
+    np.testing.assert_allclose(y, (x[:, :-3] + x[:, 3:]) / 2, 1e-6)
+    with pytest.raises(ValueError, match="strides > 1 not supported"):
+        tf.nn.pool(x, [2], "MAX", padding, dilation_rate=[3], strides=[2])
+
+
+def test_sums_of_products_of_many(run):
+    rng = np.random.RandomState(0)
+    a, b, c = rng.rand(2, 3), rng.rand(3, 4), rng.rand(4, 2)
+    for equation in ("ij,jk,kl->il", "ij,jk,ki->", "ij,jk,kl->lji"):
+        np.testing.assert_allclose(run(tf.einsum(equation, a, b, c)),
+                                   np.einsum(equation, a, b, c), 1e-9)
+    with pytest.raises(ValueError, match="expected 3 inputs, got 4"):
+        tf.einsum("ij,jk,kl->il", a, b, c, a)

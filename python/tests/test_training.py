@@ -460,3 +460,35 @@ def test_slots_are_named_after_what_they_belong_to(session):
     near(session.run(slot), [1, 2.5])
     assert session.run(zeros).dtype == np.float64
     assert slot not in tf.trainable_variables()
+
+
+def test_rates_with_noise_are_near_those_without(session):
+    step = tf.placeholder(tf.int32, [])
+    noisy = tf.train.noisy_linear_cosine_decay(0.1, step, 10,
+                                               initial_variance=1e-6)
+    plain = tf.train.linear_cosine_decay(0.1, step, 10)
+    for at in (0, 4, 12):
+        a, b = session.run([noisy, plain], {step: at})
+        assert abs(a - b) < 1e-3 and (a != b or at == 12)
+
+
+def test_pieces_of_rates_are_of_one_type():
+    with pytest.raises(ValueError, match="same dtype as x"):
+        tf.train.piecewise_constant(tf.constant(1), [1.5], [0.1, 0.2])
+    with pytest.raises(ValueError, match="all with the same dtype"):
+        tf.train.piecewise_constant(tf.constant(1), [1], [0.1, 2])
+
+
+def test_weighted_averages_forget(session):
+    from sluice import moving_averages
+    value = tf.placeholder(tf.float32, [])
+    weight = tf.placeholder(tf.float32, [])
+    average = moving_averages.weighted_moving_average(value, 0.5, weight)
+    session.run(tf.global_variables_initializer())
+    near(session.run(average, {value: 4, weight: 1}), 4)
+    near(session.run(average, {value: 7, weight: 2}), (4 * 0.5 + 14) / 2.5)
+
+
+def test_steps_that_were_counted_by_hand_are_found(session):
+    v = tf.Variable(3, trainable=False, name="global_step")
+    assert tf.train.get_global_step() is v

@@ -323,12 +323,12 @@ Status SplitVShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(2));
   const PartialShape& in = c.input(0);
-  if (c.num_outputs() == 1) {
+  const std::optional<int64_t> axis_value = c.ConstantInt(2);
+  if (c.num_outputs() == 1 && (!in.rank_known() || !axis_value)) {
     c.set_output(0, in);
     return OkStatus();
   }
   if (!in.rank_known()) return OkStatus();
-  const std::optional<int64_t> axis_value = c.ConstantInt(2);
   if (!axis_value) {
     c.set_all_outputs(PartialShape::OfRank(in.rank()));
     return OkStatus();
@@ -346,7 +346,9 @@ Status SplitVShape(ShapeContext& c) {
   }
   for (int i = 0; i < c.num_outputs(); ++i) {
     PartialShape out = in;
-    const int64_t size = sizes[static_cast<size_t>(i)];
+    // (One output is all there is.)
+    const int64_t size =
+        c.num_outputs() == 1 ? in.dim(axis) : sizes[static_cast<size_t>(i)];
     if (size < -1)
       return InvalidArgument("size_splits: expected sizes >= -1, got ", size);
     out.set_dim(axis, size);

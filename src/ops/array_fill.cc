@@ -36,6 +36,11 @@ Status FillKernel(KernelContext& ctx) {
 
 Status FillShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  if (const Tensor* dims = c.constant(0))
+    for (int64_t i = 0; i < dims->num_elements(); ++i)
+      if (array::IntAt(*dims, i) < 0)
+        return InvalidArgument("dims: expected sizes >= 0, got ",
+                               array::IntAt(*dims, i), " at [", i, "]");
   SLUICE_ASSIGN_OR_RETURN(PartialShape out, c.InputAsShape(0));
   c.set_output(0, std::move(out));
   return OkStatus();

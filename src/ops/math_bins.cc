@@ -247,7 +247,13 @@ struct NthElement {
 Status NthElementShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape x, c.WithRankAtLeast(0, 1));
+  const std::optional<int64_t> n = c.ConstantInt(1);
+  if (n && *n < 0) return InvalidArgument("n: expected a value >= 0, got ", *n);
   if (!x.rank_known()) return OkStatus();
+  const int64_t columns = x.dim(x.rank() - 1);
+  if (n && columns >= 0 && *n >= columns)
+    return InvalidArgument("n: expected a value below ", columns,
+                           ", the size of the last dimension, got ", *n);
   c.set_output(0, PartialShape(std::span<const int64_t>(
                       x.dims().data(), static_cast<size_t>(x.rank() - 1))));
   return OkStatus();

@@ -232,6 +232,12 @@ class DeviceAttributes:
 _DeviceAttributes = DeviceAttributes
 
 
+def list_local_devices(session_config=None):
+    """The devices of this process (`tensorflow.python.client.device_lib`)."""
+    with Session(graph=graphs.Graph(), config=session_config) as session:
+        return session.list_devices()
+
+
 class BaseSession(_core.Session):
     """Runs steps of one graph; its variables live as long as it does.
 
@@ -315,6 +321,10 @@ class BaseSession(_core.Session):
           feeds: all tensors that any stage will give.
         """
         self._check_open()
+        if not nest.flatten(fetches):
+            raise errors.InvalidArgumentError(
+                None, None, "partial_run_setup: specify at least one target to "
+                "fetch or execute.")
         tensors = []
         for feed in feeds or []:
             convert = _registered(feed, 2)

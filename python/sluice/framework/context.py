@@ -32,6 +32,47 @@ def graph_mode():
     yield
 
 
+def IsSwitch(op):
+    """Whether an operation is a Switch (`control_flow_util`)."""
+    return op.type in ("Switch", "RefSwitch")
+
+
+def IsLoopEnter(op):
+    """Whether an operation is an Enter."""
+    return op.type in ("Enter", "RefEnter")
+
+
+def IsLoopExit(op):
+    """Whether an operation is an Exit."""
+    return op.type in ("Exit", "RefExit")
+
+
+def IsMerge(op):
+    """Whether an operation is a Merge."""
+    return op.type in ("Merge", "RefMerge")
+
+
+def IsLoopMerge(op):
+    """Whether an operation is the Merge of a loop."""
+    return IsMerge(op) and any(
+        t.op.type in ("NextIteration", "RefNextIteration") for t in op.inputs)
+
+
+def IsCondMerge(op):
+    """Whether an operation is the Merge of a conditional."""
+    return IsMerge(op) and not IsLoopMerge(op)
+
+
+def IsLoopSwitch(op):
+    """Whether an operation is the Switch of a loop."""
+    return IsSwitch(op) and op.inputs[1].op.type == "LoopCond"
+
+
+def IsCondSwitch(op):
+    """Whether an operation is the Switch of a conditional."""
+    return IsSwitch(op) and not IsLoopSwitch(op)
+
+
 def num_gpus():
     """None: there are CPUs only."""
     return 0

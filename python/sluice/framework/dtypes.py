@@ -157,6 +157,8 @@ _NAMES = {
     12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
     17: "uint16", 18: "complex128", 19: "float16", 20: "resource",
     21: "variant", 22: "uint32", 23: "uint64"}
+_TYPE_TO_STRING = {**_NAMES, **{number + 100: name + "_ref"
+                               for number, name in _NAMES.items()}}
 _SIZES = {1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 8: 8, 9: 8, 10: 1, 11: 1, 12: 1,
           13: 4, 14: 2, 15: 2, 16: 2, 17: 2, 18: 16, 19: 2, 22: 4, 23: 8}
 

@@ -1,6 +1,7 @@
 """What running a step raises: a class for each kind of error."""
 
 import re
+import warnings
 
 
 class OpError(Exception):
@@ -101,7 +102,19 @@ def exception_type_from_error_code(error_code):
 
 def error_code_from_exception_type(cls):
     """The number of an error's class."""
-    return next((code for code, c in _CLASSES.items() if c is cls), UNKNOWN)
+    for code, known in _CLASSES.items():
+        if known is cls:
+            return code
+    warnings.warn("Unknown class exception")
+    return UNKNOWN
+
+
+def _make_specific_exception(node_def, op, message, error_code):
+    """The exception for an error's number."""
+    if error_code in _CLASSES:
+        return _CLASSES[error_code](node_def, op, message)
+    warnings.warn(f"Unknown error code: {error_code}")
+    return UnknownError(node_def, op, message, error_code)
 
 
 _NODE = re.compile(r"node '([^']+)' \(")

@@ -110,6 +110,9 @@ class Dimension:
     def __mod__(self, other):
         return self._calculate(other, operator.mod)
 
+    def __rmod__(self, other):
+        return self._calculate(other, lambda a, b: b % a)
+
     def __int__(self):
         return self._value
 
@@ -395,6 +398,42 @@ def unknown_shape(rank=None, ndims=None):
     """A shape of which at most the rank (or `ndims`) is known."""
     rank = ndims if rank is None else rank
     return TensorShape._of(None if rank is None else (None,) * rank)
+
+
+def broadcast_shape(shape_x, shape_y):
+    """What two shapes broadcast to; ValueError if they do not."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return unknown_shape()
+    one, two = list(shape_x._dims), list(shape_y._dims)
+    n = max(len(one), len(two))
+    one, two = [1] * (n - len(one)) + one, [1] * (n - len(two)) + two
+    dims = []
+    for a, b in zip(one, two):
+        if a == b or b == 1:
+            dims.append(a)
+        elif a == 1:
+            dims.append(b)
+        elif a is None or b is None:  # The one that is known is above 1.
+            dims.append(b if a is None else a)
+        else:
+            raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} "
+                             f"and {shape_y}")
+    return TensorShape(dims)
+
+
+def scalar_shape(unused_op):
+    """[the shape of a scalar]: of an operation with one such result."""
+    return [scalar()]
+
+
+def no_outputs(unused_op):
+    """[]: of an operation without results."""
+    return []
+
+
+def call_cpp_shape_fn(op, require_shape_fn=True):
+    """The shapes of an operation's results, which are known already."""
+    return {"shapes": [t.shape for t in op.outputs]}
 
 
 def _shape_dims(shape):

@@ -285,9 +285,11 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"paddings: expected shape \[(?P<rank>\d+),2\], got",
      lambda m: "The first dimension of paddings must be the rank of inputs"),
     (r"n: expected a value >= 0, " + _GOT,
-     lambda m: f"Need n >= 0, got {m['got']}"),
-    (r"n: expected a value below", lambda m: "Input must have at least n+1 "
-     "columns"),
+     lambda m: f"Need n >= 0, got {m['got']}; must be non-negative but is "
+               f"{m['got']}"),
+    (r"n: expected a value below (?P<columns>\d+).*?" + _GOT,
+     lambda m: f"Input must have at least n+1 columns; must have last "
+               f"dimension > n = {m['got']} but is {m['columns']}"),
     (r"k: expected (?:at most|a value in \[0,) (?P<n>\d+).*?" + _GOT,
      lambda m: f"Need k >= 0, got {m['got']}" if m["got"][0] == "-" else
      f"input must have last dimension >= k = {m['got']} but is {m['n']}"),

@@ -33,6 +33,10 @@ class InputSpec:
     def _check(self, x, what):
         """Raises ValueError if a tensor does not fit."""
         n = x.shape.ndims
+        if n is None and (self.ndim, self.max_ndim, self.min_ndim) != (
+                None, None, None):
+            raise ValueError(f"{what} requires a defined rank, but the rank "
+                             f"of the input is unknown.")
         if n is None:
             return
         for wrong, rule in (

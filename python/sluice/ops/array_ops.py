@@ -183,6 +183,9 @@ def concat(values, axis, name="concat"):
 
 def stack(values, axis=0, name="stack"):
     """The tensors as one of a dimension more, at `axis`."""
+    if axis == 0 and isinstance(values, (list, tuple)) and values and all(
+            isinstance(v, (int, float, bool)) for v in values):
+        return constant(list(values), name=name)
     return _pack(values, axis=axis, name=name)
 
 

@@ -31,6 +31,7 @@ def clip_by_norm(t, clip_norm, axes=None, name=None):
                                array_ops.ones_like(squares))
         norm = array_ops.where(positive, math_ops.sqrt(safe), squares)
         scaled = values * clip_norm
+        values.shape.assert_is_compatible_with(scaled.shape)
         clipped = array_ops.identity(
             scaled / math_ops.maximum(norm, clip_norm), name=scope)
         if isinstance(t, IndexedSlices):

@@ -110,9 +110,11 @@ def conv1d(value=None, filters=None, stride=None, padding=None,
                    _one(dilations, first, "dilations"), first, name or "conv1d")
 
 
-def conv1d_transpose(input, filters, output_shape, strides, padding="SAME",
-                     data_format="NWC", dilations=None, name=None):
+def conv1d_transpose(input, filters, output_shape, strides=None,
+                     padding="SAME", data_format="NWC", dilations=None,
+                     name=None, stride=None):
     """The gradient of conv1d to its input."""
+    strides = stride if strides is None else strides
     with graphs.name_scope(name, "conv1d_transpose",
                            [input, filters, output_shape]):
         x = convert_to_tensor(input, name="input")
@@ -228,6 +230,41 @@ def atrous_conv2d_transpose(value, filters, output_shape, rate, padding,
 # ---- Pooling -----------------------------------------------------------------
 
 
+def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
+                        spatial_dims=None, data_format=None):
+    """What `op` makes of places that lie `dilation_rate` apart: of blocks,
+    which are put into the batch and back.
+
+    Args:
+      input: [batch, ..., channels], or as `data_format` says.
+      dilation_rate: how far apart, along each spatial dimension.
+      padding: "VALID" or "SAME".
+      op: fn(blocks, number of spatial dimensions, "VALID").
+      filter_shape: the size of the windows, for "SAME".
+      spatial_dims: which dimensions; by default those between batch and
+        channels.
+    """
+    x = convert_to_tensor(input, name="input")
+    rates = [int(r) for r in dilation_rate]
+    if max(rates) == 1:
+        return op(x, len(rates), padding)
+    if spatial_dims is None:
+        start = 2 if str(data_format).startswith("NC") else 1
+        spatial_dims = range(start, start + len(rates))
+    edges = [[0, 0]] * max(spatial_dims)
+    block = [1] * max(spatial_dims)
+    for i, (d, rate) in enumerate(zip(sorted(spatial_dims), rates)):
+        block[d - 1] = rate
+        if padding == "SAME":
+            wide = (int(filter_shape[i]) - 1) * rate
+            edges[d - 1] = [wide // 2, wide - wide // 2]
+    pads, crops = array_ops.required_space_to_batch_paddings(
+        array_ops.shape(x)[1:len(block) + 1], block, edges)
+    return array_ops.batch_to_space_nd(
+        op(array_ops.space_to_batch_nd(x, block, pads), len(rates), "VALID"),
+        block, crops)
+
+
 def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
          strides=None, name=None, data_format=None, dilations=None):
     """The maximum or mean of each window along one, two or three dimensions.
@@ -242,11 +279,18 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
     rates = dilations if dilation_rate is None else dilation_rate
     x = convert_to_tensor(input, name="input")
     rank, first = _spatial(data_format, None, x)
-    if max(_each(rates, rank, "dilation_rate")) > 1:
-        raise NotImplementedError(f"pool: expected a dilation_rate of 1, got "
-                                  f"{rates}")
+    rates = _each(rates, rank, "dilation_rate")
     window = _each(window_shape, rank, "window_shape")
     strides = _each(strides, rank, "strides")
+    if max(rates) > 1:
+        if max(strides) > 1:
+            raise ValueError("strides > 1 not supported in conjunction with "
+                             "dilation_rate > 1")
+        with graphs.name_scope(name, "pool", [x]):
+            return with_space_to_batch(
+                x, rates, padding, lambda part, _, edges: pool(
+                    part, window, pooling_type, edges,
+                    data_format=data_format), window, data_format=data_format)
     kind = {"MAX": "MaxPool", "AVG": "AvgPool"}.get(pooling_type)
     if kind is None:
         raise ValueError(f"pooling_type: expected 'MAX' or 'AVG', got "
@@ -276,6 +320,27 @@ def _pool1d(kind, doc):
 max_pool1d = _pool1d("MAX", "The maximum of windows of [batch, length, "
                      "channels].")
 avg_pool1d = _pool1d("AVG", "The mean of windows of [batch, length, channels].")
+
+
+def max_pool_v2(input, ksize, strides, padding, data_format=None, name=None):
+    """The maximum of windows along one, two or three dimensions."""
+    input = convert_to_tensor(input, name="input")
+    if input.shape.ndims not in (None, 3, 4, 5):
+        raise ValueError(f"Input tensor must be of rank 3, 4 or 5 but was "
+                         f"{input.shape.ndims}.")
+    rank, first = _spatial(data_format, None, input)
+
+    def inner(sizes, what):
+        sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+        if len(sizes) == rank + 2:
+            return sizes[2:] if first else sizes[1:-1]
+        if len(sizes) not in (1, rank):
+            raise ValueError(f"{what}: expected 1, {rank} or {rank + 2} "
+                             f"values, got {len(sizes)}")
+        return sizes * rank if len(sizes) == 1 else sizes
+    return pool(input, inner(ksize, "ksize"), "MAX", padding,
+                strides=inner(strides, "strides"), data_format=data_format,
+                name=name)
 
 
 def _pool3d(kind, doc):

@@ -1,8 +1,9 @@
 """Connectionist temporal classification (Graves et al., 2006)."""
 
 from sluice import _core
+from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.ops import array_ops
+from sluice.ops import array_ops, functional, math_ops
 
 _op = _core.op
 
@@ -43,3 +44,99 @@ def ctc_beam_search_decoder(inputs, sequence_length, beam_width=100,
         merge_repeated=merge_repeated)
     return [SparseTensor(*path) for path in zip(indices, values, shapes)], (
         scores)
+
+
+# ---- Labels as rows, and another blank ---------------------------------------
+
+
+def collapse_repeated(labels, seq_length, name=None):
+    """(rows of labels without those that repeat the one before, how many each
+    row has left); behind them there are zeros."""
+    with graphs.name_scope(name, "collapse_repeated_labels",
+                           [labels, seq_length]):
+        labels = convert_to_tensor(labels, name="labels")
+        length = convert_to_tensor(seq_length, name="seq_length")
+        new = array_ops.concat(
+            [array_ops.ones_like(labels[:, :1], dtypes.bool_),
+             math_ops.not_equal(labels[:, 1:], labels[:, :-1])], 1)
+        new = math_ops.logical_and(new, array_ops.sequence_mask(
+            length, array_ops.shape(labels)[1]))
+        left = math_ops.reduce_sum(math_ops.cast(new, length.dtype), 1)
+        places = array_ops.where(array_ops.sequence_mask(left))
+        shape = math_ops.cast(array_ops.stack(
+            [array_ops.shape(labels, out_type=dtypes.int64)[0],
+             math_ops.cast(math_ops.reduce_max(left), dtypes.int64)]),
+            dtypes.int64)
+        made = array_ops.scatter_nd(places, array_ops.boolean_mask(labels, new),
+                                    shape)
+        made.set_shape([labels.shape.as_list()[0], None])
+        return made, left
+
+
+def dense_labels_to_sparse(dense, length):
+    """Rows of labels, of which so many count, as a sparse tensor."""
+    dense = convert_to_tensor(dense, name="dense")
+    mask = array_ops.sequence_mask(length, array_ops.shape(dense)[1])
+    most = math_ops.cast(math_ops.reduce_max(length), dtypes.int64)
+    rows = array_ops.shape(dense, out_type=dtypes.int64)[0]
+    return SparseTensor(array_ops.where(mask),
+                        array_ops.boolean_mask(dense, mask),
+                        array_ops.stack([rows, most]))
+
+
+def ctc_unique_labels(labels, name=None):
+    """(the different labels of each row, zeros behind them; which of them each
+    label is)."""
+    with graphs.name_scope(name, "ctc_unique_labels", [labels]):
+        labels = convert_to_tensor(labels, name="labels")
+
+        def of_row(row):
+            found, which = array_ops.unique(row)
+            missing = array_ops.size(row) - array_ops.size(found)
+            return array_ops.pad(found, [[0, missing]]), which
+        return functional.map_fn(of_row, labels,
+                                 dtype=(labels.dtype, dtypes.int32))
+
+
+def ctc_loss_v2(labels, logits, label_length, logit_length,
+                logits_time_major=True, unique=None, blank_index=None,
+                name=None):
+    """`ctc_loss` of labels in rows, with a blank of one's choice.
+
+    Args:
+      labels: [batch, most labels], or a SparseTensor.
+      logits: [time, batch, classes].
+      label_length: how many labels count in each row; None for a SparseTensor.
+      logit_length: how many times count in each sequence.
+      logits_time_major: whether logits begin with the time, not the batch.
+      unique: no matter: a hint of TensorFlow's.
+      blank_index: the class that is the blank; negative ones count from the
+        end. By default 0; with a SparseTensor it must be given.
+    """
+    if isinstance(labels, SparseTensor):
+        if blank_index is None:
+            raise ValueError("blank_index must be given when using "
+                             "SparseTensor labels.")
+    else:
+        labels = dense_labels_to_sparse(labels, label_length)
+    with graphs.name_scope(name, "ctc_loss", [logits]):
+        logits = convert_to_tensor(logits, name="logits")
+        classes = logits.shape.as_list()[2]
+        blank = (blank_index or 0) % classes
+        if blank != classes - 1:  # (The op's is the last.)
+            logits = array_ops.concat(
+                [logits[:, :, :blank], logits[:, :, blank + 1:],
+                 logits[:, :, blank:blank + 1]], 2)
+        values = math_ops.cast(labels.values, dtypes.int32)
+        labels = SparseTensor(labels.indices, array_ops.where(
+            values < blank, values, values - 1), labels.dense_shape)
+        return ctc_loss(labels, logits, logit_length,
+                        time_major=logits_time_major)
+
+
+def ctc_loss_dense(labels, logits, label_length, logit_length,
+                   logits_time_major=True, unique=None, blank_index=0,
+                   name=None):
+    """`ctc_loss_v2` of labels in rows."""
+    return ctc_loss_v2(labels, logits, label_length, logit_length,
+                       logits_time_major, unique, blank_index, name)

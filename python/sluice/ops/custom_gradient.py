@@ -140,6 +140,24 @@ class Template:
         """Those of its variables that optimizers update."""
         return self._scope.trainable_variables() if self._scope else []
 
+    def _own(self, key):
+        if self._scope is None:
+            return []
+        return graphs.get_collection(key, self._scope.name + "/")
+
+    @property
+    def local_variables(self):
+        """Its local variables."""
+        return self._own(graphs.GraphKeys.LOCAL_VARIABLES)
+
+    @property
+    def non_trainable_variables(self):
+        """Those of its variables that optimizers do not update."""
+        trained = set(map(id, self.trainable_variables))
+        return [v for v in self.global_variables if id(v) not in trained]
+
+    non_trainable_weights = non_trainable_variables
+    _variables_created = property(lambda self: self._called)
     variables = weights = global_variables
     trainable_weights = trainable_variables
 
@@ -151,5 +169,7 @@ def make_template(name_, func_, create_scope_now_=False, unique_name_=None,
     others."""
     if kwargs:
         func_ = functools.partial(func_, **kwargs)
+    if name_ is None:
+        raise ValueError("name cannot be None.")
     return Template(name_, func_, create_scope_now_, unique_name_,
                     custom_getter_)

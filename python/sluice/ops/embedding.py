@@ -26,7 +26,7 @@ def _which(flat, tables, strategy):
     if strategy != "div":
         raise ValueError(f"Unrecognized partition strategy: {strategy}")
     # (The first tables have one row each more, if it does not come out even.)
-    sizes = [t.shape.as_list()[0] for t in tables]
+    sizes = [t.shape.as_list()[0] if t.shape.ndims else None for t in tables]
     total = math_ops.cast(
         sum(sizes) if None not in sizes else math_ops.add_n(
             [array_ops.shape(t)[0] for t in tables]), flat.dtype)
@@ -109,6 +109,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
             ids, at = sp_ids.values, None
         rows = embedding_lookup(params, ids, partition_strategy,
                                 max_norm=max_norm)
+        if rows.dtype in (dtypes.float16, dtypes.bfloat16):
+            rows = math_ops.cast(rows, dtypes.float32)
         if sp_weights is None:
             reduce = {"sum": segment_ops.sparse_segment_sum,
                       "mean": segment_ops.sparse_segment_mean,
@@ -167,6 +169,27 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
         return made
 
 
+def embedding_lookup_v2(params, ids, max_norm=None, name=None):
+    """`embedding_lookup` of tables that are cut into blocks."""
+    return embedding_lookup(params, ids, "div", name, max_norm=max_norm)
+
+
+def embedding_lookup_sparse_v2(params, sp_ids, sp_weights, combiner=None,
+                               max_norm=None, name=None):
+    """`embedding_lookup_sparse` of tables that are cut into blocks."""
+    return embedding_lookup_sparse(params, sp_ids, sp_weights, "div", name,
+                                   combiner, max_norm)
+
+
+def safe_embedding_lookup_sparse_v2(embedding_weights, sparse_ids,
+                                    sparse_weights=None, combiner="mean",
+                                    default_id=None, max_norm=None, name=None):
+    """`safe_embedding_lookup_sparse`."""
+    return safe_embedding_lookup_sparse(
+        embedding_weights, sparse_ids, sparse_weights, combiner, default_id,
+        name, "div", max_norm)
+
+
 # ---- Samples of classes ------------------------------------------------------
 
 
@@ -222,9 +245,10 @@ def compute_accidental_hits(true_classes, sampled_candidates, num_true,
         **_seeds(seed))
 
 
-def _sampled_logits(weights, biases, labels, inputs, num_sampled, num_classes,
-                    num_true, sampled_values, remove_accidental_hits,
-                    partition_strategy, name, seed=None):
+def _compute_sampled_logits(
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
+        sampled_values=None, subtract_log_q=True, remove_accidental_hits=False,
+        partition_strategy="mod", name=None, seed=None):
     """(logits of the true and the sampled classes, their labels)."""
     with graphs.name_scope(name, "compute_sampled_logits",
                            _tables(weights) + [biases, inputs, labels]):
@@ -235,8 +259,9 @@ def _sampled_logits(weights, biases, labels, inputs, num_sampled, num_classes,
                 labels, num_true, num_sampled, True, num_classes, seed)
         sampled, of_true, of_sampled = (array_ops.stop_gradient(v)
                                         for v in sampled_values)
+        sampled = math_ops.cast(sampled, dtypes.int64)
         n = array_ops.shape(flat)[0]
-        ids = array_ops.concat([flat, math_ops.cast(sampled, dtypes.int64)], 0)
+        ids = array_ops.concat([flat, sampled], 0)
         w = embedding_lookup(weights, ids, partition_strategy)
         b = embedding_lookup(biases, ids, partition_strategy)
         size = array_ops.shape(w)[1]
@@ -254,8 +279,9 @@ def _sampled_logits(weights, biases, labels, inputs, num_sampled, num_classes,
                 at, array_ops.stack([array_ops.shape(labels)[0], num_sampled]),
                 math_ops.cast(least, logits.dtype), 0.0,
                 validate_indices=False)
-        true_logits -= math_ops.log(of_true)
-        logits -= math_ops.log(of_sampled)
+        if subtract_log_q:
+            true_logits -= math_ops.cast(math_ops.log(of_true), logits.dtype)
+            logits -= math_ops.cast(math_ops.log(of_sampled), logits.dtype)
         return (array_ops.concat([true_logits, logits], 1),
                 array_ops.concat([array_ops.ones_like(true_logits) / num_true,
                                   array_ops.zeros_like(logits)], 1))
@@ -266,9 +292,9 @@ def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes,
              partition_strategy="mod", name="nce_loss"):
     """Noise-contrastive estimation (Gutmann and Hyvarinen, 2010), row by row:
     for training, where there are many classes."""
-    logits, targets = _sampled_logits(
+    logits, targets = _compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
-        sampled_values, remove_accidental_hits, partition_strategy, name)
+        sampled_values, True, remove_accidental_hits, partition_strategy, name)
     return math_ops.reduce_sum(nn.sigmoid_cross_entropy_with_logits(
         labels=targets, logits=logits, name="sampled_losses"), 1)
 
@@ -279,8 +305,28 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled,
                          name="sampled_softmax_loss", seed=None):
     """The cross entropy of softmax over the true and some sampled classes, row
     by row: for training, where there are many classes."""
-    logits, targets = _sampled_logits(
+    logits, targets = _compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
-        sampled_values, remove_accidental_hits, partition_strategy, name, seed)
+        sampled_values, True, remove_accidental_hits, partition_strategy, name,
+        seed)
     return nn.softmax_cross_entropy_with_logits_v2(
         labels=array_ops.stop_gradient(targets), logits=logits)
+
+
+def nce_loss_v2(weights, biases, labels, inputs, num_sampled, num_classes,
+                num_true=1, sampled_values=None, remove_accidental_hits=False,
+                name="nce_loss"):
+    """`nce_loss` of tables that are cut into blocks."""
+    return nce_loss(weights, biases, labels, inputs, num_sampled, num_classes,
+                    num_true, sampled_values, remove_accidental_hits, "div",
+                    name)
+
+
+def sampled_softmax_loss_v2(weights, biases, labels, inputs, num_sampled,
+                            num_classes, num_true=1, sampled_values=None,
+                            remove_accidental_hits=True, seed=None,
+                            name="sampled_softmax_loss"):
+    """`sampled_softmax_loss` of tables that are cut into blocks."""
+    return sampled_softmax_loss(
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true,
+        sampled_values, remove_accidental_hits, "div", name, seed)

@@ -131,3 +131,15 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
             array_ops.stack(rows),
             array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
     return result
+
+
+def _AggregateIndexedSlicesGradients(grads):
+    """One gradient of several that may be sparse, or None."""
+    from sluice.ops import array_ops, math_ops
+    some = [g for g in grads if g is not None]
+    if len(some) < 2:
+        return some[0] if some else None
+    slices = math_ops._as_indexed_slices_list(some)
+    return IndexedSlices(array_ops.concat([s.values for s in slices], 0),
+                         array_ops.concat([s.indices for s in slices], 0),
+                         slices[0].dense_shape)

@@ -210,7 +210,53 @@ def imag(input, name=None):
 def conj(x, name=None):
     """The complex conjugate, elementwise."""
     x = convert_to_tensor(x, name="x")
-    return _op("Conj")(x, name=name) if x.dtype.is_complex else x
+    if x.dtype.is_complex:
+        return _op("Conj")(x, name=name)
+    if not (x.dtype.is_floating or x.dtype.is_integer or
+            x.dtype == dtypes.variant):
+        raise TypeError(f"Expected numeric or variant tensor, got dtype "
+                        f"{x.dtype!r}")
+    return x
+
+
+def angle(x, name=None):
+    """The angle of complex numbers; of real ones 0."""
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        return _op("Angle")(x, Tout=x.dtype.real_dtype, name=name)
+    return _op("ZerosLike")(x, name=name)
+
+
+def _as_indexed_slices(x, optimize=True):
+    """A tensor as the IndexedSlices of all its rows."""
+    if isinstance(x, IndexedSlices):
+        return x
+    if not isinstance(x, _core.Tensor):
+        raise TypeError(f"Not a Tensor or IndexedSlices: {type(x)}.")
+    dims = _op("Shape")(x)
+    return IndexedSlices(x, range(0, dims[0]), dims)
+
+
+def _as_indexed_slices_list(inputs, optimize=True):
+    """`_as_indexed_slices` of each, with one type of indices."""
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"Expected a list or tuple, not a {type(inputs)}.")
+    slices = [_as_indexed_slices(x) for x in inputs]
+    if len({s.indices.dtype for s in slices}) == 1:
+        return slices
+    return [IndexedSlices(s.values, cast(s.indices, dtypes.int64),
+                          s.dense_shape) for s in slices]
+
+
+def reduced_shape(input_shape, axes):
+    """The shape of a reduction that keeps its dimensions."""
+    input_shape = cast(input_shape, dtypes.int32)
+    axes = cast(axes, dtypes.int32)
+    rank = _op("Size")(input_shape)
+    axes = (axes + rank) % rank
+    return _op("DynamicStitch")(
+        [range(rank), axes],
+        [input_shape, _op("Fill")(_op("Shape")(axes), 1)])
 
 
 def complex(real, imag, name=None):
@@ -604,8 +650,28 @@ def einsum(equation, *inputs, **kwargs):
         letters = letters.replace(".", "")
         equation += "->" + dots + "".join(sorted(
             c for c in set(letters) if letters.count(c) == 1))
-    return _op("Einsum", "einsum")(list(inputs), equation=equation,
-                                          name=name)
+    if len(inputs) > 2:
+        return _einsum_of_many(equation, list(inputs), name)
+    return _op("Einsum", "einsum")(list(inputs), equation=equation, name=name)
+
+
+def _einsum_of_many(equation, inputs, name):
+    """One after the other, each time summing what is not needed any more."""
+    labels, result = equation.split("->")
+    labels = labels.split(",")
+    if len(labels) != len(inputs):
+        raise ValueError(f"equation: expected {len(labels)} inputs, got "
+                         f"{len(inputs)}")
+    first, joined = inputs[0], labels[0]
+    for i in builtins.range(1, len(inputs)):
+        needed = set(result).union(*labels[i + 1:])
+        kept = "".join(dict.fromkeys(
+            c for c in joined + labels[i] if c in needed))
+        last = i == len(inputs) - 1
+        first = einsum(f"{joined},{labels[i]}->{result if last else kept}",
+                       first, inputs[i], name=name if last else None)
+        joined = kept
+    return first
 
 
 def multiply_no_nan(x, y, name=None):

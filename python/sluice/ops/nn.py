@@ -27,7 +27,10 @@ _sparse_xent = _op("SparseSoftmaxCrossEntropyWithLogits")
 
 
 def leaky_relu(features, alpha=0.2, name=None):
-    """max(x, alpha x)."""
+    """max(x, alpha x); of integers as floating-point numbers."""
+    features = convert_to_tensor(features, name="features")
+    if features.dtype.is_integer:
+        features = math_ops.cast(features, dtypes.float32)
     return _op("LeakyRelu")(features, alpha=alpha, name=name)
 
 
@@ -334,6 +337,9 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
                 return x
         rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
         dims = array_ops.shape(x) if noise_shape is None else noise_shape
+        if isinstance(dims, (list, tuple)) and None in dims:
+            dims = [x.shape.as_list()[i] if d is None else d
+                    for i, d in enumerate(dims)]
         noise = random_ops.random_uniform(dims, dtype=x.dtype.base_dtype,
                                           seed=seed)
         result = x * (1 / (1 - rate)) * math_ops.cast(noise >= rate, x.dtype)
@@ -488,3 +494,31 @@ def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
         small = math_ops.logical_and(targets >= 0, targets <= 1)
         return loss + array_ops.where(small, array_ops.zeros_like(targets),
                                       stirling)
+
+
+# ---- TensorFlow's names for the same with fewer arguments --------------------
+
+
+def softmax_v2(logits, axis=None, name=None):
+    """`softmax`."""
+    return softmax(logits, axis, name)
+
+
+def log_softmax_v2(logits, axis=None, name=None):
+    """`log_softmax`."""
+    return log_softmax(logits, axis, name)
+
+
+def dropout_v2(x, rate=None, noise_shape=None, seed=None, name=None):
+    """`dropout`."""
+    return dropout(x, noise_shape=noise_shape, seed=seed, name=name, rate=rate)
+
+
+def l2_normalize_v2(x, axis=None, epsilon=1e-12, name=None):
+    """`l2_normalize`."""
+    return l2_normalize(x, axis, epsilon, name)
+
+
+def moments_v2(x, axes, shift=None, keepdims=False, name=None):
+    """`moments`."""
+    return moments(x, axes, shift, name, keepdims=keepdims)

@@ -4,7 +4,8 @@ from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.ops.math_ops import (
-    cast, maximum, minimum, reduce_max, reduce_prod, sqrt, unsorted_segment_sum)
+    cast, floor, maximum, minimum, reduce_max, reduce_prod, sqrt,
+    unsorted_segment_sum)
 
 _op = _core.op
 _shape = _op("Shape")
@@ -74,3 +75,16 @@ sparse_segment_mean = _sparse_segments(
 sparse_segment_sqrt_n = _sparse_segments(
     "SqrtN", "The sum of the rows that `indices` name over the root of their "
     "number, segment by segment.")
+
+
+def histogram_fixed_width_bins(values, value_range, nbins=100,
+                               dtype=dtypes.int32, name=None):
+    """Into which of equal bins each value falls."""
+    with graphs.name_scope(name, "histogram_fixed_width_bins",
+                           [values, value_range, nbins]):
+        values = convert_to_tensor(values, name="values")
+        value_range = cast(value_range, values.dtype)
+        low, high = value_range[0], value_range[1]
+        scaled = (values - low) / (high - low) * cast(nbins, values.dtype)
+        return cast(minimum(maximum(floor(scaled), 0),
+                            cast(nbins - 1, values.dtype)), dtype)

@@ -50,7 +50,8 @@ class TensorHandle:
         self._session._delete_handle(self._handle)
 
     def __array__(self, dtype=None):
-        return self.eval()
+        import numpy as np
+        return np.asarray(self.eval(), dtype)
 
     def __str__(self):
         return self._handle

@@ -167,3 +167,6 @@ def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
     """The numbers whose memory the strings are."""
     return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
                             out_type, little_endian=little_endian, name=name)
+
+
+print_v2 = tf_print  # TensorFlow's name within `logging_ops`.

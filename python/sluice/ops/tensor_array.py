@@ -197,3 +197,14 @@ class TensorArray:
     def close(self, name=None):
         """An operation that frees the array."""
         return _op("TensorArrayCloseV3")(self._handle, name=name)
+
+
+def _GetGradSource(op_or_tensor):
+    """The scope of gradients ("gradients_1/...") that a name is in, and what is
+    around it; ValueError if it is in none."""
+    parts = op_or_tensor.name.split(":")[0].split("/")
+    at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
+    if not at:
+        raise ValueError(f"Expected op/tensor name to start with gradients "
+                         f"(excluding scope), got: {op_or_tensor.name}")
+    return "/".join(parts[:at[-1] + 1])

@@ -662,3 +662,8 @@ def count_up_to(ref, limit, name=None):
     if isinstance(ref, Variable):
         return ref.count_up_to(limit)
     return _op("CountUpTo")(ref, limit=limit, name=name)
+
+
+def initialize_resources(resource_list, name="init"):
+    """An operation that gives variables their first values."""
+    return variables_initializer(resource_list, name)

@@ -6,6 +6,7 @@
 from sluice import compat, errors, names as _names
 
 __version__ = "1.15.0"
+__git_version__ = __compiler_version__ = "unknown"
 
 
 def disable_eager_execution():
