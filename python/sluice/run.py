@@ -23,10 +23,15 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path=None, target=None):
         if fullname in _TEXT_FORMAT:
             return self._text_format_spec(fullname, path)
-        if fullname != "tensorflow" and not fullname.startswith("tensorflow."):
+        # (`from tensorflow.nn import x` asks for a module x of what it got.)
+        name = fullname.replace("sluice.compat.v1.", "tensorflow.")
+        if name != "tensorflow" and not name.startswith("tensorflow."):
             return None
-        if self._find(fullname) is None:
-            return None
+        try:
+            self._find(name)
+        except AttributeError as e:
+            raise ModuleNotFoundError(f"No module named '{name}': {e}",
+                                      name=name) from None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _text_format_spec(self, fullname, path):
@@ -43,7 +48,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         if spec.name in _TEXT_FORMAT:
             return _text_format(spec.name, spec.loader_state)
-        return self._find(spec.name)
+        return self._find(spec.name.replace("sluice.compat.v1.", "tensorflow."))
 
     def exec_module(self, module):
         pass
@@ -64,9 +69,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return _Internal(fullname, not fullname.endswith("_pb2"))
         found = v1
         for part in parts:
-            found = getattr(found, part, None)
-            if found is None:
-                return None
+            found = getattr(found, part)
         return found
 
 

@@ -386,6 +386,28 @@ def test_the_text_form_of_messages_is_at_hand_without_its_library():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_modules_that_are_not_there_say_what_they_need():
+    program = """if True:
+        import sluice.run
+        sluice.run.install()
+        from tensorflow.contrib.rnn import LSTMCell
+        import tensorflow.nn.rnn_cell as cells
+        assert LSTMCell is cells.LSTMCell
+        for line in ("from tensorflow.contrib import learn",
+                     "import tensorflow.contrib.learn", "import tensorflow.data",
+                     "from tensorflow import data"):
+            try:
+                exec(line)
+            except ImportError as e:
+                print(e)
+    """
+    out = subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
+                         capture_output=True, text=True).stdout.splitlines()
+    assert len(out) == 4
+    assert all("'tensorflow.contrib.learn'" in line for line in out[:2])
+    assert all("needs data sets" in line for line in out[2:])
+
+
 def test_a_wrong_keyword_is_answered_with_the_nearest():
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'axs' "
                        r"\(nearest: axis\)"):

@@ -160,6 +160,18 @@ def test_constraints_of_rows_are_refused():
         tf.train.GradientDescentOptimizer(1.0).minimize(loss)
 
 
+def test_the_variables_may_be_the_values_of_a_dictionary(run):
+    w = {"a": tf.Variable(1.0), "b": tf.Variable(2.0)}
+    loss = w["a"] * 3.0 + w["b"] * 5.0
+    grads = tf.gradients(loss, w.values())
+    train = tf.train.GradientDescentOptimizer(1.0).minimize(
+        loss, var_list=w.values())
+    run(tf.global_variables_initializer())
+    assert run(grads) == [3.0, 5.0]
+    run(train)
+    assert run(w) == {"a": -2.0, "b": -3.0}
+
+
 def test_an_optimizer_may_be_of_several_graphs():
     optimizer = tf.train.MomentumOptimizer(0.5, 0.9)
     slots = []

@@ -1,6 +1,7 @@
 """Gradients: the operations that compute them."""
 
 import enum
+from collections import abc
 
 from sluice import _core
 from sluice.framework import graph as graphs
@@ -38,7 +39,8 @@ def _target(x):
 
 
 def _list(values):
-    return list(values) if isinstance(values, (list, tuple)) else [values]
+    several = isinstance(values, (list, tuple, abc.ValuesView))
+    return list(values) if several else [values]
 
 
 def gradients(ys, xs, grad_ys=None, name="gradients",
