@@ -96,6 +96,16 @@ def canonical_name(device):
     return device.to_string()
 
 
+def merge_device(spec):
+    """A function of devices that fills in what an operation's leaves open."""
+    spec = DeviceSpec.from_string(spec or "")
+
+    def merged(node_def):
+        own = DeviceSpec.from_string(node_def.device or "")
+        return spec.make_merged_spec(own)
+    return merged
+
+
 def check_valid(spec):
     """Raises ValueError unless a text names devices."""
     DeviceSpec.from_string(spec)

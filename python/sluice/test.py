@@ -286,12 +286,13 @@ class TestCase(unittest.TestCase):
         """A with-block; its value tells (`contents`) what the process writes
         to a stream (such as sys.stderr) within."""
         number = stream.fileno()
-        with tempfile.TemporaryFile("w+b") as kept, os.fdopen(
-                os.dup(number), "wb") as before:
+        # (What was written may be asked for later.)
+        kept = tempfile.TemporaryFile("w+b")
+        with os.fdopen(os.dup(number), "wb") as before:
             stream.flush()
             os.dup2(kept.fileno(), number)
             try:
-                yield _Captured(stream, kept.fileno())
+                yield _Captured(stream, kept)
             finally:
                 stream.flush()
                 os.dup2(before.fileno(), number)
@@ -328,14 +329,15 @@ TensorFlowTestCase = TestCase
 
 class _Captured:
 
-    def __init__(self, stream, number):
-        self._stream, self._number = stream, number
+    def __init__(self, stream, kept):
+        self._stream, self._kept = stream, kept
 
     def contents(self):
         """What was written so far."""
         self._stream.flush()
-        size = os.fstat(self._number).st_size
-        return os.pread(self._number, size, 0).decode(errors="replace")
+        number = self._kept.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode(
+            errors="replace")
 
 
 class _CheckedThread:
@@ -528,6 +530,14 @@ def assert_ops_in_graph(expected_ops, graph):
                              f"{op.type if op else 'none'}")
         found[name] = op.node_def
     return found
+
+
+def assert_meta_graph_protos_equal(tester, a, b):
+    """Asserts that two MetaGraphDefs have the same nodes and collections."""
+    assert_equal_graph_def(a.graph_def, b.graph_def)
+    tester.assertEqual(set(a.collection_def), set(b.collection_def))
+    for key, collection in a.collection_def.items():
+        tester.assertEqual(collection, b.collection_def[key])
 
 
 def assert_equal_graph_def(actual, expected):

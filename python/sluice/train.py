@@ -454,6 +454,15 @@ class AdamOptimizer(Optimizer):
                                       (self._beta2, "beta2"),
                                       (self._epsilon, "epsilon"))]
 
+    def _get_beta_accumulators(self):
+        """The powers of the betas, variables."""
+        graph = graphs.get_default_graph()
+        return tuple(self._get_non_slot_variable(n, graph)
+                     for n in ("beta1_power", "beta2_power"))
+
+    _beta1_power = property(lambda self: self._get_beta_accumulators()[0])
+    _beta2_power = property(lambda self: self._get_beta_accumulators()[1])
+
     def _powers(self, var):
         return [self._get_non_slot_variable(n, var.graph)
                 for n in ("beta1_power", "beta2_power")]

@@ -149,3 +149,17 @@ def test_variables_of_stored_graphs_become_constants(run):
         assert session.run(y).tolist() == [3, 6]
     with pytest.raises(AssertionError, match="nothing is not in graph"):
         tf.graph_util.extract_sub_graph(frozen, ["nothing"])
+
+
+def test_what_is_imported_wrongly_is_told():
+    definition = tf.constant(1, name="a").graph.as_graph_def()
+    for wrong, told in (
+            (dict(graph_def=3), "must be a GraphDef"),
+            (dict(graph_def=definition, input_map=[1]), "must be a dictionary"),
+            (dict(graph_def=definition, return_elements=[7]),
+             "list of strings")):
+        with pytest.raises(TypeError, match=told):
+            tf.import_graph_def(**wrong)
+    with tf.name_scope("outer"):
+        tf.train.import_meta_graph(tf.train.export_meta_graph())
+    assert tf.get_default_graph().get_operation_by_name("outer/a")

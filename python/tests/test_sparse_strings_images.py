@@ -355,3 +355,14 @@ def test_safe_lookups_leave_out_wrong_ids_and_weights(run):
     cube = tf.SparseTensor([[0, 0, 0], [1, 1, 1]], [1, 3], [2, 2, 2])
     made = tf.nn.safe_embedding_lookup_sparse([table], cube)
     assert run(made).tolist() == [[[2, 3], none], [none, [6, 7]]]
+
+
+def test_structures_are_printed_as_python_prints_them(run, capfd):
+    x = tf.range(10)
+    sparse = tf.SparseTensor([[0, 1]], [2], [3, 4])
+    run(tf.print("at:", {"b": x, "a": (1, "c")}, [x[:2], 5], sparse))
+    assert capfd.readouterr().err == (
+        "at: {'a': (1, 'c'), 'b': [0 1 2 ... 7 8 9]} [[0 1], 5] "
+        "'SparseTensor(indices=[[0 1]], values=[2], shape=[3 4])'\n")
+    run(tf.print(23, [23, 5], {"6": 12}))
+    assert capfd.readouterr().err == "23 [23, 5] {'6': 12}\n"

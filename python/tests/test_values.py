@@ -11,6 +11,7 @@ import pytest
 
 import sluice.compat.v1 as tf
 from sluice import _core
+from sluice.framework import conversion
 
 
 @pytest.mark.parametrize("value,dtype", [
@@ -321,3 +322,22 @@ def test_a_numpy_that_would_be_read_wrongly_is_refused():
     else:
         assert ("expected numpy 1, as built with pybind11 before 2.12, got "
                 "numpy 2.1.0; hint: numpy<2") in done.stderr
+
+
+def test_values_that_are_computed_of_constants_are_known():
+    n = tf.placeholder(tf.int32, [])
+    value = tf.get_static_value
+    assert value(tf.fill([2], 3)).tolist() == [3, 3]
+    assert value(tf.concat([[1], [2, 3]], 0)).tolist() == [1, 2, 3]
+    assert value(tf.equal([1, 2], [1, 3])).tolist() == [True, False]
+    assert value(tf.not_equal(1, 2)) and value(tf.stack([1, n])) is None
+    assert value(tf.stack([1, n]), partial=True).tolist() == [1, None]
+    x = tf.placeholder(tf.float32, [4, None, 7])
+    known = conversion.constant_value_as_shape
+    assert known(tf.shape(x)[1:]).as_list() == [None, 7]
+    assert known(tf.concat([[2], tf.shape(x)], 0)).as_list() == [2, 4, None, 7]
+    assert known(tf.stack([5, n])).as_list() == [5, None]
+
+
+def test_types_are_made_of_their_numbers():
+    assert tf.DType(1) is tf.float32 and tf.DType(103).name == "int32_ref"

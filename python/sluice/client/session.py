@@ -453,16 +453,16 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default one until it is closed."""
 
-    _open = 0
+    _active_session_count = 0
 
     def __init__(self, target="", graph=None, config=None):
         super().__init__(target, graph, config)
-        if InteractiveSession._open:
+        if InteractiveSession._active_session_count:
             warnings.warn("An interactive session is already active. This can "
                           "cause out-of-memory errors in some cases. You must "
                           "explicitly call `InteractiveSession.close()` to "
                           "release resources held by the other session(s).")
-        InteractiveSession._open += 1
+        InteractiveSession._active_session_count += 1
         self._default = self.as_default()
         self._default.__enter__()
         self._graph_default = None
@@ -475,7 +475,7 @@ class InteractiveSession(BaseSession):
         if self._closed:
             return
         super().close()
-        InteractiveSession._open -= 1
+        InteractiveSession._active_session_count -= 1
         if self._graph_default is not None:
             self._graph_default.__exit__()
         sessions = getattr(_stack, "sessions", [])
@@ -535,6 +535,10 @@ def _expand_fetch(fetch, graph):
     if convert is not None:
         parts, contract = convert(fetch)
         return list(parts), contract
+    attributes = getattr(type(fetch), "__attrs_attrs__", None)
+    if attributes is not None:  # A class of the package attrs.
+        return ([getattr(fetch, a.name) for a in attributes],
+                lambda v: type(fetch)(*v))
     try:
         return [graph.as_graph_element(fetch)], None
     except TypeError as e:

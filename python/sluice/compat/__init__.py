@@ -1,6 +1,6 @@
 """Other systems' names on Sluice's objects: `sluice.compat.v1`."""
 
-
+import contextlib
 import numbers
 
 integral_types = (numbers.Integral,)
@@ -35,6 +35,12 @@ as_str = as_text
 def forward_compatible(year, month, day):
     """True: what is written here is read by later versions."""
     return True
+
+
+@contextlib.contextmanager
+def forward_compatibility_horizon(year, month, day):
+    """A with-block like any other: there is one version."""
+    yield
 
 
 def as_str_any(value):

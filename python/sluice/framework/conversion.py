@@ -175,16 +175,36 @@ def constant_value(tensor, partial=False):
             return _core.as_array(list(dims), tensor.dtype)
     if op.type == "Rank" and op.inputs[0]._dims is not None:
         return _array(_core.as_array(len(op.inputs[0]._dims), tensor.dtype))
-    if op.type == "Pack":
-        parts = [constant_value(x) for x in op.inputs]
-        if all(p is not None for p in parts) and op._attr("axis") == 0:
-            import numpy as np
-            return np.stack(parts) if parts else None
+    if op.type in ("Pack", "ConcatV2", "Fill", "Equal", "NotEqual"):
+        return _computed_value(op, partial)
     if op.type == "Cast":
         value = constant_value(op.inputs[0])
         if value is not None:
             return value.astype(tensor.dtype.as_numpy_dtype)
     return None
+
+
+def _computed_value(op, partial):
+    """`constant_value` of what is computed of constants. With `partial`, a
+    vector may have None where a scalar is not known."""
+    import numpy as np
+    parts = [constant_value(x) for x in op.inputs]
+    missing = [p is None for p in parts]
+    if op.type == "Pack" and partial and any(missing) and (
+            not all(missing) and op._attr("axis") == 0 and
+            all(x._dims == () for x in op.inputs)):
+        return np.array([None if p is None else p.item() for p in parts],
+                        object)
+    if not parts or any(missing):
+        return None
+    if op.type == "Pack":
+        return np.stack(parts) if op._attr("axis") == 0 else None
+    if op.type == "ConcatV2":
+        return np.concatenate(parts[:-1], int(parts[-1]))
+    if op.type == "Fill":
+        return np.full(parts[0], parts[1], parts[1].dtype)
+    return np.array(parts[0] == parts[1] if op.type == "Equal" else
+                    parts[0] != parts[1])
 
 
 def _array(value):
@@ -195,12 +215,45 @@ def _array(value):
 def constant_value_as_shape(tensor):
     """The TensorShape that a tensor of dimensions stands for."""
     value = constant_value(tensor)
+    known = _shape_of_parts(tensor.op) if value is None else None
+    if known is not None:
+        return known
     if value is None:
         dims = tensor._dims
         return tensor_shape.unknown_shape(
             dims[0] if dims is not None and len(dims) == 1 else None)
     return tensor_shape.TensorShape([None if d < 0 else int(d)
                                      for d in value])
+
+
+def _shape_of_parts(op):
+    """`constant_value_as_shape` of what is computed of dimensions, of which not
+    all need be known; None if it is not."""
+    if op.type == "Shape":
+        return op.inputs[0].shape
+    if op.type == "Pack":
+        sizes = [constant_value(x) for x in op.inputs]
+        return tensor_shape.TensorShape([
+            None if s is None or s < 0 else int(s) for s in sizes])
+    if op.type == "ConcatV2":
+        shape = tensor_shape.TensorShape([])
+        for part in op.inputs[:-1]:
+            shape = shape.concatenate(constant_value_as_shape(part))
+        return shape
+    if op.type == "StridedSlice":
+        begin, end, step = (constant_value(x) for x in op.inputs[1:4])
+        masks = {m: op._attr(m) for m in ("begin_mask", "end_mask")}
+        if any(op._attr(m) for m in ("ellipsis_mask", "new_axis_mask",
+                                     "shrink_axis_mask")) or any(
+                p is None or p.size != 1 for p in (begin, end, step)):
+            return None
+        whole = constant_value_as_shape(op.inputs[0])
+        if whole.ndims is None:
+            return None
+        return tensor_shape.TensorShape(whole.as_list()[slice(
+            None if masks["begin_mask"] else int(begin[0]),
+            None if masks["end_mask"] else int(end[0]), int(step[0]))])
+    return None
 
 
 # ---- Conversions -------------------------------------------------------------
@@ -430,3 +483,6 @@ register_tensor_conversion_function(IndexedSlices, _slices_to_tensor)
 register_tensor_conversion_function(tensor_shape.TensorShape, _shape_to_tensor)
 register_tensor_conversion_function(tensor_shape.Dimension,
                                     _dimension_to_tensor)
+
+
+constant_v1 = constant  # TensorFlow's name within `constant_op`.

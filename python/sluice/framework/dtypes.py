@@ -12,9 +12,12 @@ class DType:
 
     __slots__ = ("_number", "_name", "__weakref__")
 
-    def __init__(self, number, name):
-        self._number = number
-        self._name = name
+    def __new__(cls, number, name=None):
+        if name is None:
+            return as_dtype(number)
+        made = super().__new__(cls)
+        made._number, made._name = number, name
+        return made
 
     @property
     def name(self):
@@ -112,7 +115,7 @@ class DType:
         elif self.is_floating and self.base_dtype is not bfloat16:
             info = np.finfo(self.as_numpy_dtype)
         elif self.base_dtype is bfloat16:
-            return -3.38953139e38, 3.38953139e38
+            return -3.3895313892515355e38, 3.3895313892515355e38
         else:
             raise TypeError(f"Cannot find minimum value of {self}.")
         return info.min, info.max

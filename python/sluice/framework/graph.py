@@ -1,5 +1,6 @@
 """Graph, Operation and Tensor, and the scopes that new operations get."""
 
+import contextlib
 import re
 import threading
 
@@ -90,6 +91,18 @@ class Operation(_core.Operation):
         return self.control_inputs
 
     @property
+    def _input_types(self):
+        return [t.dtype for t in self.inputs]
+
+    @property
+    def _output_types(self):
+        return [t.dtype.as_datatype_enum for t in self.outputs]
+
+    def _add_control_inputs(self, ops):
+        for op in ops:
+            self._add_control_input(op)
+
+    @property
     def control_outputs(self):
         """The operations that wait for this one."""
         return [op for op in self.graph.get_operations()
@@ -169,6 +182,9 @@ class Tensor(_core.Tensor):
 
     def _shape_as_list(self):
         return None if self._dims is None else list(self._dims)
+
+    def _shape_tuple(self):
+        return self._dims
 
     def eval(self, feed_dict=None, session=None):
         """Its value in a step of `session`, or of the default one."""
@@ -524,6 +540,10 @@ class Graph(_core.Graph):
                             "to strings")
         return _Scope(lambda: _core.enter_gradient_override(self, op_type_map))
 
+    def _kernel_label_map(self, op_to_kernel_label_map):
+        """A with-block like any other: kernels have no labels."""
+        return contextlib.nullcontext()
+
     def container(self, container_name):
         """A with-block for state in a container of that name."""
         return _Container(self, container_name)
@@ -783,6 +803,17 @@ class RegisterShape:
 
     def __call__(self, f):
         return f
+
+
+def get_name_scope():
+    """The current scope of names in the default graph."""
+    return get_default_graph().get_name_scope()
+
+
+def _NodeDef(op_type, name, device=None, attrs=None):
+    """A NodeDef of values of attributes: AttrValues by name."""
+    return NodeDef(op=op_type, name=name, attr=attrs,
+                   device=_device_string(device) or "")
 
 
 def init_scope():

@@ -34,8 +34,7 @@ def _collection_def(values, scope):
 def _within(graph_def, scope, unbound):
     """The part of a GraphDef whose names begin with `scope/`, without that;
     inputs from outside are "$unbound_inputs_name", and added to a list."""
-    made = node_def.GraphDef(versions=graph_def.versions)
-    made.library.CopyFrom(graph_def.library)
+    made = node_def._beside_nodes(graph_def)
     prefix = scope + "/"
     for node in graph_def.node:
         if not node.name.startswith(prefix):
@@ -184,8 +183,14 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
     definition = made.graph_def
     if clear_devices:
         definition = node_def.without_devices(definition)
-    prefix = graph.unique_name(scope, mark_as_used=False) if scope else ""
-    node_def.import_graph_def(definition, input_map, name=scope or "")
+    missing = {i for node in definition.node for i in node.input
+               if "$unbound_inputs_" in i} - set(input_map or {})
+    if missing:
+        raise ValueError(f"Graph contains unbound inputs: {sorted(missing)}. "
+                         f"Must provide these inputs through input_map.")
+    prefix = graph.unique_name(scope) if scope else graph.get_name_scope()
+    graph._import(definition.SerializeToString(), prefix,
+                  dict(input_map or {}), [])
     prefix += "/" if prefix else ""
     for key, collection in made.collection_def.items():
         kind = collection.WhichOneof("kind")

@@ -33,6 +33,13 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
       The elements that were asked for, a list, or None.
     """
     from sluice.framework import graph as graphs
+    from sluice.framework.conversion import convert_to_tensor
+    if input_map is not None and not isinstance(input_map, dict):
+        raise TypeError("input_map must be a dictionary mapping strings to "
+                        "Tensor objects.")
+    if return_elements is not None and not all(
+            isinstance(e, (str, bytes)) for e in return_elements):
+        raise TypeError("return_elements must be a list of strings.")
     if hasattr(graph_def, "SerializeToString"):
         graph_def = graph_def.SerializeToString()
     elif not isinstance(graph_def, bytes):
@@ -41,8 +48,12 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     prefix = "import" if name is None else name
     if prefix:
         prefix = graph.unique_name(prefix)
-    found = graph._import(graph_def, prefix, dict(input_map or {}),
-                          list(return_elements or []))
+    found = graph._import(
+        graph_def, prefix,
+        {k.decode() if isinstance(k, bytes) else k: convert_to_tensor(v)
+         for k, v in (input_map or {}).items()},
+        [e.decode() if isinstance(e, bytes) else e
+         for e in return_elements or []])
     return None if return_elements is None else found
 
 
@@ -52,6 +63,15 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
 def _node_name(name):
     """The node that an input ("^node", "node:1") comes from."""
     return name.lstrip("^").partition(":")[0]
+
+
+def _beside_nodes(graph_def):
+    """A GraphDef that has what another one has besides nodes."""
+    made = GraphDef()
+    for part in ("library", "versions"):
+        if graph_def.HasField(part):
+            getattr(made, part).CopyFrom(getattr(graph_def, part))
+    return made
 
 
 def extract_sub_graph(graph_def, dest_nodes):
@@ -75,9 +95,8 @@ def extract_sub_graph(graph_def, dest_nodes):
         if name not in needed:
             needed.add(name)
             waiting.extend(map(_node_name, nodes[name].input))
-    made = GraphDef(node=[n for n in graph_def.node if n.name in needed],
-                    versions=graph_def.versions)
-    made.library.CopyFrom(graph_def.library)
+    made = _beside_nodes(graph_def)
+    made.node.extend(n for n in graph_def.node if n.name in needed)
     return made
 
 
@@ -119,8 +138,7 @@ def remove_training_nodes(input_graph, protected_nodes=None):
             name = dropped[name]
         return name
 
-    made = GraphDef(versions=input_graph.versions)
-    made.library.CopyFrom(input_graph.library)
+    made = _beside_nodes(input_graph)
     for node in kept:
         if node.name in dropped:
             continue
@@ -157,8 +175,7 @@ def convert_variables_to_constants(
         read = "/Read/ReadVariableOp:0" if node.op == "VarHandleOp" else ":0"
         reads[node.name] = node.name + read
     values = sess.run(reads)
-    made = GraphDef(versions=part.versions)
-    made.library.CopyFrom(part.library)
+    made = _beside_nodes(part)
     for node in part.node:
         copy = made.node.add()
         if node.name in types:

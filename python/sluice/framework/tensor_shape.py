@@ -152,6 +152,7 @@ class TensorShape:
     """
 
     __slots__ = ("_dims",)
+    _v2_behavior = False  # (Dimensions are objects.)
 
     def __init__(self, dims):
         if dims is None:
@@ -419,6 +420,14 @@ def broadcast_shape(shape_x, shape_y):
             raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} "
                              f"and {shape_y}")
     return TensorShape(dims)
+
+
+def is_broadcast_compatible(shape_x, shape_y):
+    """Whether two shapes broadcast, as far as they are known."""
+    try:
+        return broadcast_shape(shape_x, shape_y).ndims is not None
+    except ValueError:
+        return False
 
 
 def scalar_shape(unused_op):

@@ -41,7 +41,8 @@ def _different(found):
     if len(a) != len(b):
         words = f"Shapes must be equal rank, but are {len(a)} and {len(b)}"
         if set(b) == {"?"}:
-            words += f"; Shape must be rank {len(b)} but is rank {len(a)}"
+            words += (f"; Shape must be rank {len(b)} but is rank {len(a)} "
+                      f"(must be rank {len(b)}, but is rank {len(a)})")
         return words
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), 0)
     return (f"Dimension {at} in both shapes must be equal, but are "
@@ -107,8 +108,10 @@ def _row(found):
     """A row of indices that names nothing."""
     place, shape, got = found["place"], found["shape"], found["got"]
     if _op(found).startswith("ScatterNd"):
-        place = place.replace("]", ",0]" if place != "[]" else "0]")
-        return f"Invalid indices: {place} = {got} does not index into [{shape}]"
+        flat = place.replace("]", ",0]" if place != "[]" else "0]")
+        return (f"Invalid indices: {flat} = {got} does not index into "
+                f"[{shape}]; indices{place} = {got} does not index into shape "
+                f"[{shape}]")
     if "0" in _dims(shape):
         return "Requested more than 0 entries, but params is empty."
     return (f"flat indices[{found['row']}, :] = {got} does not index into "
@@ -307,7 +310,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      + _GOT, lambda m: f"{m['at']} = {m['got']} is not in {m['range']}"),
     (r"partitions: expected values in (?P<range>\[.*?\)), " + _GOT +
      r" at (?P<at>\[[\d,]*\])",
-     lambda m: f"partitions{m['at']} = {m['got']} is not in {m['range']}"),
+     lambda m: f"partitions{m['at'] if m['at'] != '[]' else ''} = "
+               f"{m['got']} is not in {m['range']}"),
     (r"indices: expected row (?P<row>\d+) \((?P<place>\[[\d,]*\])\) to index "
      r"into shape \[(?P<shape>[\d,]*)\], got (?P<got>\[[\d,-]*\])", _row),
     (r"updates: expected shape \[(?P<want>[\d,?]*)\] for indices of shape "

@@ -87,6 +87,13 @@ def size(input, name=None, out_type=dtypes.int32):
     return _op("Size")(input, out_type=out_type, name=name)
 
 
+def rank_internal(input, name=None, optimize=True):
+    """`rank`; unless `optimize`, as an op even if it is known."""
+    if optimize:
+        return rank(input, name)
+    return _op("Rank")(convert_to_tensor(input), name=name)
+
+
 def rank(input, name=None):
     """The number of dimensions."""
     if isinstance(input, _SPARSE):
@@ -183,9 +190,11 @@ def concat(values, axis, name="concat"):
 
 def stack(values, axis=0, name="stack"):
     """The tensors as one of a dimension more, at `axis`."""
-    if axis == 0 and isinstance(values, (list, tuple)) and values and all(
-            isinstance(v, (int, float, bool)) for v in values):
-        return constant(list(values), name=name)
+    if axis == 0 and (
+            type(values).__module__ == "numpy" or
+            isinstance(values, (list, tuple)) and values and all(
+                isinstance(v, (int, float)) for v in values)):
+        return constant(values, name=name)
     return _pack(values, axis=axis, name=name)
 
 

@@ -219,8 +219,8 @@ def assert_proper_iterable(values):
     wrong = (graphs.Tensor, SparseTensor, SparseTensorValue, np.ndarray, str,
              bytes)
     if isinstance(values, wrong) or not hasattr(values, "__iter__"):
-        raise TypeError(f'Expected argument "values" to be a "proper" '
-                        f"iterable.  Found: {type(values)}")
+        raise TypeError(f'Expected argument "values" to be iterable, a '
+                        f'"proper" one.  Found: {type(values)}')
 
 
 def assert_same_float_dtype(tensors=None, dtype=None):

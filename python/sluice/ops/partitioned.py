@@ -26,6 +26,12 @@ class PartitionedVariable:
     partitions = property(lambda self: list(self._partitions),
                           doc="How many parts there are, for each dimension.")
 
+    def _concat(self):
+        return self.as_tensor()
+
+    def _get_partitions(self):
+        return list(self._partitions)
+
     def get_shape(self):
         """The shape of the whole."""
         return self._shape

@@ -114,6 +114,27 @@ def string_format(template, inputs, placeholder="{}", summarize=3, name=None):
                                summarize=summarize, name=name)
 
 
+def _printed(x, tensors):
+    """The text of a structure, with holes for its tensors, which are added to
+    a list."""
+    if isinstance(x, dict):
+        return "{" + ", ".join(f"{k!r}: {_printed(x[k], tensors)}"
+                               for k in sorted(x)) + "}"
+    if isinstance(x, (list, tuple)):
+        parts = ", ".join(_printed(part, tensors) for part in x)
+        if isinstance(x, list):
+            return f"[{parts}]"
+        return f"({parts}{',' if len(x) == 1 else ''})"
+    if isinstance(x, SparseTensor):
+        tensors += [x.indices, x.values, x.dense_shape]
+        return (f"'SparseTensor(indices={_HOLE}, values={_HOLE}, "
+                f"shape={_HOLE})'")
+    if isinstance(x, (str, bytes, int, float, type(None))):
+        return repr(x)
+    tensors.append(convert_to_tensor(x))
+    return _HOLE
+
+
 def tf_print(*inputs, **kwargs):
     """An operation that prints values, as Python's print does: `output_stream`
     (sys.stderr), `summarize` (3), `sep`, `end`, `name`."""
@@ -130,13 +151,9 @@ def tf_print(*inputs, **kwargs):
     if not isinstance(where, str):
         raise ValueError(f"Unsupported output stream: {stream}")
     with graphs.name_scope(name, "print", None) as scope:
-        pieces, tensors = [], []
-        for x in inputs:
-            if isinstance(x, str):
-                pieces.append(x)
-            else:
-                pieces.append(_HOLE)
-                tensors.append(convert_to_tensor(x))
+        tensors = []
+        pieces = [x if isinstance(x, str) else _printed(x, tensors)
+                  for x in inputs]
         if not tensors:
             text = convert_to_tensor(sep.join(pieces))
         elif len(inputs) == 1 and tensors[0].dtype.base_dtype == (

@@ -667,3 +667,8 @@ def count_up_to(ref, limit, name=None):
 def initialize_resources(resource_list, name="init"):
     """An operation that gives variables their first values."""
     return variables_initializer(resource_list, name)
+
+
+def is_resource_variable(var):
+    """Whether a variable is a resource, not a reference."""
+    return isinstance(var, Variable) and var._resource
