@@ -24,7 +24,7 @@ Status RegisterGradient(const std::string& op_or_name, UserGradient fn) {
     return InvalidArgument("gradient '", op_or_name,
                            "': expected a function, got none");
   const OpDef* op = OpRegistry::Global()->Find(op_or_name);
-  if (op != nullptr && op->grad != nullptr)
+  if (op != nullptr && grad::HasGradient(*op))
     return AlreadyExists("gradient '", op_or_name,
                          "': expected a new name, got an op that has a "
                          "gradient; hint: register it under another name and "

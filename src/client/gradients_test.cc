@@ -215,6 +215,17 @@ TEST_F(GradientsTest, TheUsersOwnReplaceThoseOfTheScope) {
   EXPECT_THAT(Values<float>(Grad(y + ops::Identity(x), x)), ElementsAre(1.5f));
 }
 
+TEST_F(GradientsTest, UndefinedOnesAreErrorsUntilTheUserRegistersOne) {
+  const Output x = Constant(Tensor::Vector<float>({3, 1, 3}));
+  const Output y = ops::Unique(x).y;
+  EXPECT_THAT(Error(y, x), HasSubstr("expected an op that has one"));
+  ASSERT_TRUE(RegisterGradient("Unique", [](GradContext& c) {
+                c.grads[0] = ops::Gather(c.dy[0], c.output(1));
+                return OkStatus();
+              }).ok());
+  EXPECT_THAT(Values<float>(Grad(y, x)), ElementsAre(1, 1, 1));
+}
+
 TEST_F(GradientsTest, NamesAreRegisteredOnce) {
   const UserGradient none = [](GradContext&) { return OkStatus(); };
   EXPECT_EQ(RegisterGradient("Tanh", none).code(), StatusCode::kAlreadyExists);

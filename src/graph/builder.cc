@@ -8,7 +8,6 @@
 #include "graph/device_name.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
-#include "graph/grad.h"
 #include "graph/scope_state.h"
 
 namespace sluice {
@@ -415,11 +414,6 @@ Output Operand::Get(DType want) const {
   Result<Tensor> converted = ConvertLiteral(literal, want);
   return converted.ok() ? Constant(*std::move(converted), "", loc)
                         : BuildError(converted.status(), loc);
-}
-
-Output GradContext::DyOrZeros(int i) {
-  if (dy[static_cast<size_t>(i)]) return dy[static_cast<size_t>(i)];
-  return Build("ZerosLike", {Output(op, i)}, {}, "", {});
 }
 
 Result<std::string> MergeDevices(const std::string& spec,

@@ -1,4 +1,4 @@
-// What a gradient function sees and gives.
+// What a gradient function sees and gives, and which ops have none.
 #ifndef SLUICE_GRAPH_GRAD_H_
 #define SLUICE_GRAPH_GRAD_H_
 
@@ -45,6 +45,16 @@ struct GradContext {
   // dy[i], or zeros shaped like output i if it is null.
   Output DyOrZeros(int i);
 };
+
+namespace grad {
+
+// The gradient function of an op that depends on its inputs smoothly but has no
+// gradient: an error, where none at all would pass for zero.
+Status Undefined(GradContext& c);
+// Whether the op has a gradient: it declares one, and not that.
+bool HasGradient(const OpDef& op);
+
+}  // namespace grad
 
 }  // namespace sluice
 

@@ -156,13 +156,4 @@ Output SumToShapeOf(Output dy, Output x) {
   return SumToShape(dy, x, dy);
 }
 
-Status Undefined(GradContext& c) {
-  return Unimplemented("gradient: expected an op that has one, got ",
-                       c.op->op_name());
-}
-
-bool HasGradient(const OpDef& op) {
-  return op.grad != nullptr && op.grad != Undefined;
-}
-
 }  // namespace sluice::grad

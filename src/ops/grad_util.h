@@ -69,12 +69,6 @@ std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
 // BroadcastTo).
 Output SumToShapeOf(Output dy, Output x);
 
-// The gradient function of an op that depends on its inputs smoothly but has no
-// gradient: an error, where none at all would pass for zero.
-Status Undefined(GradContext& c);
-// Whether the op has a gradient: it declares one, and not that.
-bool HasGradient(const OpDef& op);
-
 }  // namespace sluice::grad
 
 #endif  // SLUICE_OPS_GRAD_UTIL_H_

@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "graph/attr_kind.h"
+#include "graph/grad.h"
 #include "io/file.h"
-#include "ops/grad_util.h"
 #include "tools/op_signature.h"
 #include "tools/sluice/op_examples.h"
 

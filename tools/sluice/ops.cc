@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/grad.h"
 #include "graph/op_def.h"
-#include "ops/grad_util.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/op_reference.h"
 
