@@ -1,47 +1,27 @@
 // Pooling over windows of images and volumes, and its gradients.
 #include <algorithm>
-#include <cstring>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "base/parallel.h"
-#include "graph/op_def.h"
-#include "graph/shape_context.h"
-#include "kernels/dnn/pool.h"
+#include "graph/builder.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
-#include "ops/nn_window.h"
+#include "ops/nn_pool_util.h"
 #include "ops/type_lists.h"
 
-namespace sluice {
+namespace sluice::pooling {
 namespace {
 
 // ---- Shapes -----------------------------------------------------------------
 
-Status PooledShape(ShapeContext& c, const WindowAttrs& w) {
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t channels,
-                          w.PooledChannels(in.dim(w.channel())));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape out,
-                          w.OutputShape(in, w.window, channels));
-  c.set_all_outputs(out);
-  return OkStatus();
-}
-
-Status PoolShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowAttrs::Read(c.node()));
-  return PooledShape(c, w);
+std::vector<int64_t> ListOf(const Tensor& t) {
+  return {t.data<int32_t>(), t.data<int32_t>() + t.num_elements()};
 }
 
 Status MaxPoolShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w,
                           WindowAttrs::Read(c.node(), /*pools_channels=*/true));
   return PooledShape(c, w);
-}
-
-std::vector<int64_t> ListOf(const Tensor& t) {
-  return {t.data<int32_t>(), t.data<int32_t>() + t.num_elements()};
 }
 
 Status PoolV2Shape(ShapeContext& c) {
@@ -56,15 +36,6 @@ Status PoolV2Shape(ShapeContext& c) {
   }
   SLUICE_RETURN_IF_ERROR(w.SetPooling(ListOf(*ksize), ListOf(*strides)));
   return PooledShape(c, w);
-}
-
-// MaxPoolGrad: the shape of the image. MaxPoolGradGrad: of the pooled one.
-Status ImageShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w,
-                          WindowAttrs::Read(c.node(), /*pools_channels=*/true));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, w.rank()));
-  c.set_output(0, in);
-  return OkStatus();
 }
 
 Status GradGradShape(ShapeContext& c) {
@@ -84,68 +55,6 @@ Status ShapeFromSizes(ShapeContext& c) {
 }
 
 // ---- Kernels ----------------------------------------------------------------
-
-// A pooling of an image, and the shape that comes of it.
-struct Pooling {
-  dnn::PoolGeometry s;
-  Shape out;
-};
-
-Result<Pooling> PoolingOf(const WindowAttrs& w, const Shape& image) {
-  if (image.rank() != w.rank())
-    return InvalidArgument("pooling: expected an image of rank ", w.rank(),
-                           ", got shape ", image.ToString());
-  Pooling p;
-  p.s.layout = w.layout;
-  p.s.batch = image.dim(0);
-  p.s.channels = image.dim(w.channel());
-  SLUICE_RETURN_IF_ERROR(w.Resolve(image, w.window, &p.s));
-  SLUICE_RETURN_IF_ERROR(Validate(p.s));
-  SLUICE_ASSIGN_OR_RETURN(const int64_t channels,
-                          w.PooledChannels(p.s.channels));
-  SLUICE_ASSIGN_OR_RETURN(p.out, w.OutputOf(p.s, channels));
-  if (w.channel_window == 1 || image.num_elements() == 0) return p;
-  // Each window of channels is a column of one image; side by side are the
-  // pixels where all of one channel come first.
-  const int64_t k = w.channel_window;
-  const bool first = w.layout == dnn::Layout::kNchw;
-  const int64_t pixels = p.s.in_pixels();
-  p.s = {.batch = p.s.batch * channels * (first ? 1 : pixels),
-         .channels = first ? pixels : 1,
-         .h = {.in = k, .window = k, .stride = k},
-         .w = {.in = 1}};
-  return p;
-}
-
-Status RequireShape(const char* what, const Tensor& t, const Shape& expected) {
-  if (t.shape() == expected) return OkStatus();
-  return InvalidArgument(what, ": expected shape ", expected.ToString(),
-                         ", got ", t.shape().ToString());
-}
-
-// Zeros where no window covers anything.
-bool Empty(const dnn::PoolGeometry& s, Tensor& out) {
-  if (s.batch > 0 && s.channels > 0 && !dnn::AnyEmpty({s.d, s.h, s.w}))
-    return false;
-  if (out.num_elements() > 0) std::memset(out.raw(), 0, out.bytes());
-  return true;
-}
-
-// What all pooling kernels keep. Immutable.
-struct PoolBase {
-  template <typename K>
-  static Result<std::shared_ptr<K>> MakeOf(const Node& n,
-                                           bool pools_channels = false) {
-    auto k = std::make_shared<K>();
-    SLUICE_ASSIGN_OR_RETURN(k->window, WindowAttrs::Read(n, pools_channels));
-    k->include_batch = n.BoolAttr("include_batch_in_index");
-    if (n.FindAttr("TInput") && n.TypeAttr("TInput") != n.TypeAttr("T"))
-      return NoKernelFor(n, n.TypeAttr("TInput"));
-    return k;
-  }
-  WindowAttrs window;
-  bool include_batch = false;
-};
 
 // Windows of channels: unlike in those of pixels, a NaN that comes first wins,
 // and -inf counts.
@@ -198,9 +107,16 @@ struct MaxPoolGrad : PoolBase {
     SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), p.out));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
-    if (!Empty(p.s, ctx.output(0)))
-      dnn::MaxPoolGrad<T>(p.s, in.data<T>(), dy.data<T>(),
-                          ctx.output(0).template data<T>());
+    if (Empty(p.s, ctx.output(0))) return OkStatus();
+    T* dx = ctx.output(0).template data<T>();
+    if constexpr (std::is_floating_point_v<ComputeType<T>>) {
+      if (window.spatial == 3) {
+        dnn::MaxPoolGradToAll<T>(p.s, in.data<T>(), ctx.input(1).data<T>(),
+                                 dy.data<T>(), dx);
+        return OkStatus();
+      }
+    }
+    dnn::MaxPoolGrad<T>(p.s, in.data<T>(), dy.data<T>(), dx);
     return OkStatus();
   }
 };
@@ -257,72 +173,7 @@ struct AvgPoolGrad : PoolBase {
   }
 };
 
-template <typename T>
-struct MaxPoolWithArgmax : PoolBase {
-  static auto Make(const Node& n) { return MakeOf<MaxPoolWithArgmax>(n); }
-  Status Run(KernelContext& ctx) const {
-    const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
-    const DType index = ctx.node().output_type(1);
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index, p.out));
-    const bool empty = Empty(p.s, ctx.output(0));
-    if (empty && Empty(p.s, ctx.output(1))) return OkStatus();
-    T* largest = ctx.output(0).template data<T>();
-    if (index == DType::kInt32)
-      dnn::MaxPoolWithArgmax<T, int32_t>(
-          p.s, include_batch, in.data<T>(), largest,
-          ctx.output(1).template data<int32_t>());
-    else
-      dnn::MaxPoolWithArgmax<T, int64_t>(
-          p.s, include_batch, in.data<T>(), largest,
-          ctx.output(1).template data<int64_t>());
-    return OkStatus();
-  }
-};
-
-template <typename T>
-struct MaxPoolGradWithArgmax : PoolBase {
-  static auto Make(const Node& n) { return MakeOf<MaxPoolGradWithArgmax>(n); }
-  Status Run(KernelContext& ctx) const {
-    const Tensor& in = ctx.input(0);
-    const Tensor& dy = ctx.input(1);
-    const Tensor& argmax = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
-    SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
-    SLUICE_RETURN_IF_ERROR(RequireShape("argmax", argmax, p.out));
-    SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
-                            Tensor::Zeros(DTypeOf<T>(), in.shape()));
-    T* dx = ctx.output(0).template data<T>();
-    const int64_t images = include_batch ? 1 : p.s.batch;
-    if (images == 0 || dy.num_elements() == 0) return OkStatus();
-    const int64_t image = in.num_elements() / images;
-    const int64_t per_image = dy.num_elements() / images;
-    const T* from = dy.data<T>();
-    for (int64_t i = 0; i < dy.num_elements(); ++i) {
-      const int64_t at = argmax.dtype() == DType::kInt32
-                             ? argmax.data<int32_t>()[i]
-                             : argmax.data<int64_t>()[i];
-      if (at < 0 || at >= image)
-        return InvalidArgument("argmax: expected an index in [0, ", image,
-                               "), got ", at);
-      T& to = dx[i / per_image * image + at];
-      to = static_cast<T>(static_cast<ComputeType<T>>(to) +
-                          static_cast<ComputeType<T>>(from[i]));
-    }
-    return OkStatus();
-  }
-};
-
 // ---- Gradients --------------------------------------------------------------
-
-AttrMap PoolAttrs(const Node& n) {
-  AttrMap attrs;
-  for (const char* name :
-       {"ksize", "strides", "padding", "explicit_paddings", "data_format"})
-    if (const AttrValue* a = n.FindAttr(name)) attrs[name] = *a;
-  return attrs;
-}
 
 // The ops of images, and of volumes.
 struct PoolFamily {
@@ -336,7 +187,7 @@ constexpr PoolFamily kVolumes = {"MaxPool3DGrad", "MaxPool3DGradGrad",
 template <const PoolFamily& F>
 Status MaxPoolGradient(GradContext& c) {
   c.grads[0] =
-      Build(F.max_grad, {c.input(0), c.output(0), c.dy[0]}, PoolAttrs(*c.op));
+      Build(F.max_grad, {c.input(0), c.output(0), c.dy[0]}, WindowOf(*c.op));
   return OkStatus();
 }
 
@@ -346,7 +197,7 @@ Status MaxPoolV2Gradient(GradContext& c) {
   if (!ksize.has_value() || !strides.has_value())
     return Unimplemented(
         "gradient of MaxPoolV2: expected a constant ksize and strides");
-  AttrMap attrs = PoolAttrs(*c.op);
+  AttrMap attrs = WindowOf(*c.op);
   attrs["ksize"] = ListOf(*ksize);
   attrs["strides"] = ListOf(*strides);
   c.grads[0] = Build("MaxPoolGrad", {c.input(0), c.output(0), c.dy[0]}, attrs);
@@ -355,7 +206,7 @@ Status MaxPoolV2Gradient(GradContext& c) {
 
 template <const PoolFamily& F>
 Status MaxPoolGradGradient(GradContext& c) {
-  AttrMap attrs = PoolAttrs(*c.op);
+  AttrMap attrs = WindowOf(*c.op);
   attrs.erase("explicit_paddings");
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
@@ -368,69 +219,27 @@ Status MaxPoolGradGradGradient(GradContext& c) {
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
   c.grads[2] =
-      Build(F.max_grad, {c.input(0), c.input(1), c.dy[0]}, PoolAttrs(*c.op));
-  return OkStatus();
-}
-
-Status MaxPoolWithArgmaxGradient(GradContext& c) {
-  AttrMap attrs = PoolAttrs(*c.op);
-  attrs["include_batch_in_index"] = c.op->BoolAttr("include_batch_in_index");
-  c.grads[0] = Build("MaxPoolGradWithArgmax",
-                     {c.input(0), c.dy[0], Output(c.op, 1)}, attrs);
-  return OkStatus();
-}
-
-// Each element of grad went to the place that argmax names, in its image or in
-// the whole batch.
-Status MaxPoolGradWithArgmaxGradient(GradContext& c) {
-  const Output argmax = c.input(2), axis = Constant(int32_t{0});
-  if (c.op->BoolAttr("include_batch_in_index")) {
-    c.grads[1] =
-        Build("GatherV2",
-              {Build("Reshape", {c.dy[0], IntVector({-1})}), argmax, axis});
-    return OkStatus();
-  }
-  const Output batch = Build(
-      "StridedSlice",
-      {grad::ShapeOf(argmax), IntVector({0}), IntVector({1}), IntVector({1})});
-  const Output flat = Build("ConcatV2", {batch, IntVector({-1}), axis});
-  c.grads[1] = grad::ReshapeLike(
-      Build("GatherV2",
-            {Build("Reshape", {c.dy[0], flat}),
-             Build("Reshape", {argmax, flat}), Constant(int32_t{1})},
-            {{"batch_dims", 1}}),
-      argmax);
+      Build(F.max_grad, {c.input(0), c.input(1), c.dy[0]}, WindowOf(*c.op));
   return OkStatus();
 }
 
 template <const PoolFamily& F>
 Status AvgPoolGradient(GradContext& c) {
   c.grads[0] =
-      Build(F.avg_grad, {grad::ShapeOf(c.input(0)), c.dy[0]}, PoolAttrs(*c.op));
+      Build(F.avg_grad, {grad::ShapeOf(c.input(0)), c.dy[0]}, WindowOf(*c.op));
   return OkStatus();
 }
 
 template <const PoolFamily& F>
 Status AvgPoolGradGradient(GradContext& c) {
-  c.grads[1] = Build(F.avg, {c.dy[0]}, PoolAttrs(*c.op));
+  c.grads[1] = Build(F.avg, {c.dy[0]}, WindowOf(*c.op));
   return OkStatus();
 }
 
 // ---- Declarations -----------------------------------------------------------
 
-constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
 constexpr char kExplicitPadding[] = "padding: {'SAME', 'VALID', 'EXPLICIT'}";
 constexpr char kPoolFormats[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
-
-void AddWindow(OpDefBuilder& b) {
-  b.Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Family("nn");
-}
-
-AttrMap PoolSampleAttrs() {
-  return {{"ksize", AttrValue::Ints{1, 2, 2, 1}},
-          {"strides", AttrValue::Ints{1, 2, 2, 1}},
-          {"padding", "SAME"}};
-}
 
 AttrMap ChannelPoolAttrs() {
   return {{"ksize", AttrValue::Ints{1, 1, 1, 3}},
@@ -453,7 +262,7 @@ OpDefBuilder MaxPoolOp() {
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
       .Grad(MaxPoolGradient<kImages>)
-      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
+      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
       .Sample({{.shape = {2, 3, 2, 6}}}, ChannelPoolAttrs())
       .Doc("The largest element of each window of images, or of channels.");
   return b;
@@ -509,7 +318,7 @@ OpDefBuilder MaxPoolGradOp() {
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 3, 3, 2}}},
-              PoolSampleAttrs())
+              SampleAttrs())
       .Sample({{.shape = {2, 3, 2, 6}},
                {.shape = {2, 3, 2, 2}},
                {.shape = {2, 3, 2, 2}}},
@@ -536,7 +345,7 @@ OpDefBuilder MaxPoolGradGradOp() {
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {2, 3, 3, 2}},
                {.shape = {2, 5, 5, 2}}},
-              PoolSampleAttrs())
+              SampleAttrs())
       .Doc("The second-order gradient of MaxPool.");
   return b;
 }
@@ -552,7 +361,7 @@ OpDefBuilder AvgPoolOp() {
       .Kernel(CpuStateFor<AvgPool, float, double, half, bfloat16>(
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradient<kImages>)
-      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
+      .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
       .Doc("The mean of each window of images, padding not counted.");
   return b;
 }
@@ -569,50 +378,8 @@ OpDefBuilder AvgPoolGradOp() {
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradGradient<kImages>)
       .Sample({{.shape = {4}, .values = {2, 5, 5, 2}}, {.shape = {2, 3, 3, 2}}},
-              PoolSampleAttrs())
+              SampleAttrs())
       .Doc("The gradient of AvgPool.");
-  return b;
-}
-
-OpDefBuilder MaxPoolWithArgmaxOp() {
-  OpDefBuilder b("MaxPoolWithArgmax");
-  b.Input("input: T").Output("output: T").Output("argmax: Targmax");
-  AddWindow(b);
-  b.Attr("Targmax: {int32, int64} = DT_INT64")
-      .Attr(kPadding)
-      .Attr("include_batch_in_index: bool = false")
-      .Attr(kRealTypes)
-      .Shape(PoolShape)
-      .Kernel(CpuStateFor<MaxPoolWithArgmax, float, double, half, bfloat16,
-                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t,
-                          uint32_t, uint64_t>("T", /*expensive=*/true))
-      .Grad(MaxPoolWithArgmaxGradient)
-      .Sample({{.shape = {2, 5, 5, 2}}}, PoolSampleAttrs())
-      .Doc("MaxPool, and where in the image each largest element was.");
-  return b;
-}
-
-OpDefBuilder MaxPoolGradWithArgmaxOp() {
-  OpDefBuilder b("MaxPoolGradWithArgmax");
-  b.Input("input: T")
-      .Input("grad: T")
-      .Input("argmax: Targmax")
-      .Output("output: T");
-  AddWindow(b);
-  b.Attr(kPadding)
-      .Attr("include_batch_in_index: bool = false")
-      .Attr("Targmax: {int32, int64}")
-      .Attr(kRealTypes)
-      .Shape(ImageShape)
-      .Kernel(CpuStateFor<MaxPoolGradWithArgmax, float, double, half, bfloat16,
-                          int32_t, int64_t, uint8_t, int16_t, int8_t, uint16_t,
-                          uint32_t, uint64_t>("T", /*expensive=*/true))
-      .Grad(MaxPoolGradWithArgmaxGradient)
-      .Sample({{.shape = {1, 4, 4, 1}},
-               {.shape = {1, 2, 2, 1}},
-               {.shape = {1, 2, 2, 1}, .values = {0, 3, 9, 10}}},
-              PoolSampleAttrs())
-      .Doc("The gradient of MaxPoolWithArgmax.");
   return b;
 }
 
@@ -644,8 +411,6 @@ const OpRegistrar kPools[] = {
     MaxPoolGradGradOp(),
     AvgPoolOp(),
     AvgPoolGradOp(),
-    MaxPoolWithArgmaxOp(),
-    MaxPoolGradWithArgmaxOp(),
     VolumePool("MaxPool3D", {"input: T"})
         .Attr("T: {half, bfloat16, float}")
         .Shape(PoolShape)
@@ -662,11 +427,12 @@ const OpRegistrar kPools[] = {
         .Kernel(CpuStateFor<MaxPoolGrad, float, half, bfloat16>(
             "T", /*expensive=*/true))
         .Grad(MaxPoolGradGradient<kVolumes>)
-        .Sample({{.shape = {1, 4, 3, 4, 2}},
-                 {.shape = {1, 2, 3, 2, 2}},
-                 {.shape = {1, 2, 3, 2, 2}}},
+        .Sample({{.shape = {1, 2, 2, 2, 1},
+                  .values = {.125, .875, .25, .375, .5, -.5, .75, .625}},
+                 {.shape = {1, 1, 2, 1, 1}, .values = {.875, .75}},
+                 {.shape = {1, 1, 2, 1, 1}}},
                 VolumePoolAttrs())
-        .Doc("The gradient of MaxPool3D: to the first largest of each window."),
+        .Doc("The gradient of MaxPool3D: to every largest of each window."),
     VolumePool("MaxPool3DGradGrad",
                {"orig_input: T", "orig_output: T", "grad: T"})
         .Attr(kRealTypes)
@@ -702,4 +468,4 @@ const OpRegistrar kPools[] = {
 };
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::pooling

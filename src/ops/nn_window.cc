@@ -88,7 +88,7 @@ Result<WindowAttrs> WindowAttrs::Read(const Node& n, bool pools_channels) {
   for (const char* name : {"dilations", "rates"})  // Convolution, Dilation2D.
     if (const AttrValue* a = n.FindAttr(name); a && a->get<Ints>())
       SLUICE_RETURN_IF_ERROR(Spatial(name, *a->get<Ints>(), w, w.dilation));
-  SLUICE_RETURN_IF_ERROR(w.CheckChannelWindow(channel_stride));
+  SLUICE_RETURN_IF_ERROR(w.SetChannelStride(channel_stride));
   return w;
 }
 
@@ -99,21 +99,25 @@ Status WindowAttrs::SetPooling(std::span<const int64_t> ksize,
       Spatial("ksize", ksize, *this, window, &channel_window));
   SLUICE_RETURN_IF_ERROR(
       Spatial("strides", strides, *this, stride, &channel_stride));
-  return CheckChannelWindow(channel_stride);
+  return SetChannelStride(channel_stride);
 }
 
-// As TensorFlow has it: side by side, in images, and not over pixels as well.
-Status WindowAttrs::CheckChannelWindow(int64_t channel_stride) const {
-  if (channel_window == 1 && channel_stride == 1) return OkStatus();
+// As TensorFlow has it: side by side, in images, and not over pixels as well,
+// whose strides do not count then. (Nor does a stride that no window has.)
+Status WindowAttrs::SetChannelStride(int64_t channel_stride) {
+  if (channel_window == 1 && (channel_stride == 1 || spatial == 2))
+    return OkStatus();
   if (channel_window < 1 || channel_stride != channel_window || spatial != 2)
     return InvalidArgument(
         "ksize: expected 1 for the channels, or of images their stride, got ",
         channel_window, " with a stride of ", channel_stride);
-  for (int i = 0; i < spatial; ++i)
-    if (window[i] != 1 || stride[i] != 1 || before[i] + after[i] != 0)
+  for (int i = 0; i < spatial; ++i) {
+    if (window[i] != 1 || before[i] + after[i] != 0)
       return InvalidArgument(
           "ksize: expected windows over the channels or over the pixels, got "
           "both");
+    stride[i] = 1;
+  }
   return OkStatus();
 }
 

@@ -79,7 +79,7 @@ struct WindowAttrs {
                      int64_t c) const;
 
  private:
-  Status CheckChannelWindow(int64_t channel_stride) const;
+  Status SetChannelStride(int64_t channel_stride);
   Result<dnn::WindowDim> ResolveDim(int i, int64_t in,
                                     int64_t window_size) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -213,6 +214,21 @@ void MaxPoolGrad(const PoolGeometry& s, const T* in, const T* d_out, T* d_in) {
 }
 
 template <typename T>
+void MaxPoolGradToAll(const PoolGeometry& s, const T* in, const T* out,
+                      const T* d_out, T* d_in) {
+  ForEachPart(s, [&](const PoolPart& part) {
+    ClearPart(s, part, d_in);
+    ForEachWindow(s, part, [&](int64_t o, const auto& taps) {
+      const Wide<T> largest(out[o]);
+      taps([&](int64_t i) {
+        if (std::abs(Wide<T>(in[i]) - largest) < Wide<T>(1e-5))
+          d_in[i] = Sum(d_in[i], d_out[o]);
+      });
+    });
+  });
+}
+
+template <typename T>
 void MaxPoolGradGrad(const PoolGeometry& s, const T* in, const T* dd_in,
                      T* out) {
   ForEachPart(s, [&](const PoolPart& part) {
@@ -287,9 +303,11 @@ void AvgPoolGrad(const PoolGeometry& s, const T* d_out, T* d_in) {
                                               const T*, T*, int64_t*);       \
   template void MaxPoolGrad<T>(const PoolGeometry&, const T*, const T*, T*); \
   template void MaxPoolGradGrad<T>(const PoolGeometry&, const T*, const T*, T*);
-#define SLUICE_POOL(T)                                         \
-  SLUICE_POOL_MAX(T)                                           \
-  template void AvgPool<T>(const PoolGeometry&, const T*, T*); \
+#define SLUICE_POOL(T)                                                       \
+  SLUICE_POOL_MAX(T)                                                         \
+  template void MaxPoolGradToAll<T>(const PoolGeometry&, const T*, const T*, \
+                                    const T*, T*);                           \
+  template void AvgPool<T>(const PoolGeometry&, const T*, T*);               \
   template void AvgPoolGrad<T>(const PoolGeometry&, const T*, T*);
 SLUICE_POOL(float)
 SLUICE_POOL(double)
