@@ -70,6 +70,8 @@ struct RecordedCase {
   std::string op;
   AttrMap attrs;
   std::vector<Tensor> inputs, outputs;
+  // The first inputs where they are variables: before, and after.
+  std::vector<Tensor> variables, variables_after;
   bool error = false;
 };
 
@@ -167,6 +169,8 @@ inline AttrValue ParseAttr(const std::string& text) {
   AttrValue::Ints list;
   for (absl::string_view v : absl::StrSplit(rest, ',', absl::SkipEmpty()))
     list.push_back(std::stoll(std::string(v)));
+  if (text[0] == 'p')
+    return AttrValue(PartialShape(Dims(list.begin(), list.end())));
   return AttrValue(list);
 }
 
@@ -194,6 +198,10 @@ inline std::vector<RecordedCase> ReadCases(
       cases.back().inputs.push_back(ParseTensor(in));
     } else if (word == "out") {
       cases.back().outputs.push_back(ParseTensor(in));
+    } else if (word == "var") {
+      cases.back().variables.push_back(ParseTensor(in));
+    } else if (word == "now") {
+      cases.back().variables_after.push_back(ParseTensor(in));
     } else {
       cases.back().error = true;
     }

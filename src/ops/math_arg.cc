@@ -118,12 +118,13 @@ const OpRegistrar kArgs[] = {
 
 // ---- TopK -------------------------------------------------------------------
 
-// Sorts always: what is not asked to be sorted may be.
+// Results that need not be sorted come in TensorFlow's order, that of a heap.
 template <typename T>
 class TopK {
  public:
   explicit TopK(const Node& n)
       : k_(n.num_inputs() == 1 ? n.IntAttr("k") : -1),
+        sorted_(n.BoolAttr("sorted")),
         index_(n.output_type(1)) {}
 
   Status Run(KernelContext& ctx) const {
@@ -170,7 +171,7 @@ class TopK {
       const bool x_nan = x != x, y_nan = y != y;
       return x_nan != y_nan ? x_nan : a < b;
     };
-    order.resize(static_cast<size_t>(k));
+    order.resize(static_cast<size_t>(std::min(k + 1, columns)));
     std::iota(order.begin(), order.end(), 0);
     if (k == columns) {
       std::sort(order.begin(), order.end(), before);
@@ -178,8 +179,10 @@ class TopK {
       // A heap of the first k so far, the last of them on top. Few of many
       // columns get in, so most cost one comparison.
       std::make_heap(order.begin(), order.end(), before);
+      std::pop_heap(order.begin(), order.end(), before);
+      order.pop_back();
       auto last = static_cast<ComputeType<T>>(in[order.front()]);
-      for (int64_t i = k; i < columns; ++i) {
+      for (int64_t i = k + 1; i < columns; ++i) {
         // (An equal one comes behind, and behind NaN come all.)
         if (static_cast<ComputeType<T>>(in[i]) <= last || last != last)
           continue;
@@ -188,7 +191,7 @@ class TopK {
         std::push_heap(order.begin(), order.end(), before);
         last = static_cast<ComputeType<T>>(in[order.front()]);
       }
-      std::sort_heap(order.begin(), order.end(), before);
+      if (sorted_) std::sort_heap(order.begin(), order.end(), before);
     }
     for (int64_t i = 0; i < k; ++i) {
       const int32_t from = order[static_cast<size_t>(i)];
@@ -207,6 +210,7 @@ class TopK {
   }
 
   const int64_t k_;
+  const bool sorted_;
   const DType index_;
 };
 

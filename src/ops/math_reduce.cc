@@ -91,6 +91,11 @@ Status RunReduce(KernelContext& ctx) {
   plan.Build(absl::MakeConstSpan(in.shape().dims().data(), rank),
              absl::MakeConstSpan(r.reduced(), rank));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), r.out()));
+  // (Of complex numbers TensorFlow's mean of nothing is no NaN.)
+  if (s.op == ReduceOp::kMean && IsComplex(s.type) && in.num_elements() == 0) {
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::Zeros(s.type, r.out()));
+    return OkStatus();
+  }
   simd::Reduce(s.op, s.type, plan, in.raw(), ctx.output(0).raw());
   return OkStatus();
 }

@@ -53,6 +53,7 @@ struct LogSumExpStep {
     using C = ComputeType<T>;
     const C a = acc, b = x;
     const C high = std::max(a, b), low = std::min(a, b);
+    if (std::isnan(a) || std::isnan(b)) return T(a + b);
     if (std::isinf(high)) return T(high);
     return T(high + std::log1p(std::exp(low - high)));
   }

@@ -98,7 +98,7 @@ Dual UpperFraction(double a, double x) {
 Dual LowerGamma(double a, double x) {
   if (x == 0) return {0, 0};  // Of any a, as TensorFlow has it.
   if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return {kNan, kNan};
-  if (std::isinf(x)) return {std::isinf(a) ? kNan : 1, 0};
+  if (std::isinf(x)) return {std::isinf(a) ? 0.0 : 1.0, 0};
   if (std::isinf(a)) return {0, 0};
   if (x > 1 && x > a) return Dual{1, 0} - UpperFraction(a, x);
   return LowerSeries(a, x);
@@ -120,7 +120,8 @@ double GammaSampleGrad(double a, double x) {
 }
 double Igammac(double a, double x) {
   if (x < 0 || std::isnan(a) || a <= 0) return kNan;
-  if (x >= 1 && x >= a && std::isfinite(x)) return UpperFraction(a, x).v;
+  if (std::isinf(x)) return 0;  // Beside an infinite a, too, as Igamma's.
+  if (x >= 1 && x >= a) return UpperFraction(a, x).v;
   return 1 - Igamma(a, x);
 }
 
@@ -221,7 +222,16 @@ double Betainc(double a, double b, double x) {
 double ScaledBessel(int order, double x) {
   if (std::isnan(x)) return kNan;
   if (std::isinf(x)) return 0;
-  if (x < 50) return std::cyl_bessel_i(order, x) * std::exp(-x);
+  if (x < 50) {  // The power series, whose terms are all positive.
+    const long double quarter = static_cast<long double>(x) * x / 4;
+    long double term = order == 0 ? 1 : static_cast<long double>(x) / 2;
+    long double sum = term;
+    for (int k = 1; term > kEps * kEps * sum; ++k) {
+      term *= quarter / (k * (k + order));
+      sum += term;
+    }
+    return static_cast<double>(sum * std::exp(-static_cast<long double>(x)));
+  }
   double term = 1, sum = 1;  // The asymptotic series.
   const double mu = 4.0 * order * order;
   for (int k = 1; k < 30; ++k) {

@@ -20,7 +20,8 @@ using state::VariableInput;
 // One kernel of the family. Immutable: shared by all steps.
 struct ScatterNd {
   simd::BinaryKernel combine;  // False: the slice is replaced.
-  bool logical_or = false;     // Of bool, which has no sum.
+  bool logical_or = false;     // Of bool, which has no sum,
+  bool logical_xor = false;    // and no difference.
   bool ignore_bad = false;     // Indices out of range are passed over.
   DType dtype;
 
@@ -31,6 +32,9 @@ struct ScatterNd {
     } else if (logical_or) {
       for (int64_t i = 0; i < n; ++i)
         static_cast<char*>(to)[i] |= static_cast<const char*>(from)[i];
+    } else if (logical_xor) {
+      for (int64_t i = 0; i < n; ++i)
+        static_cast<char*>(to)[i] ^= static_cast<const char*>(from)[i];
     } else {
       array::CopyRun(dtype, from, to, n);
     }
@@ -108,7 +112,9 @@ Status MakeScatterNd(const Node& n, Kernel* k,
     scatter->combine = simd::GetBinary(*op, scatter->dtype);
     scatter->logical_or =
         *op == simd::BinaryOp::kAdd && scatter->dtype == DType::kBool;
-    if (!scatter->combine && !scatter->logical_or)
+    scatter->logical_xor =
+        *op == simd::BinaryOp::kSub && scatter->dtype == DType::kBool;
+    if (!scatter->combine && !scatter->logical_or && !scatter->logical_xor)
       return NoKernelFor(n, scatter->dtype);
   }
   k->state = std::move(scatter);

@@ -41,6 +41,8 @@ class AsStringKernel {
     if (precision > kMost || width > kMost)
       return InvalidArgument("precision, width: expected at most ", kMost,
                              ", got ", precision, " and ", width);
+    k->width_ = static_cast<size_t>(std::max<int64_t>(width, 0));
+    k->left_ = fill == "-";
     std::string flags = "%" + fill;
     if (width >= 0) absl::StrAppend(&flags, width);
     if (precision >= 0) absl::StrAppend(&flags, ".", precision);
@@ -105,7 +107,11 @@ class AsStringKernel {
     return OkStatus();
   }
   std::string Text(bool v) const { return v ? "true" : "false"; }
-  std::string Text(const std::string& v) const { return v; }
+  std::string Text(const std::string& v) const {
+    if (v.size() >= width_) return v;
+    const std::string spaces(width_ - v.size(), ' ');
+    return left_ ? v + spaces : spaces + v;
+  }
   template <typename F>
   std::string Text(const std::complex<F>& v) const {
     return absl::StrCat("(", Text(v.real()), ",", Text(v.imag()), ")");
@@ -133,6 +139,8 @@ class AsStringKernel {
 
   DType type_ = DType::kInvalid;
   std::string format_;  // printf's, made from checked parts.
+  size_t width_ = 0;    // Of strings: at least so many bytes,
+  bool left_ = false;   // the spaces behind them.
 };
 
 SLUICE_OP(AsString)

@@ -2,7 +2,9 @@
 
 A case is `case OP ATTR...`, a line `in DTYPE SHAPE VALUES...` for each input,
 and `out ...` for each output, or `error` where TensorFlow refuses. Lists of
-inputs are written one after the other. src/ops/array_test_util.h reads it.
+inputs are written one after the other. Inputs that are variables are `var ...`
+with the value before and, behind the outputs, `now ...` with that after the op.
+src/ops/array_test_util.h reads it.
 """
 
 import inspect
@@ -14,9 +16,15 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from tensorflow.python.framework import op_def_registry  # noqa: E402
 
 NAMES = {"float32": "float", "float64": "double", "float16": "half",
          "object": "string"}
+VALUES = [tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.int16,
+          tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool,
+          tf.complex64, tf.complex128]
+STRINGS = np.array([b"a", b"", b"\xc3\xa9t\x00", b"long one"], object)
+NO_KERNEL = "No OpKernel was registered"  # What a session says then.
 # What quantised elements are in memory.
 STORED = {tf.qint8: tf.int8, tf.quint8: tf.uint8, tf.qint16: tf.int16,
           tf.quint16: tf.uint16, tf.qint32: tf.int32}
@@ -29,7 +37,7 @@ def text(v):
     if isinstance(v, (bool, np.bool_)):
         return "1" if v else "0"
     if isinstance(v, (complex, np.complexfloating)):
-        return repr(float(v.real)) + " " + repr(float(v.imag))
+        return text(v.real) + " " + text(v.imag)
     if isinstance(v, np.floating):
         v = str(v)  # As few digits as tell it from its neighbours.
         return v[:-2] if v.endswith(".0") else v
@@ -68,6 +76,8 @@ def attr(v):
             "x" + v.encode().hex())
     if isinstance(v, tf.DType):
         return "t" + v.name
+    if isinstance(v, tf.TensorShape):
+        return "p" + ",".join("-1" if d is None else str(d) for d in v)
     if isinstance(v, list) and v and isinstance(v[0], tf.DType):
         return "y" + ",".join(d.name for d in v)
     if isinstance(v, list) and v and isinstance(v[0], float):
@@ -77,8 +87,34 @@ def attr(v):
     raise TypeError(v)
 
 
-def case(op, inputs, **attrs):
-    """`inputs`: pairs (argument, value); a value that is a list is a list."""
+def types(op, attr="T"):
+    """The types that TensorFlow declares, as far as values have them here."""
+    declared = op_def_registry.get(op)
+    allowed = [t for a in declared.attr if a.name == attr
+               for t in a.allowed_values.list.type]
+    return [t.as_numpy_dtype for t in map(tf.as_dtype, allowed)
+            if t in VALUES] if allowed else [t.as_numpy_dtype for t in VALUES]
+
+
+def call(op, *values, **attrs):
+    """A case, its inputs in the order of their declaration."""
+    names = inspect.signature(getattr(tf.raw_ops, op)).parameters
+    case(op, list(zip(names, values)), **attrs)
+
+
+def in_graph(run, kwargs, attrs):
+    """What the op gives in a session of its own: some ops are rewritten in
+    graphs alone, and random ones begin anew there."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = tf.nest.flatten(run(**tf.nest.map_structure(
+            lambda t: tf.constant(t.numpy(), t.dtype), kwargs), **attrs))
+        values = session.run(made)
+    return [tf.constant(v, t.dtype) for t, v in zip(made, values)]
+
+
+def case(op, inputs, fresh=False, **attrs):
+    """`inputs`: pairs (argument, value); a value that is a list is a list.
+    `fresh`: in a graph of its own."""
     tensors, kwargs = [], {}
     for name, value in inputs:
         if isinstance(value, list):
@@ -94,16 +130,99 @@ def case(op, inputs, **attrs):
     inputs_text = [tensor("in", t) for t in tensors]
     run = getattr(tf.raw_ops, op)
     taken = inspect.signature(run).parameters
+    kept = {k: v for k, v in attrs.items() if k in taken}
     try:
-        out = run(**kwargs, **{k: v for k, v in attrs.items() if k in taken})
+        if fresh:
+            out = in_graph(run, kwargs, kept)
+        else:
+            out = run(**kwargs, **kept)
     except (tf.errors.NotFoundError, tf.errors.UnimplementedError):
         return  # TensorFlow has no kernel for the type.
-    except tf.errors.OpError:
+    except (tf.errors.OpError, ValueError) as e:
+        if NO_KERNEL in str(e):
+            return
         out = None
     print("case", op, *[k + "=" + attr(v) for k, v in attrs.items()])
-    print(*inputs_text, sep="\n")
+    for line in inputs_text:
+        print(line)
     if out is None:
         print("error")
         return
     for t in tf.nest.flatten(out):
         print(tensor("out", t))
+
+
+def old(op, *values, **attrs):
+    """A case of an op that new graphs cannot have any more."""
+    graph = tf.compat.v1.GraphDef()
+    graph.versions.producer = 2
+    node = graph.node.add(name="old", op=op)
+    for k, v in attrs.items():
+        setattr(node.attr[k], attr(v)[0], v)
+    values = [tf.constant(v) for v in values]
+    for arg, v in zip(op_def_registry.get(op).input_arg, values):
+        made = graph.node.add(name=arg.name, op="Placeholder")
+        made.attr["dtype"].type = v.dtype.as_datatype_enum
+        node.input.append(arg.name)
+        if arg.type_attr:
+            node.attr[arg.type_attr].type = v.dtype.as_datatype_enum
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        try:
+            tf.import_graph_def(graph, name="")
+            made = session.graph.get_operation_by_name("old").outputs
+            found = session.run(made, {
+                n + ":0": v.numpy() for n, v in zip(node.input, values)})
+            out = [(v, t.dtype) for t, v in zip(made, found)]
+        except (tf.errors.OpError, ValueError) as e:
+            if NO_KERNEL in str(e):
+                return
+            out = []
+    print("case", op, *[k + "=" + attr(v) for k, v in attrs.items()])
+    for v in values:
+        print(tensor("in", v))
+    for v, dtype in out:
+        print(tensor("out", tf.constant(v, dtype)))
+    if not out:
+        print("error")
+
+
+def on_variables(op, variables, *values, **attrs):
+    """A case of an op whose first inputs are variables."""
+    run = getattr(tf.raw_ops, op)
+    names = inspect.signature(run).parameters
+    resource = op_def_registry.get(op).input_arg[0].type == tf.resource
+    found = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        handles, starts = [], []
+        for i, v in enumerate(map(tf.constant, variables)):
+            kind = dict(dtype=v.dtype, shape=v.shape, shared_name="v%d" % i)
+            if resource:
+                handles.append(tf.raw_ops.VarHandleOp(**kind))
+                starts.append(tf.raw_ops.AssignVariableOp(
+                    resource=handles[-1], value=v))
+            else:
+                handles.append(tf.raw_ops.VariableV2(**kind))
+                starts.append(tf.raw_ops.Assign(ref=handles[-1], value=v).op)
+        reads = [tf.raw_ops.ReadVariableOp(resource=h, dtype=v.dtype)
+                 if resource else tf.raw_ops.Identity(input=h)
+                 for h, v in zip(handles, variables)]
+        try:
+            made = run(**dict(zip(names, handles + list(values))), **attrs)
+            made = getattr(made, "op", made)
+            out = [t for t in made.outputs if not t.dtype._is_ref_dtype]
+            session.run(starts)
+            found = [("out", t.dtype, v)
+                     for t, v in zip(out, session.run([made] + out)[1:])]
+            found += [("now", t.dtype, v)
+                      for t, v in zip(reads, session.run(reads))]
+        except (tf.errors.OpError, ValueError) as e:
+            if NO_KERNEL in str(e):
+                return
+    print("case", op, *[k + "=" + attr(v) for k, v in attrs.items()])
+    for word, all_of in (("var", variables), ("in", values)):
+        for v in all_of:
+            print(tensor(word, tf.constant(v)))
+    for word, dtype, v in found:
+        print(tensor(word, tf.constant(v, dtype)))
+    if not found:
+        print("error")

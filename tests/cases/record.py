@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from recorder import Recorder, np, save, tf
+from tensorflow.python.framework.function import Defun
 
 CASES = {}
 
@@ -434,6 +435,216 @@ def other_types(c):
             z * tf.conj(z), tf.abs(z), tf.exp(z)])
     c.step([a // b], {b: np.array([1, 0, 1, 1], np.int8)},
            error="InvalidArgumentError")
+
+
+@case("tensor_list")
+def tensor_lists(c):
+    r, kind = tf.raw_ops, dict(element_dtype=tf.float32)
+    row = dict(element_shape=[2], **kind)
+    x = c.input("x", c.values(3, 2))
+    rows = r.TensorListFromTensor(tensor=x, element_shape=[2])
+    more = r.TensorListPushBack(input_handle=rows, tensor=x[0] * 2.0)
+    fewer, last = r.TensorListPopBack(input_handle=more, **row)
+    placed = r.TensorListSetItem(input_handle=rows, index=1, item=x[2])
+    fifth = r.TensorListScatterV2(tensor=x, indices=[3, 0, 4],
+                                  element_shape=[2], num_elements=-1)
+    into = r.TensorListScatterIntoExistingList(
+        input_handle=fifth, tensor=x[:2], indices=[1, 2])
+    parts = r.TensorListSplit(tensor=x, element_shape=[-1, 2],
+                              lengths=np.array([1, 2]))
+    both = r.TensorListConcatLists(input_a=rows, input_b=more, **kind)
+    reserved = r.TensorListReserve(element_shape=[2], num_elements=2, **kind)
+    resized = r.TensorListResize(input_handle=reserved, size=4)
+    empty = r.EmptyTensorList(element_shape=[2], max_num_elements=3, **kind)
+    batch = r.TensorListPushBackBatch(input_handles=tf.stack([rows, empty]),
+                                      tensor=x[:2])
+
+    def stacked(handle):
+        return r.TensorListStack(input_handle=handle, **row)
+
+    c.step([last, stacked(fewer), stacked(placed), stacked(into),
+            stacked(both), stacked(resized), stacked(batch[0]),
+            stacked(batch[1]), stacked(empty),
+            stacked(r.TensorListScatter(tensor=x, indices=[2, 0, 1],
+                                        element_shape=[2])),
+            r.TensorListGetItem(input_handle=placed, index=1, **row),
+            r.TensorListGather(input_handle=more, indices=[3, 0], **row),
+            r.TensorListConcat(input_handle=parts, **kind)[0],
+            *r.TensorListConcatV2(input_handle=parts, element_shape=[-1, 2],
+                                  leading_dims=np.zeros([0], np.int64),
+                                  **kind),
+            r.TensorListLength(input_handle=both),
+            r.TensorListElementShape(input_handle=parts,
+                                     shape_type=tf.int64)])
+    c.step([r.TensorListGetItem(input_handle=rows, index=3, **row)],
+           error="InvalidArgumentError")
+
+
+@case("tensor_array")
+def tensor_arrays(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(5, 2))
+    rows = tf.TensorArray(tf.float32, 3, infer_shape=False,
+                          clear_after_read=False).split(x, [2, 0, 3])
+    pair = tf.TensorArray(tf.float32, 2, clear_after_read=False).unstack(x[:2])
+    grown = r.TensorArrayGradWithShape(
+        handle=pair.handle, flow_in=pair.flow, shape_to_prepend=[3],
+        source="wide")
+    wide = r.TensorArrayWriteV3(handle=grown[0], index=0, flow_in=grown[1],
+                                value=tf.stack([x[0], x[1], x[2]]))
+    c.step([rows.concat(), rows.read(1), pair.stack(), pair.size(),
+            r.TensorArrayReadV3(handle=grown[0], index=0, flow_in=wide,
+                                dtype=tf.float32)] +
+           tf.gradients(weighted(c, tf.reshape(rows.concat(), [5, 2])), x))
+    done = tf.TensorArray(tf.float32, 2).unstack(x[:2])
+    with tf.control_dependencies([done.close()]):
+        c.step([tf.identity(x)])
+
+
+@case("stack")
+def stacks(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(2))
+    new = r.StackV2(max_size=-1, elem_type=tf.float32)
+    first = r.StackPushV2(handle=new, elem=x)
+    with tf.control_dependencies([first]):
+        second = r.StackPushV2(handle=new, elem=x * 2.0)
+    with tf.control_dependencies([second]):
+        popped = r.StackPopV2(handle=new, elem_type=tf.float32)
+    with tf.control_dependencies([popped]):
+        closed = r.StackCloseV2(handle=new)
+    c.step([first, second, popped, closed])
+    old = r.Stack(elem_type=tf.float32)
+    kept = r.StackPush(handle=old, elem=x)
+    with tf.control_dependencies([kept]):
+        back = r.StackPop(handle=old, elem_type=tf.float32)
+    with tf.control_dependencies([back]):
+        c.step([back, r.StackClose(handle=old)])
+
+
+@case("control")
+def passed_on(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(2, 2))
+    loose = c.input("loose", c.values(2, 2), [None, None])
+    yes = c.input("yes", np.array(True))
+    v = r.Variable(shape=[2, 2], dtype=tf.float32)
+    v2 = r.VariableV2(shape=[2, 2], dtype=tf.float32)
+    start = tf.group(r.Assign(ref=v, value=x).op,
+                     r.Assign(ref=v2, value=-x).op)
+    c.step([start])
+    false, true = r.RefSwitch(data=v, pred=yes)
+    merged = r.RefMerge(inputs=[r.RefIdentity(input=false),
+                                r.RefIdentity(input=true)])
+    chosen = r.RefSelect(index=1, inputs=[v, v2])
+    with tf.control_dependencies([r.Assert(condition=yes, data=[x])]):
+        held = tf.identity(x)
+    printed = r.Print(input=x, data=[yes], message="")
+    c.step([*r.IdentityN(input=[x, yes]), r.CheckNumerics(tensor=x, message=""),
+            r.CheckNumericsV2(tensor=x, message=""),
+            r.EnsureShape(input=x, shape=[None, 2]), r.GuaranteeConst(input=x),
+            r.PreventGradient(input=x), r.Snapshot(input=x),
+            r.StopGradient(input=x), r.DeepCopy(x=x), r.ToBool(input=x[0, 0]),
+            r.ToBool(input="a"), r.ToBool(input=x), held, printed,
+            tf.identity(merged[0]), merged[1], tf.identity(chosen)])
+    c.step([r.CheckNumerics(tensor=x / 0.0, message="quotient")],
+           error="InvalidArgumentError")
+    c.step([r.EnsureShape(input=loose, shape=[3, 2])],
+           error="InvalidArgumentError")
+    c.step([held], {yes: np.array(False)}, error="InvalidArgumentError")
+    with tf.control_dependencies([r.PrintV2(input="")]):
+        c.step([tf.identity(x, name="behind")])
+    made = r.OptionalFromValue(components=[x, yes])
+    kinds = dict(output_types=[tf.float32, tf.bool],
+                 output_shapes=[[2, 2], []])
+    c.step([*r.OptionalGetValue(optional=made, **kinds),
+            r.OptionalHasValue(optional=made),
+            r.OptionalHasValue(optional=r.OptionalNone())])
+
+    def entered(value):
+        return r.Enter(data=value, frame_name="grow", is_constant=True)
+
+    enter = r.RefEnter(data=v2, frame_name="grow")
+    merge = r.RefMerge(inputs=[enter, enter])[0]
+    less = r.Less(x=r.Sum(input=merge, axis=entered([0, 1])), y=entered(9.0))
+    left, right = r.RefSwitch(data=merge, pred=r.LoopCond(input=less))
+    grown = r.AssignAdd(ref=right, value=entered(np.ones([2, 2], np.float32)))
+    merge.op._update_input(1, r.RefNextIteration(data=grown))
+    c.step([tf.identity(r.RefExit(data=left))])
+    t = r.TemporaryVariable(shape=[2, 2], dtype=tf.float32, var_name="t")
+    t = r.AssignAdd(ref=r.Assign(ref=t, value=x), value=x)
+    c.step([r.DestroyTemporaryVariable(ref=t, var_name="t")])
+    lock = r.MutexLock(mutex=r.MutexV2())
+    with tf.control_dependencies([r.ConsumeMutexLock(mutex_lock=lock)]):
+        c.step([tf.identity(x, name="locked")])
+    h = r.VarHandleOp(dtype=tf.float32, shape=[2, 2], shared_name="h")
+    with tf.control_dependencies([r.AssignVariableOp(resource=h, value=x)]):
+        plain = r.DisableCopyOnRead(resource=h)
+    with tf.control_dependencies([plain]):
+        read = r.ReadVariableOp(resource=h, dtype=tf.float32)
+    with tf.control_dependencies([read]):
+        gone = r.DestroyResourceOp(resource=h, ignore_lookup_error=False)
+    with tf.control_dependencies([gone]):
+        there = r.VarIsInitializedOp(resource=h)
+    c.step([read, there])
+
+
+@case("function")
+def calls(c):
+    r = tf.raw_ops
+    x = c.input("x", np.float32(1.5))
+    n = c.input("n", np.int32(3))
+
+    @Defun(tf.float32)
+    def twice(a):
+        return a * 2.0
+
+    @Defun(tf.float32)
+    def less(a):
+        return a - 1.0
+
+    @Defun(tf.float32)
+    def small(a):
+        return a < 10.0
+
+    @Defun(tf.int32, tf.float32)
+    def body(i, a):
+        return a + tf.cast(i, tf.float32)
+
+    one = dict(Tout=[tf.float32])
+    branches = dict(cond=x > 0.0, input=[x], then_branch=twice,
+                    else_branch=less, **one)
+    loop = dict(input=[x], cond=small, body=twice)
+    cases = dict(branch_index=n, input=[x], branches=[twice, less], **one)
+    local = "/job:localhost/replica:0/task:0/device:CPU:0"
+    c.step([*r.PartitionedCall(args=[x], f=twice, **one),
+            *r.StatefulPartitionedCall(args=[x], f=less, **one),
+            *r.If(**branches), *r.StatelessIf(**branches), *r.While(**loop),
+            *r.StatelessWhile(**loop), *r.Case(**cases),
+            *r.StatelessCase(**cases),
+            *r.For(start=0, limit=n, delta=1, input=[x], body=body),
+            *r.SymbolicGradient(input=[x, x * 3.0], f=twice, **one),
+            *r.RemoteCall(target=local, args=[x], f=twice, **one)])
+    c.step([*r.If(**branches), *r.Case(**cases)],
+           {x: np.float32(-2), n: np.int32(0)})
+
+
+@case("sparse")
+def sparse_maps(c):
+    r = tf.raw_ops
+    values = c.input("values", c.values(3))
+    three = dict(sparse_indices=np.array([[0, 1], [0, 2], [1, 0]]),
+                 sparse_values=values, sparse_shape=np.array([2, 4]))
+    many = r.AddManySparseToTensorsMap(shared_name="kept", **three)
+    with tf.control_dependencies([many]):
+        one = r.AddSparseToTensorsMap(
+            sparse_indices=np.array([[3]]), sparse_values=values[:1],
+            sparse_shape=np.array([4]), shared_name="kept")
+    with tf.control_dependencies([one]):
+        back = r.TakeManySparseFromTensorsMap(
+            sparse_handles=tf.concat([many, [one]], 0), dtype=tf.float32,
+            shared_name="kept")
+    c.step([*back])
 
 
 def main(names):
