@@ -30,7 +30,13 @@ bool Loop(Operands mode, const void* pa, const void* pb, void* po, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const T x = step_a ? a[i] : a0;
     const T y = step_b ? b[i] : b0;
-    out[i] = Out(Op::template F<Compute>(Compute(x), Compute(y), ok));
+    // 16-bit floats are divided as such: the quotient is rounded before its
+    // fraction goes.
+    if constexpr (!std::is_same_v<T, Compute> &&
+                  requires { Op::Whole(Compute()); })
+      out[i] = Out(Op::Whole(Compute(T(Compute(x) / Compute(y)))));
+    else
+      out[i] = Out(Op::template F<Compute>(Compute(x), Compute(y), ok));
   }
   return ok;
 }
@@ -63,6 +69,7 @@ T Remainder(T a, T b, bool& ok) {
 }
 
 struct TruncateDiv {
+  static float Whole(float quotient) { return std::trunc(quotient); }
   template <class T>
   static T F(T a, T b, bool& ok) {
     if constexpr (std::is_integral_v<T>)
@@ -81,6 +88,7 @@ struct TruncateMod {
   }
 };
 struct FloorDiv {
+  static float Whole(float quotient) { return std::floor(quotient); }
   template <class T>
   static T F(T a, T b, bool& ok) {
     if constexpr (std::is_integral_v<T>) {
