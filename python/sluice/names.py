@@ -565,7 +565,10 @@ _GROUPS = {
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
     "manip": _MANIP, "math": _MATH_NAMESPACE, "math.special": _SPECIAL,
     "metrics": _METRICS, "nn": _NN,
-    "nn.rnn_cell": _CELLS, "quantization": _QUANTIZED, "random": _RANDOM,
+    "nn.rnn_cell": _CELLS, "quantization": {
+        **_QUANTIZED, **_from("sluice.inference", "quantize_graph",
+                              "QuantizedGraph")},
+    "random": _RANDOM,
     "saved_model": _SAVED_MODEL, "sets": _SETS, "signal": _SIGNAL,
     "sparse": _SPARSE, "spectral": _SIGNAL,
     "strings": _STRINGS, "train": _TRAIN}

@@ -13,8 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "feeds.h"
+#include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
+#include "session/quantize.h"
 #include "values.h"
 
 namespace sluice::python {
@@ -265,6 +267,43 @@ class PySession {
   std::unique_ptr<PyPartialRun> StartPartialRun(
       const py::object& fetch, const std::vector<Output>& feeds);
 
+  // The part that computes `fetches`, in int8: its GraphDef, the names of what
+  // to feed and to fetch there, the layers that are int8, and those that are
+  // not, with why. `steps`: values of the feeds, for the ranges.
+  py::tuple Quantize(const std::vector<Output>& feeds,
+                     const std::vector<Output>& fetches,
+                     const std::vector<std::vector<py::object>>& steps,
+                     const QuantizeOptions& options) {
+    std::vector<std::vector<Tensor>> calibration;
+    for (const std::vector<py::object>& step : steps) {
+      if (step.size() != feeds.size())
+        Raise(PyExc_ValueError,
+              absl::StrCat("calibration: expected ", feeds.size(),
+                           " values a step, got ", step.size()));
+      std::vector<Tensor>& values = calibration.emplace_back();
+      for (size_t i = 0; i < feeds.size(); ++i)
+        values.push_back(FeedValue(feeds[i], step[i], /*share=*/false));
+    }
+    std::string bytes;
+    Result<QuantizedGraph> made = WithoutLock([&]() -> Result<QuantizedGraph> {
+      SLUICE_ASSIGN_OR_RETURN(const InferenceGraph frozen,
+                              Freeze(*session_, feeds, fetches));
+      SLUICE_ASSIGN_OR_RETURN(QuantizedGraph small,
+                              sluice::Quantize(frozen, calibration, options));
+      SLUICE_ASSIGN_OR_RETURN(bytes, ExportGraphDef(*small.graph));
+      return small;
+    });
+    CheckRun(made.status(), graph);
+    const auto names = [](const std::vector<Output>& edges) {
+      std::vector<std::string> all;
+      for (const Output& o : edges)
+        all.push_back(absl::StrCat(o.node->name(), ":", o.index));
+      return all;
+    };
+    return py::make_tuple(py::bytes(bytes), names(made->feeds),
+                          names(made->fetches), made->quantized, made->kept);
+  }
+
   void Close() {
     WithoutLock([this] { (void)session_->Close(); });
   }
@@ -444,6 +483,14 @@ void AddSessions(py::module_& m) {
            py::arg() = py::none(), py::arg() = py::none())
       .def("_make_callable", &PySession::MakeCallable)
       .def("_start_partial_run", &PySession::StartPartialRun)
+      .def("_quantize",
+           [](PySession& s, const std::vector<Output>& feeds,
+              const std::vector<Output>& fetches,
+              const std::vector<std::vector<py::object>>& steps,
+              double percentile, std::vector<std::string> keep_float) {
+             return s.Quantize(feeds, fetches, steps,
+                               {percentile, std::move(keep_float)});
+           })
       .def("_close", &PySession::Close)
       .def("_devices", &PySession::Devices);
   py::class_<Callable>(m, "Callable", Holds<Callable, &Callable::session>())
