@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Sluice's time for one op a step beside TensorFlow's and PyTorch's for the same
-call (bench/op_calls.tsv), in microseconds, on this machine, one after the other.
+call (bench/op_calls.tsv), in microseconds, on this machine, one after the other;
+beside that of numpy's BLAS, too, for products of matrices of floats.
 
     bench/op_peers.py [--filter REGEX] [--sluice build/release/bin/sluice]
 
@@ -250,6 +251,14 @@ def torch_call(known, name, inputs):
     return known[name](*values)
 
 
+def numpy_call(op, attrs, inputs):
+    if op != "MatMul" or any(kind != "f" for _, kind in inputs):
+        return None
+    x, y = (x for x, _ in inputs)
+    y = y.T if attrs.get("transpose_b") else y
+    return lambda: x @ y
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -260,8 +269,8 @@ def main():
 
     known = torch_calls()
     ratios = {}
-    print("%-34s %10s %10s %10s %7s" % ("us", "sluice", "pytorch", "tensorflow",
-                                        "times"))
+    print("%-34s %10s %10s %10s %10s %7s" % (
+        "us", "sluice", "pytorch", "tensorflow", "numpy", "times"))
     for full, name, op, attrs, inputs in calls():
         if not re.search(o.filter, full):
             continue
@@ -275,10 +284,12 @@ def main():
             call = torch_call(known, name, values)
             pytorch = best_us(call) if call else math.nan
         tf = best_us(tensorflow(op, parse_attrs(attrs), values))
-        times = min(t for t in (pytorch, tf) if not math.isnan(t)) / ours
+        call = numpy_call(op, parse_attrs(attrs), values)
+        blas = best_us(call) if call else math.nan
+        times = min(t for t in (pytorch, tf, blas) if not math.isnan(t)) / ours
         ratios.setdefault(full.rsplit(".", 1)[1], []).append(times)
-        print("%-34s %10.2f %10.2f %10.2f %7.2f" % (full, ours, pytorch, tf, times),
-              flush=True)
+        print("%-34s %10.2f %10.2f %10.2f %10.2f %7.2f" % (
+            full, ours, pytorch, tf, blas, times), flush=True)
     for size, all_times in ratios.items():
         mean = math.exp(sum(map(math.log, all_times)) / len(all_times))
         print("%s: geometric mean %.2f times the best peer, least %.2f" % (
