@@ -326,10 +326,11 @@ TEST(InboxTest, FramesCountOnceInTheirOrder) {
 }
 
 TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
-  const auto read = [](const UcxEnvelope& e, const std::string& behind,
-                       size_t data) {
-    std::string header(reinterpret_cast<const char*>(&e), sizeof(e));
-    return ReadUcxHeader(header + behind, data);
+  std::string header;
+  const auto read = [&](const UcxEnvelope& e, const char* behind, size_t data) {
+    header.assign(reinterpret_cast<const char*>(&e), sizeof(e));
+    header += behind;
+    return ReadUcxHeader(header, data);
   };
   UcxEnvelope e;
   e.connection = 7;
