@@ -42,9 +42,11 @@ inline int UnusedPort() {
 
 // True as soon as `what` is; half a minute is never.
 inline bool BecomesTrue(const std::function<bool()>& what) {
-  for (int i = 0; i < 3000 && !what(); ++i)
+  for (int i = 0; i < 3000; ++i) {
+    if (what()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return what();
+  }
+  return false;
 }
 
 // Killed by the destructor, and by the system if the thread that started it
