@@ -52,4 +52,4 @@ def quantize_graph(session, feeds, fetches, calibration, percentile=1.0,
                                  session.graph.as_graph_element(
                                      name, allow_tensor=False).name
                                  for name in keep_float])
-    return QuantizedGraph(GraphDef(made[0]), *made[1:])
+    return QuantizedGraph(GraphDef.FromString(made[0]), *made[1:])
