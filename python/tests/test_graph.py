@@ -425,3 +425,15 @@ def test_numbers_of_operations_are_registered():
     assert total.value == 6
     with pytest.raises(KeyError, match="Registering two"):
         ops.RegisterStatistics("Square", "squares")(_squares)
+
+
+def test_names_that_are_not_used_are_given_again():
+    graph = tf.get_default_graph()
+    tf.constant(1, name="a")
+    assert graph.unique_name("a", mark_as_used=False) == "a_1"
+    assert graph.unique_name("a") == "a_1"
+    assert graph.unique_name("a") == "a_2"
+    definition = graph.as_graph_def()
+    for name in ("b", "b_1", "b_2"):
+        tf.import_graph_def(definition, name="b")
+        assert graph.get_operations()[-1].name == name + "/a"

@@ -660,9 +660,10 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
 
 std::string Graph::UniqueName(const std::string& base) {
   if (FindId(base) < 0 && !scopes_.count(base)) return base;
-  int& count = name_counts_[base];
-  for (;;) {
-    std::string name = absl::StrCat(base, "_", ++count);
+  // All up to base_taken are; a name that is not used is given again.
+  int& taken = name_counts_[base];
+  for (;; ++taken) {
+    std::string name = absl::StrCat(base, "_", taken + 1);
     if (FindId(name) < 0 && !scopes_.count(name)) return name;
   }
 }

@@ -88,6 +88,8 @@ TEST(Graph, CopiesAreFoundByNameAndKeepNamesUnique) {
   Node* a = Split(g, "a");
   Node* copy = h.CopyNode(*a, {}, {});
   EXPECT_EQ(h.UniqueName("a"), "a_1");
+  EXPECT_EQ(h.UniqueScope("a"), "a_1");  // (It was not used yet.)
+  EXPECT_EQ(h.UniqueName("a"), "a_2");
   EXPECT_EQ(h.FindNode("a"), copy);
   EXPECT_EQ(h.FindNode("b"), nullptr);
   NodeSpec again;

@@ -14,7 +14,7 @@ void TakeScopes(Graph* graph, int first) {
          end = name.rfind('/', end - 1)) {
       const auto [scope, is_new] = taken.insert(name.substr(0, end));
       if (!is_new) break;
-      graph->UniqueScope(*scope);
+      if (graph->UniqueName(*scope) == *scope) graph->UniqueScope(*scope);
     }
   }
 }
