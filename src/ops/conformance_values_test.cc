@@ -1,8 +1,8 @@
-// Kernels against a plain reference: each elementwise op, reduction, running
-// sum and product of matrices that the registry has, for all its types, on
-// sizes around the widths of vectors, values at the ends of their range, and
-// operands that are repeated. What TensorFlow says of details is recorded
-// (recorded_ops_test.cc); this is op x type x size.
+// Kernels against a plain reference: each elementwise op, conversion,
+// reduction, running sum and product of matrices that the registry has, for all
+// its types, on sizes around the widths of vectors, values at the ends of their
+// range, and operands that are repeated. What TensorFlow says of details is
+// recorded (recorded_ops_test.cc); this is op x type x size.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -323,6 +323,55 @@ TEST(ConformanceValues, FunctionsOfTwoNumbers) {
     });
   }
   ExpectExceptions(without, 2);
+}
+
+// ---- Conversions ------------------------------------------------------------
+
+// Towards zero, and to the real part.
+template <typename To, typename From>
+Exact<To> Convert(Exact<From> v) {
+  if constexpr (std::is_same_v<To, bool>)
+    return v != Exact<From>(0);
+  else if constexpr (plain::kIsComplex<From> && !plain::kIsComplex<To>)
+    return static_cast<Exact<To>>(v.real());
+  else if constexpr (plain::kIsComplex<From>)
+    return v;
+  else
+    return Exact<To>(
+        static_cast<
+            std::conditional_t<plain::kIsComplex<To>, plain::Real, Exact<To>>>(
+            v));
+}
+
+TEST(ConformanceValues, Conversions) {
+  const OpDef* op = OpRegistry::Global()->Find("Cast");
+  std::mt19937 rng(kValuesSeed);
+  const auto check = [&]<typename From, typename To>(Tag<From>, Tag<To>) {
+    // (What becomes of a negative fraction without a sign is anyone's guess.)
+    constexpr bool kUnsigned =
+        std::is_unsigned_v<To> && !std::is_integral_v<From>;
+    if (kUnsigned && plain::kIsComplex<From>) return;
+    SCOPED_TRACE(absl::StrCat(DTypeName(DTypeOf<From>()), " to ",
+                              DTypeName(DTypeOf<To>())));
+    for (int64_t n : Sizes()) {
+      const Tensor x = Random<From>(
+          Shape({n}), kUnsigned ? Range::kPositive : Range::kModerate, &rng);
+      const Tensor y = Compute(
+          "Cast", {x}, {{"SrcT", DTypeOf<From>()}, {"DstT", DTypeOf<To>()}});
+      ASSERT_EQ(y.num_elements(), n);
+      Compare<To>(y, 0.5, [&](int64_t i) {
+        return std::optional<Exact<To>>(
+            Convert<To, From>(Widen<From>(x.data<From>()[i])));
+      });
+    }
+  };
+  const auto from = [&]<typename From>(Tag<From> t) {
+    check(t, Tag<bool>());
+    for (DType to : NumberTypes(*op, "DstT"))
+      array::ByNumber(to, [&](auto other) { check(t, other); });
+  };
+  from(Tag<bool>());
+  for (DType t : NumberTypes(*op, "SrcT")) array::ByNumber(t, from);
 }
 
 // ---- Reductions -------------------------------------------------------------
