@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dist/task_threads.h"
-#include "exec/executor.h"
+#include "exec/agenda.h"
 
 namespace sluice {
 

@@ -257,7 +257,7 @@ void WorkerSteps::Start(StepRequest request) {
     step->request.done(std::move(outcome));
     return;
   }
-  if (step->request.here && !step->request.deadline && !AgendaIsBusy())
+  if (step->request.here && !step->request.deadline && !OthersWait())
     Run(step);
   else
     threads_.Schedule([this, step] { Run(step); });

@@ -35,61 +35,11 @@ const Node& NodeToBlame(const PlanNode& n) {
   return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
 }
 
-// What this thread does beside driving one execution.
-thread_local bool short_kernels_only = false;
-thread_local Agenda* agenda = nullptr;  // To drive in turn.
-
-bool OthersWait() { return agenda != nullptr && !agenda->empty(); }
-
 }  // namespace
 
 Status PastDeadline() {
   return DeadlineExceeded("step: expected to end before its deadline");
 }
-
-ScopedShortKernels::ScopedShortKernels() : saved_(short_kernels_only) {
-  short_kernels_only = true;
-}
-ScopedShortKernels::~ScopedShortKernels() { short_kernels_only = saved_; }
-
-std::unique_lock<std::mutex> Agenda::Lock() {
-  return access_ == kAnyThread ? std::unique_lock<std::mutex>(mu_)
-                               : std::unique_lock<std::mutex>();
-}
-void Agenda::Add(Execution* e) {
-  const auto lock = Lock();
-  turns_.push_back(e);
-}
-Execution* Agenda::Next() {
-  const auto lock = Lock();
-  if (turns_.empty()) return nullptr;
-  Execution* const next = turns_.front();
-  turns_.erase(turns_.begin());
-  return next;
-}
-bool Agenda::empty() {
-  const auto lock = Lock();
-  return turns_.empty();
-}
-void Agenda::TakeOver(Agenda* from) {
-  const std::scoped_lock lock(mu_, from->mu_);
-  turns_.insert(turns_.end(), from->turns_.begin(), from->turns_.end());
-  from->turns_.clear();
-}
-
-FreshAgenda::FreshAgenda() : saved_(std::exchange(agenda, nullptr)) {}
-FreshAgenda::~FreshAgenda() { agenda = saved_; }
-
-HeldAgenda::HeldAgenda(Agenda* here) : outermost_(agenda == nullptr) {
-  if (outermost_) agenda = here;
-}
-HeldAgenda::~HeldAgenda() {
-  if (!outermost_) return;
-  while (Execution* const next = agenda->Next()) next->DriveThis();
-  agenda = nullptr;
-}
-
-bool AgendaIsBusy() { return OthersWait(); }
 
 // A kernel that runs away from the driver, with what it needs to itself.
 struct Execution::Offloaded {
@@ -331,8 +281,7 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
   if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
-    if (!tokens_.ready().empty() || short_kernels_only || OthersWait())
-      return Offload(r);
+    if (!tokens_.ready().empty() || OthersWait()) return Offload(r);
     if (in_flight_ > 0 || rendezvous_.waiting() > 0) return RunUnattended(r);
   }
   return Done(r, InvokeInline(r));
@@ -404,7 +353,7 @@ SLUICE_HOT Ready Execution::PopReady() {
 void Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
   const HeldAgenda drives_at_its_end;
-  agenda->Add(this);
+  WaitForTurn(this);
 }
 
 // Gives the role up before it returns, from when on the execution may be gone,
@@ -420,7 +369,7 @@ void Execution::DriveThis() {
           Fail(nullptr, PastDeadline());
         } else if (options_.outbox != nullptr && OthersWait()) {
           options_.outbox->Flush();
-          agenda->Add(this);  // It is their turn.
+          WaitForTurn(this);  // It is their turn.
           return;
         }
       } else if (!Process(PopReady())) {

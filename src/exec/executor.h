@@ -35,14 +35,13 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "exec/agenda.h"
 #include "exec/frame.h"
 #include "exec/plan.h"
 #include "exec/rendezvous.h"
 #include "exec/trace.h"
 
 namespace sluice {
-
-class Execution;
 
 // How every step that is too late ends.
 Status PastDeadline();
@@ -66,71 +65,6 @@ struct ExecuteOptions {
   // Where the tokens of Sends go; null if the plan has none.
   Outbox* outbox = nullptr;
 };
-
-// While one lives, kernels that take long do not run on this thread where there
-// is a pool: it has other things to see to.
-class ScopedShortKernels {
- public:
-  ScopedShortKernels();
-  ~ScopedShortKernels();
-  ScopedShortKernels(const ScopedShortKernels&) = delete;
-
- private:
-  bool saved_;
-};
-
-// The executions that a thread is to drive, one after another.
-class Agenda {
- public:
-  enum Access { kOneThread, kAnyThread };
-  explicit Agenda(Access access) : access_(access) {}
-  Agenda(const Agenda&) = delete;
-
-  void Add(Execution* e);
-  // The one that has waited longest, which no longer does; null if none waits.
-  Execution* Next();
-  bool empty();
-  // Those that wait there wait here. REQUIRES: both are kAnyThread.
-  void TakeOver(Agenda* from);
-
- private:
-  std::unique_lock<std::mutex> Lock();
-
-  const Access access_;
-  std::mutex mu_;
-  std::vector<Execution*> turns_;  // GUARDED_BY(mu_) if access_ is kAnyThread.
-};
-
-// While one lives, the executions that this thread comes to drive do not wait
-// for those that it drives already: for whoever waits for them.
-class FreshAgenda {
- public:
-  FreshAgenda();
-  ~FreshAgenda();
-  FreshAgenda(const FreshAgenda&) = delete;
-
- private:
-  Agenda* saved_;
-};
-
-// While one lives, the executions that this thread comes to drive wait for its
-// end, which drives them: for whoever has more to deliver first. Within
-// another, or on a thread that drives already, it changes nothing.
-class HeldAgenda {
- public:
-  HeldAgenda() : HeldAgenda(&own_) {}
-  // They wait there, and with them those that do already.
-  explicit HeldAgenda(Agenda* here);
-  ~HeldAgenda();
-  HeldAgenda(const HeldAgenda&) = delete;
-
- private:
-  Agenda own_{Agenda::kOneThread};
-  const bool outermost_;
-};
-
-// True if this thread has executions to drive, now or next.
-bool AgendaIsBusy();
 
 // One step, from Start to the end; used again for later steps of the plan.
 // Owned by whoever runs the step. Start, Run and Finish are called by one
