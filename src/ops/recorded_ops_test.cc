@@ -202,6 +202,34 @@ TEST(RecordedOps, UpdatesOfVariablesAreTensorFlows) {
                     {.of_largest = true, .ulps = 4});
 }
 
+// As bfloat16 where it is float.
+Tensor Shortened(const Tensor& t) {
+  if (t.dtype() != DType::kFloat) return t;
+  Tensor out(DType::kBfloat16, t.shape());
+  for (int64_t i = 0; i < t.num_elements(); ++i)
+    out.data<bfloat16>()[i] = bfloat16(t.data<float>()[i]);
+  return out;
+}
+
+// (TensorFlow has no kernel of some for it.)
+TEST(RecordedOps, EveryOptimiserTakesBfloat16) {
+  for (RecordedCase c : ReadCases("tests/cases/variable_ops.txt")) {
+    if (c.op.find("Apply") == std::string::npos ||
+        c.variables[0].dtype() != DType::kFloat)
+      continue;
+    for (Tensor& t : c.variables) t = Shortened(t);
+    for (Tensor& t : c.inputs) t = Shortened(t);
+    const Result<std::vector<Tensor>> got = RunOnVariables(c);
+    ASSERT_TRUE(got.ok()) << c.op << ": " << got.status();
+    for (size_t i = 0; i < got->size(); ++i)
+      EXPECT_TRUE(EqualTensors(Shortened(c.variables_after[i]), (*got)[i],
+                               {.of_largest = true, .ulps = 4}))
+          << c.op << ": variable " << i << ": expected "
+          << c.variables_after[i].ToString(40) << ", got "
+          << (*got)[i].ToString(40);
+  }
+}
+
 // ---- What is not recorded ---------------------------------------------------
 
 struct Unrecorded {
