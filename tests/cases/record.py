@@ -616,7 +616,6 @@ def calls(c):
                     else_branch=less, **one)
     loop = dict(input=[x], cond=small, body=twice)
     cases = dict(branch_index=n, input=[x], branches=[twice, less], **one)
-    local = "/job:localhost/replica:0/task:0/device:CPU:0"
     c.step([*r.PartitionedCall(args=[x], f=twice, **one),
             *r.StatefulPartitionedCall(args=[x], f=less, **one),
             *r.If(**branches), *r.StatelessIf(**branches), *r.While(**loop),
@@ -624,7 +623,7 @@ def calls(c):
             *r.StatelessCase(**cases),
             *r.For(start=0, limit=n, delta=1, input=[x], body=body),
             *r.SymbolicGradient(input=[x, x * 3.0], f=twice, **one),
-            *r.RemoteCall(target=local, args=[x], f=twice, **one)])
+            *r.RemoteCall(target="/device:CPU:0", args=[x], f=twice, **one)])
     c.step([*r.If(**branches), *r.Case(**cases)],
            {x: np.float32(-2), n: np.int32(0)})
 
