@@ -78,11 +78,12 @@ _MATH = _from(
     "range", "linspace", "reduce_sum", "reduce_mean", "reduce_prod",
     "reduce_max", "reduce_min", "reduce_all", "reduce_any",
     "reduce_logsumexp", "count_nonzero", "cumsum", "cumprod", "argmax",
-    "argmin", "arg_max", "arg_min", "tensordot", "segment_sum", "segment_mean",
+    "argmin", "arg_max", "arg_min", "segment_sum", "segment_mean",
     "segment_max", "segment_min", "segment_prod", "unsorted_segment_sum",
-    "unsorted_segment_max", "cholesky", "trace", "einsum", "lbeta",
+    "unsorted_segment_max", "cholesky", "trace", "lbeta",
     "log_sigmoid", "angle", neg="negative", mul="multiply", sub="subtract",
     lin_space="linspace")
+_MATH.update(_from("sluice.ops.contractions", "einsum", "tensordot"))
 _MATH.update(_from(
     "sluice.ops.segments", "bincount", "histogram_fixed_width",
     "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
@@ -107,8 +108,8 @@ _LINALG = {
             transpose="matrix_transpose",
             matrix_transpose="matrix_transpose"),
     **_from("sluice.ops.clip_ops", "global_norm"),
-    **_from("sluice.ops.math_ops", "cholesky", "einsum", "matmul", "tensordot",
-            "trace"),
+    **_from("sluice.ops.contractions", "einsum", "tensordot"),
+    **_from("sluice.ops.math_ops", "cholesky", "matmul", "trace"),
     **_from("sluice.ops.nn", "l2_normalize"),
     **_raw(lu="Lu")}
 _FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",

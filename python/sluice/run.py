@@ -145,7 +145,7 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics"}
 # Which module of ours has what else is there.
-_OURS = {"ops": "graph conversion", "constant_op": "conversion",
+_OURS = {"ops": "graph conversion registries", "constant_op": "conversion",
          "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "resource_variable_ops": "variables", "state_ops": "variables",

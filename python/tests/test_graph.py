@@ -411,20 +411,20 @@ def test_a_huge_graph_shows_its_first_operations():
 
 
 def test_numbers_of_operations_are_registered():
-    from sluice.framework import graph as ops
+    from sluice.framework import registries
 
-    @ops.RegisterStatistics("Square", "squares")
+    @registries.RegisterStatistics("Square", "squares")
     def _squares(graph, node):
-        return ops.OpStats("squares", graph.get_tensor_by_name(
+        return registries.OpStats("squares", graph.get_tensor_by_name(
             node.name + ":0").shape.num_elements())
 
     y = tf.square(tf.ones([2, 3]))
-    total = ops.get_stats_for_node_def(y.graph, y.op.node_def, "squares")
-    total += ops.get_stats_for_node_def(y.graph, tf.abs(y).op.node_def,
-                                        "squares")
+    total = registries.get_stats_for_node_def(y.graph, y.op.node_def, "squares")
+    total += registries.get_stats_for_node_def(
+        y.graph, tf.abs(y).op.node_def, "squares")
     assert total.value == 6
     with pytest.raises(KeyError, match="Registering two"):
-        ops.RegisterStatistics("Square", "squares")(_squares)
+        registries.RegisterStatistics("Square", "squares")(_squares)
 
 
 def test_names_that_are_not_used_are_given_again():

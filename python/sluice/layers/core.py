@@ -3,7 +3,7 @@
 from sluice.framework.conversion import constant_value
 from sluice.layers.base import InputSpec, Layer, as_function, last_dimension
 from sluice.ops import (
-    array_ops, control_flow, init_ops, math_ops, nn, variables)
+    array_ops, contractions, control_flow, init_ops, math_ops, nn, variables)
 
 
 def smart_cond(pred, true_fn, false_fn):
@@ -56,8 +56,8 @@ class Dense(Layer):
         if inputs.shape.ndims == 2:
             outputs = math_ops.matmul(inputs, self.kernel)
         else:
-            outputs = math_ops.tensordot(inputs, self.kernel,
-                                         [[inputs.shape.ndims - 1], [0]])
+            outputs = contractions.tensordot(
+                inputs, self.kernel, [[inputs.shape.ndims - 1], [0]])
             outputs.set_shape(inputs.shape.as_list()[:-1] + [self.units])
         if self.use_bias:
             outputs = nn.bias_add(outputs, self.bias)

@@ -4,7 +4,7 @@ from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import (
-    array_ops, check_ops, control_flow, math_ops, random_ops)
+    array_ops, check_ops, contractions, control_flow, math_ops, random_ops)
 
 _op = _core.op
 
@@ -279,7 +279,8 @@ def rgb_to_grayscale(images, name=None):
         x = convert_to_tensor(images, name="images")
         old = x.dtype.base_dtype
         light = convert_image_dtype(x, dtypes.float32)
-        grey = math_ops.tensordot(light, [0.2989, 0.5870, 0.1140], [[-1], [-1]])
+        grey = contractions.tensordot(light, [0.2989, 0.5870, 0.1140],
+                                      [[-1], [-1]])
         return convert_image_dtype(array_ops.expand_dims(grey, -1), old,
                                    name=scope)
 
