@@ -191,6 +191,7 @@ Status Placer::Conflict(const Node& a, const Node& b, Share share) {
 
 Status Placer::Group() {
   std::unordered_map<std::string_view, const Node*> classes;
+  std::vector<std::pair<const Node*, std::string_view>> absent;
   for (const Node* n : order_) {
     SLUICE_RETURN_IF_ERROR(GroupByEdges(*n));
     const AttrValue* attr = n->FindAttr("_class");
@@ -205,34 +206,39 @@ Status Placer::Group() {
         if (const Node* named = graph_.FindNode(name.substr(5)))
           it->second = named;
         else
-          JoinAbsent(*n, name.substr(5));
+          absent.emplace_back(n, std::string_view(name).substr(5));
       }
       SLUICE_RETURN_IF_ERROR(Join(*it->second, *n, Share::kClass));
     }
   }
   SLUICE_RETURN_IF_ERROR(GroupByCalls());
+  for (const auto& [n, name] : absent) JoinAbsent(*n, std::string(name));
   return GroupVariants();
 }
 
-// The node's group must be where the other is, or will be in a later step. (One
-// that cannot is an error of the step that has both.)
+// The node's group, which has all its members, goes where the other is, or will
+// be in a later step. (One that cannot is an error of the step that has both.)
 void Placer::JoinAbsent(const Node& n, const std::string& name) {
   const Node* const named =
       options_.whole == nullptr ? nullptr : options_.whole->FindNode(name);
   if (named == nullptr) return;
   const Result<Feasibility::Choice> choice = feasible_.Of(*named);
   if (!choice.ok()) return;
+  const bool keeps =
+      WhatItKeeps(*named) == Keeps::kState && options_.state != nullptr;
   Id may = choice->may;
-  if (WhatItKeeps(*named) == Keeps::kState && options_.state != nullptr) {
-    absent_.emplace_back(&n, named);
+  if (keeps) {
     const auto it = options_.state->find(name);
     if (it != options_.state->end())
-      if (const auto d = device_of_.find(it->second); d != device_of_.end())
+      if (const auto d = device_of_.find(it->second);
+          d != device_of_.end() && sets_.Has(may, d->second))
         may = sets_.Just(d->second);
   }
   Id& ours = choice_[Root(&n)].may;
   const Id both = sets_.Intersect(ours, may);
   if (both == DeviceSets::kNone) return;
+  // (What is fed stands for a value, wherever its state will be.)
+  if (keeps && n.op().role != OpRole::kArg) absent_.emplace_back(&n, named);
   ours = both;
   Id& own = own_[Index(&n)].may;
   own = sets_.Intersect(own, may);

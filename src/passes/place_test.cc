@@ -390,6 +390,23 @@ TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
   PlacedStep({early});
   EXPECT_EQ(PlacedStep({w})->FindNode(w.node->name())->device(), kEmu1);
   PlacedStep({w, early});
+  // Not what stands for its value alone.
+  const Output fed =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  PlacedStep({On("/device:EMU:1", [&] { return ops::Neg(fed); })}, {fed});
+  const Output assign = On("/job:ps", [&] {
+    return Build("Assign", {fed, F(1)});
+  });
+  PlacedStep({assign});
+  // Nor where a member cannot be, or one that shares a device with it.
+  const Output u = On("/job:ps/task:1", [] { return Handle("u"); });
+  const Output alone = Build("Neg", {X()}, with(u));
+  const Output other =
+      On("/device:EMU:1", [&] { return Build("Neg", {X()}, with(u)); });
+  EXPECT_EQ(PlacedStep({alone, other})->FindNode(alone.node->name())->device(),
+            kEmu1);
+  EXPECT_FALSE(state.contains("u"));
 }
 
 TEST_F(PlaceTest, VariablesDoNotDependOnWhoReadsThem) {
