@@ -61,18 +61,18 @@ void ReaderTeam::Loop() {
     const std::shared_ptr<Turn> turn(new Turn(this));
     const std::shared_ptr<Turn> before = std::exchange(turn_, turn);
     lock.unlock();
-    if (before != nullptr) turn->agenda_.TakeOver(&before->agenda_);
-    if (turn->Do([] {})) read_(*turn);
+    if (before != nullptr) Spread(&before->agenda_, /*keeps_one=*/false);
+    read_(*turn);
     lock.lock();
     if (turn->since_.load() != Turn::kRelieved) return;  // Nothing to read.
   }
 }
 
-void ReaderTeam::Spread(Agenda* agenda) {
+void ReaderTeam::Spread(Agenda* agenda, bool keeps_one) {
   Execution* next = agenda->Next();
   while (next != nullptr) {
     Execution* const e = std::exchange(next, agenda->Next());
-    if (next == nullptr) return agenda->Add(e);
+    if (next == nullptr && keeps_one) return agenda->Add(e);
     others_->Schedule([e] {
       Agenda its_own(Agenda::kOneThread);
       its_own.Add(e);

@@ -18,10 +18,11 @@
 namespace sluice {
 
 // Who reads a message also does what it asks for, with no hand-over. When that
-// takes long, another thread takes the reading over, and with it the executions
-// that the message made ready and nobody drives yet, so that a step which
-// computes for an hour delays no other. Threads stay, asleep, for the next
-// time; a watcher looks for turns that take long while there are any.
+// takes long, another thread reads on, and the executions that the message made
+// ready and nobody drives yet get a thread each: a kernel that computes for an
+// hour delays no step whose tokens have come by then. (What it makes ready
+// itself, other parts of its own step, waits for it.) Threads stay, asleep, for
+// the next time; a watcher looks for turns that take long while there are any.
 class ReaderTeam {
  public:
   // One thread's turn as the reader. Its own; the watcher may end it.
@@ -35,7 +36,8 @@ class ReaderTeam {
       {
         const HeldAgenda drives_when_all_is_delivered(&agenda_);
         deliver();
-        if (since_.load() == kRelieved) team_->Spread(&agenda_);
+        if (since_.load() == kRelieved)
+          team_->Spread(&agenda_, /*keeps_one=*/true);
       }
       return EndWork();
     }
@@ -66,9 +68,9 @@ class ReaderTeam {
 
  private:
   void Loop();
-  // Leaves one of those that wait, the others get a thread each: nobody watches
-  // any more how long this one takes.
-  void Spread(Agenda* agenda);
+  // Those that wait get a thread each, but one if `keeps_one`, for whoever
+  // drives them without being watched any more.
+  void Spread(Agenda* agenda, bool keeps_one);
   void Watch();
   void WakeWatcher();
 

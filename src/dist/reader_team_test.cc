@@ -142,5 +142,30 @@ TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
   }
 }
 
+// However many kernels of one message block, the next is read soon.
+TEST(ReaderTeamTest, KernelsThatBlockDoNotHoldUpReadingOneAfterAnother) {
+  constexpr size_t kBlocked = 100;
+  MeetingSteps steps(kBlocked + 1);
+  Feed feed;
+  ReaderTeam team;
+  team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
+  const Shared read = MakeGate();
+  const auto begin = std::chrono::steady_clock::now();
+  feed.Add([&] {
+    for (size_t i = 0; i < kBlocked; ++i) steps.Deliver(i);
+  });
+  feed.Add([&] {
+    read->Open();
+    steps.Deliver(kBlocked);
+  });
+  read->Await();
+  // (A reader is relieved after 5 ms.)
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            kBlocked * std::chrono::milliseconds(5));
+  EXPECT_TRUE(steps.Await());
+  feed.End();
+  team.Stop();
+}
+
 }  // namespace
 }  // namespace sluice

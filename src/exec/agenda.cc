@@ -30,11 +30,6 @@ bool Agenda::empty() {
   const auto lock = Lock();
   return turns_.empty();
 }
-void Agenda::TakeOver(Agenda* from) {
-  const std::scoped_lock lock(mu_, from->mu_);
-  turns_.insert(turns_.end(), from->turns_.begin(), from->turns_.end());
-  from->turns_.clear();
-}
 
 FreshAgenda::FreshAgenda() : saved_(std::exchange(agenda, nullptr)) {}
 FreshAgenda::~FreshAgenda() { agenda = saved_; }

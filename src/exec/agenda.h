@@ -22,8 +22,6 @@ class Agenda {
   // The one that has waited longest, which no longer does; null if none waits.
   Execution* Next();
   bool empty();
-  // Those that wait there wait here. REQUIRES: both are kAnyThread.
-  void TakeOver(Agenda* from);
 
  private:
   std::unique_lock<std::mutex> Lock();
