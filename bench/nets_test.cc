@@ -193,7 +193,7 @@ TEST_P(SmallNetworkTest, LearnsABatch) {
   for (int i = 0; i < kBatch; ++i) labels.data<int32_t>()[i] = i % kClasses;
   const Feeds feeds = {{net.images, images}, {net.labels, labels}};
   float first = 0, last = 0;
-  for (int step = 0; step <= 25; ++step) {
+  for (int step = 0; step <= 60; ++step) {
     const auto out = session.Run(feeds, {net.loss}, {train});
     ASSERT_TRUE(out.ok()) << out.status().ToString();
     last = (*out)[0].scalar<float>();

@@ -13,7 +13,7 @@ using namespace sluice;
 namespace {
 
 constexpr int kBatch = 8, kLength = 6, kUnits = 12, kExperts = 4;
-constexpr int kKinds = 4, kDepth = kKinds + 1, kSteps = 150;
+constexpr int kKinds = 4, kDepth = kKinds + 1, kSteps = 600;
 
 // Rows [n, kDepth + kUnits] to [n, kUnits], on the expert's task.
 Output Expert(int e, Output rows) {
@@ -96,8 +96,8 @@ int main() {
     status = out.status();
     if (!status.ok()) break;
     sum += (*out)[0].scalar<float>();
-    if (step % 30 != 0) continue;
-    std::printf("step %3d: mean squared error %.4f\n", step, sum / 30);
+    if (step % 100 != 0) continue;
+    std::printf("step %3d: mean squared error %.4f\n", step, sum / 100);
     sum = 0;
   }
   for (int e = 0; e < kExperts; ++e) {

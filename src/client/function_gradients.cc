@@ -1,6 +1,5 @@
 #include "client/function_gradients.h"
 
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -149,8 +148,7 @@ Status CallGradient(GradContext& c) {
 }
 
 Status LowerForGradients(const std::vector<Output>& ys,
-                         const std::vector<Output>& xs,
-                         std::vector<Output>* arguments) {
+                         const std::vector<Output>& xs) {
   Graph& g = CurrentGraph();
   for (const auto* list : {&ys, &xs})
     for (const Output& o : *list)  // What makes no sense is told elsewhere.
@@ -184,19 +182,9 @@ Status LowerForGradients(const std::vector<Output>& ys,
     open.pop_back();
     for (Node* c : consumers[static_cast<size_t>(n->id())]) mark(reached, c);
   }
-  for (Node* n : functional) {
-    if (reached[static_cast<size_t>(n->id())] == 0 || !CanLowerInPlace(*n))
-      continue;
-    // (Those within a loop or branch have no gradients outside.)
-    for (const Output& in : n->inputs())
-      if (in && IsDifferentiable(in.dtype()) && ContextOf(n) == nullptr &&
-          ContextOf(in.node) == nullptr &&
-          reached[static_cast<size_t>(in.node->id())] != 0 &&
-          std::find(arguments->begin(), arguments->end(), in) ==
-              arguments->end())
-        arguments->push_back(in);
-    SLUICE_RETURN_IF_ERROR(LowerInPlace(g, n));
-  }
+  for (Node* n : functional)
+    if (reached[static_cast<size_t>(n->id())] != 0 && CanLowerInPlace(*n))
+      SLUICE_RETURN_IF_ERROR(LowerInPlace(g, n));
   return OkStatus();
 }
 

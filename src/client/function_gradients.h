@@ -10,11 +10,9 @@ namespace sluice {
 
 // Puts the bodies of functional nodes between the xs and the ys in their place,
 // so that gradients go through primitives. What stays are calls of functions
-// that may call themselves. `arguments` gets what such nodes outside of
-// loops and branches were given that depends on an x.
+// that may call themselves.
 Status LowerForGradients(const std::vector<Output>& ys,
-                         const std::vector<Output>& xs,
-                         std::vector<Output>* arguments);
+                         const std::vector<Output>& xs);
 
 // The gradient of a call that stays: a SymbolicGradient of its function, whose
 // gradient in turn is a SymbolicGradient of that.

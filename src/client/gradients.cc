@@ -87,47 +87,6 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
   return Gradient::Slices(all_indices, all_values, some[0].dense_shape);
 }
 
-namespace {
-
-// The gradients, where some of the ways went through calls: arguments that a
-// function does not use get zeros, as if the call were one op.
-Result<std::vector<Gradient>> GradientsOfCalls(
-    const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
-    const std::vector<Output>& arguments, const GradientOptions& options) {
-  std::vector<GradTarget> all = xs;
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  GradientOptions none = options;
-  none.unconnected = Unconnected::kNone;
-  SLUICE_ASSIGN_OR_RETURN(std::vector<Gradient> grads,
-                          Backprop(ys, all, none).Run());
-  std::vector<Output> unused;
-  for (size_t i = xs.size(); i < all.size(); ++i)
-    if (!grads[i]) unused.push_back(all[i].output);
-  grads.resize(xs.size());
-  std::vector<GradTarget> missing;
-  for (size_t i = 0; i < xs.size(); ++i)
-    if (!grads[i]) missing.push_back(xs[i]);
-  if (missing.empty() ||
-      (unused.empty() && options.unconnected == Unconnected::kNone))
-    return grads;
-  GradientOptions rest = options;
-  if (unused.empty()) {
-    unused = ys;
-  } else {
-    rest.grad_ys.clear();
-    for (const Output& x : unused)
-      rest.grad_ys.push_back(Build("ZerosLike", {x}, {}, "", {}));
-  }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> zeros,
-                          Backprop(unused, missing, rest).Run());
-  size_t next = 0;
-  for (Gradient& g : grads)
-    if (!g) g = zeros[next++];
-  return grads;
-}
-
-}  // namespace
-
 Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
                                         const std::vector<GradTarget>& xs,
                                         const GradientOptions& options,
@@ -138,12 +97,9 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
   std::lock_guard<std::recursive_mutex> lock(graph->mutex());
   std::vector<Output> x_outputs;
   for (const GradTarget& x : xs) x_outputs.push_back(x.output);
-  std::vector<Output> arguments;
-  const Status lowered = LowerForGradients(ys, x_outputs, &arguments);
+  const Status lowered = LowerForGradients(ys, x_outputs);
   if (!lowered.ok()) return WithLine(lowered, loc);
-  Result<std::vector<Gradient>> grads =
-      arguments.empty() ? Backprop(ys, xs, options).Run()
-                        : GradientsOfCalls(ys, xs, arguments, options);
+  Result<std::vector<Gradient>> grads = Backprop(ys, xs, options).Run();
   if (!grads.ok()) return WithLine(grads.status(), loc);
   return grads;
 }
