@@ -114,17 +114,28 @@ class Optimizer:
             if v.constraint is not None and isinstance(g, IndexedSlices):
                 raise RuntimeError("Cannot use a constraint function on a "
                                    "sparse variable.")
-        # (Where there is something to do after the updates, steps are counted
-        # after that.)
         constrained = [v for g, v in pairs
                        if g is not None and v.constraint is not None]
         finishes = bool(constrained) or (
             type(self)._finish is not Optimizer._finish)
-        counted = None if global_step is None else global_step._ref()
+        refs = [(g, v._ref()) for g, v in pairs]
         with pairs[0][1].graph.as_default():
-            train = self._core.apply(
-                self, name or self._name, [(g, v._ref()) for g, v in pairs],
-                None if finishes else counted)
+            if finishes or global_step is not None:
+                train = self._apply_and_finish(refs, constrained, finishes,
+                                               global_step, name)
+            else:
+                train = self._core.apply(self, name or self._name, refs, None)
+        collection = graphs.get_collection_ref(GraphKeys.TRAIN_OP)
+        if train not in collection:
+            collection.append(train)
+        return train
+
+    def _apply_and_finish(self, refs, constrained, finishes, global_step, name):
+        """Applies gradients and does what comes after: the operation that has
+        the scope's name is the last one, after all the others."""
+        with graphs.name_scope(name, self._name) as scope:
+            train = self._core.apply(_Updates(self, scope), "update", refs,
+                                     None)
             if finishes:
                 updates = [train]
                 with graphs.control_dependencies([train]):
@@ -133,14 +144,14 @@ class Optimizer:
                     for v in constrained:
                         updates.append(v.assign(v.constraint(v.read_value()),
                                                 self._use_locking))
-                train = self._finish(updates, name or self._name)
-                if global_step is not None:
-                    with graphs.control_dependencies([train]):
-                        train = global_step.assign_add(1).op
-        collection = graphs.get_collection_ref(GraphKeys.TRAIN_OP)
-        if train not in collection:
-            collection.append(train)
-        return train
+                train = self._finish(
+                    updates, scope if global_step is None else "update")
+            if global_step is None:
+                return train
+            with graphs.control_dependencies([train]), graphs.colocate_with(
+                    global_step.op):
+                return graphs._operation_of(global_step.assign_add(
+                    1, name=scope, read_value=False))
 
     def get_slot(self, var, name):
         """What it keeps beside a variable under that name, or None."""
@@ -241,6 +252,30 @@ class Optimizer:
         if var._resource:
             return self._resource_apply_sparse(grad[0], var, grad[1])
         return self._apply_sparse(IndexedSlices(*grad), var)
+
+
+class _Updates:
+    """What _core calls of an optimizer, in its scope: the updates are in a
+    scope of their own there, whose name only their group is to have."""
+
+    def __init__(self, optimizer, scope):
+        self._optimizer, self._scope = optimizer, scope
+        self._create_slots_for = optimizer._create_slots_for
+
+    def _prepare(self):
+        with graphs.name_scope(self._scope):
+            self._optimizer._prepare()
+
+    def _update_scope(self, handle):
+        return graphs.name_scope(f"{self._scope}update_{handle.op.name}/")
+
+    def _dense(self, grad, handle):
+        with self._update_scope(handle):
+            return self._optimizer._dense(grad, handle)
+
+    def _sparse(self, grad, handle):
+        with self._update_scope(handle):
+            return self._optimizer._sparse(grad, handle)
 
 
 def _key(var):

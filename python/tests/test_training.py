@@ -133,6 +133,28 @@ def test_rows_are_updated_as_vectors_are(run, name, resource):
 
 
 @pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("name", ["train", None])
+def test_the_op_of_the_given_name_does_all_of_a_step(run, name, counted,
+                                                     resource):
+    with tf.variable_scope("s", use_resource=resource):
+        v = tf.get_variable("v", initializer=1.0,
+                            constraint=lambda x: x * 0.5)
+        step = tf.train.get_or_create_global_step() if counted else None
+    optimizer = tf.train.AdamOptimizer(0.1)
+    train = optimizer.minimize(v * v, global_step=step, name=name)
+    name = name or "Adam"
+    assert train.name == name
+    assert v.graph.get_operation_by_name(name + "/learning_rate")
+    run(tf.global_variables_initializer())
+    for _ in range(3):
+        run(v.graph.get_operation_by_name(name))
+    power = next(p for p in optimizer.variables() if "beta1" in p.name)
+    near(run([power, v]), [0.6561, 0.0494752])
+    assert not counted or run(step) == 3
+
+
+@pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("make", [
     lambda: tf.train.GradientDescentOptimizer(1.0),
     lambda: tf.train.AdamOptimizer(3.0)])
