@@ -660,7 +660,7 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
 
 std::string Graph::UniqueName(const std::string& base) {
   if (FindId(base) < 0 && !scopes_.count(base)) return base;
-  // All up to base_taken are; a name that is not used is given again.
+  // All up to base_taken were once; a name that was not used is given again.
   int& taken = name_counts_[base];
   for (;; ++taken) {
     std::string name = absl::StrCat(base, "_", taken + 1);

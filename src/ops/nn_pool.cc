@@ -432,7 +432,8 @@ const OpRegistrar kPools[] = {
                  {.shape = {1, 1, 2, 1, 1}, .values = {.875, .75}},
                  {.shape = {1, 1, 2, 1, 1}}},
                 VolumePoolAttrs())
-        .Doc("The gradient of MaxPool3D: to every largest of each window."),
+        .Doc("The gradient of MaxPool3D: to all within 1e-5 of the largest of "
+             "each window."),
     VolumePool("MaxPool3DGradGrad",
                {"orig_input: T", "orig_output: T", "grad: T"})
         .Attr(kRealTypes)

@@ -51,8 +51,8 @@ template <typename T>
 void MaxPoolGradToAll(const PoolGeometry& shape, const T* in, const T* out,
                       const T* d_out, T* d_in);
 
-// The second derivative's product: out[o] = dd_in at the element that
-// MaxPoolGrad sends output o's gradient to.
+// The second derivative's product: out[o] = dd_in at the first largest element
+// of o's window, of volumes too.
 template <typename T>
 void MaxPoolGradGrad(const PoolGeometry& shape, const T* in, const T* dd_in,
                      T* out);
