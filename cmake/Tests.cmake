@@ -69,7 +69,7 @@ foreach(folder ${tested_layers})
       target_link_libraries(dist_test PRIVATE sluice_dist_lib sluice_grpc)
       # They wait for leases and silence more than they compute, so they run in
       # parts side by side: dist_test is the first, dist_test_2 the second...
-      set(dist_parts 4)
+      set(dist_parts 6)
       foreach(part RANGE 1 ${dist_parts})
         set(dist_part dist_test)
         if(part GREATER 1)
