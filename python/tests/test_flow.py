@@ -23,6 +23,12 @@ def test_gradients(run):
     np.testing.assert_array_equal(run(stopped, {x: [1, 2, 3]}), [3, 6, 9])
 
 
+def test_gradients_stop_at_one_tensor(run):
+    x = tf.constant(2.0)
+    y = x * x
+    assert run(tf.gradients(x * y, x, stop_gradients=y)) == [4.0]
+
+
 def test_sparse_gradients(run):
     w = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2))
     run(w.initializer)

@@ -121,6 +121,16 @@ def test_lists_with_tensors_are_packed(run):
         [1, 2, 3])])), [[0, 1, 2], [3, 4, 5]])
 
 
+def test_ranges_are_lists_of_ints(run):
+    x = tf.placeholder_with_default([[[1.0, 2.0]]], [1, 1, 2])
+    assert run(tf.transpose(x, range(3))).shape == (1, 1, 2)
+    assert run(tf.reduce_sum(x, axis=range(2))).tolist() == [1, 2]
+    assert run(range(2) + x).tolist() == [[[1, 3]]]
+    assert run(tf.one_hot(range(3), 3)).tolist() == np.eye(3).tolist()
+    assert tf.Variable(range(3)).dtype.base_dtype is tf.int32
+    assert tf.convert_to_tensor(range(0)).dtype is tf.int32
+
+
 def test_conversion_functions_of_the_user(run):
     class Celsius:
         def __init__(self, degrees):

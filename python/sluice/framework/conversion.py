@@ -298,6 +298,10 @@ def _convert(value, dtype, name, as_ref):
         raise ValueError("None values not supported.")
     if isinstance(value, (list, tuple)):
         return _pack_list(value, dtype, name, as_ref)
+    if isinstance(value, range):
+        # (Even one of no numbers is of ints.)
+        return _core.constant(list(value), dtype or (
+            None if value else dtypes.int32), name)
     if hasattr(value, "__array__"):
         import numpy as np
         return _core.constant(np.asarray(value), dtype, name)

@@ -75,7 +75,8 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
                unconnected):
     ys = [_target(y) if not isinstance(y, Variable) else y.value()
           for y in ys]
-    stops = [_target(x) for x in _list(stop_gradients or [])]
+    stops = [] if stop_gradients is None else [
+        _target(x) for x in _list(stop_gradients)]
     if grad_ys is None:
         grad_ys = []
     else:
