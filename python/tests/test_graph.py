@@ -273,6 +273,15 @@ def test_control_dependencies_and_collections():
     assert tf.get_collection("mine") == []
 
 
+def test_a_collection_that_was_asked_for_itself_is_listed():
+    graph = tf.get_default_graph()
+    assert tf.get_collection("mine") == []
+    assert "mine" not in graph.get_all_collection_keys()
+    tf.get_collection_ref("mine")
+    assert "mine" in graph.get_all_collection_keys()
+    assert "mine" in graph.collections
+
+
 def test_devices():
     with tf.device("/job:ps/task:1"):
         with tf.device("/cpu:0"):

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import threading
 
 import numpy as np
 import pytest
@@ -164,6 +165,90 @@ def test_regularizers_and_custom_getters(run):
     loss, = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
     run(tf.global_variables_initializer())
     assert run(loss) == 10.0
+
+
+def test_custom_getters_are_told_everything_by_keyword():
+    def getter(getter, *args, **kwargs):
+        asked.append((args, kwargs))
+        return getter(**dict(kwargs, name=kwargs["name"] + "_"))
+
+    asked = []
+    with tf.variable_scope("s", custom_getter=getter):
+        v = tf.get_variable("v", [2])
+        tf.get_variable("w", [2], trainable=False,
+                        aggregation=tf.VariableAggregation.SUM)
+        tf.get_variable("x", [2],
+                        synchronization=tf.VariableSynchronization.ON_READ)
+    assert v.name == "s/v_:0"
+    assert all(args == () for args, _ in asked)
+    assert [k["trainable"] for _, k in asked] == [True, False, False]
+    kinds, when = tf.VariableAggregation, tf.VariableSynchronization
+    assert [k["aggregation"] for _, k in asked] == [
+        kinds.NONE, kinds.SUM, kinds.NONE]
+    assert [k["synchronization"] for _, k in asked] == [
+        when.AUTO, when.AUTO, when.ON_READ]
+    assert {k["reuse"] for _, k in asked} == {False}
+
+
+def test_threads_are_in_variable_scopes_of_their_own():
+    graph = tf.get_default_graph()
+    within, done = threading.Event(), threading.Event()
+
+    def build():
+        with graph.as_default(), tf.variable_scope("t"):
+            within.set()
+            done.wait(10)
+            tf.get_variable("v", [])
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    within.wait(10)
+    try:
+        assert tf.get_variable("m", []).name == "m:0"
+        with tf.variable_scope(None, "t") as scope:
+            assert scope.name == "t"
+    finally:
+        done.set()
+        thread.join()
+    with tf.variable_scope("t", reuse=True):
+        assert tf.get_variable("v").name == "t/v:0"
+
+
+def test_initialisers_are_told_the_part_if_they_ask():
+    def asks(shape, dtype, partition_info):
+        told.append(partition_info and partition_info.var_offset)
+        return tf.zeros(shape, dtype)
+
+    told = []
+    tf.get_variable("a", [4], initializer=asks)
+    tf.get_variable("b", [4], initializer=asks,
+                    partitioner=tf.fixed_size_partitioner(2))
+    tf.get_variable("c", [4], partitioner=tf.fixed_size_partitioner(2),
+                    initializer=lambda shape, **k: tf.zeros(shape, **k))
+    assert told == [None, [0], [2]]
+
+
+def test_variables_without_a_shape_say_so():
+    with pytest.raises(ValueError, match="Variable x did not get an "
+                       "initializer, so its `shape` argument must be "
+                       "specified."):
+        tf.get_variable("x")
+    with pytest.raises(ValueError, match="initializer passed is not valid"):
+        tf.get_variable("x", initializer=tf.zeros_initializer())
+    made = tf.get_variable("x", initializer=lambda: [1.0, 2.0])
+    assert made.shape.as_list() == [2]
+
+
+def test_scopes_that_reuse_nothing_say_false():
+    with tf.variable_scope("a") as scope:
+        assert scope.reuse is False
+    with tf.variable_scope(tf.get_variable_scope()) as scope:
+        assert scope.reuse is False
+    with tf.variable_scope("a", reuse=True):
+        with tf.variable_scope("b", reuse=tf.AUTO_REUSE) as scope:
+            assert scope.reuse is tf.AUTO_REUSE
+        with tf.variable_scope("b", reuse=False) as scope:
+            assert scope.reuse is True
 
 
 @pytest.mark.parametrize("resource", [False, True])

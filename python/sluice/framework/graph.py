@@ -597,15 +597,15 @@ class Graph(_core.Graph):
                 if hasattr(v, "name") and regex.match(v.name)]
 
     def get_all_collection_keys(self):
-        """The names of the collections that hold something."""
+        """The names of the collections."""
         with self._lock:
             for name in _SHARED_KEYS:
                 self._shared(name)
-            return [key for key, values in self._collections.items() if values]
+            return [key for key in self._collections if isinstance(key, str)]
 
     @property
     def collections(self):
-        """The names of the collections that hold something."""
+        """The names of the collections."""
         return self.get_all_collection_keys()
 
     def clear_collection(self, name):

@@ -31,6 +31,23 @@ class Initializer:
         return cls(**config)
 
 
+def parameters_of(function):
+    """What a function takes, as `inspect` has it; nothing of one that does not
+    say."""
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:
+        return {}
+
+
+def first_value(initializer, shape, dtype, partition_info=None):
+    """What an initialiser, or a function like one, makes. Which part it is of a
+    variable it is told if it asks for it."""
+    if "partition_info" in parameters_of(initializer):
+        return initializer(shape, dtype=dtype, partition_info=partition_info)
+    return initializer(shape, dtype=dtype)
+
+
 def _floating(dtype):
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:

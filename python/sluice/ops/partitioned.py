@@ -3,7 +3,7 @@
 import math
 
 from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
-from sluice.ops import array_ops
+from sluice.ops import array_ops, init_ops
 
 
 class PartitionedVariable:
@@ -172,15 +172,8 @@ def _slice(initializer, dims, part, at):
         whole = conversion.convert_to_tensor(initializer)
         return array_ops.slice(whole, at, part)
     info = PartitionInfo(dims, at)
-
-    def first(shape, dtype):
-        try:
-            return initializer(shape, dtype=dtype, partition_info=info)
-        except TypeError as e:
-            if "partition_info" not in str(e):
-                raise
-            return initializer(shape, dtype=dtype)
-    return first
+    return lambda shape, dtype: init_ops.first_value(initializer, shape, dtype,
+                                                     info)
 
 
 # ---- How many parts ----------------------------------------------------------

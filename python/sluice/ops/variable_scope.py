@@ -1,6 +1,9 @@
 """Variables that are shared by name: `get_variable` and `variable_scope`."""
 
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+import functools
+import threading
+
+from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import init_ops, partitioned
@@ -93,12 +96,10 @@ class VariableScope:
         return self.get_collection(GraphKeys.LOCAL_VARIABLES)
 
 
-class _Store:
-    """A graph's variables by name, and its scopes."""
+class _Scopes(threading.local):
+    """Where a thread is among a graph's scopes."""
 
     def __init__(self):
-        self.variables = {}
-        self.partitioned = {}
         self.scope = VariableScope(False)
         self.counts = {}
 
@@ -112,6 +113,15 @@ class _Store:
                 self.counts[key] = 0
 
 
+class _Store:
+    """A graph's variables by name, and its scopes."""
+
+    def __init__(self):
+        self.variables = {}
+        self.partitioned = {}
+        self.scopes = _Scopes()
+
+
 def _store():
     graph = graphs.get_default_graph()
     store = graph.__dict__.get("_variable_store")
@@ -122,7 +132,7 @@ def _store():
 
 def get_variable_scope():
     """The current VariableScope."""
-    return _store().scope
+    return _store().scopes.scope
 
 
 def _first(*values):
@@ -151,6 +161,8 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         if given is not wanted:
             raise ValueError(f"Initializer type '{given}' and explicit dtype "
                              f"'{wanted}' don't match.")
+    trainable, synchronization, aggregation = _across_copies(
+        name, trainable, synchronization, aggregation)
     if dtype is None:
         dtype = scope._dtype
     dtype = dtypes.as_dtype(dtype).base_dtype
@@ -165,7 +177,8 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         def find(name, shape, initializer):
             return _make_or_find(name, shape, dtype, initializer, regularizer,
                                  reuse, trainable, collections, validate_shape,
-                                 use_resource, constraint, caching_device)
+                                 use_resource, constraint, caching_device,
+                                 synchronization, aggregation)
 
         whole = _store().partitioned.get(name)
         if whole is not None and reuse and (
@@ -198,10 +211,10 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             if not callable(wrap):
                 raise ValueError(f"Passed a custom_getter which is not "
                                  f"callable: {wrap}")
-            getter = _wrapped(wrap, getter)
+            getter = functools.partial(wrap, getter)
     with graphs.name_scope(None):
         return getter(
-            full_name, shape=shape, dtype=dtype,
+            name=full_name, shape=shape, dtype=dtype,
             initializer=_first(initializer, scope._initializer),
             regularizer=_first(regularizer, scope._regularizer),
             reuse=scope._reuse, trainable=trainable, collections=collections,
@@ -209,13 +222,26 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             partitioner=_first(partitioner, scope._partitioner),
             validate_shape=validate_shape,
             use_resource=_first(use_resource, scope._use_resource),
-            constraint=_first(constraint, scope._constraint))
+            constraint=_first(constraint, scope._constraint),
+            synchronization=synchronization, aggregation=aggregation)
 
 
-def _wrapped(custom, getter):
-    def wrapped(name, *args, **kwargs):
-        return custom(getter, name, *args, **kwargs)
-    return wrapped
+def _across_copies(name, trainable, synchronization, aggregation):
+    """The three arguments, with their defaults."""
+    if synchronization is None:
+        synchronization = specs.VariableSynchronization.AUTO
+    if aggregation is None:
+        aggregation = specs.VariableAggregation.NONE
+    if not isinstance(synchronization, specs.VariableSynchronization):
+        raise ValueError(f"Invalid variable synchronization mode: "
+                         f"{synchronization} for variable: {name}")
+    if not isinstance(aggregation, specs.VariableAggregation):
+        raise ValueError(f"Invalid variable aggregation mode: {aggregation} "
+                         f"for variable: {name}")
+    if trainable is None:
+        trainable = (synchronization is not
+                     specs.VariableSynchronization.ON_READ)
+    return trainable, synchronization, aggregation
 
 
 def _default_initializer(name, dtype, initializer):
@@ -231,7 +257,7 @@ def _default_initializer(name, dtype, initializer):
 
 def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
                   trainable, collections, validate_shape, use_resource,
-                  constraint, caching_device):
+                  constraint, caching_device, synchronization, aggregation):
     store = _store()
     shape = None if shape is None else tensor_shape.as_shape(shape)
     known = store.variables.get(name)
@@ -258,6 +284,9 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
             f"Variable {name} does not exist, or was not created with "
             f"tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
             f"VarScope?{hint}")
+    if initializer is None and shape is None:
+        raise ValueError(f"Variable {name} did not get an initializer, so its "
+                         f"`shape` argument must be specified.")
     initializer = _default_initializer(name, dtype, initializer)
     if isinstance(initializer, type):
         initializer = initializer()
@@ -266,12 +295,17 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
             raise ValueError(
                 f"Shape of a new variable ({name}) must be fully defined, but "
                 f"instead was {shape}.")
-        if shape is None:
-            first = initializer  # A function of no arguments.
+        if shape is not None:
+            first = functools.partial(init_ops.first_value, initializer,
+                                      shape.as_list(), dtype)
+        elif _needs_arguments(initializer):
+            raise ValueError(
+                "The initializer passed is not valid. It should be a callable "
+                "with no arguments and the shape should not be provided or an "
+                "instance of `tf.keras.initializers.*' and `shape` should be "
+                "fully defined.")
         else:
-            dims = shape.as_list()
-            make = initializer
-            first = lambda: make(dims, dtype=dtype)  # noqa: E731
+            first = initializer
     else:
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify "
@@ -281,7 +315,8 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         first, trainable=trainable, collections=collections,
         validate_shape=validate_shape, name=name, dtype=dtype,
         constraint=constraint, use_resource=use_resource,
-        caching_device=caching_device)
+        caching_device=caching_device, synchronization=synchronization,
+        aggregation=aggregation)
     store.variables[name] = variable
     if regularizer is not None:
         with graphs.colocate_with(variable.op), graphs.name_scope(
@@ -290,6 +325,11 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         if loss is not None:
             graphs.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return variable
+
+
+def _needs_arguments(function):
+    return any(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+               for p in init_ops.parameters_of(function).values())
 
 
 def get_local_variable(name, *args, **kwargs):
@@ -339,8 +379,8 @@ class variable_scope:
             raise
 
     def _open(self):
-        store = _store()
-        outer = store.scope
+        scopes = _store().scopes
+        outer = scopes.scope
         name_or_scope, default_name = self._args
         name_scope = None
         if isinstance(name_or_scope, VariableScope):
@@ -351,56 +391,54 @@ class variable_scope:
             base = outer
             local = name_or_scope
             if local is None:
-                local = self._unique(store, outer.name, default_name)
+                local = self._unique(scopes, outer.name, default_name)
             name = f"{outer.name}/{local}" if outer.name else local
             if self._auxiliary and local:
                 name_scope = (default_name if name_or_scope is None
                               else local)
-        reuse = self._reuse
-        if reuse is None or reuse is False:
-            reuse = base._reuse or reuse
         entered = VariableScope(
-            reuse, name, base._initializer, base._regularizer,
-            base._caching_device, base._partitioner, base._custom_getter,
-            base._name_scope, base._dtype, base._use_resource,
-            base._constraint)
+            self._reuse or base._reuse, name, base._initializer,
+            base._regularizer, base._caching_device, base._partitioner,
+            base._custom_getter, base._name_scope, base._dtype,
+            base._use_resource, base._constraint)
         for field, value in self._defaults.items():
             if value is not None:
                 setattr(entered, "_" + field, value)
         if self._custom_getter is not None:
             inner, own = base._custom_getter, self._custom_getter
             entered._custom_getter = own if inner is None else (
-                lambda getter, *a, **k: own(_wrapped(inner, getter), *a, **k))
+                lambda getter, *a, **k: own(functools.partial(inner, getter),
+                                            *a, **k))
         self._names = None
         if name_scope:
             self._names = graphs.name_scope(name_scope)
             prefix = self._names.__enter__()
             if not isinstance(name_or_scope, VariableScope):
                 entered._name_scope = prefix
-        self._counts = dict(store.counts)
+        self._counts = dict(scopes.counts)
         if not isinstance(name_or_scope, VariableScope):
-            store.open(name)
-        store.close_below(name)
-        self._store, self._outer = store, outer
-        store.scope = entered
+            scopes.open(name)
+        scopes.close_below(name)
+        self._scopes, self._outer = scopes, outer
+        scopes.scope = entered
         return entered
 
     @staticmethod
-    def _unique(store, prefix, default_name):
+    def _unique(scopes, prefix, default_name):
         full = f"{prefix}/{default_name}" if prefix else default_name
-        if not store.counts.get(full):
+        if not scopes.counts.get(full):
             return default_name
         i = 1
-        while store.counts.get(f"{full}_{i}"):
+        while scopes.counts.get(f"{full}_{i}"):
             i += 1
         return f"{default_name}_{i}"
 
     def __exit__(self, *exc):
-        name = self._store.scope.name
-        self._store.close_below(name)
-        self._store.scope = self._outer
+        name = self._scopes.scope.name
+        self._scopes.close_below(name)
+        self._scopes.scope = self._outer
         if isinstance(self._args[0], VariableScope):
-            self._store.counts.update(self._counts)
+            self._scopes.counts.update(self._counts)
         if self._names is not None:
             self._names.__exit__(*exc)
         self._graph.__exit__(*exc)
