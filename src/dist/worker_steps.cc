@@ -232,9 +232,9 @@ void WorkerSteps::Start(StepRequest request) {
       early_bytes_ -= it->second.bytes;
       early_.erase(it);
     }
-    if (refused.ok() && absl::c_linear_search(closed_, r.step->session))
-      refused =
-          Cancelled("step: expected an open session, got one that was closed");
+    // (Not that it ended: whoever asks wants to know which task was lost.)
+    for (const auto& [session, why] : closed_)
+      if (refused.ok() && session == r.step->session) refused = why;
     if (refused.ok()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
@@ -387,8 +387,8 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
 
 void WorkerSteps::Park(uint64_t run, uint32_t partition,
                        std::span<TokenMessage> batch) {
-  const auto is_its = [run](uint64_t session) {
-    return SessionPart(session) == SessionPart(run);
+  const auto is_its = [run](const auto& closed) {
+    return SessionPart(closed.first) == SessionPart(run);
   };
   if (ended_.contains(run) || absl::c_any_of(closed_, is_its)) return;
   if (!early_.contains(run) &&
@@ -500,7 +500,7 @@ void WorkerSteps::CancelSession(uint64_t session, const Status& why) {
     for (const auto& [run, step] : running_)
       if (step->request.step->session == session) runs.push_back(run);
     // Nor will any of its steps begin.
-    closed_.push_back(session);
+    closed_.emplace_back(session, why);
     if (closed_.size() > kClosedKept) closed_.pop_front();
     for (auto it = early_.begin(); it != early_.end();) {
       const auto here = it++;

@@ -160,9 +160,10 @@ class WorkerSteps {
   std::condition_variable early_over_;
   absl::flat_hash_set<uint64_t> ended_;  // GUARDED_BY(mu_): the latest.
   std::deque<uint64_t> ended_order_;     // GUARDED_BY(mu_)
-  std::deque<uint64_t> closed_;  // GUARDED_BY(mu_): the latest sessions.
-  StepCounters counters_;        // GUARDED_BY(mu_)
-  TaskThreads threads_;          // Last: joined before the rest goes.
+  // GUARDED_BY(mu_): the latest sessions that ended, and why.
+  std::deque<std::pair<uint64_t, Status>> closed_;
+  StepCounters counters_;  // GUARDED_BY(mu_)
+  TaskThreads threads_;    // Last: joined before the rest goes.
 };
 
 }  // namespace sluice

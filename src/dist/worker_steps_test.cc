@@ -83,6 +83,11 @@ TEST_F(WorkerStepsTest, AStepCancelledBeforeItBeginsDoesNotRun) {
   EXPECT_EQ(steps.early_bytes(), 0u);
 }
 
+TEST_F(WorkerStepsTest, AStepOfASessionThatEndedSaysWhyItDid) {
+  Make({}).CancelSession(0, Unavailable("task '/job:w/task:1' is gone"));
+  EXPECT_EQ(Run(1).message(), "task '/job:w/task:1' is gone");
+}
+
 TEST_F(WorkerStepsTest, TokensOfStepsThatNeverBeginExpire) {
   StepLimits limits;
   limits.early_expiry = std::chrono::milliseconds(50);
