@@ -63,38 +63,42 @@ bool EtcdMembership::Stopped() {
 
 // ---- Watching ---------------------------------------------------------------
 
+Result<EtcdMembership::MemberMap> EtcdMembership::List(int64_t* revision) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<EtcdEntry> entries,
+                          client_.List(prefix_, revision));
+  MemberMap now;
+  for (const EtcdEntry& e : entries) {
+    // (What is no task of ours is passed over: others may write there.)
+    const std::string rest = e.key.substr(prefix_.size());
+    const size_t slash = rest.find('/');
+    int task = -1;
+    const Json value = Json::parse(e.value, nullptr, false);
+    if (slash == std::string::npos ||
+        !absl::SimpleAtoi(rest.substr(slash + 1), &task) || !value.is_object())
+      continue;
+    const auto text = [&value](const char* name) {
+      const auto it = value.find(name);
+      return it != value.end() && it->is_string() ? it->get<std::string>()
+                                                  : std::string();
+    };
+    Member& member = now[{rest.substr(0, slash), task}];
+    member.address = text("address");
+    if (!absl::SimpleAtoi(text("incarnation"), &member.incarnation))
+      member.incarnation = 0;  // (No task of ours: none is lost with it.)
+  }
+  return now;
+}
+
 Status EtcdMembership::Refresh(int64_t* revision) {
-  const Result<std::vector<EtcdEntry>> entries =
-      client_.List(prefix_, revision);
-  std::map<Key, Member> now;
-  if (entries.ok())
-    for (const EtcdEntry& e : *entries) {
-      // (What is no task of ours is passed over: others may write there.)
-      const std::string rest = e.key.substr(prefix_.size());
-      const size_t slash = rest.find('/');
-      int task = -1;
-      const Json value = Json::parse(e.value, nullptr, false);
-      if (slash == std::string::npos ||
-          !absl::SimpleAtoi(rest.substr(slash + 1), &task) ||
-          !value.is_object())
-        continue;
-      const auto text = [&value](const char* name) {
-        const auto it = value.find(name);
-        return it != value.end() && it->is_string() ? it->get<std::string>()
-                                                    : std::string();
-      };
-      Member& member = now[{rest.substr(0, slash), task}];
-      member.address = text("address");
-      if (!absl::SimpleAtoi(text("incarnation"), &member.incarnation))
-        member.incarnation = 0;  // (No task of ours: none is lost with it.)
-    }
+  Result<MemberMap> listed = List(revision);
   std::vector<std::tuple<std::string, uint64_t, Status>> gone;
   Lost lost;
   std::string self;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    reached_ = entries.status();
-    if (!entries.ok()) return reached_;
+    reached_ = listed.status();
+    if (!listed.ok()) return reached_;
+    MemberMap& now = *listed;
     for (const auto& [key, member] : members_) {
       const auto it = now.find(key);
       if (it != now.end() && it->second == member) continue;
@@ -167,17 +171,26 @@ Result<ClusterSpec> EtcdMembership::Members(
                        there.empty() ? "none" : absl::StrJoin(there, ", "),
                        reached_.ok() ? "" : "; ", reached_.message());
   }
-  return Spec();
+  return Spec(members_);
 }
 
 Result<ClusterSpec> EtcdMembership::Present() {
-  std::lock_guard<std::mutex> lock(mu_);
-  return Spec();
+  MemberMap known;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    known = members_;
+    // (An etcd that is away holds up nobody.)
+    if (stop_ || !reached_.ok()) return Spec(known);
+  }
+  // What the watch tells comes late.
+  int64_t unused = 0;
+  const Result<MemberMap> now = List(&unused);
+  return Spec(now.ok() ? *now : known);
 }
 
-Result<ClusterSpec> EtcdMembership::Spec() const {
+Result<ClusterSpec> EtcdMembership::Spec(const MemberMap& members) const {
   ClusterSpec spec;
-  for (const auto& [key, member] : members_)
+  for (const auto& [key, member] : members)
     SLUICE_RETURN_IF_ERROR(Annotate(
         spec.Add(key.first, key.second, member.address),
         absl::StrCat("cluster '", options_.name, "' in ", client_.Describe())));

@@ -60,7 +60,7 @@ class EtcdMembership {
   // The tasks, once all that are expected are there (without expectations: one
   // is). Unavailable names those that are missing after `patience`.
   Result<ClusterSpec> Members(std::chrono::milliseconds patience);
-  // Whoever is there.
+  // Whoever is there: now, or, while etcd cannot be reached, when it could be.
   Result<ClusterSpec> Present();
   // Gives the place up, and ends both threads. Nothing is told after it.
   void Leave();
@@ -72,15 +72,18 @@ class EtcdMembership {
     bool operator==(const Member&) const = default;
   };
   using Key = std::pair<std::string, int>;  // Job and task.
+  using MemberMap = std::map<Key, Member>;
 
   explicit EtcdMembership(EtcdOptions options);
   void Watch();
+  // What etcd has.
+  Result<MemberMap> List(int64_t* revision);
   Status Refresh(int64_t* revision);
   void Keep();
   // Under a new lease. OK with who has the place in `*owner`, or "".
   Status Take(std::string* owner);
-  std::string Missing() const;       // REQUIRES: mu_ held.
-  Result<ClusterSpec> Spec() const;  // REQUIRES: mu_ held.
+  std::string Missing() const;  // REQUIRES: mu_ held.
+  Result<ClusterSpec> Spec(const MemberMap& members) const;
   bool Stopped();
 
   const EtcdOptions options_;
@@ -89,10 +92,10 @@ class EtcdMembership {
 
   std::mutex mu_;
   std::condition_variable changed_;
-  std::map<Key, Member> members_;  // GUARDED_BY(mu_)
-  Status reached_;                 // GUARDED_BY(mu_): of the last look.
-  Lost lost_;                      // GUARDED_BY(mu_)
-  bool stop_ = false;              // GUARDED_BY(mu_)
+  MemberMap members_;  // GUARDED_BY(mu_)
+  Status reached_;     // GUARDED_BY(mu_): of the last look.
+  Lost lost_;          // GUARDED_BY(mu_)
+  bool stop_ = false;  // GUARDED_BY(mu_)
 
   // Of the place. Constant after Join but for the lease, which only the thread
   // that keeps it changes from then on.

@@ -155,6 +155,17 @@ TEST_F(EtcdTest, TasksWaitForEachOther) {
   EXPECT_EQ(losses.Incarnation("/job:worker/replica:0/task:1"), 9u);
 }
 
+TEST_F(EtcdTest, WhoeverAsksWhoIsThereKnowsThoseThatJoinedBefore) {
+  lease_ = seconds(10);  // None ends by itself, however slow the machine.
+  auto client = Open();
+  for (int i = 0; i < 5; ++i) {
+    auto ps = Open();
+    ASSERT_TRUE(ps->Join({"ps", i, "10.0.0.1:1"}, 7, nullptr).ok());
+    EXPECT_EQ(ps->Present()->tasks().size(), 1u);
+    EXPECT_EQ(client->Present()->tasks().size(), 1u);
+  }
+}
+
 TEST_F(EtcdTest, APlaceHasOneOwner) {
   lease_ = seconds(10);  // None ends by itself, however slow the machine.
   auto first = Open();
