@@ -229,6 +229,7 @@ void TransportBase::Shutdown() {
     links_.clear();
   }
   for (const auto& link : links) {
+    link->SendAll();
     link->lost.store(true);
     link->inbox.Close();
     link->Close();

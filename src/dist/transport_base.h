@@ -42,6 +42,9 @@ class Link : public std::enable_shared_from_this<Link> {
                             std::span<TokenMessage> batch) = 0;
   virtual Status SendControl(uint8_t kind, std::string_view bytes) = 0;
   virtual void SendHeartbeat() {}
+  // Hands the network what waits for it, before the end of one that is not
+  // lost.
+  virtual void SendAll() {}
   // Breaks the connection, which the peer sees at once if it still lives. Once.
   // May be called on any thread; nothing is delivered afterwards.
   virtual void Close() = 0;

@@ -621,6 +621,21 @@ TEST(UcxTransportTest, ListensAtLoopbackWhateverTheEnvironmentNames) {
   unsetenv("UCX_NET_DEVICES");
 }
 
+// More than what is handed to the network at once.
+TEST(UcxTransportTest, WhatWaitsWhenATaskShutsDownIsSent) {
+  if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
+  constexpr uint32_t kTokens = 100'000;
+  Task a(Kind::kUcx, "/job:w/task:0");
+  Task b(Kind::kUcx, "/job:w/task:1");
+  const PeerId to = a.Connect(b);
+  for (uint32_t i = 0; i < kTokens; ++i) {
+    TokenMessage m = TokenOf(i, Tensor::Scalar(1.0f));
+    ASSERT_TRUE(a.transport->SendTokens(to, 1, 2, {&m, 1}).ok());
+  }
+  a.transport->Shutdown();
+  EXPECT_EQ(a.transport->stats().tokens_sent, kTokens);
+}
+
 TEST(GrpcTransportTest, NobodyAtAnAddressIsAPeerLost) {
   GrpcTask a((GrpcTransportOptions()));
   const PeerId to = *a.transport->Connect({"/job:w/task:1", "127.0.0.1:1", 0});

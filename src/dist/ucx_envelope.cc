@@ -11,21 +11,22 @@ std::optional<UcxHeader> ReadUcxHeader(std::string_view header,
   std::memcpy(&out.envelope, header.data(), sizeof(out.envelope));
   header.remove_prefix(sizeof(out.envelope));
   if (out.envelope.magic != UcxEnvelope::kMagic) return std::nullopt;
-  switch (out.envelope.kind) {
-    case UcxEnvelope::kFrame:
-      if (data_bytes > kMaxFrameBytes) return std::nullopt;
-      break;
-    case UcxEnvelope::kBody:
-      out.frame = header;
-      return out;
-    case UcxEnvelope::kClose:
-    case UcxEnvelope::kRefuse:
-      if (data_bytes > 0) return std::nullopt;
-      break;
-    default:
-      return std::nullopt;
+  const uint32_t kind = out.envelope.kind;
+  if (kind == UcxEnvelope::kBody) {
+    out.frame = header;
+    return out;
   }
-  if (!header.empty()) return std::nullopt;
+  if (kind < UcxEnvelope::kFrame || kind > UcxEnvelope::kRefuse) {
+    out.wrong = InvalidArgument("message on the wire: expected a kind from ",
+                                uint32_t{UcxEnvelope::kFrame}, " to ",
+                                uint32_t{UcxEnvelope::kRefuse}, ", got ", kind);
+    return out;
+  }
+  const size_t most = kind == UcxEnvelope::kFrame ? kMaxFrameBytes : 0;
+  if (data_bytes > most || !header.empty())
+    out.wrong = InvalidArgument("message on the wire: expected at most ", most,
+                                " bytes and none in its header, got ",
+                                data_bytes, " and ", header.size());
   return out;
 }
 

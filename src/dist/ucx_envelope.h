@@ -37,6 +37,7 @@ struct UcxEnvelope {
 struct UcxHeader {
   UcxEnvelope envelope;
   std::string_view frame;  // Of kBody.
+  Status wrong;            // Not OK: whoever sent it is not to be read on.
 };
 
 // The header of a message that came with so many bytes of data. Nothing if it

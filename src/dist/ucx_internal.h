@@ -32,8 +32,9 @@ inline constexpr unsigned kUcxMessageId = 17;
 // A frame that waits grows up to this.
 inline constexpr size_t kUcxFrameBytes = 1 << 20;
 // Frames wait once so much of them is under way to a peer: UCX would keep each
-// by itself, at a kilobyte or so, for a peer that takes none. (The bodies
-// beside them are tensors, of which it keeps no copy: they wait for nothing.)
+// by itself, at a kilobyte or so, for a peer that takes none. (A body beside
+// one is a tensor, of which it keeps no copy: it waits with its frame, but its
+// bytes do not count.)
 inline constexpr size_t kUcxWindow = 1 << 20;
 
 inline Status FromUcs(ucs_status_t s, const char* what) {
@@ -54,6 +55,7 @@ class UcxLink final : public Link {
                     std::span<TokenMessage> batch) override;
   Status SendControl(uint8_t kind, std::string_view bytes) override;
   void SendHeartbeat() override;
+  void SendAll() override;
   void Close() override;
 
  private:
@@ -139,13 +141,15 @@ class UcxTransport final : public TransportBase {
   // REQUIRES of all below: the worker's lock is held.
   bool EnsureEndpoint(UcxLink* link);
   Result<ucp_ep_h> MakeEndpoint(std::string_view address, void* user);
-  void FlushLink(UcxLink* link);
+  void FlushLink(UcxLink* link, size_t window = kUcxWindow);
   void Send(UcxLink* link, UcxEnvelope envelope, OutgoingFrame frame);
   void SendBare(ucp_ep_h endpoint, const UcxEnvelope& envelope);
   void CloseEndpoint(ucp_ep_h endpoint);
   void Received(const UcxEnvelope& envelope, std::string_view frame,
                 std::vector<IncomingBody*>* bodies,
                 std::shared_ptr<UcxLink>* link);
+  // Null if it is none that we know, or know any more.
+  std::shared_ptr<UcxLink> Sender(const UcxEnvelope& envelope) const;
   std::shared_ptr<UcxLink> AcceptHello(const UcxEnvelope& envelope,
                                        const Hello& hello);
   void Ready(const std::shared_ptr<UcxLink>& link);

@@ -24,6 +24,9 @@ UcxLink::UcxLink(UcxTransport* owner, PeerId id, std::string task,
       accepted_(accepted) {
   writer_.AddHello({owner->incarnation(), expected, owner->options().task,
                     owner->address()});
+  // By itself, so small that its data come with it: who knows nobody of that
+  // connection yet asks for none.
+  frames_.push_back(writer_.Take());
 }
 
 UcxLink::~UcxLink() {
@@ -106,6 +109,11 @@ void UcxLink::SendHeartbeat() {
     writer_.AddHeartbeat();
   }
   transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+}
+
+void UcxLink::SendAll() {
+  std::lock_guard<std::mutex> lock(transport_->worker_mu_);
+  transport_->FlushLink(this, SIZE_MAX);
 }
 
 void UcxLink::Close() {

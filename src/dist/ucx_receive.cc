@@ -50,11 +50,16 @@ std::shared_ptr<UcxLink> UcxTransport::AcceptHello(const UcxEnvelope& envelope,
   return nullptr;
 }
 
+std::shared_ptr<UcxLink> UcxTransport::Sender(
+    const UcxEnvelope& envelope) const {
+  const auto it = incoming_.find({envelope.from, envelope.connection});
+  return it == incoming_.end() ? nullptr : it->second;
+}
+
 void UcxTransport::Received(const UcxEnvelope& envelope, std::string_view bytes,
                             std::vector<IncomingBody*>* bodies,
                             std::shared_ptr<UcxLink>* link) {
-  const auto it = incoming_.find({envelope.from, envelope.connection});
-  if (it != incoming_.end()) *link = it->second;
+  *link = Sender(envelope);
   Result<IncomingFrame> frame = ParseFrame(bytes, {options().max_tensor_bytes});
   const FailpointHit hit = SLUICE_FAILPOINT("ucx.read");
   if (hit.drop()) return;
@@ -93,13 +98,19 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
   self->counters()->bytes_received.fetch_add(
       static_cast<int64_t>(came->frame.size() + length),
       std::memory_order_relaxed);
+  const std::shared_ptr<UcxLink> sender = self->Sender(envelope);
+  if (!came->wrong.ok()) {
+    // (A step would wait for what does not come.)
+    if (sender != nullptr)
+      self->Fail(
+          sender.get(),
+          Annotate(came->wrong, absl::StrCat("from ", sender->Describe())));
+    return UCS_OK;
+  }
   if (envelope.kind == UcxEnvelope::kClose) {
-    const auto it = self->incoming_.find({envelope.from, envelope.connection});
-    if (it != self->incoming_.end()) {
-      const std::shared_ptr<UcxLink> link = it->second;
-      self->Lose(link.get(),
-                 Unavailable(link->Describe(), " closed the connection"));
-    }
+    if (sender != nullptr)
+      self->Lose(sender.get(),
+                 Unavailable(sender->Describe(), " closed the connection"));
     return UCS_OK;
   }
   if (envelope.kind == UcxEnvelope::kRefuse) {
@@ -122,6 +133,7 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
                    &link);
     return UCS_OK;
   }
+  if (sender == nullptr) return UCS_OK;  // No memory for whoever it is.
   auto op = std::make_unique<ReceiveOp>();
   op->transport = self;
   op->envelope = envelope;

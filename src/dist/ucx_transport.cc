@@ -259,13 +259,13 @@ void UcxTransport::Send(UcxLink* link, UcxEnvelope envelope,
   delete op;
 }
 
-void UcxTransport::FlushLink(UcxLink* link) {
+void UcxTransport::FlushLink(UcxLink* link, size_t window) {
   if (!EnsureEndpoint(link)) return;
   UcxEnvelope envelope;
   envelope.from = incarnation();
   envelope.connection = link->connection_;
   envelope.answers = link->answers_;
-  while (link->under_way_ < kUcxWindow) {
+  while (link->under_way_ < window) {
     OutgoingFrame frame;
     {
       std::lock_guard<std::mutex> lock(link->mu_);

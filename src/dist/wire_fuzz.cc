@@ -63,7 +63,7 @@ void FuzzEnvelope(std::string_view input) {
     const std::string_view data = input.substr(header);
     const std::optional<UcxHeader> came =
         ReadUcxHeader(input.substr(0, header), data.size());
-    if (!came.has_value()) continue;
+    if (!came.has_value() || !came->wrong.ok()) continue;
     const bool whole = came->envelope.kind == UcxEnvelope::kFrame;
     if (!whole && came->envelope.kind != UcxEnvelope::kBody) continue;
     Result<IncomingFrame> frame =
