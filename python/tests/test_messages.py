@@ -2,11 +2,12 @@
 
 import copy
 import pickle
+from concurrent import futures
 
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.framework import messages, protos
+from sluice.framework import messages, protos, wire
 
 
 def test_nodes_of_a_graph_may_be_changed(run):
@@ -90,3 +91,138 @@ class MessageTest(tf.test.TestCase):
             """, proto)
         with self.assertRaisesRegex(AssertionError, "DT_INT32"):
             self.assertProtoEquals("dtype: DT_INT32", proto)
+
+
+def test_numbers_without_end_are_written_and_read():
+    for value, text in ((float("inf"), "inf"), (-float("inf"), "-inf"),
+                        (float("nan"), "nan"), (1e20, "1e+20"), (3, "3.0"),
+                        (0.1, "0.1"), (1e300, "inf")):
+        attr = protos.AttrValue(f=value)
+        assert str(attr) == f"f: {text}\n"
+        assert str(messages.Parse(str(attr), protos.AttrValue())) == str(attr)
+
+
+def test_threads_that_look_into_a_graph_see_all_of_it():
+    stored = protos.GraphDef(node=[protos.NodeDef(name=str(i))
+                                   for i in range(2000)]).SerializeToString()
+    with futures.ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            graph = protos.GraphDef.FromString(stored)
+            assert set(pool.map(lambda _, g=graph: len(g.node),
+                                range(8))) == {2000}
+
+
+def test_bytes_that_are_no_message_are_refused():
+    good = protos.GraphDef(node=[protos.NodeDef(name="a")]).SerializeToString()
+    for wrong in (good[:-1], b"\x18" + b"\xff" * 11, b"\x0b", b"\x00",
+                  b"\x0a\x05\x0a\x07"):
+        with pytest.raises(messages.DecodeError):
+            protos.GraphDef.FromString(wrong).node  # (At once, or when it is
+            # looked into.)
+    for cls, wrong in ((protos.NodeDef, b"\x0a\x01\xff"),
+                       (protos.TensorProto, b"\x2a\x03abc"),
+                       (protos.NodeDef, b"\x2a\x02\x0a\x05")):
+        with pytest.raises(messages.DecodeError):
+            cls.FromString(wrong)
+    # (A graph that is wrong inside is wrong each time.)
+    graph = protos.GraphDef.FromString(good + b"\x0a\x05\x0a\x07abc")
+    for _ in range(2):
+        with pytest.raises(messages.DecodeError):
+            graph.node
+
+
+def test_messages_in_messages_without_end_are_refused():
+    data = b""
+    for _ in range(20000):  # (Tensors in variants in tensors.)
+        data = wire.field(15, wire.field(3, data))
+        if len(data) > 60000:
+            break
+    with pytest.raises(messages.DecodeError):
+        protos.TensorProto.FromString(data)
+
+
+def test_fields_that_are_not_known_stay_as_they_were_stored():
+    data = (wire.number(100, 7) + wire.field(101, b"xyz") +
+            wire.fixed(102, "f", 1.5) + wire.fixed(103, "d", 2.5) +
+            wire.fixed(1, "f", 2.0))  # (A number in a string's place.)
+    assert protos.NodeDef.FromString(data).SerializeToString() == data
+
+
+def test_equal_graphs_are_equal_however_they_were_stored():
+    a, b = wire.field(1, b"\x0a\x01a"), wire.field(4, wire.number(1, 21))
+    first, second = map(protos.GraphDef.FromString, (a + b, b + a))
+    assert first == second
+    assert first != protos.GraphDef.FromString(a)
+    assert (protos.MetaGraphDef.FromString(wire.field(2, a + b)) ==
+            protos.MetaGraphDef.FromString(wire.field(2, b + a)))
+
+
+def test_what_is_changed_in_place_is_set_in_place_of_others():
+    attr = protos.AttrValue(i=3)
+    attr.list.i.append(1)
+    assert attr.WhichOneof("value") == "list" and not attr.HasField("i")
+    assert protos.AttrValue.FromString(attr.SerializeToString()) == attr
+    shape = attr.shape  # (Looking alone sets nothing.)
+    assert attr.WhichOneof("value") == "list" and attr.list.i == [1]
+    shape.dim.add(size=2)
+    assert attr.WhichOneof("value") == "shape" and attr.list.i == []
+    attr.b = False
+    assert attr.WhichOneof("value") == "b" and not attr.HasField("shape")
+
+
+def test_lists_and_maps_take_what_their_field_takes():
+    node, part = protos.NodeDef(input=["a"]), protos.AttrValue(i=1)
+    for change in (lambda: node.input.__setitem__(0, 1),
+                   lambda: node.input.__setitem__(slice(0, 1), [1]),
+                   lambda: node.input.insert(0, 1),
+                   lambda: node.input.__iadd__([1]),
+                   lambda: node.attr.update(x=1),
+                   lambda: node.attr.setdefault("x", 1),
+                   lambda: node.attr.__setitem__("x", 1), lambda: node.attr[1]):
+        with pytest.raises(TypeError):
+            change()
+    assert node == protos.NodeDef(input=["a"])
+    node.attr["x"] = part
+    inputs = node.input
+    inputs += [b"b"]
+    part.i = 2  # (What was given was copied.)
+    assert node.attr["x"].i == 1 and node.input == ["a", "b"]
+
+
+def test_integers_have_bounds():
+    for message, name, values in (
+            (protos.VersionDef(), "producer", (-1 << 31, (1 << 31) - 1)),
+            (protos.AttrValue(), "i", (-1 << 63, (1 << 63) - 1)),
+            (protos.ResourceHandleProto(), "hash_code", (0, (1 << 64) - 1))):
+        for value, beyond in zip(values, (-1, 1)):
+            setattr(message, name, value)
+            again = type(message).FromString(message.SerializeToString())
+            assert getattr(again, name) == value
+            with pytest.raises(ValueError, match=f"got {value + beyond}$"):
+                setattr(message, name, value + beyond)
+    with pytest.raises(messages.ParseError, match="int32"):
+        messages.Parse("producer: 3000000000", protos.VersionDef())
+
+
+def test_text_of_tensorflows_files_is_read():
+    text = """
+        meta_info_def { tags: "serve" function_aliases { key: "f" value: "g" } }
+        graph_def {
+          node { name: "a" experimental_debug_info {
+            original_node_names: "b" } }
+          library { function {
+            arg_attr { key: 1 value { attr { key: "x" value { i: 2 } } } }
+            resource_arg_unique_id { key: 0 value: 5 } } } }
+        saver_def { save_tensor_name: "s" max_to_keep: 5 version: V2 }
+        signature_def { key: "d" value {
+          inputs { key: "x" value { name: "x:0" dtype: DT_FLOAT } }
+          method_name: "m" } }
+        asset_file_def { tensor_info { name: "f:0" } filename: "words" }"""
+    meta = messages.Parse(text, protos.MetaGraphDef())
+    function, = meta.graph_def.library.function
+    assert function.arg_attr[1].attr["x"].i == 2
+    assert function.resource_arg_unique_id == {0: 5}
+    assert meta.signature_def["d"].inputs["x"].WhichOneof("encoding") == "name"
+    assert "version: V2" in str(meta)
+    assert messages.Parse(str(meta), protos.MetaGraphDef()) == meta
+    assert protos.MetaGraphDef.FromString(meta.SerializeToString()) == meta

@@ -1,10 +1,13 @@
 """Protocol buffers without their library: messages that programs build, look
 at, store and print, in their binary form and as text."""
 
+import math
 import re
 import struct
+import threading
 
 from sluice.framework import dtypes, wire
+from sluice.framework.wire import DecodeError
 
 # The values of the enumeration of types, by name.
 DATA_TYPES = {"DT_INVALID": 0}
@@ -13,22 +16,85 @@ for _number in range(1, 24):
         _number, dtypes.as_dtype(_number).name).upper()
     DATA_TYPES["DT_" + _name] = _number
     DATA_TYPES[f"DT_{_name}_REF"] = _number + 100
-_TYPE_NAMES = {number: name for name, number in DATA_TYPES.items()}
 
-_DEFAULTS = {"int": 0, "unsigned": 0, "enum": 0, "bool": False, "float": 0.0,
-             "double": 0.0, "string": "", "bytes": b""}
+
+class Enumeration:
+    """An enumeration: numbers by name, and names by number."""
+
+    def __init__(self, values):
+        self._values = values
+        self._names = {number: name for name, number in values.items()}
+
+    def Name(self, number):
+        """The name of a number."""
+        if number not in self._names:
+            raise ValueError(f"expected the number of a name, got {number}")
+        return self._names[number]
+
+    def Value(self, name):
+        """The number of a name."""
+        if name not in self._values:
+            raise ValueError(f"expected the name of a number, got {name!r}")
+        return self._values[name]
+
+    def keys(self):
+        """The names."""
+        return list(self._values)
+
+    def values(self):
+        """The numbers."""
+        return list(self._values.values())
+
+    def items(self):
+        """(name, number)."""
+        return list(self._values.items())
+
+
+DataType = Enumeration(DATA_TYPES)
+
+# The least and the greatest number of a kind.
+_BOUNDS = {"int32": (-1 << 31, (1 << 31) - 1), "uint32": (0, (1 << 32) - 1),
+           "int64": (-1 << 63, (1 << 63) - 1), "uint64": (0, (1 << 64) - 1),
+           "enum": (-1 << 31, (1 << 31) - 1)}
+_DEFAULTS = {"bool": False, "float": 0.0, "double": 0.0, "string": "",
+             "bytes": b"", **dict.fromkeys(_BOUNDS, 0)}
 _FIXED = {"float": "f", "double": "d"}
-_VARINTS = ("int", "unsigned", "bool", "enum")
+_VARINTS = ("bool", *_BOUNDS)
 
 
 class _Field:
     """A field of a message: its number, its kind (a name, or the class of a
-    message), and whether it is a list or a map of such."""
+    message), and whether it is a list or, by a kind of keys, a map of such."""
 
-    def __init__(self, name, number, kind, repeated, mapped):
+    def __init__(self, name, number, kind, repeated=False, key=None):
+        self.enumeration = DataType
+        if isinstance(kind, Enumeration):
+            self.enumeration, kind = kind, "enum"
         self.name, self.number, self.kind = name, number, kind
-        self.repeated, self.mapped = repeated, mapped
+        self.repeated, self.mapped = repeated, key is not None
+        self.key = _Field("key", 1, key) if self.mapped else None
         self.is_message = not isinstance(kind, str)
+        # How it is stored (lists of numbers may be bytes, too).
+        self.stored = wire.BYTES if self.mapped else {
+            "float": wire.FIXED_32, "double": wire.FIXED_64,
+            **dict.fromkeys(_VARINTS, wire.NUMBER)}.get(kind, wire.BYTES)
+
+
+def _single(value):
+    """A number in single precision."""
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _read_number(kind, value):
+    """The number of a kind whose last bits were stored."""
+    if kind == "bool":
+        return value != 0
+    low, high = _BOUNDS[kind]
+    value &= high - low
+    return value + 2 * low if value > high else value
 
 
 def _checked(field, value):
@@ -47,18 +113,31 @@ def _checked(field, value):
                 memoryview(value))
         if kind in _FIXED:
             value = float(value)
-            return value if kind == "double" else struct.unpack(
-                "f", struct.pack("f", value))[0]
+            return value if kind == "double" else _single(value)
         if kind == "enum" and isinstance(value, str):
-            return DATA_TYPES[value]
+            return field.enumeration.Value(value)
         value = int(value) if isinstance(value, dtypes.DType) else (
             value.__index__())
-        if kind == "unsigned":
-            value %= 1 << 64  # (As it is read.)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         raise TypeError(f"{given!r} has type {type(given).__name__}, but "
                         f"expected one of: {kind}") from None
-    return bool(value) if kind == "bool" else value
+    if kind == "bool":
+        return bool(value)
+    low, high = _BOUNDS[kind]
+    if not low <= value <= high:
+        raise ValueError(f"{field.name}: expected a value of {kind}, got "
+                         f"{value}")
+    return value
+
+
+def _kept(field, value):
+    """An element of a list or a map as it keeps it; of a message a copy."""
+    value = _checked(field, value)
+    if field.is_message:
+        made = field.kind()
+        made.CopyFrom(value)
+        return made
+    return value
 
 
 class _List(list):
@@ -77,18 +156,26 @@ class _List(list):
 
     def append(self, value):
         """Adds a value; of a message a copy."""
-        value = _checked(self._field, value)
-        if self._field.is_message:
-            self.add().CopyFrom(value)
-        else:
-            super().append(value)
+        super().append(_kept(self._field, value))
+
+    def insert(self, at, value):
+        """Adds a value before another."""
+        super().insert(at, _kept(self._field, value))
 
     def extend(self, values):
         """Adds several values; of messages copies."""
-        for value in list(values):
-            self.append(value)
+        super().extend([_kept(self._field, value) for value in values])
 
     MergeFrom = extend
+
+    def __iadd__(self, values):
+        self.extend(values)
+        return self
+
+    def __setitem__(self, at, value):
+        super().__setitem__(at, [_kept(self._field, v) for v in value]
+                            if isinstance(at, slice) else
+                            _kept(self._field, value))
 
 
 class _Map(dict):
@@ -102,10 +189,38 @@ class _Map(dict):
     def __missing__(self, key):
         if not self._field.is_message:
             raise KeyError(key)
-        self[key] = made = self._field.kind()
-        return made
+        return super().setdefault(_checked(self._field.key, key),
+                                  self._field.kind())
 
-    get_or_create = __missing__
+    def get_or_create(self, key):
+        """The message of a key."""
+        return self[key]
+
+    def __setitem__(self, key, value):
+        super().__setitem__(_checked(self._field.key, key),
+                            _kept(self._field, value))
+
+    def setdefault(self, key, default=None):
+        """The value of a key, which is the default from now on if there is
+        none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *args, **values):
+        """Sets several values."""
+        for key, value in dict(*args, **values).items():
+            self[key] = value
+
+    MergeFrom = update
+
+    def __ior__(self, values):
+        self.update(values)
+        return self
+
+
+# (Held while what is pending of a message is looked into.)
+_LOOKING = threading.RLock()
 
 
 class Message:
@@ -114,22 +229,20 @@ class Message:
 
     _fields = {}  # By name.
     _by_number = {}
+    _group_of = {}  # The oneof that a field is in, by name.
     _oneofs = {}  # {name: names of fields of which at most one is set}
 
     _lazy = False  # Whether the binary form is read when it is looked into.
 
     def __init__(self, **fields):
-        self.__dict__.update(_read={}, _unknown=[], _set=False, _pending=None)
+        self.__dict__.update(_read={}, _unknown=[], _set=False, _pending=None,
+                             _last={})
         for name, value in fields.items():
             field = self._field_of(name)
             if value is None:
                 continue
             if field.mapped:
-                for key, v in value.items():
-                    if field.is_message:
-                        getattr(self, name)[key].CopyFrom(v)
-                    else:
-                        getattr(self, name)[key] = v
+                getattr(self, name).update(value)
             elif field.repeated:
                 getattr(self, name).extend(value)
             elif field.is_message:
@@ -141,15 +254,17 @@ class Message:
     @classmethod
     def _declare(cls, *fields, **oneofs):
         """Takes the declarations (name, number, kind): the kind of a list is
-        [kind], that of a map with strings as keys {str: kind}."""
+        [kind], that of a map {kind of keys: kind}."""
         cls._fields, cls._oneofs = {}, oneofs
+        cls._group_of = {n: group for group, names in oneofs.items()
+                         for n in names}
         for name, number, kind in fields:
-            repeated, mapped = isinstance(kind, list), isinstance(kind, dict)
+            repeated, key = isinstance(kind, list), None
             if repeated:
                 kind, = kind
-            elif mapped:
-                kind = kind[str]
-            cls._fields[name] = _Field(name, number, kind, repeated, mapped)
+            elif isinstance(kind, dict):
+                (key, kind), = kind.items()
+            cls._fields[name] = _Field(name, number, kind, repeated, key)
         cls._by_number = {f.number: f for f in cls._fields.values()}
 
     @classmethod
@@ -163,10 +278,15 @@ class Message:
     @property
     def _values(self):
         """What fields were set to, by name."""
-        data = self._pending
-        if data is not None:
-            self.__dict__["_pending"] = None
-            self._merge(data)
+        if self._pending is not None:
+            with _LOOKING:
+                data = self._pending
+                if data is not None:
+                    made = type(self)()
+                    made._merge(data)
+                    self.__dict__.update(_read=made._read, _last=made._last,
+                                         _unknown=made._unknown)
+                    self.__dict__["_pending"] = None  # (Now others may look.)
         return self._read
 
     def __getattr__(self, name):
@@ -175,17 +295,19 @@ class Message:
             raise AttributeError(f"'{type(self).__name__}' object has no "
                                  f"attribute '{name}'")
         values = self._values
+        if name in self._group_of:
+            self._member(self._group_of[name])
         if name in values:
             return values[name]
         if field.mapped:
-            made = values[name] = _Map(field)
+            made = _Map(field)
         elif field.repeated:
-            made = values[name] = _List(field)
+            made = _List(field)
         elif field.is_message:
-            made = values[name] = field.kind()
+            made = field.kind()
         else:
             return _DEFAULTS[field.kind]
-        return made
+        return values.setdefault(name, made)
 
     def __setattr__(self, name, value):
         field = self._fields.get(name)
@@ -201,15 +323,30 @@ class Message:
 
     def _only(self, name):
         """Forgets what was set in place of a field."""
-        for names in self._oneofs.values():
-            if name in names:
-                for other in names:
-                    if other != name:
-                        self._values.pop(other, None)
+        group = self._group_of.get(name)
+        if group is not None:
+            for other in self._oneofs[group]:
+                if other != name:
+                    self._values.pop(other, None)
+            self._last[group] = name
+
+    def _member(self, group):
+        """Which field of a oneof is set, or None. Messages are changed without
+        their parent: of several that hold something, one that did not when it
+        was last asked for is the last that was set, and stays."""
+        names, last = self._oneofs[group], self._last.get(group)
+        there = [n for n in tuple(self._values)
+                 if n in names and self._holds(self._fields[n])]
+        if not there:
+            return None
+        if there != [last]:
+            last = [n for n in there if n != last][-1]
+            self._only(last)
+        return last
 
     # ---- What is set.
 
-    def _has(self, field):
+    def _holds(self, field):
         value = self._values.get(field.name)
         if value is None:
             return False
@@ -217,17 +354,24 @@ class Message:
             return bool(value)
         if field.is_message:
             return value._set or value._filled()
-        return value != _DEFAULTS[field.kind] or any(
-            field.name in names for names in self._oneofs.values())
+        return (value != _DEFAULTS[field.kind] or
+                field.name in self._group_of)
+
+    def _has(self, field):
+        group = self._group_of.get(field.name)
+        if group is not None:
+            return self._member(group) == field.name
+        return self._holds(field)
 
     def _filled(self):
-        return bool(self._unknown or self._pending) or any(
-            self._has(f) for f in self._fields.values())
+        return bool(self._pending or self._unknown) or any(
+            self._holds(self._fields[n]) for n in tuple(self._values))
 
     def ListFields(self):
         """What is set: [(field, value)]."""
-        return [(f, self._values[f.name]) for f in sorted(
-            self._fields.values(), key=lambda f: f.number) if self._has(f)]
+        fields = sorted((self._fields[n] for n in tuple(self._values)),
+                        key=lambda f: f.number)
+        return [(f, self._values[f.name]) for f in fields if self._has(f)]
 
     def HasField(self, name):
         """Whether a field is set, or one of a group of fields."""
@@ -239,8 +383,7 @@ class Message:
         """Which field of a group is set, or None."""
         if name not in self._oneofs:
             raise ValueError(f'Protocol message has no oneof "{name}" field.')
-        return next((n for n in self._oneofs[name]
-                     if self._has(self._fields[n])), None)
+        return self._member(name)
 
     def ClearField(self, name):
         """Gives a field (or a group) its default back."""
@@ -249,7 +392,7 @@ class Message:
 
     def Clear(self):
         """Gives all fields their defaults back."""
-        self.__dict__.update(_read={}, _unknown=[], _pending=None)
+        self.__dict__.update(_read={}, _unknown=[], _pending=None, _last={})
 
     def SetInParent(self):
         """Declares it set, though it may be empty."""
@@ -279,14 +422,16 @@ class Message:
 
     def SerializeToString(self, deterministic=None):
         """The binary form."""
-        if self._pending is not None:
-            return self._pending
+        pending = self._pending
+        if pending is not None:
+            return pending
         out = []
         for field, value in self.ListFields():
             if field.mapped:
                 for key in sorted(value):
-                    out.append(wire.field(field.number, wire.field(
-                        1, key.encode()) + _binary(field, value[key], 2)))
+                    out.append(wire.field(
+                        field.number, _binary(field.key, key, 1) +
+                        _binary(field, value[key], 2)))
             elif field.repeated and field.kind in _FIXED:
                 out.append(wire.field(field.number, struct.pack(
                     f"<{len(value)}{_FIXED[field.kind]}", *value)))
@@ -296,8 +441,7 @@ class Message:
                 out.extend(_binary(field, v, field.number) for v in value)
             else:
                 out.append(_binary(field, value, field.number))
-        out.extend(wire.number(n, v) if isinstance(v, int) else wire.field(n, v)
-                   for n, v in self._unknown)
+        out.extend(wire.raw(*unknown) for unknown in self._unknown)
         return b"".join(out)
 
     SerializePartialToString = SerializeToString
@@ -308,43 +452,59 @@ class Message:
         return self.MergeFromString(data)
 
     def MergeFromString(self, data):
-        """Adds what the binary form says; how many bytes there were."""
-        data = bytes(data)
+        """Adds what the binary form says; how many bytes there were.
+
+        Raises:
+          DecodeError: if it is none.
+        """
+        data = bytes(memoryview(data))
         if self._lazy and not self._filled():
+            for _ in wire.read(data):  # (What is wrong is told at once.)
+                pass
             self.__dict__["_pending"] = data
         else:
             self._merge(data)
         return len(data)
 
     def _merge(self, data):
-        for number, value in wire.read(data):
-            field = self._by_number.get(number)
-            if field is None:
-                self._unknown.append((number, value))
-            elif field.mapped:
-                entry = dict(wire.read(value))
-                key, item = entry.get(1, b"").decode(), entry.get(2, b"")
-                there = getattr(self, field.name)
-                if field.is_message:
-                    there[key].ParseFromString(item)
+        self._values  # (What is pending comes before.)
+        try:
+            for number, stored, value in wire.read(data):
+                field = self._by_number.get(number)
+                if field is None or stored != field.stored and not (
+                        field.repeated and stored == wire.BYTES):
+                    self._unknown.append((number, stored, value))
                 else:
-                    there[key] = _checked(field, item)
-            elif field.is_message:
-                there = getattr(self, field.name)
-                part = there.add() if field.repeated else there
-                part.MergeFromString(value)
-                part.SetInParent()
-                self._only(field.name)
-            elif field.repeated and field.kind not in ("string", "bytes"):
-                getattr(self, field.name).extend(
-                    wire.unpacked(value, _FIXED.get(field.kind, "")))
+                    self._merge_field(field, value)
+        except DecodeError:
+            raise
+        except (AttributeError, IndexError, RecursionError, TypeError,
+                ValueError, struct.error) as e:
+            raise DecodeError(f"{type(self).__name__}: {e}") from None
+
+    def _merge_field(self, field, value):
+        there = getattr(self, field.name)
+        if field.mapped:
+            entry = {n: v for n, _, v in wire.read(value)}
+            key = _from_wire(field.key, entry.get(1))
+            if field.is_message:
+                there[key].ParseFromString(entry.get(2, b""))
             else:
-                if field.kind in _FIXED or isinstance(value, int):
-                    value = wire.unpacked(value, _FIXED.get(field.kind, ""))[0]
-                if field.repeated:
-                    getattr(self, field.name).append(value)
-                else:
-                    setattr(self, field.name, value)
+                there[key] = _from_wire(field, entry.get(2))
+        elif field.is_message:
+            part = there.add() if field.repeated else there
+            part.MergeFromString(value)
+            part.SetInParent()
+            self._only(field.name)
+        elif not field.repeated:
+            setattr(self, field.name, _from_wire(field, value))
+        elif field.stored == wire.BYTES:
+            there.append(value)
+        elif field.kind in _FIXED:
+            there.extend(wire.unpacked(value, _FIXED[field.kind]))
+        else:
+            there.extend([_read_number(field.kind, v)
+                          for v in wire.unpacked(value, "")])
 
     @classmethod
     def FromString(cls, data):
@@ -365,8 +525,12 @@ class Message:
         return type(self).FromString, (self.SerializeToString(),)
 
     def __eq__(self, other):
-        return type(other) is type(self) and (
-            self.SerializeToString() == other.SerializeToString())
+        if type(other) is not type(self):
+            return False
+        pending = self._pending
+        return pending is not None and pending == other._pending or (
+            self.ListFields() == other.ListFields() and
+            sorted(self._unknown, key=repr) == sorted(other._unknown, key=repr))
 
     __hash__ = None
 
@@ -376,6 +540,17 @@ class Message:
         return "".join(line + "\n" for line in _lines(self))
 
     __repr__ = __str__
+
+
+def _from_wire(field, value):
+    """A single value, as it was read; by default if it was not there."""
+    if value is None:
+        return _DEFAULTS[field.kind]
+    if field.kind in _FIXED:
+        value, = wire.unpacked(value, _FIXED[field.kind])
+    elif field.kind in _VARINTS:
+        value = _read_number(field.kind, value)
+    return value
 
 
 def _binary(field, value, number):
@@ -412,11 +587,11 @@ def _shown(field, value):
     if field.kind == "bool":
         return "true" if value else "false"
     if field.kind == "enum":
-        return _TYPE_NAMES.get(value, str(value))
+        return field.enumeration._names.get(value, str(value))
     if field.kind == "float":  # The shortest that is read as the same.
-        return next((t for t in (f"{value:.{n}g}" for n in range(6, 9))
-                     if struct.pack("f", float(t)) == struct.pack("f", value)),
-                    repr(value)) if value != int(value or 0) else repr(value)
+        value = next((short for short in (float(f"{value:.{n}g}")
+                                          for n in range(6, 9))
+                      if _single(short) == value), value)
     return repr(value)
 
 
@@ -425,7 +600,7 @@ def _lines(message):
         if field.mapped:
             for key in sorted(value):
                 yield field.name + " {"
-                yield f"  key: {_quoted(key)}"
+                yield f"  key: {_shown(field.key, key)}"
                 if field.is_message:
                     yield "  value {"
                     yield from ("    " + line for line in _lines(value[key]))
@@ -556,7 +731,10 @@ class _Reader:
             while self.kind == "string":
                 data += _unquoted(self.text)
                 self._next()
-            return data
+            try:
+                return _checked(field, data)
+            except TypeError:
+                self._fail("a string in UTF-8")
         if kind != "word":
             self._fail("a value")
         try:
@@ -564,12 +742,14 @@ class _Reader:
                 value = {"true": True, "t": True, "1": True, "false": False,
                          "f": False, "0": False}[text.lower()]
             elif field.kind == "enum":
-                value = DATA_TYPES[text] if text in DATA_TYPES else int(text)
+                names = field.enumeration._values
+                value = names[text] if text in names else int(text)
             elif field.kind in _FIXED:
                 value = float(text.rstrip("fF") if text[-1:] in "fF" and
                               text.lower()[-3:] != "inf" else text)
             else:
                 value = int(text, 0)
+            value = _checked(field, value)
         except (KeyError, ValueError):
             self._fail(f"a value of kind {field.kind}")
         self._next()
@@ -579,7 +759,8 @@ class _Reader:
 def _entry_class(field):
     """What an entry of a map looks like as text."""
     made = type("Entry", (Message,), {})
-    made._declare(("key", 1, "string"), ("value", 2, field.kind))
+    made._declare(("key", 1, field.key.kind), ("value", 2, (
+        field.enumeration if field.kind == "enum" else field.kind)))
     return made
 
 

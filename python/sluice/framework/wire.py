@@ -3,6 +3,14 @@
 import struct
 
 
+# How fields are stored.
+NUMBER, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
+
+
+class DecodeError(ValueError):
+    """Bytes that are no message of its class."""
+
+
 def _varint(n):
     out = bytearray()
     n &= (1 << 64) - 1
@@ -22,39 +30,50 @@ def field(n, data):
     return _varint(n << 3 | 2) + _varint(len(data)) + data
 
 
+def raw(n, kind, value):
+    """A field, as `read` gave it."""
+    if kind == NUMBER:
+        return number(n, value)
+    return field(n, value) if kind == BYTES else _varint(n << 3 | kind) + value
+
+
 def _read_varint(data, at):
     """(the number at a place, where it ends)."""
     value = shift = 0
     while True:
         if at >= len(data):
-            raise ValueError("message: the data end too early")
+            raise DecodeError("message: the data end too early")
+        if shift >= 70:
+            raise DecodeError("message: expected a number of at most 10 bytes")
         byte = data[at]
         at += 1
         value |= (byte & 0x7f) << shift
         shift += 7
         if byte < 0x80:
-            return value, at
+            return value & (1 << 64) - 1, at
 
 
 def read(data):
-    """(field, number or bytes) of a message."""
+    """(field, how it is stored, number or bytes) of a message."""
     at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
         kind = key & 7
-        if kind == 0:
+        if key < 8:
+            raise DecodeError("message: expected the number of a field, got 0")
+        if kind == NUMBER:
             value, at = _read_varint(data, at)
-        elif kind in (1, 2, 5):
-            size = {1: 8, 5: 4}.get(kind)
+        elif kind in (FIXED_64, BYTES, FIXED_32):
+            size = {FIXED_64: 8, FIXED_32: 4}.get(kind)
             if size is None:
                 size, at = _read_varint(data, at)
             if at + size > len(data):
-                raise ValueError("message: the data end too early")
+                raise DecodeError("message: the data end too early")
             value, at = data[at:at + size], at + size
         else:
-            raise ValueError(f"message: expected numbers and bytes, got "
-                             f"wire type {kind}")
-        yield key >> 3, value
+            raise DecodeError(f"message: expected numbers and bytes, got "
+                              f"wire type {kind}")
+        yield key >> 3, kind, value
 
 
 def unpacked(value, code):
@@ -68,7 +87,7 @@ def unpacked(value, code):
         while at < len(value):
             one, at = _read_varint(value, at)
             values.append(one)
-    return [v - (1 << 64) if v >> 63 else v for v in values]
+    return values
 
 
 def packed(values):
@@ -78,5 +97,5 @@ def packed(values):
 
 def fixed(n, code, value):
     """A number of fixed size, as field n of a message."""
-    return _varint(n << 3 | (1 if code == "d" else 5)) + struct.pack(
-        "<" + code, value)
+    return raw(n, FIXED_64 if code == "d" else FIXED_32,
+               struct.pack("<" + code, value))
