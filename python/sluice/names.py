@@ -6,6 +6,7 @@ there is answered with the nearest one.
 
 import functools
 import importlib
+import inspect
 import types
 
 from sluice import _core
@@ -648,9 +649,19 @@ class _Namespace(types.ModuleType):
 
 
 @functools.lru_cache(maxsize=None)
+def _places():
+    """A public name of what is defined somewhere."""
+    return {entry: f"{group}.{name}".lstrip(".")
+            for group, names in (*_GROUPS.items(), ("", PUBLIC))
+            for name, entry in names.items()}
+
+
+@functools.lru_cache(maxsize=None)
 def _telling(function):
     """A function of Python's that tells the nearest name when it is called with
     a keyword that it does not know."""
+    signature = inspect.signature(function)
+
     @functools.wraps(function)
     def told(*args, **kwargs):
         try:
@@ -658,12 +669,13 @@ def _telling(function):
         except TypeError as e:
             if e.__traceback__.tb_next is not None:  # Of what it calls.
                 raise
-            import inspect  # (Not needed before.)
-            known = list(inspect.signature(function).parameters)
+            known = list(signature.parameters)
             near = ", ".join(near for k in kwargs if k not in known
                              for near in _core.nearest_names(k, known))
             raise TypeError(f"{e}{f' (nearest: {near})' if near else ''}"
                             ) from None
+    told.__signature__ = signature
+    told.__module__ = "sluice.compat.v1"  # (Where pickle finds it.)
     return told
 
 
@@ -674,6 +686,7 @@ def _find(where, name, prefix, names, cache):
         value = getattr(importlib.import_module(entry[0]), entry[1])
         if isinstance(value, types.FunctionType):
             value = _telling(value)
+            value.__qualname__ = _places()[entry]
     elif key in _GROUPS:
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:

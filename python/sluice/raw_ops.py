@@ -13,8 +13,9 @@ def __getattr__(name):
         made = _core.op(name)
     except AttributeError:
         near = ", ".join(_core.nearest_names(name, _core.op_names()))
-        raise AttributeError(f"sluice.raw_ops has no op '{name}' "
-                             f"(nearest: {near})") from None
+        raise AttributeError(f"sluice.raw_ops has no op '{name}'"
+                             f"{f' (nearest: {near})' if near else ''}"
+                             ) from None
     globals()[name] = made
     return made
 

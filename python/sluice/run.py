@@ -28,7 +28,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name != "tensorflow" and not name.startswith("tensorflow."):
             return None
         try:
-            self._find(name)
+            if self._find(name) is None:
+                return None
         except AttributeError as e:
             raise ModuleNotFoundError(f"No module named '{name}': {e}",
                                       name=name) from None
@@ -90,8 +91,12 @@ def _text_format(name, found):
         def function(*args, **kwargs):
             known = any(isinstance(a, messages.Message)
                         for a in (*args, *kwargs.values()))
-            return (ours if known or theirs is None else theirs)(*args,
-                                                                 **kwargs)
+            if theirs is not None and not known:
+                return theirs(*args, **kwargs)
+            try:
+                return ours(*args, **kwargs)
+            except messages.ParseError as e:
+                raise made.ParseError(str(e)) from None
         function.__name__, function.__doc__ = name, ours.__doc__
         return function
 
@@ -145,8 +150,8 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics"}
 # Which module of ours has what else is there.
-_OURS = {"ops": "graph conversion registries", "constant_op": "conversion",
-         "sparse_tensor": "conversion",
+_OURS = {"ops": "graph conversion registries scopes",
+         "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "resource_variable_ops": "variables", "state_ops": "variables",
          "variables": "variables partitioned", "sets": "sparse_ops",

@@ -448,11 +448,11 @@ class OpFunction {
   [[noreturn]] void Unexpected(const std::string& keyword) const {
     std::vector<std::string> names;
     for (const Parameter& p : parameters_) names.push_back(p.name);
+    std::string near = absl::StrJoin(NearestNames(keyword, names, 2), ", ");
+    if (!near.empty()) near = absl::StrCat(" (nearest: ", near, ")");
     Raise(PyExc_TypeError,
           absl::StrCat(op_.name, "() got an unexpected keyword argument '",
-                       keyword, "' (nearest: ",
-                       absl::StrJoin(NearestNames(keyword, names, 2), ", "),
-                       ")"));
+                       keyword, "'", near));
   }
 
   py::object Results(Node* node) {

@@ -130,6 +130,16 @@ class Fetches {
 
 // ---- Feeds ------------------------------------------------------------------
 
+// A value's text, which may be long, as far as errors show it.
+std::string Beginning(py::handle value) {
+  constexpr size_t kMost = 200;
+  std::string text = Repr(value);
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;  // (Not within a character of UTF-8.)
+  while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
 Tensor FeedValue(const Output& o, py::handle value, bool share) {
   if (AsTensor(value) != nullptr)
     Raise(PyExc_TypeError,
@@ -138,18 +148,19 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
               "feed values include Python scalars, strings, lists, numpy "
               "ndarrays, or TensorHandles. For reference, the tensor object "
               "was ",
-              Repr(value), " which was passed to the feed with key ", o.name(),
-              "."));
+              Beginning(value), " which was passed to the feed with key ",
+              o.name(), "."));
   Tensor t;
   try {
     t = ToTensor(value, o.dtype(), share, Numbers::kCast);
   } catch (const py::error_already_set& e) {
     if (!e.matches(PyExc_TypeError)) throw;
-    Raise(PyExc_TypeError,
-          absl::StrCat(std::string(py::str(e.value())), " Type of feed value ",
-                       Repr(value), " with type ", Repr(py::type::of(value)),
-                       " is not compatible with Tensor type ",
-                       PythonTypeName(o.dtype()), "; feed ", o.name()));
+    Raise(
+        PyExc_TypeError,
+        absl::StrCat(std::string(py::str(e.value())), " Type of feed value ",
+                     Beginning(value), " with type ", Repr(py::type::of(value)),
+                     " is not compatible with Tensor type ",
+                     PythonTypeName(o.dtype()), "; feed ", o.name()));
   }
   if (!o.shape().CompatibleWith(PartialShape(t.shape())))
     Raise(PyExc_ValueError,

@@ -1,5 +1,8 @@
 """Programs and tests that were written for TensorFlow 1."""
 
+import inspect
+import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -259,6 +262,12 @@ def test_errors_say_it_in_tensorflows_words_too(run):
              "Dimensions must be equal, but are 2 and 3"),
             (lambda: tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3])),
              "Dimensions must be equal, but are 3 and 2"),
+            (lambda: tf.matmul(tf.zeros([7, 2, 3]), tf.zeros([7, 4, 5])),
+             "Dimensions must be equal, but are 3 and 4"),
+            (lambda: tf.matmul(tf.zeros([2, 3]), tf.zeros([3, 2]),
+                               transpose_a=True),
+             r"Matrix size-incompatible: In\[0\]: \[2,3\], In\[1\]: "
+             r"\[3,2\](?!; Dim)"),
             (lambda: tf.stack([tf.zeros([2]), tf.zeros([3])]),
              "Dimension 0 in both shapes must be equal, but are 2 and 3"),
             (lambda: tf.while_loop(lambda i: True, lambda i: tf.stack([i, i]),
@@ -386,6 +395,47 @@ def test_the_text_form_of_messages_is_at_hand_without_its_library():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_wrong_text_is_told_as_the_messages_library_tells_it(tmp_path):
+    library = tmp_path / "google" / "protobuf"
+    library.mkdir(parents=True)
+    (library / "__init__.py").touch()
+    (library / "text_format.py").write_text(textwrap.dedent("""
+        class ParseError(Exception):
+            pass
+
+        def Merge(text, message):
+            return "theirs"
+    """))
+    program = """if True:
+        import sluice.run
+        sluice.run.install()
+        from google.protobuf import text_format
+        from tensorflow.core.framework import graph_pb2
+        assert text_format.Merge("", {}) == "theirs"
+        try:
+            text_format.Merge("nod {}", graph_pb2.GraphDef())
+        except text_format.ParseError as e:
+            assert "nod" in str(e)
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join(
+                       [str(tmp_path), os.environ["PYTHONPATH"]])})
+
+
+def test_names_that_insides_do_not_have_are_no_modules():
+    program = """if True:
+        import sluice.run
+        sluice.run.install()
+        try:
+            import tensorflow.python.framework.ops._nothing
+        except ModuleNotFoundError as e:
+            assert "_nothing" in str(e)
+        else:
+            assert False
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_modules_that_are_not_there_say_what_they_need():
     program = """if True:
         import sluice.run
@@ -419,3 +469,20 @@ def test_a_wrong_keyword_is_answered_with_the_nearest():
         tf.nn.l2_normalize()
     assert "nearest" not in str(e.value)
     assert tf.nn.tanh is tf.tanh and tf.tanh.__name__ == "tanh"
+    for call in (lambda: tf.reduce_sum([1.0], zzzzzzzz=0),
+                 lambda: tf.raw_ops.MatMul(1, 2, zzzzzzzz=0),
+                 lambda: tf.raw_ops.Zzzzzzzzzzz):
+        with pytest.raises((TypeError, AttributeError)) as e:
+            call()
+        assert "nearest" not in str(e.value)
+
+
+def test_functions_can_be_stored_and_looked_at():
+    assert tf.nn.log_sigmoid is tf.log_sigmoid
+    for function in (tf.reduce_sum, tf.nn.dropout, tf.get_variable,
+                     tf.layers.dense, tf.log_sigmoid,
+                     tf.contrib.seq2seq.tile_batch):
+        assert pickle.loads(pickle.dumps(function)) is function
+    known = inspect.getfullargspec(tf.reduce_sum)
+    assert known.args[:2] == ["input_tensor", "axis"] and known.varkw is None
+    assert known.defaults[0] is None

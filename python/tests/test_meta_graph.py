@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice.framework import protos
 
 
 def _model():
@@ -163,3 +164,17 @@ def test_what_is_imported_wrongly_is_told():
     with tf.name_scope("outer"):
         tf.train.import_meta_graph(tf.train.export_meta_graph())
     assert tf.get_default_graph().get_operation_by_name("outer/a")
+
+
+def test_scopes_whose_names_begin_alike_are_told_apart():
+    for name in ("a", "ab"):
+        with tf.variable_scope(name):
+            tf.get_variable("v", initializer=1.0)
+    ours = tf.global_variables()
+    for scope in ("a", "a/"):
+        assert ours[0].to_proto(scope).variable_name == "v:0"
+        assert ours[1].to_proto(scope) is None
+        made = tf.train.export_meta_graph(export_scope=scope)
+        assert "v" in [node.name for node in made.graph_def.node]
+        stored, = made.collection_def["trainable_variables"].bytes_list.value
+        assert protos.VariableDef.FromString(stored).variable_name == "v:0"

@@ -60,3 +60,10 @@ def test_the_first_numbers_of_a_graph(run, make, expected):
     made = make()
     run(tf.global_variables_initializer())
     np.testing.assert_allclose(run(made).ravel()[:2], expected, rtol=1e-6)
+
+
+def test_seeds_may_be_any_numbers(fresh_graph):
+    assert tf.get_seed(2**63) == tf.get_seed(2**63 % (2**31 - 1))
+    assert tf.get_seed(1.0) == tf.get_seed(1)
+    tf.set_random_seed(2**63)
+    assert tf.get_seed(-1)[1] == 2**31 - 2

@@ -502,3 +502,17 @@ def test_tensors_stay_in_the_session_by_handle(session):
         handle.eval()
     with pytest.raises(TypeError, match="`data` must be of type Tensor"):
         tf.get_session_handle(1.0)
+
+
+def test_handles_are_deleted_though_the_graph_is_final(session):
+    handle = tf.get_session_handle(tf.constant([1.0]))
+    session.graph.finalize()
+    for _ in range(30):
+        assert session.run(handle).handle
+
+
+def test_long_feeds_are_told_by_their_beginning(session):
+    x = tf.placeholder(tf.float32, [])
+    with pytest.raises(TypeError) as e:
+        session.run(x, {x: ["é"] * 5000})
+    assert "['é', 'é'" in str(e.value) and len(str(e.value)) < 500

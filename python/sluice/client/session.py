@@ -379,7 +379,7 @@ class BaseSession(_core.Session):
     def _delete_handle(self, handle):
         """Deletes a tensor that stayed here."""
         from sluice.ops import session_ops
-        holder, deleted = session_ops._cached(self, "delete")
+        holder, deleted = session_ops._cached(self._graph, "delete")
         self.run(deleted, {holder: handle})
 
     def as_default(self):

@@ -669,22 +669,6 @@ def _operation_of(value):
     return value.op
 
 
-def strip_name_scope(name, export_scope):
-    """A name ("^scope/x", "loc:@scope/x") without a scope."""
-    if not export_scope:
-        return name
-    return re.sub(rf"^(\^|loc:@|){re.escape(export_scope.rstrip('/'))}/",
-                  r"\1", name)
-
-
-def prepend_name_scope(name, import_scope):
-    """A name ("^x", "loc:@x") with a scope."""
-    if not import_scope:
-        return name
-    return re.sub(r"^(\^|loc:@|)(.*)$",
-                  rf"\g<1>{import_scope.rstrip('/')}/\2", name)
-
-
 # ---- The default graph -------------------------------------------------------
 
 
@@ -787,12 +771,16 @@ def get_collection_ref(key):
 DEFAULT_GRAPH_SEED = 87654321
 
 
+def _truncated(seed):
+    return None if seed is None else int(seed) % (2**31 - 1)
+
+
 def set_random_seed(seed):
     """Sets the graph-level seed of the default graph."""
-    get_default_graph().seed = seed
+    get_default_graph().seed = _truncated(seed)
 
 
 def get_seed(op_seed):
     """(graph seed, op seed) for a random op, as TensorFlow derives them: ops
     that have no seed of their own are counted."""
-    return get_default_graph()._seeds_for(op_seed)
+    return get_default_graph()._seeds_for(_truncated(op_seed))

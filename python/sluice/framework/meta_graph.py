@@ -1,6 +1,6 @@
 """Graphs with their collections as data: `MetaGraphDef`."""
 
-from sluice.framework import graph as graphs, messages, node_def
+from sluice.framework import graph as graphs, messages, node_def, scopes
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     CollectionDef, MetaGraphDef, SaveSliceInfoDef, VariableDef)
 
@@ -9,10 +9,10 @@ def _collection_def(values, scope):
     """What of a collection is within a scope, as data; None if it holds what
     cannot be, or nothing."""
     values = [v for v in values if not scope or not hasattr(v, "name") or
-              v.name.startswith(scope)]
+              v.name.startswith(scopes.within(scope))]
     if not values:
         return None
-    strip = graphs.strip_name_scope
+    strip = scopes.strip_name_scope
     first = values[0]
     made = CollectionDef()
     if hasattr(first, "to_proto"):
@@ -35,7 +35,7 @@ def _within(graph_def, scope, unbound):
     """The part of a GraphDef whose names begin with `scope/`, without that;
     inputs from outside are "$unbound_inputs_name", and added to a list."""
     made = node_def._beside_nodes(graph_def)
-    prefix = scope + "/"
+    prefix = scopes.within(scope)
     for node in graph_def.node:
         if not node.name.startswith(prefix):
             continue
@@ -44,7 +44,7 @@ def _within(graph_def, scope, unbound):
         copy.name = node.name[len(prefix):]
         for i, name in enumerate(node.input):
             if name.lstrip("^").startswith(prefix):
-                copy.input[i] = graphs.strip_name_scope(name, scope)
+                copy.input[i] = scopes.strip_name_scope(name, scope)
                 continue
             bare = name.lstrip("^")
             copy.input[i] = name[:-len(bare)] + "$unbound_inputs_" + bare
@@ -55,7 +55,7 @@ def _within(graph_def, scope, unbound):
                       if not g.startswith(b"loc:@") or
                       g[5:].startswith(prefix.encode())]
             copy.attr["_class"].list.s[:] = [
-                graphs.strip_name_scope(g.decode(), scope).encode()
+                scopes.strip_name_scope(g.decode(), scope).encode()
                 for g in groups]
             if not groups:
                 del copy.attr["_class"]
@@ -101,7 +101,7 @@ def export_scoped_meta_graph(
     if unbound_inputs_col_name and unbound:
         made.collection_def[unbound_inputs_col_name].bytes_list.value.extend(
             unbound)
-    found = {graphs.strip_name_scope(v.name, export_scope): v
+    found = {scopes.strip_name_scope(v.name, export_scope): v
              for v in graph.get_collection(graphs.GraphKeys.GLOBAL_VARIABLES,
                                            export_scope)}
     if filename:

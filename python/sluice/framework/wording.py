@@ -172,6 +172,15 @@ def _vector(found):
     return f"{what} {must} be a vector, got shape {shape}"
 
 
+def _incompatible(found):
+    words = (f"Matrix size-incompatible: In[0]: [{found['a']}], In[1]: "
+             f"[{found['b']}]")
+    a, b = _dims(found["a"])[-1], _dims(found["b"])[-2]
+    if a == b or "?" in (a, b):  # (Others do not agree: of transposes.)
+        return words
+    return f"{words}; Dimensions must be equal, but are {a} and {b}"
+
+
 def _base64(found):
     if len(found["text"].rstrip("=")) % 4 == 1:
         return "Base64 string length cannot be 1 modulo 4."
@@ -242,9 +251,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"shapes: expected two that broadcast together, got) " + _SHAPES,
      _unequal),
     (r"matrices: expected inner dimensions that agree, got " + _SHAPES,
-     lambda m: f"Matrix size-incompatible: In[0]: [{m['a']}], In[1]: "
-               f"[{m['b']}]; Dimensions must be equal, but are "
-               f"{_dims(m['a'])[-1]} and {_dims(m['b'])[0]}"),
+     _incompatible),
     (r"shapes " + _SHAPES + " are not compatible", _different),
     (r"(?P<what>\w+): expected a vector, got shape (?P<shape>\[[\d,?]*\])",
      _vector),

@@ -41,7 +41,7 @@ class TensorHandle:
 
     def eval(self):
         """The tensor's value."""
-        holder, value = _cached(self._session, "read", self._dtype)
+        holder, value = _cached(self._session.graph, "read", self._dtype)
         return self._session.run(value, {holder: self._handle})
 
     def delete(self):
@@ -57,9 +57,8 @@ class TensorHandle:
         return self._handle
 
 
-def _cached(session, what, dtype=None):
-    """The operations that read, or delete, tensors of a session's graph."""
-    graph = session.graph
+def _cached(graph, what, dtype=None):
+    """The operations of a graph that read, or delete, tensors of a session."""
     known = graph.__dict__.setdefault("_session_ops", {})
     if (what, dtype) not in known:
         with graph.as_default(), graphs.device(None), graphs.init_scope():
@@ -74,7 +73,9 @@ def get_session_handle(data, name=None):
     is asked for it gives a `TensorHandle`."""
     if not isinstance(data, _core.Tensor):
         raise TypeError("`data` must be of type Tensor.")
-    return _core.op("GetSessionHandle")(convert_to_tensor(data), name=name)
+    made = _core.op("GetSessionHandle")(convert_to_tensor(data), name=name)
+    _cached(made.graph, "delete")  # (While the graph may change.)
+    return made
 
 
 def get_session_tensor(handle, dtype, name=None):

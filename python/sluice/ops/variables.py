@@ -4,7 +4,8 @@ import contextlib
 import functools
 
 from sluice import _core
-from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
+from sluice.framework import (
+    conversion, dtypes, graph as graphs, scopes, tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 
@@ -387,11 +388,12 @@ class Variable(_Operators):
         """A VariableDef, from which the variable can be made again; its names
         are those within a scope. None if the variable is not within it."""
         from sluice.framework import protos
-        if export_scope and not self.name.startswith(export_scope):
+        if export_scope and not self.name.startswith(
+                scopes.within(export_scope)):
             return None
 
         def name(of):
-            return graphs.strip_name_scope(of.name, export_scope)
+            return scopes.strip_name_scope(of.name, export_scope)
         return protos.VariableDef(
             variable_name=name(self), initializer_name=name(self.initializer),
             initial_value_name=name(self.initial_value),
