@@ -8,7 +8,8 @@ from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
     SparseTensor, convert_to_tensor, convert_to_tensor_or_sparse_tensor)
 from sluice.metrics import _collected, metric_variable
-from sluice.ops import array_ops, math_ops, nn, sparse_ops, variables
+from sluice.ops import (
+    array_ops, control_flow, math_ops, nn, sparse_ops, variables)
 from sluice.ops import weights as _weights
 from sluice.ops.variable_scope import variable_scope
 
@@ -18,15 +19,25 @@ def _name(what, k, class_id=None):
     return name if class_id is None else f"{name}_class{class_id}"
 
 
+def _expanded(labels, predictions):
+    """The labels, whose rank only a step knows, with that of predictions."""
+    sparse = isinstance(labels, SparseTensor)
+    shape = labels.dense_shape if sparse else array_ops.shape(labels)
+    shape = control_flow.cond(
+        math_ops.equal(array_ops.size(shape), array_ops.rank(predictions) - 1),
+        lambda: array_ops.concat([shape, array_ops.ones([1], shape.dtype)], 0),
+        lambda: shape)
+    return (sparse_ops.sparse_reshape if sparse else array_ops.reshape)(
+        labels, shape)
+
+
 def _lists(labels, predictions):
     """The labels, with a last dimension that lists them."""
     labels = convert_to_tensor_or_sparse_tensor(labels)
     n, m = labels.shape.ndims, predictions.shape.ndims
     if n is None or m is None:
-        raise ValueError(f"labels: expected a known rank, got shape "
-                         f"{labels.shape} for predictions of shape "
-                         f"{predictions.shape}")
-    if n == m - 1:
+        labels = _expanded(labels, predictions)
+    elif n == m - 1:
         expand = (sparse_ops.sparse_expand_dims
                   if isinstance(labels, SparseTensor) else
                   array_ops.expand_dims)

@@ -298,3 +298,17 @@ def test_one_label_each_may_be_a_vector(session):
     assert over_steps(session, metric, [{}]) == [2 / 3]
     metric = M.precision_at_top_k(np.array([1, 0, 0]), [[1], [1], [1]], 1)
     assert over_steps(session, metric, [{}]) == [1 / 3]
+
+
+def test_labels_may_have_any_rank_until_a_step_runs(session):
+    scores = tf.constant([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+    x = tf.placeholder(tf.int64)
+    metric = M.recall_at_k(x, scores, 1)
+    assert over_steps(session, metric, [{x: [1, 0, 0]}]) == [2 / 3]
+    metric = M.recall_at_k(x, scores, 1, name="lists")
+    assert over_steps(session, metric, [{x: [[1], [0], [0]]}]) == [2 / 3]
+    rare = tf.sparse_placeholder(tf.int64)
+    metric = M.recall_at_k(rare, scores, 1, name="sparse")
+    assert over_steps(session, metric, [
+        {rare: ([[0], [1]], [1, 0], [3])},
+        {rare: ([[2, 0]], [0], [3, 1])}]) == [1, 2 / 3]

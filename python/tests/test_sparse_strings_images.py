@@ -364,5 +364,9 @@ def test_structures_are_printed_as_python_prints_them(run, capfd):
     assert capfd.readouterr().err == (
         "at: {'a': (1, 'c'), 'b': [0 1 2 ... 7 8 9]} [[0 1], 5] "
         "'SparseTensor(indices=[[0 1]], values=[2], shape=[3 4])'\n")
-    run(tf.print(23, [23, 5], {"6": 12}))
-    assert capfd.readouterr().err == "23 [23, 5] {'6': 12}\n"
+    run(tf.print(-4, [True, 0.5], {"k": None}))
+    assert capfd.readouterr().err == "-4 [True, 0.5] {'k': None}\n"
+    run(tf.print([tf.constant("a"), tf.constant(2)]))
+    assert capfd.readouterr().err == '["a", 2]\n'
+    run(tf.print(tf.constant("a")))
+    assert capfd.readouterr().err == "a\n"

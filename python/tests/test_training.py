@@ -486,12 +486,13 @@ def test_what_cannot_count_steps_is_refused(shape, dtype, words):
 
 def test_slots_are_named_after_what_they_belong_to(session):
     from sluice import slot_creator
-    v = tf.Variable([1.0, 2.5], name="var")
-    slot = slot_creator.create_slot(v, v.initialized_value(), "slot")
-    zeros = slot_creator.create_zeros_slot(v, "zeros", tf.float64)
-    assert (slot.op.name, zeros.op.name) == ("var/slot", "var/zeros")
+    v = tf.Variable([[-3.0], [0.25]], name="layer/weights")
+    slot = slot_creator.create_slot(v, v.initialized_value() * 2.0, "velocity")
+    zeros = slot_creator.create_zeros_slot(v, "sums", tf.float64)
+    assert slot.op.name == "layer/weights/velocity"
+    assert zeros.op.name == "layer/weights/sums"
     session.run(tf.global_variables_initializer())
-    near(session.run(slot), [1, 2.5])
+    near(session.run(slot), [[-6], [0.5]])
     assert session.run(zeros).dtype == np.float64
     assert slot not in tf.trainable_variables()
 

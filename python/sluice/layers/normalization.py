@@ -215,6 +215,7 @@ class BatchNormalization(Layer):
         # (The averages change after they were read.)
         with graphs.control_dependencies([r, d]):
             mean, stddev = array_ops.identity(mean), array_ops.identity(stddev)
+            one = constant(1.0, mean.dtype)
         bounds = self.renorm_clipping
         if "rmin" in bounds:
             r = math_ops.maximum(r, bounds["rmin"])
@@ -229,7 +230,7 @@ class BatchNormalization(Layer):
         def followed(variable, weight, value):
             def update():
                 new = _follow(variable, value, self.renorm_momentum)
-                return new / _follow(weight, 1.0, self.renorm_momentum)
+                return new / _follow(weight, one, self.renorm_momentum)
             return smart_cond(training, update, variable.value)
 
         new_mean = followed(self.renorm_mean, self.renorm_mean_weight, mean)

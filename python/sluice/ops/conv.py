@@ -273,7 +273,8 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
       input: [batch, ..., channels], or as `data_format` says.
       window_shape: the size of the window along each dimension.
       pooling_type: "MAX" or "AVG".
-      padding: "VALID" or "SAME".
+      padding: "VALID", or "SAME" of windows without holes.
+      dilation_rate: how far apart the elements of a window are.
       strides: by how much the window moves along each dimension.
     """
     rates = dilations if dilation_rate is None else dilation_rate
@@ -286,6 +287,9 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
         if max(strides) > 1:
             raise ValueError("strides > 1 not supported in conjunction with "
                              "dilation_rate > 1")
+        if padding == "SAME":  # (Of which elements would be outside?)
+            raise ValueError("pooling with 'SAME' padding is not implemented "
+                             "for dilation_rate > 1")
         with graphs.name_scope(name, "pool", [x]):
             return with_space_to_batch(
                 x, rates, padding, lambda part, _, edges: pool(

@@ -121,16 +121,21 @@ def ctc_loss_v2(labels, logits, label_length, logit_length,
         labels = dense_labels_to_sparse(labels, label_length)
     with graphs.name_scope(name, "ctc_loss", [logits]):
         logits = convert_to_tensor(logits, name="logits")
-        classes = logits.shape.as_list()[2]
-        blank = (blank_index or 0) % classes
-        if blank != classes - 1:  # (The op's is the last.)
+        classes = logits.shape.with_rank(3).as_list()[2]
+        blank = blank_index or 0
+        if classes is not None:
+            blank %= classes
+        elif blank < 0:
+            blank += array_ops.shape(logits)[2]
+        if classes is None or blank != classes - 1:  # (The op's is the last.)
             logits = array_ops.concat(
                 [logits[:, :, :blank], logits[:, :, blank + 1:],
                  logits[:, :, blank:blank + 1]], 2)
         values = math_ops.cast(labels.values, dtypes.int32)
         labels = SparseTensor(labels.indices, array_ops.where(
             values < blank, values, values - 1), labels.dense_shape)
-        return ctc_loss(labels, logits, logit_length,
+        return ctc_loss(labels, logits,
+                        math_ops.cast(logit_length, dtypes.int32),
                         time_major=logits_time_major)
 
 

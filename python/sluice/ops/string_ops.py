@@ -156,7 +156,7 @@ def tf_print(*inputs, **kwargs):
                   for x in inputs]
         if not tensors:
             text = convert_to_tensor(sep.join(pieces))
-        elif len(inputs) == 1 and tensors[0].dtype.base_dtype == (
+        elif pieces == [_HOLE] and tensors[0].dtype.base_dtype == (
                 dtypes.string) and tensors[0].shape.ndims == 0:
             text = tensors[0]
         else:
