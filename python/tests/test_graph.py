@@ -335,6 +335,37 @@ def test_graph_defs_round_trip(run):
     np.testing.assert_array_equal(run(y), [3, 6])
 
 
+def test_imports_say_what_is_not_in_the_graph_def():
+    with tf.Graph().as_default() as graph:
+        tf.add(tf.placeholder(tf.float32, name="x"), 1.0, name="y")
+    definition = graph.as_graph_def()
+    c = tf.constant(2.0)
+    for key, told in (("nope", "nope:0"), ("x:1", "x:1"), ("^no", r"\^no")):
+        with pytest.raises(ValueError, match=r"Attempted to map inputs that "
+                           rf"were not found in graph_def: \[{told}\]"):
+            tf.import_graph_def(definition, {key: c, "x": c})
+    for element in ("nope", "nope:0"):
+        with pytest.raises(ValueError, match="not found in graph def"):
+            tf.import_graph_def(definition, return_elements=[element])
+    with pytest.raises(ValueError, match="y:1"):
+        tf.import_graph_def(definition, return_elements=["y:1"])
+    y, = tf.import_graph_def(definition, {"x:0": c, "y": c, "^y": c},
+                             return_elements=["y"])
+    assert y.inputs[0] is c
+
+
+def test_a_slash_at_its_end_makes_a_name_the_prefix_of_imports():
+    with tf.Graph().as_default() as graph:
+        tf.constant(1, name="y")
+    definition = graph.as_graph_def()
+    import_as = lambda name: tf.import_graph_def(  # noqa: E731
+        definition, name=name, return_elements=["y"])[0].name
+    assert import_as("m/") == "m/y"
+    with tf.name_scope("sc") as scope:
+        assert import_as(scope) == "sc/y"
+        assert import_as("in") == "sc/in/y"
+
+
 def test_op_functions_tell_about_themselves():
     op = tf.raw_ops.MatMul
     assert op.__name__ == "MatMul"

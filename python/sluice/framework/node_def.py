@@ -34,27 +34,75 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     """
     from sluice.framework import graph as graphs
     from sluice.framework.conversion import convert_to_tensor
-    if input_map is not None and not isinstance(input_map, dict):
-        raise TypeError("input_map must be a dictionary mapping strings to "
-                        "Tensor objects.")
-    if return_elements is not None and not all(
-            isinstance(e, (str, bytes)) for e in return_elements):
-        raise TypeError("return_elements must be a list of strings.")
+    input_map = {} if input_map is None else input_map
+    if not isinstance(input_map, dict):
+        raise TypeError(f"Argument `input_map` must be a dictionary. Obtained "
+                        f"{type(input_map).__name__}")
+    if not _are_strings(input_map):
+        raise TypeError(f"All keys for argument `input_map` must be strings. "
+                        f"Obtained keys: {list(input_map)}")
+    if return_elements is not None and not _are_strings(return_elements):
+        raise TypeError(f"Argument `return_elements` must be a list of "
+                        f"strings. Obtained {return_elements}.")
+    data = graph_def
     if hasattr(graph_def, "SerializeToString"):
-        graph_def = graph_def.SerializeToString()
+        data = graph_def.SerializeToString()
     elif not isinstance(graph_def, bytes):
         raise TypeError("graph_def must be a GraphDef proto.")
     graph = graphs.get_default_graph()
     prefix = "import" if name is None else name
-    if prefix:
+    if prefix.endswith("/"):  # (It is a scope as it is.)
+        prefix = prefix[:-1]
+    elif prefix:
         prefix = graph.unique_name(prefix)
-    found = graph._import(
-        graph_def, prefix,
-        {k.decode() if isinstance(k, bytes) else k: convert_to_tensor(v)
-         for k, v in (input_map or {}).items()},
-        [e.decode() if isinstance(e, bytes) else e
-         for e in return_elements or []])
+    input_map = {_text(k): convert_to_tensor(v) for k, v in input_map.items()}
+    elements = [_text(e) for e in return_elements or []]
+    nodes = []
+    if input_map or elements:
+        nodes = (GraphDef.FromString(data) if data is graph_def
+                 else graph_def).node
+    names = {n.name for n in nodes}
+    for element in elements:
+        if _node_name(element) not in names:
+            kind = "tensor" if ":" in element else "node"
+            raise ValueError(f"Requested return {kind} '{element}' not found "
+                             f"in graph def")
+    try:
+        found = graph._import(data, prefix, input_map, elements)
+    except LookupError as e:
+        raise ValueError(str(e)) from None
+    # (Those that an input names need not be of the GraphDef.)
+    unused = dict.fromkeys(map(_tensor_name, input_map))
+    for node in nodes:
+        for name in node.input:
+            unused.pop(_tensor_name(name), None)
+    scope = prefix and prefix + "/"
+    missing = [key for key in unused if _node_name(key) not in names or
+               not _has_output(graph, scope + _node_name(key), key)]
+    if missing:
+        raise ValueError(f"Attempted to map inputs that were not found in "
+                         f"graph_def: [{', '.join(missing)}]")
     return None if return_elements is None else found
+
+
+def _tensor_name(name):
+    """An input's name, with the number of the output."""
+    return name if name.startswith("^") or ":" in name else name + ":0"
+
+
+def _has_output(graph, name, key):
+    """Whether the operation that a key of an `input_map` is about has it."""
+    index = key.partition(":")[2]
+    return not index or int(index) < len(
+        graph.get_operation_by_name(name).outputs)
+
+
+def _are_strings(values):
+    return all(isinstance(v, (str, bytes)) for v in values)
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else value
 
 
 # ---- Parts of graphs ---------------------------------------------------------
