@@ -457,7 +457,8 @@ class Message:
         Raises:
           DecodeError: if it is none.
         """
-        data = bytes(memoryview(data))
+        if type(data) is not bytes:
+            data = bytes(memoryview(data))
         if self._lazy and not self._filled():
             for _ in wire.read(data):  # (What is wrong is told at once.)
                 pass
@@ -483,6 +484,9 @@ class Message:
             raise DecodeError(f"{type(self).__name__}: {e}") from None
 
     def _merge_field(self, field, value):
+        if not (field.repeated or field.mapped or field.is_message):
+            setattr(self, field.name, _from_wire(field, value))
+            return
         there = getattr(self, field.name)
         if field.mapped:
             entry = {n: v for n, _, v in wire.read(value)}
@@ -496,8 +500,6 @@ class Message:
             part.MergeFromString(value)
             part.SetInParent()
             self._only(field.name)
-        elif not field.repeated:
-            setattr(self, field.name, _from_wire(field, value))
         elif field.stored == wire.BYTES:
             there.append(value)
         elif field.kind in _FIXED:
