@@ -149,6 +149,23 @@ def test_strings(run):
     assert run(tf.constant("abc")) == b"abc"
 
 
+def test_sums_of_strings_join_them(run):
+    a = tf.constant(["a", "b"])
+    v = tf.Variable("v")
+    run(v.initializer)
+    for joined, expected in ((a + "x", [b"ax", b"bx"]),
+                             ("x" + a, [b"xa", b"xb"]),
+                             (a + ["x", "y"], [b"ax", b"by"]),
+                             (np.array(["x"]) + a, [b"xa", b"xb"]),
+                             (tf.add(a, a), [b"aa", b"bb"]),
+                             (tf.add(["x"], [["y"]], name="n"), [[b"xy"]]),
+                             (v + "x", b"vx")):
+        assert joined.op.type == "Add"
+        assert np.asarray(run(joined)).tolist() == expected
+    assert joined.op.name == "add_4" and (a + a).op.name == "add_5"
+    assert tf.add(1, 2).op.type == (tf.constant(1) + 2).op.type == "AddV2"
+
+
 def test_fetched_arrays_belong_to_the_caller(run):
     c = tf.constant(np.zeros(5000, np.float32))
     one = run(c)

@@ -28,7 +28,33 @@ def _of_elements(kind, doc):
     return apply
 
 
-add = _op("AddV2", "Add")
+def _are_strings(x):
+    """Whether a tensor of it is one of strings."""
+    while isinstance(x, (list, tuple)) and x:
+        x = x[0]
+    if isinstance(x, (str, bytes)):
+        return True
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, dtypes.DType):
+        return dtype.base_dtype is dtypes.string
+    return getattr(dtype, "kind", None) in ("S", "U", "O")
+
+
+def _adder(name, any_order=False):
+    """What adds numbers, and joins strings: they have an op of their own."""
+    numbers = _op("AddV2", name, any_order)
+    strings = _op("Add", name, any_order)
+
+    def add(x, y, name=None):
+        """x + y, elementwise; strings are joined."""
+        return (strings if _are_strings(x) else numbers)(x, y, name=name)
+
+    # (For stubs it is as the op's own.)
+    add._parameters, add._outputs = numbers._parameters, numbers._outputs
+    return add
+
+
+add = _adder("Add")
 subtract = _op("Sub")
 multiply = _op("Mul")
 floordiv = floor_div = _op("FloorDiv", "floordiv")
@@ -645,10 +671,9 @@ def nth_element(input, n, reverse=False, name=None):
 _PLAIN = (int, float, builtins.complex, str, bytes, list, tuple)
 
 
-def _arithmetic(kind, name):
-    """x.__op__ and x.__rop__ of an op; the other side takes x's type."""
-    op = _op(kind, name)
-
+def _arithmetic(op, reflected_op, name):
+    """x.__op__ and x.__rop__ of an op; the other side takes x's type. (That of
+    the reflected one is told by either.)"""
     def forward(x, y):
         if isinstance(y, _core.Tensor):
             return op(x, y)
@@ -660,9 +685,6 @@ def _arithmetic(kind, name):
                     y, _PLAIN) and not hasattr(y, "__array__"):
                 return NotImplemented
             raise
-
-    # (The types of both are told by either.)
-    reflected_op = _op(kind, name, True)
 
     def reflected(y, x):
         return reflected_op(x, y)
@@ -721,11 +743,13 @@ def install_operators(cls):
         setattr(cls, f"__{name}__", pair[0])
         setattr(cls, f"__r{name}__", pair[1])
 
-    for name, kind in (("add", "AddV2"), ("sub", "Sub"), ("mul", "Mul"),
-                       ("floordiv", "FloorDiv"), ("mod", "FloorMod")):
-        both(name, _arithmetic(kind, name))
+    both("add", _arithmetic(_adder("add"), _adder("add", True), "add"))
+    for name, kind in (("sub", "Sub"), ("mul", "Mul"),
+                       ("floordiv", "FloorDiv"), ("mod", "FloorMod"),
+                       ("pow", "Pow")):
+        both(name, _arithmetic(_op(kind, name), _op(kind, name, True), name))
+    cls.__pow__ = _pow_operator
     both("truediv", (_truediv_operator, _truediv_reflected))
-    both("pow", (_pow_operator, _arithmetic("Pow", "pow")[1]))
     both("matmul", (_matmul_operator, _matmul_reflected))
     both("and", _logical("LogicalAnd", "BitwiseAnd", "and"))
     both("or", _logical("LogicalOr", "BitwiseOr", "or"))
