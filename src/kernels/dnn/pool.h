@@ -44,9 +44,9 @@ template <typename T>
 void MaxPoolGrad(const PoolGeometry& shape, const T* in, const T* d_out,
                  T* d_in);
 
-// T: float, double, half, bfloat16. TensorFlow's rule for volumes: every element
-// of a window that is within 1e-5 of its largest, `out`, gets all of the
-// gradient.
+// T: float, double, half, bfloat16. TensorFlow's rule for volumes: every
+// element of a window that is within 1e-5 of its largest, `out`, gets all of
+// the gradient.
 template <typename T>
 void MaxPoolGradToAll(const PoolGeometry& shape, const T* in, const T* out,
                       const T* d_out, T* d_in);
