@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 
-from sluice import cluster, version
+from sluice import assertions, cluster, version
 from sluice.client import session as sessions
 from sluice.framework import (
     conversion, dtypes, errors, graph as graphs, messages, protos)
@@ -51,7 +51,7 @@ def gpu_device_name():
     return ""
 
 
-class TestCase(unittest.TestCase):
+class TestCase(assertions.TestCase):
     """A test with a graph of its own, sessions, and assertions on arrays."""
 
     # (Not of setUp: that of a derived class may not call ours.)
@@ -113,9 +113,16 @@ class TestCase(unittest.TestCase):
         with self.cached_session() as session:
             return session.run(tensors)
 
-    def _array(self, a):
+    def _value(self, a):
+        """What it is in a step, if it is a tensor or has some."""
         if isinstance(a, (graphs.Tensor, Variable)):
-            a = self.evaluate(a)
+            return self.evaluate(a)
+        if type(a) in (list, tuple):
+            return [self._value(x) for x in a]
+        return a
+
+    def _array(self, a):
+        a = self._value(a)
         if isinstance(a, (conversion.SparseTensorValue,
                           conversion.IndexedSlicesValue)):
             return a
@@ -126,8 +133,17 @@ class TestCase(unittest.TestCase):
         self.assertAllEqual(np_array.shape, tf_tensor.shape.as_list(), msg)
 
     def assertAllEqual(self, a, b, msg=None):
-        """Asserts that all elements are equal."""
-        a, b = self._array(a), self._array(b)
+        """Asserts that all elements are equal; rows may differ in length."""
+        a, b = self._value(a), self._value(b)
+        try:
+            a, b = self._array(a), self._array(b)
+        except ValueError:  # These are lists of lists, not arrays.
+            self.assertTrue(np.iterable(a) and np.iterable(b) and
+                            len(a) == len(b),
+                            f"lengths differ: {a} and {b}. {msg or ''}")
+            for x, y in zip(a, b):
+                self.assertAllEqual(x, y, msg)
+            return
         self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
                          f"{b.shape}. {msg or ''}")
         same = a == b

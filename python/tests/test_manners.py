@@ -1,5 +1,6 @@
 """Programs and tests that were written for TensorFlow 1."""
 
+import functools
 import inspect
 import os
 import pickle
@@ -113,6 +114,57 @@ def test_insides_of_tensorflow_have_the_public_names(tmp_path):
                          capture_output=True, text=True)
     assert out.returncode == 0, out
     assert out.stdout == "[3.5, array([ 2., -2.], dtype=float32)]\n"
+
+
+class AssertionsTest(tf.test.TestCase):
+    """Assertions hold of what they say, and of nothing else."""
+
+    def _check(self, name, holds, fails):
+        for args in holds:
+            getattr(self, name)(*args)
+        for args in fails:
+            with self.assertRaises(self.failureException):
+                getattr(self, name)(*args)
+
+    def test_assertions_about_containers(self):
+        self._check("assertLen", [([1, 2], 2), ("ab", 2)],
+                    [([1], 2), (3, 1)])
+        self._check("assertEmpty", [([],), ({},)], [([1],), (0,)])
+        self._check("assertNotEmpty", [([1],)], [("",), (5,)])
+        self._check("assertSameElements",
+                    [([1, 2], [2, 1, 1]), ([[1]], ([1],))],
+                    [([1], [2]), ([1], []), ("ab", "ba")])
+        self._check("assertBetween", [(2, 2, 3), (3, 2, 3)],
+                    [(1, 2, 3), (4, 2, 3)])
+        self._check("assertContainsSubset", [([1], {1, 2}), ([], [])],
+                    [([1, 3], [1, 2])])
+
+    def test_texts_of_exceptions_are_matched_as_they_are(self):
+        def fail(text):
+            raise ValueError(text)
+
+        match = functools.partial(self.assertRaisesWithLiteralMatch,
+                                  ValueError, "a.c")
+        match(fail, "a.c")
+        with match():
+            fail("a.c")
+        for other in (lambda: fail("abc"), lambda: None):
+            with self.assertRaises(self.failureException):
+                match(other)
+        with self.assertRaises(KeyError):
+            with match():
+                raise KeyError("a.c")
+
+    def test_lists_have_tensors_and_rows_of_any_length(self):
+        ragged = [[1.0, 2.0], [3.0]]
+        rows = [tf.constant(row) for row in ragged]
+        scalars = [tf.constant(1.0), tf.constant(2.0)]
+        for name in ("assertAllEqual", "assertAllClose"):
+            self._check(
+                name, [(scalars, [1, 2]), (rows, ragged), (ragged, rows),
+                       ([np.array([1, 2]), np.array([3])], ragged)],
+                [(scalars, [1, 3]), (ragged, [[1.0, 2.0], [4.0]]),
+                 (rows, [[1.0, 2.0]]), (ragged, [[1.0, 2.0], [3.0, 3.0]])])
 
 
 class SquareTest(tf.test.TestCase):

@@ -1,0 +1,100 @@
+"""Assertions that tests know from Abseil's `TestCase`."""
+
+import unittest
+from collections import abc
+
+
+class TestCase(unittest.TestCase):
+    """A test with assertions about containers and exceptions."""
+
+    def _size(self, container):
+        if not isinstance(container, abc.Sized):
+            self.fail(f"Expected a Sized object, got: "
+                      f"{type(container).__name__!r}")
+        return len(container)
+
+    def assertLen(self, container, expected_len, msg=None):
+        """Asserts how many elements there are."""
+        size = self._size(container)
+        if size != expected_len:
+            self.fail(self._formatMessage(
+                msg, f"{container!r} has length of {size}, expected "
+                f"{expected_len}."))
+
+    def assertEmpty(self, container, msg=None):
+        """Asserts that there are no elements."""
+        size = self._size(container)
+        if size:
+            self.fail(self._formatMessage(
+                msg, f"{container!r} has length of {size}."))
+
+    def assertNotEmpty(self, container, msg=None):
+        """Asserts that there are elements."""
+        if not self._size(container):
+            self.fail(self._formatMessage(
+                msg, f"{container!r} has length of 0."))
+
+    def assertSameElements(self, expected_seq, actual_seq, msg=None):
+        """Asserts the same elements, in any order and however often."""
+        expected, actual = expected_seq, actual_seq
+        if isinstance(expected, (str, bytes)) or isinstance(
+                actual, (str, bytes)):
+            self.fail(f"Passing string/bytes to assertSameElements is usually "
+                      f"a bug. Did you mean to use assertEqual?\nExpected: "
+                      f"{expected!r}\nActual: {actual!r}")
+        # (Not sets: elements need not be hashable.)
+        expected, actual = list(expected), list(actual)
+        missing = [e for e in expected if e not in actual]
+        unexpected = [e for e in actual if e not in expected]
+        if missing or unexpected:
+            self.fail(self._formatMessage(
+                msg, f"Expected, but missing:\n  {missing!r}\n"
+                f"Unexpected, but present:\n  {unexpected!r}"))
+
+    def assertBetween(self, value, minv, maxv, msg=None):
+        """Asserts that minv <= value <= maxv."""
+        if not minv <= value <= maxv:
+            self.fail(self._formatMessage(
+                msg, f'"{value!r}" unexpectedly not between "{minv!r}" and '
+                f'"{maxv!r}"'))
+
+    def assertContainsSubset(self, expected_subset, actual_set, msg=None):
+        """Asserts that all of the first are in the second."""
+        missing = set(expected_subset) - set(actual_set)
+        if missing:
+            self.fail(self._formatMessage(
+                msg, f"Missing elements {missing}\nExpected: "
+                f"{expected_subset}\nActual: {actual_set}"))
+
+    def assertRaisesWithLiteralMatch(
+            self, expected_exception, expected_exception_message,
+            callable_obj=None, *args, **kwargs):
+        """Asserts an exception of exactly this text, of a call or in a
+        with-block."""
+        context = _Raises(self, expected_exception, expected_exception_message)
+        if callable_obj is None:
+            return context
+        with context:
+            callable_obj(*args, **kwargs)
+        return None
+
+
+class _Raises:
+    """Asserts that the block raises an exception of a text."""
+
+    def __init__(self, test, kind, text):
+        self._test, self._kind, self._text = test, kind, text
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, exception, trace):
+        if kind is None:
+            self._test.fail(f"{self._kind.__name__} not raised")
+        if not issubclass(kind, self._kind):
+            return False
+        text = str(exception)
+        if text != self._text:
+            self._test.fail(f"Exception message does not match.\nExpected: "
+                            f"{self._text!r}\nActual: {text!r}")
+        return True
