@@ -190,6 +190,38 @@ def test_custom_getters_are_told_everything_by_keyword():
     assert {k["reuse"] for _, k in asked} == {False}
 
 
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_change_and_are_read_at_coordinates(run, resource):
+    v = tf.Variable(np.zeros([2, 2], np.float32), use_resource=resource)
+    run(v.initializer)
+    assert run(v.scatter_nd_add([[0, 1], [1, 1]], [3.0, 5.0])).tolist() == [
+        [0, 3], [0, 5]]
+    assert run(v.scatter_nd_sub([[1]], [[1.0, 1.0]])).tolist() == [
+        [0, 3], [-1, 4]]
+    assert run(v.scatter_nd_update([[0, 0]], [7.0])).tolist() == [
+        [7, 3], [-1, 4]]
+    assert run(v.gather_nd([[1, 1], [0, 0]])).tolist() == [4, 7]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_tell_what_holds_across_copies(resource):
+    kinds, when = tf.VariableAggregation, tf.VariableSynchronization
+    v = tf.Variable(1.0, use_resource=resource)
+    assert (v.aggregation, v.synchronization) == (kinds.NONE, when.AUTO)
+    w = tf.get_variable("w", [], use_resource=resource, aggregation=kinds.SUM,
+                        synchronization=when.ON_READ)
+    assert (w.aggregation, w.synchronization) == (kinds.SUM, when.ON_READ)
+    assert not w.trainable and w not in tf.trainable_variables()
+    assert tf.Variable.from_proto(v.to_proto()).aggregation is kinds.NONE
+
+
+def test_references_are_equal_if_they_are_of_the_same_thing():
+    v, x = tf.Variable(1.0), tf.constant(1)
+    assert {v.ref(): 1}[v.experimental_ref()] == 1
+    assert x.ref() == x.ref() and x.ref() != v.ref()
+    assert x.ref().deref() is x and v.ref().deref() is v
+
+
 def test_threads_are_in_variable_scopes_of_their_own():
     graph = tf.get_default_graph()
     within, done = threading.Event(), threading.Event()

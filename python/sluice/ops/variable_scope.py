@@ -3,11 +3,11 @@
 import functools
 import threading
 
-from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import init_ops, partitioned
-from sluice.ops.variables import Variable
+from sluice.ops.variables import Variable, across_copies
 
 
 class _AutoReuse:
@@ -161,7 +161,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         if given is not wanted:
             raise ValueError(f"Initializer type '{given}' and explicit dtype "
                              f"'{wanted}' don't match.")
-    trainable, synchronization, aggregation = _across_copies(
+    trainable, synchronization, aggregation = across_copies(
         name, trainable, synchronization, aggregation)
     if dtype is None:
         dtype = scope._dtype
@@ -224,24 +224,6 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             use_resource=_first(use_resource, scope._use_resource),
             constraint=_first(constraint, scope._constraint),
             synchronization=synchronization, aggregation=aggregation)
-
-
-def _across_copies(name, trainable, synchronization, aggregation):
-    """The three arguments, with their defaults."""
-    if synchronization is None:
-        synchronization = specs.VariableSynchronization.AUTO
-    if aggregation is None:
-        aggregation = specs.VariableAggregation.NONE
-    if not isinstance(synchronization, specs.VariableSynchronization):
-        raise ValueError(f"Invalid variable synchronization mode: "
-                         f"{synchronization} for variable: {name}")
-    if not isinstance(aggregation, specs.VariableAggregation):
-        raise ValueError(f"Invalid variable aggregation mode: {aggregation} "
-                         f"for variable: {name}")
-    if trainable is None:
-        trainable = (synchronization is not
-                     specs.VariableSynchronization.ON_READ)
-    return trainable, synchronization, aggregation
 
 
 def _default_initializer(name, dtype, initializer):

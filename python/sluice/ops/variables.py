@@ -5,7 +5,7 @@ import functools
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, scopes, tensor_shape)
+    conversion, dtypes, graph as graphs, scopes, specs, tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 
@@ -27,6 +27,24 @@ def _cached(graph, device):
         return
     with graph.colocate_with(None, ignore_existing=True), graph.device(device):
         yield
+
+
+def across_copies(name, trainable, synchronization, aggregation):
+    """The last three arguments of a variable, with their defaults."""
+    if synchronization is None:
+        synchronization = specs.VariableSynchronization.AUTO
+    if aggregation is None:
+        aggregation = specs.VariableAggregation.NONE
+    if not isinstance(synchronization, specs.VariableSynchronization):
+        raise ValueError(f"Invalid variable synchronization mode: "
+                         f"{synchronization} for variable: {name}")
+    if not isinstance(aggregation, specs.VariableAggregation):
+        raise ValueError(f"Invalid variable aggregation mode: {aggregation} "
+                         f"for variable: {name}")
+    if trainable is None:
+        trainable = (synchronization is not
+                     specs.VariableSynchronization.ON_READ)
+    return trainable, synchronization, aggregation
 
 
 TYPE_CHECKING = False  # (But for type checkers.)
@@ -73,11 +91,13 @@ class Variable(_Operators):
                 self.__init__(
                     initial_value, trainable, collections, validate_shape,
                     caching_device, name, None, dtype, None, None, constraint,
-                    use_resource, shape=shape)
+                    use_resource, synchronization, aggregation, shape)
             return
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
-        self._trainable = True if trainable is None else bool(trainable)
+        trainable, self._synchronization, self._aggregation = across_copies(
+            name, trainable, synchronization, aggregation)
+        self._trainable = bool(trainable)
         self._constraint = constraint
         self._resource = bool(use_resource)
         if collections is None:
@@ -152,6 +172,8 @@ class Variable(_Operators):
         self._graph, self._handle = graph, handle
         self._resource = handle.dtype is dtypes.resource
         self._trainable, self._constraint = False, None
+        _, self._synchronization, self._aggregation = across_copies(
+            name, None, None, None)
         self._initializer = graph._find_operation(name + "/Assign")
         self._initial_value = (None if self._initializer is None
                                else self._initializer.inputs[1])
@@ -225,6 +247,16 @@ class Variable(_Operators):
     def trainable(self):
         """Whether optimizers update it by default."""
         return self._trainable
+
+    @property
+    def synchronization(self):
+        """When copies of it would be brought together."""
+        return self._synchronization
+
+    @property
+    def aggregation(self):
+        """How copies of it would be brought together."""
+        return self._aggregation
 
     @property
     def constraint(self):
@@ -333,6 +365,18 @@ class Variable(_Operators):
         """Replaces rows by IndexedSlices."""
         return self._scatter("ScatterUpdate", sparse_delta, use_locking, name)
 
+    def scatter_nd_sub(self, indices, updates, name=None):
+        """Subtracts from slices at coordinates."""
+        return _scatter("ScatterNdSub", self, indices, updates, False, name)
+
+    def scatter_nd_add(self, indices, updates, name=None):
+        """Adds to slices at coordinates."""
+        return _scatter("ScatterNdAdd", self, indices, updates, False, name)
+
+    def scatter_nd_update(self, indices, updates, name=None):
+        """Replaces slices at coordinates."""
+        return _scatter("ScatterNdUpdate", self, indices, updates, False, name)
+
     def count_up_to(self, limit):
         """Adds 1 up to a limit, then fails with OutOfRangeError; gives the
         value before."""
@@ -347,6 +391,13 @@ class Variable(_Operators):
             return _op("ResourceGather", "Gather")(
                 self._handle, indices, dtype=self.dtype, name=name)
         return _op("GatherV2")(self._snapshot, indices, 0, name=name)
+
+    def gather_nd(self, indices, name=None):
+        """The slices at coordinates."""
+        if self._resource:
+            return _op("ResourceGatherNd", "GatherNd")(
+                self._handle, indices, dtype=self.dtype, name=name)
+        return _op("GatherNd")(self._snapshot, indices, name=name)
 
     # ---- As a tensor.
 
@@ -439,7 +490,35 @@ def _install_operators():
     Variable.__array_priority__ = 100
 
 
+class _Reference:
+    """What stands for a variable or a tensor where things are compared."""
+
+    def __init__(self, of):
+        self._of = of
+
+    def deref(self):
+        """The variable or tensor."""
+        return self._of
+
+    def __eq__(self, other):
+        if not isinstance(other, _Reference):
+            return NotImplemented
+        return self._of is other._of
+
+    def __hash__(self):
+        return id(self._of)
+
+    def __repr__(self):
+        return f"<Reference wrapping {self._of!r}>"
+
+
+def _install_references():
+    for cls in (graphs.Tensor, Variable):
+        cls.ref = cls.experimental_ref = lambda self: _Reference(self)
+
+
 _install_operators()
+_install_references()
 RefVariable = VariableV1 = Variable
 
 
