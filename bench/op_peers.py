@@ -3,12 +3,13 @@
 call (bench/op_calls.tsv), in microseconds, on this machine, one after the other;
 beside that of numpy's BLAS, too, for products of matrices of floats.
 
-    bench/op_peers.py [--filter REGEX] [--sluice build/release/bin/sluice]
+    bench/op_peers.py [--filter REGEX] [--sluice build/release/bin/sluice] [--turns 3]
 
 TensorFlow runs the op of that name eagerly (its raw op: no Python of the op's own),
-PyTorch the function that TORCH names. Each is timed as Sluice is: the best of seven
-runs, each of so many calls that they take 5 ms. The last lines are, for
-each size, the geometric mean of best peer / Sluice.
+PyTorch the function that torch_calls names. Each is timed as Sluice is: the best of
+seven runs, each of so many calls that they take 5 ms; by turns, since what else the
+machine does changes from second to second, and the best turn of each counts. The last
+lines are, for each size, the geometric mean of best peer / Sluice.
 """
 import argparse
 import inspect
@@ -259,11 +260,20 @@ def numpy_call(op, attrs, inputs):
     return lambda: x @ y
 
 
+def sluice_us(program, call):
+    out = subprocess.run(
+        [program, "bench", "--json", "--filter",
+         "^sluice.ops." + re.escape(call) + ".us$"],
+        capture_output=True, text=True, check=True).stdout
+    return json.loads(out)["value"]
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="calls whose name matches")
     parser.add_argument("--sluice", default="build/release/bin/sluice")
+    parser.add_argument("--turns", type=int, default=3)
     o = parser.parse_args()
     import torch
 
@@ -274,18 +284,15 @@ def main():
     for full, name, op, attrs, inputs in calls():
         if not re.search(o.filter, full):
             continue
-        out = subprocess.run(
-            [o.sluice, "bench", "--json", "--filter",
-             "^sluice.ops." + re.escape(full) + ".us$"],
-            capture_output=True, text=True, check=True).stdout
-        ours = json.loads(out)["value"]
-        values = list(arrays(inputs))
+        values, given = list(arrays(inputs)), parse_attrs(attrs)
+        timed = [lambda: sluice_us(o.sluice, full)]
+        for call in (torch_call(known, name, values),
+                     tensorflow(op, given, values), numpy_call(op, given, values)):
+            timed.append((lambda call=call: best_us(call)) if call else
+                         lambda: math.nan)
         with torch.no_grad():
-            call = torch_call(known, name, values)
-            pytorch = best_us(call) if call else math.nan
-        tf = best_us(tensorflow(op, parse_attrs(attrs), values))
-        call = numpy_call(op, parse_attrs(attrs), values)
-        blas = best_us(call) if call else math.nan
+            turns = [[one() for one in timed] for _ in range(o.turns)]
+        ours, pytorch, tf, blas = map(min, zip(*turns))
         times = min(t for t in (pytorch, tf, blas) if not math.isnan(t)) / ours
         ratios.setdefault(full.rsplit(".", 1)[1], []).append(times)
         print("%-34s %10.2f %10.2f %10.2f %10.2f %7.2f" % (
