@@ -3,8 +3,9 @@
 //   #include "sluice/op.h"
 //   SLUICE_OP(Backwards).Input("x: float").Output("y: float")...;
 //
-// Declared in a static initialiser, in the library or in a program of yours. An
-// op of yours is built by its name, Build("Backwards", {x}).
+// Declared in a static initialiser, in the library, in a program of yours or in
+// a shared library that it loads. An op of yours is built by its name,
+// Build("Backwards", {x}).
 #ifndef SLUICE_OP_H_
 #define SLUICE_OP_H_
 
@@ -12,6 +13,7 @@
 #include "graph/builder.h"        // Build, in gradients
 #include "graph/grad.h"           // GradContext
 #include "graph/op_def.h"         // SLUICE_OP
+#include "graph/op_library.h"     // LoadOpLibrary
 #include "graph/shape_context.h"  // ShapeContext, UnchangedShape, ...
 #include "ops/grad_util.h"        // grad::Mul, grad::SumToShape, ...
 

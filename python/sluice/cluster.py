@@ -210,8 +210,8 @@ class Server:
       job_name: the task's job. May be left out if there is one.
       task_index: its number. May be left out if the job has one task.
       protocol: "grpc", or "ucx": how values travel.
-      config: a ConfigProto; its device_count says how many CPU devices the task
-        has.
+      config: a ConfigProto; its device_count says how many CPUs and emulated
+        devices the task has.
       start: whether it starts at once.
       plain_beyond_loopback: whether it may listen at an address that other
         machines reach. What travels is not encrypted.
@@ -247,10 +247,13 @@ class Server:
         jobs[job_name][task_index] = own
         self._spec = ClusterSpec(jobs)
         self._target = "grpc://" + own
-        cpus = config.device_count.get("CPU", 1) if config is not None else 1
-        self._args = (json.dumps(jobs), job_name, task_index,
-                      f"cpu={max(cpus, 1)}", protocol or "grpc",
-                      bool(plain_beyond_loopback))
+        cpus, emulated = (1, 0) if config is None else config._devices()
+        devices = f"cpu={cpus}"
+        if emulated:
+            how = config.emulated_device
+            devices += f",emu={emulated}" + (f"({how})" if how else "")
+        self._args = (json.dumps(jobs), job_name, task_index, devices,
+                      protocol or "grpc", bool(plain_beyond_loopback))
         self._task = None
         if start:
             self.start()

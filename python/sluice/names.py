@@ -54,6 +54,7 @@ _FRAMEWORK = {
             "VariableAggregation"),
     **_from("sluice.framework.tensor_proto", "make_tensor_proto",
             "make_ndarray"),
+    **_from("sluice.framework.op_library", "load_op_library"),
     **_from("sluice.cluster", "DeviceSpec"),
     **_from("sluice.version", "GRAPH_DEF_VERSION",
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),

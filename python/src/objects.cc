@@ -133,6 +133,32 @@ void AddControlInput(Node* n, Node* other) {
   Check(n->graph()->AddControlEdge(other, n));
 }
 
+// Closes a loop: a NextIteration instead of what a Merge was made with. Nodes
+// that read the Merge know the shape that it had then.
+void UpdateInput(Node* n, int index, const Output& next) {
+  const GraphLock lock(*n->graph());
+  if (n->op().role != OpRole::kMerge || next.graph() != n->graph() ||
+      next.node->op().role != OpRole::kNextIteration)
+    Raise(PyExc_ValueError,
+          absl::StrCat("_update_input: expected a NextIteration for a Merge of "
+                       "its graph, got ",
+                       Describe(next), " for ", n->Describe()));
+  if (index < 0 || index >= n->num_inputs())
+    Raise(PyExc_IndexError,
+          absl::StrCat("_update_input: expected an index below ",
+                       n->num_inputs(), ", got ", index));
+  const Output before = n->input(index);
+  if (RemoveRef(before.dtype()) != RemoveRef(next.dtype()))
+    Raise(PyExc_TypeError, absl::StrCat("_update_input: expected ",
+                                        PythonTypeName(before.dtype()),
+                                        ", got ", Describe(next)));
+  if (!(before.shape().Union(next.shape()) == before.shape()))
+    Raise(PyExc_ValueError,
+          absl::StrCat("_update_input: expected the shape ",
+                       before.shape().ToString(), ", got ", Describe(next)));
+  Check(n->graph()->ReplaceInput(n, index, next));
+}
+
 std::vector<Output> Outputs(Node* n) {
   std::vector<Output> outputs;
   for (int i = 0; i < n->num_outputs(); ++i) outputs.emplace_back(n, i);
@@ -263,6 +289,7 @@ void AddObjects(py::module_& m) {
           .def("_attr_names", AttributeNames)
           .def("_set_device", SetDevice)
           .def("_add_control_input", AddControlInput)
+          .def("_update_input", UpdateInput)
           .def("_describe", [](Node* n) { return n->Describe(); });
   operation_type = reinterpret_cast<PyTypeObject*>(operation.ptr());
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_join.h"
+#include "graph/op_library.h"
 #include "scopes.h"
 #include "values.h"
 
@@ -530,6 +531,15 @@ std::vector<std::string> OpNames() {
   return names;
 }
 
+std::vector<std::string> LoadLibrary(const std::string& path) {
+  const Result<std::vector<std::string>> names = [&] {
+    const OthersRun others_run;
+    return LoadOpLibrary(path);
+  }();
+  CheckRun(names.status(), py::none());
+  return *names;
+}
+
 // ---- Constants --------------------------------------------------------------
 
 // A new Const in the default graph.
@@ -598,6 +608,7 @@ void AddOps(py::module_& m) {
   m.def("op", MakeOp, py::arg("name"), py::arg("default_name") = py::none(),
         py::arg("any_order") = false, "The function of an op.");
   m.def("op_names", OpNames, "The names of all ops.");
+  m.def("load_op_library", LoadLibrary, "The names of a library's ops.");
   m.def("nearest_names", [](const std::string& name,
                             const std::vector<std::string>& candidates) {
     return NearestNames(name, candidates);

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/strings/match.h"
+#include "exec/emulated_device.h"
 #include "feeds.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
@@ -481,8 +482,15 @@ void AddSessions(py::module_& m) {
       .def_readwrite("regions", &SessionOptions::regions)
       .def_readwrite("soft_placement", &SessionOptions::soft_placement)
       .def_readwrite("isolated", &SessionOptions::isolated)
-      .def("use_cpus",
-           [](SessionOptions& o, int n) { o.devices = CpuDevices(n); })
+      .def("use_devices",
+           [](SessionOptions& o, int cpus, int emulated,
+              const std::string& how) {
+             o.devices = CpuDevices(cpus);
+             const auto more =
+                 EmulatedDevices(emulated, Checked(ParseEmulatedDevice(how)));
+             // (The first of them is a CPU.)
+             o.devices.insert(o.devices.end(), more.begin() + 1, more.end());
+           })
       .def("log_placement", [](SessionOptions& o) {
         o.placement_log = [](const std::string& table) {
           std::fputs(table.c_str(), stderr);

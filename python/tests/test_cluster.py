@@ -139,3 +139,18 @@ def test_a_server_has_as_many_devices_as_its_config_says():
 def test_what_is_no_task_of_the_cluster_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tf.train.Server(*arguments, start=False)
+
+
+def test_a_server_may_have_emulated_devices():
+    for how in ("", "memory=64M,kernel_us=1"):
+        server = tf.train.Server.create_local_server(config=tf.ConfigProto(
+            device_count={"EMU": 2}, emulated_device=how))
+        with tf.Graph().as_default():
+            with tf.device("/device:EMU:1"):
+                y = tf.constant([1.0]) + 1.0
+            with tf.Session(server.target) as session:
+                assert len(session.list_devices()) == 3
+                assert session.run(y) == [2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected memory"):
+        tf.train.Server.create_local_server(config=tf.ConfigProto(
+            device_count={"EMU": 2}, emulated_device="speed=3"))

@@ -365,3 +365,24 @@ def test_scopes_of_a_functions_body_are_its_own():
     assert len(w.graph.get_operations()) == before + 2
     with tf.Session() as session:
         assert session.run(y) == 12
+
+
+def test_a_loop_is_closed_by_hand(run):
+    ops = tf.raw_ops
+    enter = ops.Enter([1.0], frame_name="loop")
+    merge = ops.Merge([enter, enter])
+    out, again = ops.Switch(merge.output, ops.LoopCond(
+        tf.reduce_all(merge.output < 100.0)))
+    step = merge.output.op._update_input
+    with pytest.raises(ValueError, match="expected a NextIteration"):
+        step(1, again)
+    with pytest.raises(ValueError, match="expected a NextIteration"):
+        again.op._update_input(0, ops.NextIteration(again))
+    with pytest.raises(ValueError, match=r"expected the shape \[1\]"):
+        step(1, ops.NextIteration(tf.concat([again, again], 0)))
+    with pytest.raises(TypeError, match="expected float32"):
+        step(1, ops.NextIteration(tf.cast(again, tf.int32)))
+    with pytest.raises(IndexError, match="below 2"):
+        step(2, ops.NextIteration(again))
+    step(1, ops.NextIteration(again * 3.0))
+    assert run(ops.Exit(out)) == [243]

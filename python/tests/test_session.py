@@ -516,3 +516,23 @@ def test_long_feeds_are_told_by_their_beginning(session):
     with pytest.raises(TypeError) as e:
         session.run(x, {x: ["é"] * 5000})
     assert "['é', 'é'" in str(e.value) and len(str(e.value)) < 500
+
+
+def test_devices_may_be_emulated():
+    x = tf.placeholder(tf.float32, [100, 100])
+    with tf.device("/device:EMU:0"):
+        y = tf.matmul(x, x)
+    for how, error in (("memory=1M", None), ("memory=50K", "bytes free")):
+        config = tf.ConfigProto(device_count={"CPU": 2, "EMU": 1},
+                                emulated_device=how)
+        with tf.Session(config=config) as session:
+            assert [d.device_type for d in session.list_devices()] == [
+                "CPU", "CPU", "EMU"]
+            if error is None:
+                assert session.run(y, {x: np.ones([100, 100])})[0, 0] == 100
+                continue
+            with pytest.raises(tf.errors.ResourceExhaustedError, match=error):
+                session.run(y, {x: np.ones([100, 100])})
+    with pytest.raises(ValueError, match="expected memory="):
+        tf.Session(config=tf.ConfigProto(device_count={"EMU": 1},
+                                         emulated_device="speed=3"))

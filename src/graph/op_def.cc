@@ -1,10 +1,13 @@
 #include "graph/op_def.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -12,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/attr_kind.h"
+#include "graph/op_library.h"
 
 namespace sluice {
 namespace {
@@ -315,6 +319,28 @@ Result<OpDef> OpDefBuilder::Finish() const {
   return def;
 }
 
+namespace {
+
+// Where the declarations of a library go that this thread loads: whatever is
+// wrong with them is no mistake of ours.
+thread_local std::vector<OpDefBuilder>* loading = nullptr;
+
+Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
+  std::set<std::string> names;
+  for (const OpDefBuilder& op : ops) {
+    if (!names.insert(op.name()).second ||
+        OpRegistry::Global()->Find(op.name()) != nullptr)
+      return AlreadyExists("expected ops of other names than there are, got '",
+                           op.name(), "'");
+    SLUICE_RETURN_IF_ERROR(op.Finish().status());
+  }
+  if (ops.empty())
+    return InvalidArgument("expected a library that declares ops, got none");
+  return OkStatus();
+}
+
+}  // namespace
+
 // Declarations wait as builders until somebody looks one up: parsing hundreds
 // of them would cost every process that starts.
 struct OpRegistry::State {
@@ -331,6 +357,7 @@ OpRegistry* OpRegistry::Global() {
 }
 
 void OpRegistry::Register(OpDefBuilder builder) {
+  if (loading != nullptr) return loading->push_back(std::move(builder));
   std::lock_guard<std::mutex> lock(state_->mu);
   std::string name = builder.name();
   if (!state_->pending.emplace(name, std::move(builder)).second) {
@@ -377,6 +404,36 @@ std::vector<const OpDef*> OpRegistry::All() const {
   std::vector<const OpDef*> out;
   for (const std::string& n : names) out.push_back(Find(n));
   return out;
+}
+
+Result<std::vector<std::string>> LoadOpLibrary(const std::string& path) {
+  static std::mutex mu;
+  static auto* libraries = new std::map<void*, std::vector<std::string>>;
+  std::lock_guard<std::mutex> lock(mu);
+  std::vector<OpDefBuilder> ops;
+  loading = &ops;
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  loading = nullptr;
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    return NotFound("ops of a library: expected a shared library, got ",
+                    why != nullptr ? why : path);
+  }
+  if (auto it = libraries->find(library); it != libraries->end()) {
+    dlclose(library);  // (It is counted.)
+    return it->second;
+  }
+  if (Status s = CheckLoaded(ops); !s.ok()) {
+    ops.clear();  // What they point to goes with the library.
+    dlclose(library);
+    return Annotate(s, "ops of " + path);
+  }
+  std::vector<std::string>& names = (*libraries)[library];
+  for (OpDefBuilder& op : ops) {
+    names.push_back(op.name());
+    OpRegistry::Global()->Register(std::move(op));
+  }
+  return names;
 }
 
 std::vector<std::string> NearestNames(

@@ -194,12 +194,12 @@ class OpDefBuilder {
   std::vector<const char*> inputs_, outputs_, attrs_;
 };
 
-// All ops of the process. Filled by static initialisers, immutable from the
-// first look-up on; look-ups are thread-safe.
+// All ops of the process. Filled by static initialisers; an op is immutable
+// from its first look-up on. Thread-safe.
 class OpRegistry {
  public:
   static OpRegistry* Global();
-  // Before the first look-up only; a second op of the same name aborts.
+  // A second op of the same name aborts; LoadOpLibrary has an error instead.
   void Register(OpDefBuilder builder);
   // Null if there is no such op.
   const OpDef* Find(std::string_view name) const;

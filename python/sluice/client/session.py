@@ -161,7 +161,12 @@ class GraphOptions(_Fields):
 
 
 class ConfigProto(_Fields):
-    """How a session runs its steps."""
+    """How a session runs its steps.
+
+    `device_count` may ask for emulated accelerators ("/device:EMU:0") beside
+    the CPUs: `device_count={"EMU": 8}`. `emulated_device` says what they are
+    like, as "memory=1G,kernel_us=5,tflops=10,MatMul_us=300".
+    """
 
     _defaults = {"device_count": dict, "intra_op_parallelism_threads": 0,
                  "inter_op_parallelism_threads": 0,
@@ -169,7 +174,13 @@ class ConfigProto(_Fields):
                  "allow_soft_placement": False, "log_device_placement": False,
                  "gpu_options": GPUOptions, "graph_options": GraphOptions,
                  "operation_timeout_in_ms": 0, "isolate_session_state": False,
-                 "cluster_def": None, "device_filters": list}
+                 "cluster_def": None, "device_filters": list,
+                 "emulated_device": ""}
+
+    def _devices(self):
+        """How many CPUs and how many emulated devices there are."""
+        return (max(self.device_count.get("CPU", 1), 1),
+                self.device_count.get("EMU", 0))
 
     def _options(self):
         options = _core.SessionOptions()
@@ -178,8 +189,9 @@ class ConfigProto(_Fields):
             options.inter_op_threads = self.inter_op_parallelism_threads - 1
         if self.intra_op_parallelism_threads:
             options.intra_op_threads = self.intra_op_parallelism_threads
-        if self.device_count.get("CPU", 0) > 1:
-            options.use_cpus(self.device_count["CPU"])
+        cpus, emulated = self._devices()
+        if cpus > 1 or emulated:
+            options.use_devices(cpus, emulated, self.emulated_device)
         optimizer = self.graph_options.optimizer_options
         options.constant_folding = bool(optimizer.do_constant_folding)
         options.common_subexpressions = bool(
