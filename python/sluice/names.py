@@ -56,6 +56,7 @@ _FRAMEWORK = {
             "make_ndarray"),
     **_from("sluice.framework.op_library", "load_op_library"),
     **_from("sluice.cluster", "DeviceSpec"),
+    **_from("sluice.progress_bar", "progress"),
     **_from("sluice.version", "GRAPH_DEF_VERSION",
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
     **_from("sluice.client.session", "Session", "InteractiveSession",

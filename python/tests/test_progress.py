@@ -1,0 +1,211 @@
+"""Progress bars: in a notebook, on a terminal, in a log."""
+
+import io
+import re
+import sys
+import types
+
+import pytest
+
+import sluice as sl
+from sluice import progress_bar
+
+
+class Clock:
+    """A time that goes on when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        monkeypatch.setattr(progress_bar.time, "monotonic", lambda: self.now)
+
+    def pass_(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+    def lines(self):
+        """What stands on the screen, and all that stood on its lines."""
+        return [[part.replace("\x1b[K", "") for part in line.split("\r")[1:]]
+                for line in self.getvalue().split("\n")]
+
+
+def write_to(stream, monkeypatch):
+    """(pytest changes sys.stderr itself after fixtures.)"""
+    monkeypatch.setattr(progress_bar, "sys", types.SimpleNamespace(
+        stderr=stream, stdout=sys.stdout, modules=sys.modules))
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    made = Terminal()
+    write_to(made, monkeypatch)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return made
+
+
+class Shown:
+    """A display of a notebook's, and all that it showed."""
+
+    def __init__(self, value):
+        self.pages = []
+        self.update(value)
+
+    def update(self, value, raw=False):
+        self.pages.append(value["text/html"] if raw else value._repr_html_())
+
+    def texts(self):
+        return [re.sub("<[^>]*>", " ", page).split() for page in self.pages]
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """The displays of a notebook that is pretended."""
+    displays = []
+
+    def display(value, display_id):
+        assert display_id is True
+        displays.append(Shown(value))
+        return displays[-1]
+
+    ipython, module = types.ModuleType("IPython"), types.ModuleType("display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    module.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    return displays
+
+
+def run_slowly(bar, clock, seconds=1.0):
+    for i in bar:
+        clock.pass_(seconds)
+        yield i
+
+
+def test_a_line_of_the_terminal_shows_how_far_a_loop_is(terminal, clock):
+    assert list(run_slowly(sl.progress(range(4), "training"), clock)) == [
+        0, 1, 2, 3]
+    (first, second, *_, last), rest = terminal.lines()
+    assert re.fullmatch(r"training   0% \|  +\| 0/4, 0:00", first)
+    assert re.fullmatch(r"training  25% \|█+[▉-▏]? +\| "
+                        r"1/4, 1/s, 0:01, 0:03 left", second)
+    assert re.fullmatch(r"training 100% \|█+\| 4/4, 1/s, 0:04", last)
+    assert rest == [] and all(len(line) < 80 for line in (first, second, last))
+
+
+def test_values_stand_beside_it_and_lines_above_it(terminal, clock, capsys):
+    bar = sl.progress(range(2), "training")
+    for i in run_slowly(bar, clock):
+        bar.set(loss=0.123456 / (i + 1), rows=[1, 2], epoch=i)
+        bar.print("step", i)
+    assert capsys.readouterr().out == "step 0\nstep 1\n"
+    drawn = terminal.lines()[0]
+    assert drawn[-1].endswith("loss 0.06173, rows [1, 2], epoch 1")
+    assert "" in drawn  # Cleared, for what is printed.
+
+
+def test_an_inner_bar_gives_the_line_back(terminal, clock):
+    for _ in run_slowly(sl.progress(range(2), "outer"), clock):
+        for _ in run_slowly(sl.progress(range(2), "inner"), clock):
+            pass
+    drawn, rest = terminal.lines()
+    assert rest == [] and drawn[-1].startswith("outer 100%")
+    names = [line.split(" ")[0] for line in drawn]
+    assert names == ["outer", "inner", "inner", "inner", "", "outer",
+                     "inner", "inner", "inner", "", "outer", "outer"]
+
+
+def test_a_loop_that_is_left_says_how_far_it_came(terminal, notebook, clock):
+    for i in run_slowly(sl.progress(range(10)), clock):
+        if i == 3:
+            break
+    with pytest.raises(KeyError):
+        with sl.progress(total=10) as bar:
+            bar.update(5)
+            raise KeyError("no more")
+    for shown, count in zip(notebook, ("3/10,", "5/10,")):
+        assert count in shown.texts()[-1]
+        assert progress_bar._STOPPED in shown.pages[-1]
+    assert not progress_bar._open
+
+
+def test_a_notebook_has_a_display_that_changes(notebook, terminal, clock):
+    for _ in run_slowly(sl.progress(range(4), "<b>"), clock):
+        pass
+    shown, = notebook
+    assert shown.texts()[2] == ["&lt;b&gt;", "50%,", "2/4,", "1/s,", "0:02,",
+                                "0:02", "left"]
+    assert "width:50.0%" in shown.pages[2]
+    assert progress_bar._DONE in shown.pages[-1]
+    assert terminal.getvalue() == ""
+
+
+def test_an_inner_bar_goes_from_the_notebook(notebook, clock):
+    for _ in sl.progress(range(2)):
+        list(sl.progress(range(3)))
+    outer, *inner = notebook
+    assert len(inner) == 2 and [s.pages[-1] for s in inner] == ["", ""]
+    assert "100%," in outer.texts()[-1]
+
+
+def test_ipython_in_a_terminal_is_a_terminal(notebook, terminal, monkeypatch):
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython",
+                        lambda: types.SimpleNamespace())
+    list(sl.progress(range(3)))
+    assert not notebook and "3/3" in terminal.getvalue()
+
+
+def test_a_log_has_a_line_a_minute(clock, monkeypatch):
+    log = io.StringIO()
+    write_to(log, monkeypatch)
+    list(run_slowly(sl.progress(range(59), "short"), clock))
+    assert log.getvalue() == ""
+    list(run_slowly(sl.progress(range(130), "long"), clock))
+    first, second, last = log.getvalue().splitlines()
+    assert re.fullmatch(r"long  46% \|#+ +\| 60/130, 1/s, 1:00, 1:10 left",
+                        first)
+    assert "120/130" in second and last.endswith("130/130, 1/s, 2:10")
+
+
+def test_what_has_no_length_is_counted(terminal, clock):
+    list(run_slowly(sl.progress((i for i in range(3)), "read"), clock, 0.01))
+    drawn = terminal.lines()[0]
+    assert drawn[0] == "read 0, 0:00" and drawn[-1] == "read 3, 100/s, 0:00"
+
+
+def test_a_loop_in_a_with_block_of_its_bar(terminal, clock):
+    with sl.progress(range(2)) as bar:
+        for _ in run_slowly(bar, clock):
+            pass
+    assert len(terminal.lines()) == 2 and not progress_bar._open
+    list(bar)  # From the beginning.
+    assert terminal.lines()[1][0].startswith("  0%")
+    with pytest.raises(RuntimeError, match="around update"):
+        sl.progress(total=3).update()
+
+
+def test_it_is_drawn_ten_times_a_second_at_most(terminal, clock):
+    list(run_slowly(sl.progress(range(1000)), clock, 0.001))
+    assert 10 <= len(terminal.lines()[0]) <= 12
+
+
+def test_a_narrow_or_old_terminal(terminal, clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "24")
+    monkeypatch.setattr(Terminal, "encoding", "ascii")
+    list(run_slowly(sl.progress(range(4), "training"), clock, 3600))
+    assert all(line.isascii() and len(line) < 24
+               for line in terminal.lines()[0])
+    monkeypatch.setenv("TERM", "dumb")
+    before = terminal.getvalue()
+    list(sl.progress(range(4)))
+    assert terminal.getvalue() == before
