@@ -45,7 +45,8 @@ def test_a_dense_layer_is_a_product_a_bias_and_an_activation(session, rng):
                         bias_initializer=tf.constant_initializer(0.1))
     start(session)
     w, b = session.run(tf.trainable_variables())
-    np.testing.assert_allclose(session.run(y), np.maximum(x @ w + b, 0), 1e-5)
+    np.testing.assert_allclose(session.run(y), np.maximum(x @ w + b, 0), 1e-5,
+                               1e-6)
     assert names() == ["dense/kernel", "dense/bias"]
     assert y.op.name == "dense/Relu"
     assert y.shape == [4, 2]
