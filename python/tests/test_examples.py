@@ -12,6 +12,8 @@ import textwrap
 import numpy as np
 import pytest
 
+import sluice
+
 EXAMPLES = os.path.join(os.path.dirname(__file__), os.pardir, "examples")
 
 
@@ -39,6 +41,32 @@ def test_roots_in_a_loop(example):
     assert "sqrt(2) = 1.41421 after" in out
     assert "sqrt(1e+06) = 1000 after" in out
     assert "sqrt(-1) = nan after 0 steps" in out
+
+
+def test_a_loop_of_primitives(example):
+    assert example("raw_loop") == (
+        "gcd(48, 18) = 6\ngcd(17, 5) = 1\ngcd(0, 7) = 7\n"
+        "gcd(1071, 462) = 21\n")
+
+
+def test_layers_on_devices_of_their_own_work_side_by_side(example):
+    out = example("model_parallel_lstm", 61)
+    losses = numbers(out, "loss")
+    assert losses[-1] < losses[1]
+    one, eight = re.search(r"takes (\d+) ms on one device, (\d+) ms on 8",
+                           out).groups()
+    assert int(eight) < int(one)
+
+
+def test_an_op_of_ones_own(tmp_path):
+    """(Of a process of its own, which has one op more from then on.)"""
+    library = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
+                           os.pardir, "lib", "custom_op.so")
+    done = subprocess.run(
+        [sys.executable, os.path.join(EXAMPLES, "custom_op.py"), library],
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "y  = [  9.  40. 100.]\ndx = [200.  40.   6.]\n"
 
 
 def test_a_gradient_of_ones_own(example):
@@ -83,6 +111,39 @@ def test_training_within_the_graph(example):
 def test_an_agent_within_the_graph(example):
     out = example("reinforcement_learning", 80)
     assert len(numbers(out, "took")) == 4 and "times as fast" in out
+
+
+def test_a_function_that_calls_itself_learns(example):
+    losses = numbers(example("recursive_tree"), "loss")
+    assert len(losses) == 4 and losses[-1] < 0.01 < losses[0]
+
+
+def test_a_classifier_knows_images_that_it_has_not_seen(example):
+    known = numbers(example("mnist_classifier", 200), r"step +\d+:")
+    assert len(known) == 4 and known[-1] > 60
+
+
+def test_workers_train_side_by_side(example):
+    out = example("cluster_async_sgd", 100)
+    for worker in range(3):
+        first, last = numbers(out, f"worker {worker}, step +\\d+: loss")
+        assert last < 0.9 * first
+
+
+def test_experts_run_on_their_tasks(example):
+    out = example("cluster_experts", 400)
+    losses = numbers(out, "error")
+    assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
+    products = numbers(out, r"/job:ps/replica:0/task:\d:")
+    assert len(products) == 4 and max(products) > 0
+
+
+def test_loops_of_a_cluster_update_what_they_share(example):
+    out = example("cluster_training_loops", 2000)
+    assert out.count("worker") == out.count(": 2000 iterations in one") == 3
+    *_, last = re.findall(r"after (\d+) iterations: y = (.*) x ([-+].*)", out)
+    assert last[0] == "6000"
+    np.testing.assert_allclose([float(v) for v in last[1:]], [3, -1], atol=0.1)
 
 
 def test_a_script_for_tensorflow_runs_unchanged(tmp_path):
