@@ -440,6 +440,27 @@ def test_a_graph_shows_itself_with_boxes():
     assert "squared " in parsed and "Square" in parsed
 
 
+def test_what_is_shown_is_told_apart_and_short():
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.name_scope("an_outer_scope/with_a_long_name/and_a_longer_one"):
+        far = tf.identity(x, name="far")
+        y = tf.while_loop(
+            lambda v: v < 10.0, lambda v: tf.cond(
+                v > 5.0, lambda: v + 1.0, lambda: v * far, name="a"),
+            [x], name="loop")
+    tf.add_n([tf.identity(y) for _ in range(9)])
+    html = tf.get_default_graph()._repr_html_()
+    nodes = re.findall(r'<div class="node[^>]*>(.*?)</div>', html)
+    assert "a/Merge<div class=\"from\">a/mul, a/add" in nodes
+    assert ("a/mul/Enter<div class=\"from\">"
+            "…/with_a_long_name/and_a_longer_one/far") in nodes
+    assert ("AddN<div class=\"from\">Identity, Identity_1, Identity_2, "
+            "Identity_3, 5 more") in nodes
+    assert "/loop/a" not in "".join(nodes)
+    # Neither black nor white is given: a page may be of both.
+    assert "color:#fff" not in html and "background:#" not in html
+
+
 def test_a_huge_graph_shows_its_first_operations():
     graph = tf.get_default_graph()
     x = tf.placeholder(tf.float32, [])

@@ -2,6 +2,7 @@
 loop, branch and called function."""
 
 import html
+import os
 
 from sluice import _core
 
@@ -9,41 +10,65 @@ from sluice import _core
 _MOST = 1000
 _FLOW = {"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter",
          "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"}
+# Colours let the page's shine through: it may be light or dark.
 _STYLE = """
-.sluice-graph{font:12px/1.35 sans-serif;color:#111827;background:#fff;
-padding:6px}
-.sluice-graph .box{border:1px solid;border-radius:8px;padding:4px 8px 8px}
-.sluice-graph .loop{border-color:#2563eb;background:#eff6ff}
-.sluice-graph .branch{border-color:#059669;background:#ecfdf5}
-.sluice-graph .call{border-color:#9333ea;background:#faf5ff}
-.sluice-graph .part{border-color:#93c5fd;background:#f8fafc}
+.sluice-graph{font:12px/1.35 sans-serif;padding:6px}
+.sluice-graph .box{border:1px solid #888;border-radius:8px;padding:4px 8px 8px}
+.sluice-graph .loop{border-color:#3b82f6;background:rgba(59,130,246,.1)}
+.sluice-graph .branch{border-color:#10b981;background:rgba(16,185,129,.1)}
+.sluice-graph .call{border-color:#a855f7;background:rgba(168,85,247,.1)}
+.sluice-graph .part{border-color:#60a5fa;background:rgba(96,165,250,.05)}
 .sluice-graph .title{font-weight:600;margin-bottom:4px;overflow-wrap:anywhere}
 .sluice-graph .items{display:flex;flex-wrap:wrap;gap:6px;
 align-items:flex-start}
-.sluice-graph .node{background:#fff;border:1px solid #9ca3af;
-border-radius:6px;padding:1px 6px;max-width:20em;overflow-wrap:anywhere}
-.sluice-graph .flow{background:#fde68a}
-.sluice-graph .state{background:#fecaca}
-.sluice-graph .from{color:#6b7280;font-size:10px}
+.sluice-graph .node{background:rgba(128,128,128,.12);
+border:1px solid rgba(128,128,128,.6);border-radius:6px;padding:1px 6px;
+max-width:24em;overflow-wrap:anywhere}
+.sluice-graph .flow{background:rgba(245,158,11,.3)}
+.sluice-graph .state{background:rgba(239,68,68,.25)}
+.sluice-graph .from{opacity:.75;font-size:10px}
 """
+# Of what a node reads, and of the letters of a name: the rest is in its line.
+_MOST_INPUTS, _MOST_LETTERS = 4, 40
 
 
-def _node(name, op, inputs, line, stateful):
-    """An operation: the last part of its name, its op, what it reads. (A
+def _short(name, scope):
+    """A name within a scope, or its end where it is long."""
+    name = name.removesuffix(":0")
+    control = "^" * name.startswith("^")
+    name = name[len(control):].removeprefix(scope)
+    if len(name) > _MOST_LETTERS:
+        end = name[-_MOST_LETTERS:]
+        name = "…" + end[max(end.find("/"), 0):]
+    return html.escape(control + name)
+
+
+def _node(scope, name, op, inputs, line, stateful):
+    """An operation: its name in the box's scope, its op, what it reads. (A
     pointer over it shows its whole line.)"""
     kind = " flow" if op in _FLOW else " state" if stateful else ""
-    scope, slash, last = name.rpartition("/")
-    shown = html.escape(last) + (
-        "" if last == op else f" <i>{html.escape(op)}</i>")
-    sources = ", ".join(s.removesuffix(":0").removeprefix(scope + slash)
-                        for s in inputs)
+    shown = _short(name, scope) + (
+        "" if name.rpartition("/")[2] == op else f" <i>{html.escape(op)}</i>")
+    sources = [_short(s, scope) for s in inputs[:_MOST_INPUTS]]
+    if len(inputs) > _MOST_INPUTS:
+        sources.append(f"{len(inputs) - _MOST_INPUTS} more")
     return (f'<div class="node{kind}" title="{html.escape(line)}">{shown}'
-            + (f'<div class="from">{html.escape(sources)}</div>' if sources
+            + (f'<div class="from">{", ".join(sources)}</div>' if sources
                else "") + "</div>")
 
 
+def _scope(kind, items):
+    """What names in a box need not say, since its title does: the scope of a
+    loop, or what a branch's operations have in common."""
+    names = [item[1] for item in items if item[0] == "node" and (
+        kind == "branch" or kind == "loop" and item[2] == "LoopCond")]
+    return os.path.commonprefix(names).rpartition("/")[0] + "/" if (
+        names) else ""
+
+
 def _box(kind, title, items, last, left_out):
-    parts = [_node(*item[1:]) if item[0] == "node" else _box(*item)
+    scope = _scope(kind, items)
+    parts = [_node(scope, *item[1:]) if item[0] == "node" else _box(*item)
              for item in items]
     if left_out:
         parts.append(f'<div class="node">… {left_out:,} more operations</div>')
