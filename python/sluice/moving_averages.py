@@ -1,5 +1,8 @@
 """Moving averages of variables and tensors."""
 
+import itertools
+
+from sluice import slot_creator
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
@@ -30,15 +33,26 @@ def assign_moving_average(variable, value, decay, zero_debias=True, name=None):
             return variables.assign_sub(variable, delta, name=scope)
 
 
+def _another(name):
+    """The name of a variable that is not yet in the scope, unless it reuses
+    what there is."""
+    scope = scopes.get_variable_scope()
+    if scope.reuse:
+        return name
+    taken = {v.op.name for v in scope.global_variables()}
+    names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
+    return next(n for n in names if f"{scope.name}/{n}" not in taken)
+
+
 def _debiased(variable, value, rest):
     """What to subtract from an average so that zero does not count in it."""
-    with scopes.variable_scope(variable.op.name, values=[variable, value],
-                               reuse=scopes.AUTO_REUSE):
+    with scopes.variable_scope(variable.op.name, values=[variable, value]):
         dtype = variable.dtype.base_dtype
         biased = scopes.get_variable(
-            "biased", variable.shape, dtype, init_ops.Zeros(), trainable=False)
-        steps = scopes.get_variable("local_step", [], dtype, init_ops.Zeros(),
-                                    trainable=False)
+            _another("biased"), variable.shape, dtype, init_ops.Zeros(),
+            trainable=False)
+        steps = scopes.get_variable(_another("local_step"), [], dtype,
+                                    init_ops.Zeros(), trainable=False)
         moved = variables.assign_sub(biased, (biased.value() - value) * rest)
         count = variables.assign_add(steps, 1)
         return variable.value() - moved / (1 - math_ops.pow(1.0 - rest, count))
@@ -132,7 +146,7 @@ class ExponentialMovingAverage:
                 x, optimize=True)
         with graphs.control_dependencies(None), graphs.name_scope(None):
             average = Variable(first, trainable=False,
-                               name=f"{x.op.name}/{self._name}",
+                               name=slot_creator.full_name(x, self._name),
                                use_resource=of_variable and x._resource)
         if of_variable:
             graphs.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, x)
@@ -146,7 +160,7 @@ class ExponentialMovingAverage:
         """The name under which the average of a variable is saved."""
         known = self._averages.get(var.name)
         return known.op.name if known is not None else (
-            f"{var.op.name}/{self._name}")
+            slot_creator.full_name(var, self._name))
 
     def variables_to_restore(self, moving_avg_variables=None):
         """{name in a checkpoint: variable}: the averages in the place of

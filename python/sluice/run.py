@@ -174,7 +174,10 @@ _OURS = {"ops": "graph conversion registries scopes",
          "tensor_array_grad": "tensor_array", "math_grad": "gradients",
          "control_flow_util": "context", "device": "cluster",
          "random_seed": "graph", "logging_ops": "string_ops",
-         "function": "function traced"}
+         "function": "function traced", "spectral_ops": "signal_ops",
+         "dct_ops": "signal_ops", "fft_ops": "signal_ops",
+         "reconstruction_ops": "signal_ops", "window_ops": "signal_ops",
+         "shape_ops": "signal_ops"}
 
 
 def _internal(fullname, parts, contrib=None):

@@ -6,6 +6,12 @@ from sluice.ops import array_ops, variables
 from sluice.ops.variable_scope import get_variable_scope
 
 
+def full_name(primary, name):
+    """What a slot is called: after its primary, within the variable scope."""
+    scope = get_variable_scope().name
+    return f"{scope}/" * bool(scope) + f"{primary.op.name}/{name}"
+
+
 def create_slot(primary, val, name, colocate_with_primary=True):
     """A variable "primary's name/name" that begins as `val`.
 
@@ -15,12 +21,10 @@ def create_slot(primary, val, name, colocate_with_primary=True):
       name: of the slot.
       colocate_with_primary: whether both are on the same device.
     """
-    scope = get_variable_scope().name
-    full = f"{scope}/" * bool(scope) + f"{primary.op.name}/{name}"
     with graphs.name_scope(None), graphs.colocate_with(
             primary.op if colocate_with_primary else None):
         return variables.Variable(
-            val, trainable=False, name=full,
+            val, trainable=False, name=full_name(primary, name),
             use_resource=getattr(primary, "_resource", False),
             validate_shape=val.shape.is_fully_defined())
 

@@ -6,7 +6,7 @@ from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor)
 from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, control_flow, math_ops
-from sluice.ops.gradients import _list
+from sluice.ops.gradients import _list, gradients
 from sluice.ops.variables import Variable, _variable_of_handle
 
 _op = _core.op
@@ -87,6 +87,11 @@ class Optimizer:
             raise ValueError("No variables to optimize.")
         if grad_loss is not None:
             grad_loss = convert_to_tensor(grad_loss)
+        if not all(isinstance(v, Variable) for v in var_list):
+            return list(zip(gradients(
+                loss, var_list, grad_loss,
+                colocate_gradients_with_ops=colocate_gradients_with_ops,
+                gate_gradients=gate_gradients == self.GATE_OP), var_list))
         grads = self._core.compute(
             loss, [v._ref() for v in var_list], grad_loss, gate_gradients,
             bool(colocate_gradients_with_ops))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice.ops import control_flow
 
 
 def test_gradients(run):
@@ -386,3 +387,41 @@ def test_a_loop_is_closed_by_hand(run):
         step(2, ops.NextIteration(again))
     step(1, ops.NextIteration(again * 3.0))
     assert run(ops.Exit(out)) == [243]
+
+
+def test_branches_may_give_one_value_or_a_list_of_it(run):
+    pred = tf.placeholder(tf.bool, [])
+    y = tf.cond(pred, lambda: tf.constant(1), lambda: [tf.constant(2)])
+    assert run(y, {pred: True}) == 1 and run(y, {pred: False}) == 2
+    z = tf.cond(pred, lambda: (tf.constant(3),), lambda: [tf.constant(4)])
+    assert run(z, {pred: False}) == 4
+    kept = tf.cond(pred, lambda: [tf.constant(5)], lambda: [tf.constant(6)],
+                   strict=True)
+    assert run(kept, {pred: True}) == [5]
+
+
+def test_a_loop_gives_the_one_tensor_that_it_has():
+    i, nothing = tf.constant(0), []
+    r = tf.while_loop(lambda i, _: i < 10, lambda i, _: [i + 1, []],
+                      [i, nothing])
+    with tf.Session() as session:
+        assert session.run(r) == 10
+
+
+def test_slices_are_switched_and_merged_by_part(run):
+    slices = tf.IndexedSlices([1, 2], [0, 2])
+    no, yes = control_flow.switch(slices, True)
+    merged, which = control_flow.merge([no, yes])
+    values, indices, which = run([merged.values, merged.indices, which])
+    assert (list(values), list(indices), which) == ([1, 2], [0, 2], 1)
+
+
+def test_values_wait_for_operations():
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    number = control_flow.with_dependencies([v.initializer], 7)
+    rows = control_flow.with_dependencies([v.initializer],
+                                          tf.IndexedSlices(v, [1]))
+    with tf.Session() as session:
+        assert session.run(number) == 7
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(rows.values)[1], [3, 4])

@@ -327,3 +327,37 @@ def test_sums_of_products_of_many(run):
                                    np.einsum(equation, a, b, c), 1e-9)
     with pytest.raises(ValueError, match="expected 3 inputs, got 4"):
         tf.einsum("ij,jk,kl->il", a, b, c, a)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -2])
+def test_cross_entropy_along_any_axis_keeps_the_order_of_the_others(
+        run, rng, axis):
+    logits = rng.rand(2, 3, 4)
+    labels = rng.rand(2, 3, 4)
+    labels /= labels.sum(axis, keepdims=True)
+    softmax = np.exp(logits) / np.exp(logits).sum(axis, keepdims=True)
+    near(run(tf.nn.softmax_cross_entropy_with_logits_v2(
+        labels=labels, logits=logits, axis=axis)),
+         -(labels * np.log(softmax)).sum(axis))
+
+
+def test_softmax_along_an_axis_that_a_step_tells(run, rng):
+    x = rng.rand(2, 3, 4)
+    axis, unknown = tf.placeholder(tf.int32, []), tf.placeholder(tf.float64)
+    for a in (0, 1, 2, -2):
+        want = np.exp(x) / np.exp(x).sum(a, keepdims=True)
+        near(run(tf.nn.softmax(x, axis), {axis: a}), want)
+        near(run(tf.nn.softmax(unknown, a), {unknown: x}), want)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        run(tf.nn.softmax(x, axis), {axis: 100})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="in the range"):
+        tf.nn.softmax(x, 3)
+
+
+def test_dropout_takes_one_probability():
+    with pytest.raises(ValueError):
+        tf.nn.dropout(tf.ones([2, 2]), [0.0, 1.0])
+
+
+def test_reductions_of_truths_take_lists_without_elements(run):
+    assert run(tf.reduce_all([])) and not run(tf.reduce_any([]))

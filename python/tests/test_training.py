@@ -527,3 +527,46 @@ def test_weighted_averages_forget(session):
 def test_steps_that_were_counted_by_hand_are_found(session):
     v = tf.Variable(3, trainable=False, name="global_step")
     assert tf.train.get_global_step() is v
+
+
+def test_templates_do_not_make_variables_that_are_trained_twice():
+    def body(trainable):
+        tf.Variable(0.0, trainable=trainable)
+        return tf.get_variable("w", [])
+
+    once = tf.make_template("once", body, trainable=True)
+    once()
+    with pytest.raises(ValueError, match="meant tf.get_variable"):
+        once()
+    often = tf.make_template("often", body, trainable=False)
+    often()
+    often()
+
+
+def test_a_template_with_a_scope_has_the_scopes_name_for_its_operations():
+    template = tf.make_template("foo", lambda: tf.constant(1, name="c"),
+                                create_scope_now_=True)
+    assert [template().name, template().name] == ["foo/c:0", "foo_1/c:0"]
+
+
+def test_averages_are_named_within_the_scope_that_makes_them():
+    from sluice.moving_averages import assign_moving_average
+    with tf.variable_scope("one"):
+        v = tf.Variable(1.0, name="v")
+        for _ in range(2):
+            assign_moving_average(v, 0.0, 0.9)
+    with tf.variable_scope("two"):
+        average = tf.train.ExponentialMovingAverage(0.9, name="avg")
+        assert average.average_name(v) == "two/one/v/avg"
+        average.apply([v])
+    assert average.average(v).op.name == average.average_name(v)
+    names = {x.op.name for x in tf.global_variables()}
+    assert {"one/one/v/biased", "one/one/v/biased_1", "one/one/v/local_step",
+            "one/one/v/local_step_1", "two/one/v/avg"} < names
+
+
+def test_gradients_by_tensors(run):
+    x = tf.constant(3.0)
+    (g, of), = tf.train.GradientDescentOptimizer(1.0).compute_gradients(
+        x * x, [x])
+    assert run(g) == 6 and of is x

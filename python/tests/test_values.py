@@ -368,3 +368,20 @@ def test_values_that_are_computed_of_constants_are_known():
 
 def test_types_are_made_of_their_numbers():
     assert tf.DType(1) is tf.float32 and tf.DType(103).name == "int32_ref"
+
+
+def test_sizes_are_of_the_type_that_holds_them(run):
+    shape = tf.TensorShape([2**31, 2])
+    assert tf.convert_to_tensor(shape).dtype is tf.int64
+    assert tf.convert_to_tensor(tf.TensorShape([3])).dtype is tf.int32
+    assert tf.convert_to_tensor(shape[1]).dtype is tf.int32
+    assert run(tf.convert_to_tensor(shape[0])) == 2**31
+    with pytest.raises(TypeError, match="float32"):
+        tf.convert_to_tensor(shape[1], tf.float32)
+    with pytest.raises(ValueError, match="unknown Dimension"):
+        tf.convert_to_tensor(tf.TensorShape([None])[0])
+
+
+def test_a_constant_without_elements_takes_any_value(run):
+    assert run(tf.constant(-np.inf, shape=[0])).dtype == np.float32
+    assert run(tf.constant([], tf.int32, [2, 0])).shape == (2, 0)

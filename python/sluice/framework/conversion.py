@@ -431,6 +431,10 @@ def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
     if shape is None:
         return _core.constant(value, dtype, name)
     import numpy as np
+    if 0 in tensor_shape.as_shape(shape).as_list():
+        value = np.empty(shape, (dtype or dtypes.as_dtype(
+            _core.as_array(value, None).dtype)).as_numpy_dtype)
+        return _core.constant(value, dtype, name)
     array = _array(_core.as_array(value, dtype))
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
         dtype = dtypes.as_dtype(array.dtype)
@@ -470,17 +474,26 @@ def _shape_to_tensor(value, dtype=None, name=None, as_ref=False):
         raise ValueError(f"Cannot convert a partially known TensorShape "
                          f"{value} to a Tensor.")
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
-        raise TypeError(f"Cannot convert TensorShape to dtype {dtype.name}")
-    return _core.constant(value.as_list(), dtype or dtypes.int32,
-                          name or "shape_as_tensor")
+        raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}")
+    return _dimensions(value.as_list(), dtype, name)
 
 
 def _dimension_to_tensor(value, dtype=None, name=None, as_ref=False):
     if value.value is None:
-        raise ValueError(f"Cannot convert unknown Dimension {value} to a "
-                         f"Tensor.")
-    return _core.constant(value.value, dtype or dtypes.int32,
-                          name or "shape_as_tensor")
+        raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: "
+                         f"{value}")
+    if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
+        raise TypeError(f"Cannot convert a Dimension to dtype {dtype.name}")
+    return _dimensions(value.value, dtype, name)
+
+
+def _dimensions(value, dtype, name):
+    """Of int64 where int32 is asked for by nobody and does not hold them."""
+    if dtype is None:
+        sizes = value if isinstance(value, list) else [value]
+        dtype = dtypes.int64 if any(
+            d > dtypes.int32.max for d in sizes) else dtypes.int32
+    return _core.constant(value, dtype, name or "shape_as_tensor")
 
 
 register_tensor_conversion_function(IndexedSlices, _slices_to_tensor)

@@ -13,8 +13,8 @@ def _dot_axes(axes, a):
     if isinstance(axes, _core.Tensor):
         return axes[0], axes[1]
     if isinstance(axes, int):
-        if axes < 1:
-            raise ValueError("'axes' must be at least 1.")
+        if axes < 0:
+            raise ValueError("'axes' must be at least 0.")
         n, first = a.shape.ndims, list(range(axes))
         if n is not None:
             return list(range(n - axes, n)), first

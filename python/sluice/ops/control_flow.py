@@ -26,6 +26,10 @@ def group(*inputs, **kwargs):
 
 def switch(data, pred, dtype=None, name=None):
     """(data if not `pred`, data if `pred`): the other one is dead."""
+    if len(_parts(data)) > 1:  # Of IndexedSlices or a SparseTensor each part.
+        with graphs.name_scope(name, "Switch"):
+            sides = zip(*[switch(part, pred) for part in _parts(data)])
+            return builtins_tuple(_join(data, side) for side in sides)
     data = convert_to_tensor(data, dtype)
     return _core.op("RefSwitch" if data.dtype._is_ref_dtype else "Switch")(
         data, pred, name=name)
@@ -36,6 +40,11 @@ def merge(inputs, name=None):
     if any(x is None for x in inputs):
         raise ValueError("At least one of the merge inputs is None: "
                          f"{inputs}")
+    if all(len(_parts(x)) > 1 for x in inputs):
+        with graphs.name_scope(name, "Merge"):
+            merged = [merge(column) for column in zip(*map(_parts, inputs))]
+            return (_join(inputs[0], [value for value, _ in merged]),
+                    merged[0][1])
     inputs = [convert_to_tensor(x) for x in inputs]
     refs = all(x.dtype._is_ref_dtype for x in inputs)
     return _core.op("RefMerge" if refs else "Merge")(inputs, name=name)
@@ -44,13 +53,18 @@ def merge(inputs, name=None):
 def with_dependencies(dependencies, output_tensor, name=None):
     """`output_tensor`, after these operations."""
     with graphs.name_scope(name, "control_dependency") as scope:
-        with graphs.colocate_with(output_tensor), graphs.control_dependencies(
+        if not isinstance(output_tensor, conversion.IndexedSlices):
+            output_tensor = convert_to_tensor(output_tensor)
+            with graphs.colocate_with(
+                    output_tensor), graphs.control_dependencies(dependencies):
+                return _identity(output_tensor, name=scope)
+        values = output_tensor.values
+        with graphs.colocate_with(values), graphs.control_dependencies(
                 dependencies):
-            if isinstance(output_tensor, conversion.IndexedSlices):
-                return conversion.IndexedSlices(
-                    _identity(output_tensor.values), output_tensor.indices,
-                    output_tensor.dense_shape)
-            return _identity(output_tensor, name=scope)
+            return conversion.IndexedSlices(
+                _identity(values) if isinstance(values, _core.Tensor)
+                else values.read_value(),
+                output_tensor.indices, output_tensor.dense_shape)
 
 
 def tuple(tensors, name=None, control_inputs=None):
@@ -141,6 +155,8 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
     def branch(fn):
         def build():
             result = fn()
+            if not strict:
+                result = _unpacked(result)
             if result is None:
                 structures.append(None)
                 return [constant(True)]
@@ -157,14 +173,16 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
                    name or "cond")
     if structures[0] is None:
         return merged[0]
-    result = _pack(structures[0][0], merged)
-    if not strict and isinstance(result, (list, builtins_tuple)) and (
-            len(result) == 1) and not hasattr(result, "_fields"):
-        return result[0]
-    return result
+    return _pack(structures[0][0], merged)
 
 
 builtins_tuple = type(())
+
+
+def _unpacked(result):
+    """The one value of a list or tuple, or what it is."""
+    one = isinstance(result, (list, builtins_tuple)) and len(result) == 1
+    return result[0] if one else result
 
 
 def _cond(pred, then_fn, else_fn, structures, name):
@@ -315,9 +333,9 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
         packed = _while(cond, body, loop_vars, shape_invariants,
                         parallel_iterations, back_prop, swap_memory, name,
                         maximum_iterations)
-    if len(packed) == 1 and not return_same_structure:
-        return packed[0]
-    return packed
+    if return_same_structure or 1 not in (len(packed), len(_flatten(packed))):
+        return packed
+    return packed[0]
 
 
 def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,

@@ -97,12 +97,14 @@ class Template:
         self._unique_name, self._custom_getter = unique_name, custom_getter
         self._scope, self._called = None, False
         if create_scope_now:
-            with self._opened() as self._scope:
+            # (Its first call is to have the scope's name for its operations.)
+            with self._opened(auxiliary_name_scope=False) as self._scope:
                 pass
 
-    def _opened(self):
+    def _opened(self, **kwargs):
         return scopes.variable_scope(
-            self._unique_name, self._name, custom_getter=self._custom_getter)
+            self._unique_name, self._name, custom_getter=self._custom_getter,
+            **kwargs)
 
     def __call__(self, *args, **kwargs):
         if self._scope is None:
@@ -112,11 +114,15 @@ class Template:
                                             reuse=self._called or None)
         with entered as scope:
             self._scope = self._scope or scope
-            before = len(self.global_variables)
+            trained = graphs.GraphKeys.TRAINABLE_VARIABLES
+            before = len(graphs.get_collection_ref(trained))
             result = self._func(*args, **kwargs)
-            if self._called and len(self.global_variables) != before:
-                raise ValueError("New variable(s) created when they should "
-                                 "already exist")
+            more = graphs.get_collection_ref(trained)[before:]
+            if self._called and more:
+                raise ValueError(
+                    f"New variable(s) created when calling a template after "
+                    f"the first time, perhaps you used tf.Variable when you "
+                    f"meant tf.get_variable: {more}")
             self._called = True
             return result
 

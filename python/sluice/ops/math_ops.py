@@ -453,10 +453,10 @@ def _axis(axis, reduction_indices):
     return reduction_indices
 
 
-def _axes(x, axis, keep_dims, keepdims):
+def _axes(x, axis, keep_dims, keepdims, dtype=None):
     if keepdims is None:
         keepdims = keep_dims
-    x = convert_to_tensor(x, name="input_tensor")
+    x = convert_to_tensor(x, dtype, name="input_tensor")
     if axis is None:
         dims = x._dims
         if dims is not None:
@@ -468,12 +468,12 @@ def _axes(x, axis, keep_dims, keepdims):
 
 
 def _reduction(kind, doc):
-    op = _op(kind)
+    op, dtype = _op(kind), dtypes.bool_ if kind in ("All", "Any") else None
 
     def reduce(input_tensor, axis=None, keepdims=None, name=None,
                reduction_indices=None, keep_dims=None):
         axis = _axis(axis, reduction_indices)
-        x, axes, keep = _axes(input_tensor, axis, keep_dims, keepdims)
+        x, axes, keep = _axes(input_tensor, axis, keep_dims, keepdims, dtype)
         reduced = op(x, axes, keep_dims=keep, name=name)
         if axis is None and not keep and x._dims is None:
             reduced.set_shape(())  # However many dimensions there are.

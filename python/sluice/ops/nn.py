@@ -3,8 +3,9 @@
 import math
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import constant, convert_to_tensor
+from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework.conversion import (
+    constant, constant_value, convert_to_tensor)
 from sluice.ops import array_ops, math_ops, random_ops
 
 _op = _core.op
@@ -59,15 +60,27 @@ def xw_plus_b(x, weights, biases, name=None):
 def _last_axis(op, logits, axis, name):
     x = convert_to_tensor(logits)
     n = x.shape.ndims
-    if axis in (-1, None) or n is not None and axis == n - 1:
+    if isinstance(axis, _core.Tensor):
+        known = constant_value(axis)
+        axis = axis if known is None else int(known)
+    if axis is None or not isinstance(axis, _core.Tensor) and (
+            axis == -1 or n is not None and axis == n - 1):
         return op(x, name=name)
-    if n is None:
-        raise ValueError("softmax: expected a known rank for an axis that is "
-                         "not the last")
-    if not -n <= axis < n:
-        raise ValueError(f"`axis` must be in range [-{n}, {n}), got {axis}")
-    swap = list(range(n))
-    swap[axis % n], swap[n - 1] = n - 1, axis % n
+    if n is None or isinstance(axis, _core.Tensor):
+        rank = array_ops.rank(x)
+        axis = axis + rank * math_ops.cast(math_ops.less(axis, 0),
+                                           dtypes.int32)
+        # (Of an axis that is not there this is no permutation.)
+        swap = array_ops.concat([array_ops.where_v2(
+            math_ops.equal(math_ops.range(rank - 1), axis), rank - 1,
+            math_ops.range(rank - 1)), [axis]], 0)
+    elif not -n <= axis < n:
+        raise errors.InvalidArgumentError(
+            None, None, f"Dimension (`axis`) must be in the range [-{n}, {n}) "
+            f"where {n} is the number of dimensions in the input. Got: {axis}")
+    else:
+        swap = list(range(n))
+        swap[axis % n], swap[n - 1] = n - 1, axis % n
     return array_ops.transpose(op(array_ops.transpose(x, swap)), swap,
                                name=name or "softmax")
 
@@ -96,10 +109,10 @@ def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
                                    name="labels")
         n = logits.shape.ndims
         if axis not in (None, -1) and n is not None and axis != n - 1:
-            swap = list(range(n))
-            swap[axis % n], swap[n - 1] = n - 1, axis % n
-            logits = array_ops.transpose(logits, swap)
-            labels = array_ops.transpose(labels, swap)
+            order = list(range(n))
+            order.append(order.pop(axis))
+            logits = array_ops.transpose(logits, order)
+            labels = array_ops.transpose(labels, order)
         if n == 2:
             return _xent(logits, labels, name=scope).loss
         shape = array_ops.shape(logits)
@@ -320,6 +333,8 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
     if rate is None:
         if keep_prob is None:
             raise ValueError("You must provide a rate to dropout.")
+        if isinstance(keep_prob, (list, tuple)):
+            keep_prob = convert_to_tensor(keep_prob)
         rate = 1 - keep_prob
     elif keep_prob is not None:
         raise ValueError("Only one of `rate` and `keep_prob` can be set.")
@@ -336,6 +351,7 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
             if rate == 0:
                 return x
         rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
+        rate.shape.assert_is_compatible_with([])
         dims = array_ops.shape(x) if noise_shape is None else noise_shape
         if isinstance(dims, (list, tuple)) and None in dims:
             dims = [x.shape.as_list()[i] if d is None else d

@@ -74,6 +74,10 @@ class VariableScope:
         """Sets the function that is asked for variables."""
         self._custom_getter = custom_getter
 
+    def set_caching_device(self, caching_device):
+        """Sets where copies of variables are read."""
+        self._caching_device = caching_device
+
     def set_partitioner(self, partitioner):
         """Sets the default partitioner."""
         self._partitioner = partitioner
