@@ -1,5 +1,6 @@
 """Messages of programs, on Python's own logging: the logger "sluice"."""
 
+import collections as _collections
 import logging as _logging
 import sys as _sys
 
@@ -35,3 +36,29 @@ def flush():
     """Writes out what waits."""
     for handler in _logger.handlers:
         handler.flush()
+
+
+_counts = _collections.Counter()  # Of messages, by line of the program.
+
+
+def _count():
+    frame = _sys._getframe(2)
+    line = frame.f_code.co_filename, frame.f_lineno
+    _counts[line] += 1
+    return _counts[line] - 1
+
+
+def log_if(level, msg, condition, *args):
+    """A message, if the condition holds."""
+    if condition:
+        log(level, msg, *args)
+
+
+def log_every_n(level, msg, n, *args):
+    """A message the first time, and each n-th time, at this line."""
+    log_if(level, msg, _count() % n == 0, *args)
+
+
+def log_first_n(level, msg, n, *args):
+    """A message the first n times at this line."""
+    log_if(level, msg, _count() < n, *args)

@@ -259,6 +259,7 @@ _OPS = {
     **_from("sluice.ops.image_ops", "random_crop"),
     **_from("sluice.ops.custom_gradient", "custom_gradient", "make_template",
             "Template"),
+    **_from("sluice.ops.io_ops", "ReaderBase"),
     **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
             "truncated_normal", "random_shuffle", "multinomial",
             "random_gamma", "random_poisson"),
@@ -287,7 +288,7 @@ _OPS = {
             "scatter_sub", "scatter_mul", "scatter_div", "assign",
             "assign_add", "assign_sub", "scatter_max", "scatter_min",
             "scatter_nd_update", "scatter_nd_add", "scatter_nd_sub",
-            "count_up_to"),
+            "count_up_to", "variable_creator_scope"),
     **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
             "variable_scope", "variable_op_scope", "get_variable",
             "get_local_variable", "get_variable_scope", "no_regularizer"),
@@ -551,7 +552,17 @@ PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
     "contrib.layers": _CONTRIB_LAYERS,
+    "contrib.eager": {
+        **_from("sluice.framework.traced", defun="function"),
+        **_from("sluice.framework.context", "executing_eagerly",
+                "in_eager_mode"),
+        **_from("sluice.test",
+                run_test_in_graph_and_eager_modes=(
+                    "run_in_graph_and_eager_modes"),
+                run_all_tests_in_graph_and_eager_modes=(
+                    "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
+        **_from("sluice.layers.core", "smart_cond"),
         "is_tensor": _FRAMEWORK["is_tensor"], **{
             name: _TRAIN[name] for name in (
                 "create_global_step", "get_global_step",
@@ -560,8 +571,12 @@ _GROUPS = {
     "contrib.rnn": {**_CELLS, **_from(
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
             "sluice.ops.rnn_cell", "EmbeddingWrapper",
-            "InputProjectionWrapper", "OutputProjectionWrapper")},
+            "InputProjectionWrapper", "LSTMBlockCell",
+            "OutputProjectionWrapper")},
     "contrib.seq2seq": _SEQ2SEQ,
+    "contrib.training": _from(
+        "sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
+        "get_or_create_eval_step"),
     "debugging": _DEBUGGING, "distribute": _from("sluice.cluster", "Server"),
     "dtypes": _DTYPES,
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
@@ -590,7 +605,7 @@ _ABSENT = {
               "train.range_input_producer train.slice_input_producer "
               "train.string_input_producer",
     "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
-                        "TextLineReader WholeFileReader ReaderBase read_file "
+                        "TextLineReader WholeFileReader read_file "
                         "write_file matching_files python_io io.read_file "
                         "io.write_file io.tf_record_iterator",
     "Example messages": "FixedLenFeature FixedLenSequenceFeature SparseFeature "

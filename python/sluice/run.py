@@ -140,15 +140,15 @@ class _Internal(types.ModuleType):
 # Insides that are public under another name.
 _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "googletest": "test", "rnn_cell": "nn.rnn_cell",
-           "rnn_cell_impl": "nn.rnn_cell", "nest": "nest", "gfile": "gfile",
-           "app": "app", "flags": "flags", "errors": "errors",
+           "nest": "nest", "gfile": "gfile", "app": "app", "flags": "flags",
+           "errors": "errors",
            "test_util": "test", "compat": "compat",
            "gradient_checker": "test", "spectral_ops_test_util": "test"}
 # Whose public names are those of one namespace.
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
            "losses_impl": "losses", "metrics": "metrics",
-           "metrics_impl": "metrics"}
+           "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell"}
 # Which module of ours has what else is there.
 _OURS = {"ops": "graph conversion registries scopes",
          "constant_op": "conversion", "sparse_tensor": "conversion",
@@ -166,7 +166,7 @@ _OURS = {"ops": "graph conversion registries scopes",
          "helper": "seq2seq", "core_rnn_cell": "rnn_cell",
          "partitioned_variables": "partitioned",
          "nn_ops": "nn conv", "nn_impl": "nn conv embedding",
-         "embedding_ops": "embedding",
+         "embedding_ops": "embedding", "rnn_cell_impl": "rnn_cell",
          "tf2": "context", "device_lib": "session",
          "histogram_ops": "segments", "ctc_ops": "ctc",
          "resources": "variables", "training_util": "train",
@@ -174,6 +174,8 @@ _OURS = {"ops": "graph conversion registries scopes",
          "tensor_array_grad": "tensor_array", "math_grad": "gradients",
          "control_flow_util": "context", "device": "cluster",
          "random_seed": "graph", "logging_ops": "string_ops",
+         "tf_inspect": "introspection", "tf_decorator": "introspection",
+         "tf_contextlib": "introspection", "all_util": "introspection",
          "function": "function traced", "spectral_ops": "signal_ops",
          "dct_ops": "signal_ops", "fft_ops": "signal_ops",
          "reconstruction_ops": "signal_ops", "window_ops": "signal_ops",
@@ -185,7 +187,8 @@ def _internal(fullname, parts, contrib=None):
     if public is not None:
         return _Finder._find("tensorflow." + public)
     from sluice import names
-    return _Internal(fullname, len(parts) < 2 and parts[-1:] != ["tf2"],
+    return _Internal(fullname, len(parts) < 2 and (
+                         parts[-1:] not in (["tf2"], ["tfe"])),
                      contrib if contrib in names._GROUPS else None)
 
 

@@ -224,6 +224,16 @@ bool HasRoom(DType want, const py::array& a) {
   return fit(static_cast<const int64_t*>(wide.data()));
 }
 
+// Whether all elements of an array of objects stand for integers, as dimensions
+// of shapes do.
+bool AreIndices(const py::array& a) {
+  if (a.dtype().kind() != 'O' || a.size() == 0) return false;
+  const py::list items = a.attr("ravel")().attr("tolist")();
+  return std::all_of(items.begin(), items.end(), [](py::handle item) {
+    return PyIndex_Check(item.ptr()) != 0;
+  });
+}
+
 // The type that Python's own numbers get where none is asked for.
 DType PresetType(const py::array& a, DType have) {
   if (have == DType::kDouble) return DType::kFloat;
@@ -252,6 +262,9 @@ Tensor ToTensor(py::handle value, DType want, bool share, Numbers numbers) {
   const bool has_own_type = HasOwnType(value);
   if (!has_own_type && want != DType::kInvalid) CheckFits(value, want, numbers);
   py::array a = AsArray(value);
+  if (!has_own_type && (want == DType::kInvalid || IsInteger(want)) &&
+      AreIndices(a))
+    a = AsArray(value, *NumpyType(DType::kInt64));
   DType have = TypeOfArray(a);
   // (numpy's own strings have lost the zeros at their ends, and its empty lists
   // are of floats.)

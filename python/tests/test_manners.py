@@ -538,3 +538,87 @@ def test_functions_can_be_stored_and_looked_at():
     known = inspect.getfullargspec(tf.reduce_sum)
     assert known.args[:2] == ["input_tensor", "axis"] and known.varkw is None
     assert known.defaults[0] is None
+
+
+def test_helpers_of_tensorflows_insides():
+    program = """if True:
+        import functools, sys, types
+        import sluice.run
+        sluice.run.install()
+        import tensorflow as tf
+        from tensorflow.contrib.eager.python import tfe
+        from tensorflow.python.util import tf_contextlib, tf_decorator
+        from tensorflow.python.util import tf_inspect
+        from tensorflow.python.util.all_util import remove_undocumented
+        from tensorflow.python.util.deprecation import (
+            deprecated, deprecated_args, deprecated_arg_values,
+            deprecated_argument_lookup)
+
+        @deprecated("2020-01-01", "Use g.")
+        def f(a, b=2, *rest):
+            return a + b
+
+        @deprecated_args(None, "Not b.", "b", ("c", 3))
+        @deprecated_arg_values(None, "Another a.", a=1)
+        def g(a, b=2, c=3):
+            return a + b + c
+
+        assert tuple(tf_inspect.getargspec(f)) == (
+            ["a", "b"], "rest", None, (2,))
+        assert tf_inspect.isfunction(f)
+        assert (f(1), f(2), g(2, c=3), g(1, 5)) == (3, 4, 7, 9)
+
+        class Called:
+            def __call__(self, x):
+                return x
+
+        assert tf_inspect.getfullargspec(Called()).args == ["self", "x"]
+        partial = tf_decorator.make_decorator(f, functools.partial(f, 1))
+        assert tf_decorator.unwrap(partial)[1].__name__ == "f"
+        try:
+            deprecated_argument_lookup("axis", 1, "dim", 0)
+        except ValueError as e:
+            assert "both 'dim' and 'axis'" in str(e)
+        assert deprecated_argument_lookup("axis", None, "dim", 0) == 0
+
+        module = types.ModuleType("m", "@@kept")
+        module.kept = module.allowed = module.gone = 1
+        sys.modules["m"] = module
+        remove_undocumented("m", ["allowed"])
+        assert not hasattr(module, "gone")
+        assert module.kept == module.allowed == 1
+
+        @tf_contextlib.contextmanager
+        def block():
+            yield 5
+        with block() as five:
+            assert five == 5
+
+        @tfe.run_all_tests_in_graph_and_eager_modes
+        class ATest(tf.test.TestCase):
+            pass
+        assert tfe.defun(lambda x: x + 1)(1).shape == []
+        for i in range(5):
+            tf.logging.log_first_n(tf.logging.WARN, "first %d", 2, i)
+            tf.logging.log_every_n(tf.logging.WARN, "every %d", 3, i)
+
+        class Reader(tf.ReaderBase):
+            pass
+        try:
+            Reader(None)
+        except NotImplementedError as e:
+            print(e)
+    """
+    out = subprocess.run([sys.executable, "-c", program], check=True,
+                         timeout=60, capture_output=True, text=True)
+    told = [line.partition(":sluice:")[2] for line in out.stderr.splitlines()
+            if line.startswith("WARNING")]
+    assert told == [
+        "__main__.f is deprecated and will be removed after 2020-01-01. "
+        "Instructions for updating:",
+        "the argument b of g is deprecated and will be removed in a future "
+        "version. Instructions for updating:",
+        "a=1 of g is deprecated and will be removed in a future version. "
+        "Instructions for updating:",
+        "first 0", "every 0", "first 1", "every 3"]
+    assert "needs readers of files" in out.stdout

@@ -178,3 +178,30 @@ def test_scopes_whose_names_begin_alike_are_told_apart():
         assert "v" in [node.name for node in made.graph_def.node]
         stored, = made.collection_def["trainable_variables"].bytes_list.value
         assert protos.VariableDef.FromString(stored).variable_name == "v:0"
+
+
+def test_collections_of_the_users_own_kind_come_back():
+    from sluice.framework import registries
+    from sluice.framework.protos import NameAttrList
+
+    class Module:
+        def __init__(self, name):
+            self.name = name
+
+    def to_proto(module, export_scope=None):
+        return None if module.name == "none" else NameAttrList(name=module.name)
+
+    registries.register_proto_function(
+        "our modules", NameAttrList, to_proto,
+        lambda made, import_scope=None: Module(f"{import_scope}/{made.name}"))
+    with pytest.raises(KeyError, match="two proto_functions"):
+        registries.register_proto_function("our modules")
+    with pytest.raises(TypeError, match="to_proto must be callable"):
+        registries.register_proto_function("other modules", to_proto=1)
+    tf.no_op()
+    tf.add_to_collection("our modules", Module("a"))
+    tf.add_to_collection("our modules", Module("none"))
+    made = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(made, import_scope="again")
+        assert [m.name for m in tf.get_collection("our modules")] == ["again/a"]

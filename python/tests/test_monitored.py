@@ -242,3 +242,30 @@ def test_how_a_session_manager_tells_that_all_is_ready():
     session, restored = local.recover_session()
     assert not restored
     session.close()
+
+
+@pytest.mark.parametrize("form", [lambda op: op, lambda op: [op],
+                                  lambda op: {"add": op}])
+def test_evaluation_goes_on_until_a_hook_stops_it(form, logged):
+    training = tf.contrib.training
+    total = tf.get_variable("total", [], initializer=tf.zeros_initializer())
+    add = total.assign_add(2.0)
+    found = training.evaluate_once(
+        None, eval_ops=form(add), final_ops={"total": total},
+        hooks=[training.StopAfterNEvalsHook(3)])
+    assert found == {"total": 6.0}
+    assert tf.get_collection(tf.GraphKeys.EVAL_STEP) == [
+        training.get_or_create_eval_step()]
+    assert training.evaluate_once(None, final_ops=total) == 0.0
+
+
+def test_progress_of_evaluation_is_told(monkeypatch):
+    from sluice import evaluation
+    told = []
+    monkeypatch.setattr(evaluation.logging, "info",
+                        lambda text, *args: told.append(text % args))
+    count = tf.get_variable("count", [], tf.int64)
+    evaluation.evaluate_once(None, eval_ops=count, hooks=[
+        evaluation.StopAfterNEvalsHook(25)])
+    assert told == [f"Evaluation [{n}/25]" for n in (
+        *range(2, 25, 2), 25)]

@@ -402,3 +402,21 @@ def test_what_is_no_cell_and_no_input(session):
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match="Expected shape for Tensor sequence_length"):
         session.run(outputs)
+
+
+def test_the_block_cell_is_an_lstm_cell_of_its_own_arguments(run):
+    block = tf.contrib.rnn.LSTMBlockCell(3, 0.5, 0.4, use_peephole=True)
+    plain = cells.LSTMCell(3, use_peepholes=True, cell_clip=0.4,
+                           forget_bias=0.5)
+    x = tf.random_uniform([2, 4], seed=1)
+    state = cells.LSTMStateTuple(tf.ones([2, 3]), tf.ones([2, 3]))
+    with tf.variable_scope("a"):
+        ours = block(x, state)
+    with tf.variable_scope("a", reuse=True):
+        theirs = plain(x, state)
+    assert [v.name for v in tf.global_variables()] == [
+        f"a/lstm_cell/{n}:0" for n in ("kernel", "bias", "w_f_diag",
+                                       "w_i_diag", "w_o_diag")]
+    run(tf.global_variables_initializer())
+    for a, b in zip(*map(tf.nest.flatten, run([ours, theirs]))):
+        np.testing.assert_array_equal(a, b)

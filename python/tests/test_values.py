@@ -121,6 +121,21 @@ def test_lists_with_tensors_are_packed(run):
         [1, 2, 3])])), [[0, 1, 2], [3, 4, 5]])
 
 
+def test_lists_with_dimensions_are_lists_of_ints(run):
+    rows, columns = tf.zeros([2, 3]).shape
+    assert tf.reshape(tf.range(6), [columns, rows]).shape == [3, 2]
+    assert tf.reshape(tf.range(6), [rows, -1]).shape == [2, 3]
+    assert tf.random_uniform([rows, columns]).shape == [2, 3]
+    assert run(tf.SparseTensor([[0, 1]], [7], [rows, columns]).dense_shape
+               ).tolist() == [2, 3]
+    assert run(tf.constant([[rows], [columns]])).tolist() == [[2], [3]]
+    assert tf.constant([rows], tf.int64).dtype is tf.int64
+    for values, dtype in (([rows], tf.float32), ([rows, "a"], None),
+                          ([rows, 1.5], None), ([tf.Dimension(None)], None)):
+        with pytest.raises(TypeError):
+            tf.constant(values, dtype)
+
+
 def test_ranges_are_lists_of_ints(run):
     x = tf.placeholder_with_default([[[1.0, 2.0]]], [1, 1, 2])
     assert run(tf.transpose(x, range(3))).shape == (1, 1, 2)
@@ -129,6 +144,13 @@ def test_ranges_are_lists_of_ints(run):
     assert run(tf.one_hot(range(3), 3)).tolist() == np.eye(3).tolist()
     assert tf.Variable(range(3)).dtype.base_dtype is tf.int32
     assert tf.convert_to_tensor(range(0)).dtype is tf.int32
+
+
+def test_ranges_of_mixed_numbers_know_their_length(run):
+    made = tf.range(0, 5, 2.0)
+    assert made.shape == [3] and run(made).tolist() == [0, 2, 4]
+    assert tf.range(np.int64(4), 0, -1).shape == [4]
+    assert run(tf.range(tf.constant(1), 2.5)).tolist() == [1, 2]
 
 
 def test_conversion_functions_of_the_user(run):

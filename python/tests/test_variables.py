@@ -553,3 +553,47 @@ def test_variables_of_half_floats_are_trained_by_raw_ops(run):
     out = run(tf.raw_ops.ApplyAdagrad(var=v, accum=a, lr=np.float16(1),
                                       grad=np.ones(2, np.float16)))
     assert out.dtype == np.float16 and (out < 1).all()
+
+
+def test_creators_see_every_variable_that_is_made(run):
+    seen = []
+
+    def outer(next_creator, **kwargs):
+        seen.append(("outer", kwargs["name"], kwargs["use_resource"]))
+        return next_creator(**kwargs)
+
+    def inner(next_creator, **kwargs):
+        seen.append(("inner", kwargs["name"], kwargs["trainable"]))
+        kwargs.update(trainable=False, use_resource=True)
+        return next_creator(**kwargs)
+
+    with tf.variable_creator_scope(outer), tf.variable_creator_scope(inner):
+        v = tf.Variable([1.0], name="v")
+        w = tf.get_variable("w", [2])
+        with tf.Graph().as_default():
+            tf.Variable(0.0, name="elsewhere")
+    tf.Variable(0.0, name="after")
+    assert seen == [("inner", "v", None), ("outer", "v", True),
+                    ("inner", "w", True), ("outer", "w", True)]
+    assert not v.trainable and w.dtype is tf.float32
+    run(tf.global_variables_initializer())
+    assert run(v).tolist() == [1.0]
+
+
+def test_default_names_go_on_where_scopes_without_a_name_end():
+    def name():
+        with tf.variable_scope(None, "layer") as scope:
+            return scope.name
+
+    with tf.variable_scope(""):
+        assert name() == "layer"
+    assert name() == "layer_1"
+    with tf.variable_scope("a") as a:
+        assert name() == "a/layer"
+        with tf.variable_scope(a):
+            assert name() == "a/layer_1"
+        assert name() == "a/layer_1"
+    with tf.variable_scope(a):
+        assert name() == "a/layer"
+    with tf.variable_scope("a"):
+        assert name() == "a/layer"

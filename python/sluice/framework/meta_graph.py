@@ -1,11 +1,12 @@
 """Graphs with their collections as data: `MetaGraphDef`."""
 
-from sluice.framework import graph as graphs, messages, node_def, scopes
+from sluice.framework import (
+    graph as graphs, messages, node_def, registries, scopes)
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     CollectionDef, MetaGraphDef, SaveSliceInfoDef, VariableDef)
 
 
-def _collection_def(values, scope):
+def _collection_def(key, values, scope):
     """What of a collection is within a scope, as data; None if it holds what
     cannot be, or nothing."""
     values = [v for v in values if not scope or not hasattr(v, "name") or
@@ -15,7 +16,12 @@ def _collection_def(values, scope):
     strip = scopes.strip_name_scope
     first = values[0]
     made = CollectionDef()
-    if hasattr(first, "to_proto"):
+    to_proto = registries.get_to_proto_function(key)
+    if to_proto is not None:
+        data = [to_proto(v, export_scope=scope) for v in values]
+        made.bytes_list.value.extend(
+            d.SerializeToString() for d in data if d is not None)
+    elif hasattr(first, "to_proto"):
         made.bytes_list.value.extend(
             v.to_proto(scope).SerializeToString() for v in values)
     elif isinstance(first, (str, bytes)):
@@ -95,7 +101,8 @@ def export_scoped_meta_graph(
     made.graph_def.CopyFrom(definition)
     for key in (graph.get_all_collection_keys() if collection_list is None
                 else collection_list):
-        collection = _collection_def(graph.get_collection(key), export_scope)
+        collection = _collection_def(
+            key, graph.get_collection(key), export_scope)
         if collection is not None and isinstance(key, str):
             made.collection_def[key].CopyFrom(collection)
     if unbound_inputs_col_name and unbound:
@@ -200,7 +207,7 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
             if kind == "node_list":
                 value = graph.as_graph_element(prefix + value)
             elif kind == "bytes_list":
-                value = _variable_or_bytes(graph, key, value, prefix)
+                value = _made_of_bytes(graph, key, value, prefix)
             graph.add_to_collection(key, value)
     return {v.name[len(prefix):]: v for v in graph.get_collection(
         graphs.GraphKeys.GLOBAL_VARIABLES) if v.name.startswith(prefix)}
@@ -223,9 +230,15 @@ def import_meta_graph(meta_graph_or_file, clear_devices=False,
                              import_scope=import_scope, input_map=input_map)
 
 
-def _variable_or_bytes(graph, key, value, prefix):
-    """The variable that bytes define, in a collection of variables."""
+def _made_of_bytes(graph, key, value, prefix):
+    """What bytes define, in a collection of variables or of what the program
+    registered."""
     from sluice.ops.variables import Variable
+    from_proto = registries.get_from_proto_function(key)
+    if from_proto is not None:
+        message = registries.get_collection_proto_type(key)()
+        message.ParseFromString(value)
+        return from_proto(message, import_scope=prefix.rstrip("/"))
     if key not in _VARIABLE_KEYS:
         return value
     definition = VariableDef.FromString(value)

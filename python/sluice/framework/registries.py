@@ -1,5 +1,5 @@
 """What TensorFlow's programs register of types of operations: statistics, and
-shapes, which ours know."""
+shapes, which ours know; and how their own collections become data."""
 
 
 class OpStats:
@@ -58,3 +58,43 @@ class RegisterShape:
 
     def __call__(self, f):
         return f
+
+
+_conversions = {}  # (type of messages, to one, from one), by collection.
+
+
+def register_proto_function(collection_name, proto_type=None, to_proto=None,
+                            from_proto=None):
+    """How what a collection holds becomes a message and is made of one.
+
+    Args:
+      to_proto: a function of (value, export_scope) that gives a message, or
+        None.
+      from_proto: a function of (message, import_scope).
+    """
+    for what, function in (("to_proto", to_proto), ("from_proto", from_proto)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{what} must be callable.")
+    if collection_name in _conversions:
+        raise KeyError(f"Registering two proto_functions with name "
+                       f"{collection_name!r}!")
+    _conversions[collection_name] = proto_type, to_proto, from_proto
+
+
+def _conversion(collection_name):
+    return _conversions.get(collection_name, (None, None, None))
+
+
+def get_collection_proto_type(collection_name):
+    """The type of messages of a collection; None if nothing is registered."""
+    return _conversion(collection_name)[0]
+
+
+def get_to_proto_function(collection_name):
+    """The function of (value, export_scope), or None."""
+    return _conversion(collection_name)[1]
+
+
+def get_from_proto_function(collection_name):
+    """The function of (message, import_scope), or None."""
+    return _conversion(collection_name)[2]

@@ -432,7 +432,11 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):
             order = [dtypes.int32, dtypes.int64, dtypes.float32,
                      dtypes.float64]
             dtype = max((v.dtype.base_dtype for v in values), key=order.index)
-        return _range(*(cast(v, dtype) for v in values), name=scope)
+            # (A number is of that type at once: casts would hide the length.)
+            values = [cast(v, dtype) if isinstance(given, _core.Tensor) else
+                      convert_to_tensor(constant_value(v), dtype)
+                      for given, v in zip((start, limit, delta), values)]
+        return _range(*values, name=scope)
 
 
 def linspace(start, stop, num, name=None):

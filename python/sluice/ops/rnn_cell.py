@@ -132,8 +132,12 @@ class RNNCell(Layer):
     def zero_state(self, batch_size, dtype):
         """A state of zeros."""
         with graphs.name_scope(type(self).__name__ + "ZeroState"):
-            return nest.map_structure(
-                lambda s: zeros_of(s, batch_size, dtype), self.state_size)
+            return _zero_state_tensors(self.state_size, batch_size, dtype)
+
+
+def _zero_state_tensors(state_size, batch_size, dtype):
+    return nest.map_structure(lambda s: zeros_of(s, batch_size, dtype),
+                              state_size)
 
 
 class LayerRNNCell(RNNCell):
@@ -365,6 +369,19 @@ class LSTMCell(LayerRNNCell):
 
 
 # ---- Cells of cells ----------------------------------------------------------
+
+
+class LSTMBlockCell(LSTMCell):
+    """An LSTMCell with the parameters of TensorFlow's fused one."""
+
+    def __init__(self, num_units, forget_bias=1.0, cell_clip=None,
+                 use_peephole=False, dtype=None, reuse=None,
+                 name="lstm_cell"):
+        bounded = cell_clip is not None and cell_clip > 0
+        super().__init__(num_units, use_peephole,
+                         cell_clip if bounded else None,
+                         forget_bias=forget_bias, reuse=reuse, name=name,
+                         dtype=dtype)
 
 
 class MultiRNNCell(RNNCell):

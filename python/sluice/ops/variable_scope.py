@@ -111,9 +111,9 @@ class _Scopes(threading.local):
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def close_below(self, name):
-        """Default names start anew within a scope."""
+        """Default names start anew within a scope that has a name."""
         for key in self.counts:
-            if not name or key.startswith(name + "/"):
+            if key.startswith(name + "/"):
                 self.counts[key] = 0
 
 
@@ -401,10 +401,8 @@ class variable_scope:
             prefix = self._names.__enter__()
             if not isinstance(name_or_scope, VariableScope):
                 entered._name_scope = prefix
+        scopes.open(name)
         self._counts = dict(scopes.counts)
-        if not isinstance(name_or_scope, VariableScope):
-            scopes.open(name)
-        scopes.close_below(name)
         self._scopes, self._outer = scopes, outer
         scopes.scope = entered
         return entered
@@ -420,11 +418,11 @@ class variable_scope:
         return f"{default_name}_{i}"
 
     def __exit__(self, *exc):
-        name = self._scopes.scope.name
-        self._scopes.close_below(name)
-        self._scopes.scope = self._outer
         if isinstance(self._args[0], VariableScope):
-            self._scopes.counts.update(self._counts)
+            self._scopes.counts = self._counts
+        else:
+            self._scopes.close_below(self._scopes.scope.name)
+        self._scopes.scope = self._outer
         if self._names is not None:
             self._names.__exit__(*exc)
         self._graph.__exit__(*exc)
@@ -433,6 +431,11 @@ class variable_scope:
 def variable_op_scope(values, name_or_scope, default_name=None, **kwargs):
     """`variable_scope`, with its arguments as they once were."""
     return variable_scope(name_or_scope, default_name, values, **kwargs)
+
+
+def _pure_variable_scope(name_or_scope, **defaults):
+    """`variable_scope`, without a name scope."""
+    return variable_scope(name_or_scope, auxiliary_name_scope=False, **defaults)
 
 
 def no_regularizer(_):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 
 from sluice import _core
 from sluice.framework import (
@@ -54,7 +55,36 @@ else:
     _Operators = object
 
 
-class Variable(_Operators):
+class _Creation(type):
+    """Makes a Variable as the functions of `variable_creator_scope` have it."""
+
+    def __call__(cls, *args, **kwargs):
+        creators = graphs.get_default_graph().__dict__.get("_creators")
+        if not creators or cls is not Variable:
+            return super().__call__(*args, **kwargs)
+        given = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+        given.apply_defaults()
+        getter = super().__call__
+        for creator in creators:
+            getter = functools.partial(creator, getter)
+        return getter(**dict(list(given.arguments.items())[1:]))
+
+
+@contextlib.contextmanager
+def variable_creator_scope(variable_creator):
+    """A with-block in which variables of the default graph are made by
+    variable_creator(next_creator, **arguments of Variable): of several, the
+    innermost is called first."""
+    graph = graphs.get_default_graph()
+    before = graph.__dict__.get("_creators", ())
+    graph._creators = (*before, variable_creator)
+    try:
+        yield
+    finally:
+        graph._creators = before
+
+
+class Variable(_Operators, metaclass=_Creation):
     """A value that a session keeps from step to step.
 
     It begins as `initial_value` when its initializer runs, and changes by its
@@ -522,7 +552,7 @@ _install_references()
 RefVariable = VariableV1 = Variable
 
 
-class _IsResource(type):
+class _IsResource(_Creation):
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, Variable) and instance._resource

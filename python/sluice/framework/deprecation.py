@@ -1,0 +1,81 @@
+"""What tells that something will go: `tensorflow.python.util.deprecation`."""
+
+import functools
+import inspect
+
+from sluice import logging
+
+_told, _NONE = set(), object()
+
+
+def _tell(what, date, instructions, warn_once):
+    if warn_once and what in _told:
+        return
+    _told.add(what)
+    when = "in a future version" if date is None else f"after {date}"
+    logging.warning("%s is deprecated and will be removed %s. "
+                    "Instructions for updating:\n%s", what, when, instructions)
+
+
+def deprecated(date, instructions, warn_once=True):
+    """A decorator: the first call of the function tells that it will go."""
+    def decorate(f):
+        what = f"{f.__module__}.{f.__qualname__}"
+        told = functools.partial(_tell, what, date, instructions, warn_once)
+        if isinstance(f, type):
+            f.__init__ = _before(f.__init__, lambda *_, **__: told())
+            return f
+        return _before(f, lambda *_, **__: told())
+    return decorate
+
+
+def _before(f, do):
+    @functools.wraps(f)
+    def decorated(*args, **kwargs):
+        do(*args, **kwargs)
+        return f(*args, **kwargs)
+    return decorated
+
+
+def deprecated_args(date, instructions, *names, warn_once=True):
+    """A decorator: a call with one of the arguments tells that it will go; of
+    (name, value), with another value."""
+    allowed = dict(n if isinstance(n, tuple) else (n, _NONE) for n in names)
+
+    def decorate(f):
+        parameters = inspect.signature(f)
+
+        def check(*args, **kwargs):
+            given = parameters.bind_partial(*args, **kwargs).arguments
+            for name, value in allowed.items():
+                if name in given and (value is _NONE or given[name] != value):
+                    _tell(f"the argument {name} of {f.__qualname__}", date,
+                          instructions, warn_once)
+        return _before(f, check)
+    return decorate
+
+
+def deprecated_arg_values(date, instructions, warn_once=True, **values):
+    """A decorator: a call with one of these values of an argument tells that
+    it will go."""
+    def decorate(f):
+        parameters = inspect.signature(f)
+
+        def check(*args, **kwargs):
+            given = parameters.bind_partial(*args, **kwargs).arguments
+            for name, value in values.items():
+                if name in given and given[name] == value:
+                    _tell(f"{name}={value} of {f.__qualname__}", date,
+                          instructions, warn_once)
+        return _before(f, check)
+    return decorate
+
+
+def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
+    """The value of an argument that has two names; ValueError if both are
+    given."""
+    if old_value is None:
+        return new_value
+    if new_value is not None:
+        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
+    return old_value
