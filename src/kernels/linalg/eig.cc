@@ -77,12 +77,7 @@ std::vector<T> TransposedQ(const T* a, int64_t n, const T* tau) {
 
 // ---- To one -----------------------------------------------------------------
 
-template <typename Real>
-struct PlaneRotation {
-  Real c, s;
-};
-
-// (c x - s z, s x + c z) = (r, 0).
+// Turns (x, -z) to (r, 0).
 template <typename Real>
 PlaneRotation<Real> RotationOf(Real x, Real z) {
   if (z == 0) return {x < 0 ? Real(-1) : Real(1), 0};
@@ -108,11 +103,10 @@ Real WilkinsonShift(const Real* diagonal, const Real* beside, int64_t last) {
   return diagonal[last] - e * e / (td + h);
 }
 
-// One step for rows first..last; rows of q (null: none) are rotated along.
-template <typename T>
-void QrStep(RealOf<T>* d, RealOf<T>* e, int64_t first, int64_t last, T* q,
-            int64_t n) {
-  using Real = RealOf<T>;
+// One step for rows first..last; what it turns rows of q by is put into `by`.
+template <typename Real>
+void QrStep(Real* d, Real* e, int64_t first, int64_t last,
+            std::vector<PlaneRotation<Real>>* by) {
   Real x = d[first] - WilkinsonShift(d, e, last);
   Real z = e[first];
   for (int64_t k = first; k < last && z != 0; ++k) {
@@ -128,14 +122,7 @@ void QrStep(RealOf<T>* d, RealOf<T>* e, int64_t first, int64_t last, T* q,
       z = -s * e[k + 1];
       e[k + 1] *= c;
     }
-    if (q == nullptr) continue;
-    T* const a = q + k * n;
-    T* const b = a + n;
-    for (int64_t i = 0; i < n; ++i) {
-      const T ai = a[i], bi = b[i];
-      a[i] = c * ai - s * bi;
-      b[i] = s * ai + c * bi;
-    }
+    by->push_back({c, -s});
   }
 }
 
@@ -146,6 +133,7 @@ bool Diagonalize(RealOf<T>* d, RealOf<T>* e, T* q, int64_t n) {
   constexpr Real kTiny = std::numeric_limits<Real>::min();
   constexpr Real kInverse = 1 / std::numeric_limits<Real>::epsilon();
   constexpr int64_t kStepsPerValue = 30;
+  std::vector<PlaneRotation<Real>> by;
   int64_t last = n - 1, first = 0;
   for (int64_t steps = 0; last > 0;) {
     for (int64_t i = first; i < last; ++i) {
@@ -159,7 +147,9 @@ bool Diagonalize(RealOf<T>* d, RealOf<T>* e, T* q, int64_t n) {
     if (++steps > kStepsPerValue * n) return false;
     first = last - 1;
     while (first > 0 && e[first - 1] != 0) --first;
-    QrStep(d, e, first, last, q, n);
+    by.clear();
+    QrStep(d, e, first, last, &by);
+    if (q != nullptr) TurnRows(by, first, n, q);
   }
   return true;
 }

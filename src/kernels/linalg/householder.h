@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/linalg/linalg.h"
+#include "kernels/linalg/rows.h"
 
 namespace sluice::linalg {
 
@@ -66,26 +67,6 @@ T Reflect(T* x, int64_t n, int64_t stride) {
   for (int64_t i = 1; i < n; ++i) x[i * stride] /= by;
   x[0] = T(beta);
   return Conj((T(beta) - first) / T(beta));
-}
-
-// a[rows, columns] (rows `pitch` apart) times I - tau u u^H from the left,
-// u = (1, v[1], ...), whose elements are `stride` apart. `work`: columns
-// elements.
-template <typename T>
-void ApplyReflection(const T* v, int64_t stride, T tau, int64_t rows,
-                     int64_t columns, int64_t pitch, T* a, T* work) {
-  if (tau == T(0)) return;
-  std::copy_n(a, columns, work);
-  for (int64_t i = 1; i < rows; ++i) {
-    const T c = Conj(v[i * stride]);
-    for (int64_t j = 0; j < columns; ++j) work[j] += c * a[i * pitch + j];
-  }
-  for (int64_t j = 0; j < columns; ++j) work[j] *= tau;
-  for (int64_t j = 0; j < columns; ++j) a[j] -= work[j];
-  for (int64_t i = 1; i < rows; ++i) {
-    const T c = v[i * stride];
-    for (int64_t j = 0; j < columns; ++j) a[i * pitch + j] -= c * work[j];
-  }
 }
 
 // a[m, n] P = Q R; with P = I if not pivoting, else the column of the largest

@@ -169,6 +169,62 @@ TYPED_TEST(LinalgTest, OrthogonalFactorsMultiplyToTheMatrix) {
   }
 }
 
+TYPED_TEST(LinalgTest, SingularValuesAreThoseThatTheMatrixWasMadeOf) {
+  using T = TypeParam;
+  // Many zeros, equal ones, and of all sizes.
+  const std::vector<std::vector<double>> values = {
+      {},
+      {2},
+      {3, 2, 1, 1, 1, 1, 1},
+      {1, 1e-2, 1e-4, 1e-6, 1e-12, 1e-30},
+      {1e20, 5}};
+  for (const auto& [m, n] : Sizes{{20, 20}, {45, 20}, {17, 40}}) {
+    for (const std::vector<double>& made : values) {
+      SCOPED_TRACE(::testing::Message()
+                   << m << " x " << n << ", " << made.size());
+      const int64_t least = std::min(m, n);
+      // Of two orthogonal factors.
+      const auto factor = [&](int64_t rows) {
+        const auto drawn = Draw<T>(rows * least, &this->rng_);
+        std::vector<T> q(drawn.size());
+        std::vector<T> r(static_cast<size_t>(least * least));
+        Qr(drawn.data(), rows, least, false, q.data(), r.data());
+        return Widen(q);
+      };
+      Values left = factor(m);
+      for (int64_t i = 0; i < m * least; ++i) {
+        const auto j = static_cast<size_t>(i % least);
+        left[static_cast<size_t>(i)] *= j < made.size() ? made[j] : 0;
+      }
+      const Values wide = Times(left, factor(n), m, least, n, false, true);
+      std::vector<T> a(wide.size());
+      for (size_t i = 0; i < a.size(); ++i) {
+        if constexpr (std::is_same_v<T, RealOf<T>>)
+          a[i] = static_cast<T>(wide[i].real());
+        else
+          a[i] = T(wide[i]);
+      }
+      const double near = this->Near(least) * (made.empty() ? 1 : made[0]) / 10;
+      std::vector<RealOf<T>> s(static_cast<size_t>(least));
+      std::vector<T> u(static_cast<size_t>(m * least)),
+          v(static_cast<size_t>(n * least));
+      ASSERT_TRUE(Svd(a.data(), m, n, false, s.data(), u.data(), v.data()));
+      Values stretched = Widen(u);
+      for (size_t i = 0; i < stretched.size(); ++i)
+        stretched[i] *= s[i % static_cast<size_t>(least)];
+      EXPECT_LT(Distance(Times(stretched, Widen(v), m, least, n, false, true),
+                         Widen(a)),
+                near);
+      for (const auto& [x, rows] : {std::pair(Widen(u), m), {Widen(v), n}})
+        EXPECT_LT(
+            Distance(Times(x, x, least, rows, least, true), Identity(least)),
+            this->Near(least));
+      for (size_t i = 0; i < s.size(); ++i)
+        EXPECT_NEAR(s[i], i < made.size() ? made[i] : 0, near) << i;
+    }
+  }
+}
+
 TYPED_TEST(LinalgTest, EigenvectorsAreStretchedByTheirEigenvalues) {
   using T = TypeParam;
   for (int64_t n : {1, 2, 3, 20, 45}) {

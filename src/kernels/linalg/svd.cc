@@ -1,7 +1,9 @@
-// Singular values and vectors, by Jacobi's rotations after a QR factor.
+// Singular values and vectors: of few columns by Jacobi's rotations, of more by
+// reduction to two diagonals and QR steps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "kernels/linalg/householder.h"
@@ -237,91 +239,256 @@ void SvdTwoSided(const std::vector<T>& a, int64_t m, int64_t n, Factors<T>* f) {
   SortFactors(f);
 }
 
-// ---- From one side ----------------------------------------------------------
+// ---- By two diagonals -------------------------------------------------------
 
-// Turns rows of g[n, n], and of j along with them, until each is at right
-// angles to all others (Hestenes).
+// a[m, n] = Q B P^H, m >= n, where B is real and has a diagonal and the one
+// above it. A value; not thread-safe.
 template <typename T>
-void Orthogonalize(T* g, T* j, int64_t n) {
-  using Real = RealOf<T>;
-  const Real eps =
-      std::numeric_limits<Real>::epsilon() * std::sqrt(static_cast<Real>(n));
-  bool more = true;
-  for (int sweep = 0; more && sweep < kMostSweeps; ++sweep) {
-    more = false;
-    for (int64_t p = 0; p + 1 < n; ++p)
-      for (int64_t q = p + 1; q < n; ++q) {
-        T* const x = g + p * n;
-        T* const y = g + q * n;
-        Real xx = 0, yy = 0;
-        T xy(0);
-        for (int64_t i = 0; i < n; ++i) {
-          xx += Square(x[i]);
-          yy += Square(y[i]);
-          xy += Conj(x[i]) * y[i];
-        }
-        const Real size = std::abs(xy);
-        if (!(size > eps * std::sqrt(xx) * std::sqrt(yy)) ||
-            size < std::numeric_limits<Real>::min())
-          continue;
-        more = true;
-        const Real tau = (yy - xx) / (2 * size);
-        const Real t =
-            std::copysign(1 / (std::abs(tau) + std::hypot(Real(1), tau)), tau);
-        const Real c = 1 / std::sqrt(1 + t * t);
-        const Turn<T> by{T(c), -(xy / size) * T(c * t)};
-        by.Apply(x, y, n, 1);
-        by.Apply(j + p * n, j + q * n, n, 1);
-      }
+class Bidiagonal {
+ public:
+  Bidiagonal(std::vector<T> a, int64_t m, int64_t n)
+      : m_(m),
+        n_(n),
+        made_(std::move(a)),
+        left_(static_cast<size_t>(n)),
+        right_(left_),
+        work_(static_cast<size_t>(m)) {
+    for (int64_t k = 0; k < n; ++k) {
+      T* const column = At(k, k);
+      T* const row = column + 1;
+      const int64_t rest = n - k - 1;
+      T& left = left_[static_cast<size_t>(k)];
+      left = Reflect(column, m - k, n);
+      diagonal.push_back(std::real(column[0]));
+      ApplyReflection(column, n, left, m - k, rest, n, row, work_.data());
+      if (rest == 0) break;
+      for (int64_t j = 0; j < rest; ++j) row[j] = Conj(row[j]);
+      T& right = right_[static_cast<size_t>(k)];
+      right = Reflect(row, rest, 1);
+      above.push_back(std::real(row[0]));
+      ApplyReflectionRight(row, Conj(right), m - k - 1, rest, n, row + n);
+    }
   }
+
+  std::vector<double> diagonal, above;
+
+  // The first columns of Q and P, from those of identities whose rows are
+  // `pitch` apart.
+  void MakeQ(T* x, int64_t columns, int64_t pitch) {
+    for (int64_t k = n_; k-- > 0;)
+      ApplyReflection(At(k, k), n_, Conj(left_[static_cast<size_t>(k)]), m_ - k,
+                      columns - k, pitch, x + k * pitch + k, work_.data());
+  }
+  void MakeP(T* x) {
+    for (int64_t k = n_ - 1; k-- > 0;)
+      ApplyReflection(At(k, k + 1), 1, Conj(right_[static_cast<size_t>(k)]),
+                      n_ - k - 1, n_ - k - 1, n_, x + (k + 1) * (n_ + 1),
+                      work_.data());
+  }
+
+ private:
+  T* At(int64_t i, int64_t j) { return made_.data() + i * n_ + j; }
+
+  const int64_t m_, n_;
+  std::vector<T> made_;  // Reflections: of columns below, of rows above.
+  std::vector<T> left_, right_, work_;
+};
+
+// (x, y) becomes (r, 0).
+PlaneRotation<double> RotationOf(double x, double y, double* r) {
+  *r = std::hypot(x, y);
+  if (*r == 0) return {1, 0};
+  return {x / *r, y / *r};
 }
 
-// a[m, n], m >= n. a P = Q R; J R has orthogonal rows, falling; its adjoint is
-// Z D with D all but diagonal: a = (Q J^H) D (P Z)^H.
+// The smaller singular value of [a b; 0 c].
+double SmallerValue(double a, double b, double c) {
+  a = std::abs(a), c = std::abs(c);
+  const double larger = (std::hypot(a + c, b) + std::hypot(a - c, b)) / 2;
+  return larger == 0 ? 0 : a / larger * c;
+}
+
+// The singular values of a matrix of two diagonals, in double, and the
+// rotations that its QR steps are.
 template <typename T>
-void SvdOneSided(const std::vector<T>& a, int64_t m, int64_t n, bool full,
-                 std::vector<T>* u, std::vector<T>* v,
-                 std::vector<RealOf<T>>* s) {
+class BidiagonalQr {
+ public:
   using Real = RealOf<T>;
-  const auto size = static_cast<size_t>(n * n);
-  HouseholderQr<T> qr(a.data(), m, n, true);
-  std::vector<T> g(size), j(size);
-  for (int64_t row = 0; row < n; ++row)
-    for (int64_t column = 0; column < n; ++column)
-      g[static_cast<size_t>(row * n + column)] = qr.r(row, column);
-  SetIdentity(j.data(), n, n);
-  Orthogonalize(g.data(), j.data(), n);
-  std::vector<Real> norms(static_cast<size_t>(n));
-  for (size_t i = 0; i < size; ++i)
-    norms[i / static_cast<size_t>(n)] += Square(g[i]);
-  std::vector<int64_t> order(norms.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
-    return norms[static_cast<size_t>(x)] > norms[static_cast<size_t>(y)];
-  });
-  std::vector<T> sorted(size);
-  for (int64_t i = 0; i < n; ++i)
-    std::copy_n(g.begin() + order[static_cast<size_t>(i)] * n, n,
-                sorted.begin() + i * n);
-  const std::vector<T> adjoint = AdjointOf(sorted.data(), n, n);
-  HouseholderQr<T> last(adjoint.data(), n, n, false);
-  const int64_t columns = full ? m : n;
-  SetIdentity(u->data(), m, columns);
-  for (int64_t k = 0; k < n; ++k) {
-    const Real d = std::real(last.r(k, k));
-    (*s)[static_cast<size_t>(k)] = std::abs(d);
-    const T sign(d < 0 ? Real(-1) : Real(1));
-    const int64_t from = order[static_cast<size_t>(k)];
-    for (int64_t i = 0; i < n; ++i)
-      (*u)[static_cast<size_t>(i * columns + k)] =
-          sign * Conj(j[static_cast<size_t>(from * n + i)]);
+  using Rotations = std::vector<PlaneRotation<Real>>;
+
+  // `turns`: whether the rotations are kept.
+  BidiagonalQr(std::vector<double> diagonal, std::vector<double> above,
+               bool turns)
+      : turns_(turns), d_(std::move(diagonal)), e_(std::move(above)) {
+    constexpr size_t kStepsPerValue = 30;  // Two or three are needed.
+    double largest = 0;
+    for (double x : d_) largest = std::max(largest, std::abs(x));
+    for (double x : e_) largest = std::max(largest, std::abs(x));
+    const double least = largest * std::numeric_limits<Real>::min();
+    size_t last = d_.size() - 1;
+    for (size_t steps = kStepsPerValue * d_.size(); last > 0 && steps > 0;) {
+      for (size_t i = 0; i < last; ++i) {
+        const double beside = std::abs(d_[i]) + std::abs(d_[i + 1]);
+        if (std::abs(e_[i]) <= std::max(least, kEps * beside)) e_[i] = 0;
+      }
+      if (e_[last - 1] == 0) {
+        --last;
+        continue;
+      }
+      size_t first = last - 1;
+      while (first > 0 && e_[first - 1] != 0) --first;
+      const double shift = Shift(first, last);
+      if (shift == 0)
+        StepWithoutShift(first, last);
+      else
+        Step(first, last, shift);
+      if (turns_) steps_.emplace_back(first, last);
+      --steps;
+    }
+    order_.resize(d_.size());
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::stable_sort(order_.begin(), order_.end(), [this](size_t x, size_t y) {
+      return std::abs(d_[x]) > std::abs(d_[y]);
+    });
   }
-  qr.ApplyQ(u->data(), columns);
-  SetIdentity(sorted.data(), n, n);
-  last.ApplyQ(sorted.data(), n);
+
+  // Falling; of these, each has one sign or the other.
+  double value(size_t i) const { return d_[order_[i]]; }
+  const Rotations& left() const { return left_; }
+  const Rotations& right() const { return right_; }
+
+  // Turns the first columns of x, whose rows are `pitch` apart, and puts them
+  // in the order of the values.
+  void TurnColumns(const Rotations& by, int64_t rows, int64_t pitch,
+                   T* x) const {
+    // So many rows at once, transposed, as four of the widest vectors hold:
+    // they stay in the cache for all steps.
+    constexpr int64_t kRows = 256 / sizeof(T);
+    const size_t n = d_.size();
+    std::vector<T> panel(n * kRows);
+    for (int64_t row = 0; row < rows; row += kRows) {
+      const int64_t some = std::min(kRows, rows - row);
+      T* const at = x + row * pitch;
+      for (size_t j = 0; j < n; ++j)
+        for (int64_t i = 0; i < some; ++i)
+          panel[j * kRows + static_cast<size_t>(i)] =
+              at[i * pitch + static_cast<int64_t>(j)];
+      const PlaneRotation<Real>* next = by.data();
+      for (const auto& [first, last] : steps_) {
+        // (Complex numbers are pairs of real ones.)
+        RotateRows(next, static_cast<int64_t>(last - first),
+                   kRows * static_cast<int64_t>(sizeof(T) / sizeof(Real)),
+                   reinterpret_cast<Real*>(panel.data() + first * kRows));
+        next += last - first;
+      }
+      for (size_t j = 0; j < n; ++j)
+        for (int64_t i = 0; i < some; ++i)
+          at[i * pitch + static_cast<int64_t>(j)] =
+              panel[order_[j] * kRows + static_cast<size_t>(i)];
+    }
+  }
+
+ private:
+  static constexpr double kEps = std::numeric_limits<Real>::epsilon();
+
+  // 0 where a value is so small that another shift would spoil it.
+  double Shift(size_t first, size_t last) const {
+    double bound = std::abs(d_[first]), least = bound, largest = bound;
+    for (size_t i = first; i < last; ++i) {
+      const double d = std::abs(d_[i + 1]), e = std::abs(e_[i]);
+      bound = d * (bound / (bound + e));
+      least = std::min(least, bound);
+      largest = std::max({largest, d, e});
+    }
+    if (least <= kEps * largest) return 0;
+    const double shift = SmallerValue(d_[last - 1], e_[last - 1], d_[last]);
+    const double part = shift / d_[first];
+    return part * part < kEps ? 0 : shift;
+  }
+
+  void Step(size_t first, size_t last, double shift) {
+    double f = (std::abs(d_[first]) - shift) *
+               (std::copysign(1.0, d_[first]) + shift / d_[first]);
+    double g = e_[first], r = 0;
+    for (size_t i = first; i < last; ++i) {
+      const auto right = RotationOf(f, g, &r);
+      if (i > first) e_[i - 1] = r;
+      f = right.c * d_[i] + right.s * e_[i];
+      e_[i] = right.c * e_[i] - right.s * d_[i];
+      g = right.s * d_[i + 1];
+      d_[i + 1] *= right.c;
+      const auto left = RotationOf(f, g, &d_[i]);
+      f = left.c * e_[i] + left.s * d_[i + 1];
+      d_[i + 1] = left.c * d_[i + 1] - left.s * e_[i];
+      if (i + 1 < last) {
+        g = left.s * e_[i + 1];
+        e_[i + 1] *= left.c;
+      }
+      Keep(left, right);
+    }
+    e_[last - 1] = f;
+  }
+
+  void StepWithoutShift(size_t first, size_t last) {
+    PlaneRotation<double> right{1, 0}, left{1, 0};
+    double r = 0;
+    for (size_t i = first; i < last; ++i) {
+      right = RotationOf(d_[i] * right.c, e_[i], &r);
+      if (i > first) e_[i - 1] = left.s * r;
+      left = RotationOf(left.c * r, d_[i + 1] * right.s, &d_[i]);
+      Keep(left, right);
+    }
+    const double h = d_[last] * right.c;
+    d_[last] = h * left.c;
+    e_[last - 1] = h * left.s;
+  }
+
+  void Keep(PlaneRotation<double> left, PlaneRotation<double> right) {
+    if (!turns_) return;
+    left_.push_back({static_cast<Real>(left.c), static_cast<Real>(left.s)});
+    right_.push_back({static_cast<Real>(right.c), static_cast<Real>(right.s)});
+  }
+
+  const bool turns_;
+  std::vector<double> d_, e_;
+  std::vector<size_t> order_;
+  std::vector<std::pair<size_t, size_t>> steps_;  // First and last rows.
+  Rotations left_, right_;
+};
+
+// m >= n. Null u and v are not computed.
+template <typename T>
+void SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
+                    RealOf<T>* s, T* u, T* v) {
+  // Of many rows, first as many as columns.
+  std::optional<HouseholderQr<T>> qr;
+  if (2 * m > 3 * n) {
+    qr.emplace(a.data(), m, n, false);
+    a.resize(static_cast<size_t>(n * n));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        a[static_cast<size_t>(i * n + j)] = qr->r(i, j);
+  }
+  const int64_t rows = qr ? n : m, columns = full ? m : n;
+  Bidiagonal<T> b(std::move(a), rows, n);
+  const BidiagonalQr<T> diagonal(b.diagonal, b.above,
+                                 u != nullptr || v != nullptr);
   for (int64_t i = 0; i < n; ++i)
-    std::copy_n(sorted.begin() + i * n, n,
-                v->begin() + qr.order()[static_cast<size_t>(i)] * n);
+    s[i] = static_cast<RealOf<T>>(
+        std::abs(diagonal.value(static_cast<size_t>(i))));
+  if (u != nullptr) {
+    SetIdentity(u, m, columns);
+    b.MakeQ(u, qr ? n : columns, columns);
+    diagonal.TurnColumns(diagonal.left(), rows, columns, u);
+    if (qr) qr->ApplyQ(u, columns);
+  }
+  if (v == nullptr) return;
+  SetIdentity(v, n, n);
+  b.MakeP(v);
+  diagonal.TurnColumns(diagonal.right(), n, n, v);
+  for (int64_t j = 0; j < n; ++j)
+    if (diagonal.value(static_cast<size_t>(j)) < 0)
+      for (int64_t i = 0; i < n; ++i) v[i * n + j] = -v[i * n + j];
 }
 
 }  // namespace
@@ -345,19 +512,19 @@ bool Svd(const T* a, int64_t m, int64_t n, bool full, RealOf<T>* s, T* u,
   if (scale == 0) scale = 1;
   std::vector<T> scaled(a, a + m * n);
   for (T& x : scaled) x /= scale;
-  // (Vectors that nobody asked for are as short as can be.)
-  Factors<T> f(m, n, full && u != nullptr);
   if (n < kTwoSided) {
+    // (Vectors that nobody asked for are as short as can be.)
+    Factors<T> f(m, n, full && u != nullptr);
     SvdTwoSided(scaled, m, n, &f);
+    std::copy(f.s.begin(), f.s.end(), s);
+    if (u != nullptr) std::copy(f.u.begin(), f.u.end(), u);
+    if (v != nullptr) std::copy(f.v.begin(), f.v.end(), v);
   } else if (m >= n) {
-    SvdOneSided(scaled, m, n, full && u != nullptr, &f.u, &f.v, &f.s);
+    SvdByDiagonals(std::move(scaled), m, n, full, s, u, v);
   } else {
-    const std::vector<T> adjoint = AdjointOf(scaled.data(), m, n);
-    SvdOneSided(adjoint, n, m, full && u != nullptr, &f.v, &f.u, &f.s);
+    SvdByDiagonals(AdjointOf(scaled.data(), m, n), n, m, full, s, v, u);
   }
-  for (size_t i = 0; i < f.s.size(); ++i) s[i] = f.s[i] * scale;
-  if (u != nullptr) std::copy(f.u.begin(), f.u.end(), u);
-  if (v != nullptr) std::copy(f.v.begin(), f.v.end(), v);
+  for (int64_t i = 0; i < std::min(m, n); ++i) s[i] *= scale;
   return true;
 }
 
