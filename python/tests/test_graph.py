@@ -205,6 +205,17 @@ def test_errors_name_the_line_of_the_user():
         tf.matmul(a, a)
     assert f"test_graph.py:{line}" in str(caught.value)
     assert "MatMul" in str(caught.value)
+    lines = line_of_caller()
+    b = tf.nn.relu(a)
+    c = tf.placeholder(tf.float32, [5, 6], name="c")
+    with pytest.raises(ValueError, match="but are 3 and 5") as caught:
+        tf.matmul(b, c)
+    here = r"\S*test_graph.py:"
+    assert re.search(
+        rf"got \[2,3\] and \[5,6\]; node '\w+' \(MatMul\) at {here}{lines + 4}"
+        rf"; inputs 'Relu' \(Relu\) \[2,3\] at {here}{lines + 1}, "
+        rf"'c' \(Placeholder\) \[5,6\] at {here}{lines + 2}; TensorFlow: ",
+        str(caught.value))
     line = line_of_caller() + 2
     with pytest.raises(TypeError) as caught:
         tf.add(a, tf.constant([1, 2, 3]))

@@ -13,10 +13,13 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 // The names of nodes that bear no line of this file, with what they bear.
 std::vector<std::string> Strangers(const Graph& g) {
@@ -71,6 +74,23 @@ TEST_F(LinesTest, LoopsAndTheirGradientsOfAnyOrder) {
   const Output slope = Grad(y, x_);
   Grad(slope, x_);
   ExpectAllMine();
+}
+
+TEST_F(LinesTest, WrongShapesAreToldWithThePlacesOfBoth) {
+  const int line = __LINE__;
+  const Output a = ops::Relu(Placeholder<float>({3, 4}));
+  const Output b = Placeholder<float>({5, 6}, "b");
+  ops::MatMul(a, b);
+  const auto at = [line](int after) {
+    return Here(line + after, "lines_test.cc");
+  };
+  EXPECT_THAT(
+      std::string(graph_.status().message()),
+      AllOf(StartsWith("matrices: expected inner dimensions that agree, got "
+                       "[3,4] and [5,6]; node 'MatMul' (MatMul) at "),
+            HasSubstr(at(3) + "; inputs 'Relu' (Relu) [3,4] at "),
+            HasSubstr(at(1) + ", 'b' (Placeholder) [5,6] at "),
+            EndsWith(at(2))));
 }
 
 TEST_F(LinesTest, LoopsOverRows) {

@@ -237,6 +237,24 @@ std::string DescribeNode(const std::string& name, const std::string& op,
                       loc.known() ? " at " + loc.ToString() : "");
 }
 
+// "; inputs 'a' (Const) [2,3] at x.cc:3, ...": what a node was to be made of.
+// (Null are back edges that are not there yet.)
+std::string DescribeInputs(const std::vector<Output>& inputs) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
+    if (!inputs[i]) continue;
+    const Node& from = *inputs[i].node;
+    absl::StrAppend(&text, text.empty() ? "; inputs '" : ", '",
+                    inputs[i].index == 0 ? from.name() : inputs[i].name(),
+                    "' (", from.op_name(), ") ", inputs[i].shape().ToString(),
+                    from.loc().known() ? " at " + from.loc().ToString() : "");
+  }
+  if (inputs.size() > kMost)
+    absl::StrAppend(&text, " and ", inputs.size() - kMost, " more");
+  return text;
+}
+
 }  // namespace
 
 std::string Node::Describe() const {
@@ -400,7 +418,11 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   props.output_shapes.resize(props.output_types.size());
   if (op->shape != nullptr) {
     ShapeContext c(*node);
-    if (Status s = op->shape(c); !s.ok()) return fail(s);
+    if (const Status s = op->shape(c); !s.ok()) {
+      const Status here = fail(s);
+      return Status(here.code(), absl::StrCat(here.message(),
+                                              DescribeInputs(node->inputs())));
+    }
     props.output_shapes = c.outputs();
   }
   // TensorFlow records what a front end knows beyond inference.
