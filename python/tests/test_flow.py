@@ -42,6 +42,41 @@ def test_sparse_gradients(run):
         run(tf.convert_to_tensor(grad)), [[2, 2], [0, 0], [1, 1]])
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("rows", [4, None])
+def test_sparse_gradients_of_branches_and_loops(run, rows, use_resource):
+    given = np.arange(8, dtype=np.float32).reshape(4, 2)
+    w = tf.get_variable("w", initializer=given, use_resource=use_resource)
+    run(w.initializer)
+    if rows is None:
+        w = tf.placeholder_with_default(given, [None, 2])
+    p, n = tf.placeholder(tf.bool, []), tf.placeholder(tf.int32, [])
+
+    def power(rows, k):
+        return tf.reduce_sum(tf.gather(w, rows)**k)
+
+    branches, = tf.gradients(
+        tf.cond(p, lambda: power([0, 2], 2), lambda: power([1], 3)), w)
+    one, = tf.gradients(
+        tf.cond(p, lambda: power([0, 2], 2), lambda: tf.constant(1.0)), w)
+    loop, = tf.gradients(tf.while_loop(
+        lambda i, _: i < n,
+        lambda i, a: (i + 1, a * 2.0 + power([i, i + 1], 2)), [0, 1.0])[1], w)
+    # As TensorFlow 2.21 has them (but for a loop without iterations, for which
+    # it has the shape [0, 0]).
+    for grad, feed, want in (
+            (branches, {p: True}, [[0, 2], [0, 0], [8, 10], [0, 0]]),
+            (branches, {p: False}, [[0, 0], [12, 27], [0, 0], [0, 0]]),
+            (one, {p: True}, [[0, 2], [0, 0], [8, 10], [0, 0]]),
+            (one, {p: False}, np.zeros([4, 2])),
+            (loop, {n: 2}, [[0, 4], [12, 18], [8, 10], [0, 0]]),
+            (loop, {n: 0}, np.zeros([4, 2]))):
+        assert isinstance(grad, tf.IndexedSlices)
+        shape, dense = run([grad.dense_shape, tf.convert_to_tensor(grad)], feed)
+        assert shape.dtype == np.int32 and shape.tolist() == [4, 2]
+        np.testing.assert_array_equal(dense, want)
+
+
 def test_gradient_functions_of_the_user(run):
     @tf.RegisterGradient("TimesSeven")
     def _times_seven(op, grad):

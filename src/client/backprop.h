@@ -102,6 +102,8 @@ class Backprop {
                                  const std::vector<Gradient>& dy);
   Result<Output> MergeDense(Node* node, Conditional* cond,
                             const std::vector<Gradient>& dy);
+  // The shape of x, of which `part` is a part of the gradient.
+  Result<Output> DenseShapeOf(const Output& x, const Gradient& part);
   // Slices of no row of what `like` is.
   Result<Gradient> NoSlices(const Output& like, DType indices);
   Result<Gradient> MergeSparse(Node* node, Conditional* cond,

@@ -1,6 +1,9 @@
 // Gradients of conditionals: a Merge's is a Switch by the same predicate, a
 // Switch's is a Merge of what the branches give.
+#include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "client/backprop.h"
 #include "graph/shape_context.h"
@@ -129,8 +132,29 @@ Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
   const Output all_values(cond->AddMerge(values[0], values[1], node->loc()));
   SLUICE_RETURN_IF_ERROR(Built(all_indices).status());
   SLUICE_RETURN_IF_ERROR(Built(all_values).status());
-  // How many rows there are the tensor itself tells (Densify's `like`).
-  return Gradient::Slices(all_indices, all_values, Output());
+  const ContextScope around(cond->outer());
+  SLUICE_ASSIGN_OR_RETURN(const Output shape,
+                          DenseShapeOf(node->input(0), some));
+  return Gradient::Slices(all_indices, all_values, shape);
+}
+
+Result<Output> Backprop::DenseShapeOf(const Output& x, const Gradient& part) {
+  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
+  const PartialShape known = resource ? VariableShapeOf(x) : x.shape();
+  const bool wide =
+      (part.dense_shape && part.dense_shape.dtype() == DType::kInt64) ||
+      std::any_of(known.dims().begin(), known.dims().end(),
+                  [](int64_t d) { return d > INT32_MAX; });
+  const auto constant = [&known]<typename T>(T) {
+    return Constant(Tensor::Vector(std::vector<T>(known.dims().begin(),
+                                                  known.dims().end())),
+                    "dense_shape", {});
+  };
+  if (known.fully_known())
+    return Built(wide ? constant(int64_t{}) : constant(int32_t{}));
+  return Built(Build(resource ? "VariableShape" : "Shape", {x},
+                     {{"out_type", wide ? DType::kInt64 : DType::kInt32}},
+                     "dense_shape", {}));
 }
 
 Result<Gradient> Backprop::NoSlices(const Output& like, DType indices) {

@@ -59,6 +59,31 @@ TEST_F(CondGradientTest, WithinOneByTheSamePredicate) {
   for (double v : {0.5, 1.5}) ExpectGradients(y, {{x, Scalar(v)}}, 2);
 }
 
+TEST_F(CondGradientTest, OfSparseReadsTellsTheShape) {
+  const Var kept(Tensor::Of<double>(Shape({4, 2}), {1, 2, 3, 4, 5, 6, 7, 8}),
+                 "kept");
+  Initialize();
+  const Output fed = In({-1, 2}, "fed"), p = Placeholder<bool>({}, "p");
+  const auto square = [](const Operand& table, int row) {
+    const Output v = ops::Gather(table, {row, 0});
+    return SumOf(v * v);
+  };
+  const Output y = Cond(
+      p, [&] { return square(kept, 1) + square(fed, 2); },
+      [&] { return square(fed, 1); });
+  const Result<std::vector<Gradient>> g = Gradients({y}, {kept, fed});
+  ASSERT_TRUE(g.ok()) << g.status();
+  const Tensor t = Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6});
+  for (const bool taken : {true, false}) {
+    const Feeds feeds = {{p, Tensor::Scalar(taken)}, {fed, t}};
+    EXPECT_THAT(Values<int>((*g)[0].dense_shape, feeds), ElementsAre(4, 2));
+    EXPECT_THAT(Values<int>((*g)[1].dense_shape, feeds), ElementsAre(3, 2));
+  }
+  EXPECT_THAT(Values<double>(Densify((*g)[1], Output()),
+                             {{p, Tensor::Scalar(false)}, {fed, t}}),
+              ElementsAre(2, 4, 6, 8, 0, 0));
+}
+
 TEST_F(WhileGradientTest, OfAPower) {
   const Output x = In(), n = Placeholder<int>(PartialShape::Scalar(), "n");
   const auto [i, y] = While(
@@ -279,6 +304,31 @@ TEST_F(WhileGradientTest, OfSparseReadsInTheLoopStaysSparse) {
   EXPECT_THAT(Values<double>(Densify((*g)[0], table.handle()), feeds),
               ElementsAre(4, 8, 18, 24, 15, 18, 7, 8));
   EXPECT_THAT(Values<int>((*g)[0].indices, feeds).size(), 6u);
+  EXPECT_THAT(Values<int>((*g)[0].dense_shape, feeds), ElementsAre(4, 2));
+}
+
+TEST_F(WhileGradientTest, OfSparseReadsTellsAShapeThatIsFed) {
+  const Output table = In({-1, 2}, "table"), n = Placeholder<int>({}, "n");
+  const auto [i, y] = While(
+      std::tuple{0, Constant(1.0)}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output a) {
+        const auto [j, b] = While(
+            std::tuple{0, a}, [&](Output j, Output) { return j < n; },
+            [&](Output j, Output b) {
+              return std::tuple{j + 1, b + SumOf(ops::Gather(table, i + j))};
+            });
+        return std::tuple{i + 1, b};
+      });
+  const Result<std::vector<Gradient>> g = Gradients({y}, {table});
+  ASSERT_TRUE(g.ok()) << g.status();
+  const Tensor t = Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6});
+  for (const int count : {0, 2}) {
+    const Feeds feeds = {{table, t}, {n, Tensor::Scalar(count)}};
+    EXPECT_THAT(Values<int>((*g)[0].dense_shape, feeds), ElementsAre(3, 2));
+  }
+  EXPECT_THAT(Values<double>(Densify((*g)[0], Output()),
+                             {{table, t}, {n, Tensor::Scalar(2)}}),
+              ElementsAre(1, 1, 2, 2, 1, 1));
 }
 
 TEST_F(WhileGradientTest, OfSparseReadsInABranchInTheLoop) {

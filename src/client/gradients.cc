@@ -68,8 +68,10 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
       std::any_of(some.begin(), some.end(), [&some](const Gradient& g) {
         return g.indices.dtype() != some[0].indices.dtype();
       });
+  Output shape;
   std::vector<Output> indices, values;
   for (const Gradient& g : some) {
+    if (!shape) shape = g.dense_shape;
     values.push_back(g.values);
     indices.push_back(
         mixed && g.indices.dtype() != DType::kInt64
@@ -84,7 +86,7 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
   const Output all_indices =
       Build("ConcatV2", std::move(indices), {}, "indices", {});
   if (!all_values || !all_indices) return Gradient();
-  return Gradient::Slices(all_indices, all_values, some[0].dense_shape);
+  return Gradient::Slices(all_indices, all_values, shape);
 }
 
 Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,

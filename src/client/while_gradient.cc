@@ -385,7 +385,8 @@ Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
                           collect(g.indices, none.indices, "indices"));
   SLUICE_ASSIGN_OR_RETURN(const Output values,
                           collect(g.values, none.values, "values"));
-  return Gradient::Slices(indices, values, Output());
+  SLUICE_ASSIGN_OR_RETURN(const Output shape, DenseShapeOf(x, g));
+  return Gradient::Slices(indices, values, shape);
 }
 
 }  // namespace sluice
