@@ -203,6 +203,7 @@ inline std::vector<RecordedCase> ReadCases(
     } else if (word == "now") {
       cases.back().variables_after.push_back(ParseTensor(in));
     } else {
+      EXPECT_EQ(word, "error") << path << ":" << line;
       cases.back().error = true;
     }
   }

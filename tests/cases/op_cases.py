@@ -78,8 +78,9 @@ def attr(v):
         return "t" + v.name
     if isinstance(v, tf.TensorShape):
         return "p" + ",".join("-1" if d is None else str(d) for d in v)
-    if isinstance(v, list) and v and isinstance(v[0], tf.DType):
-        return "y" + ",".join(d.name for d in v)
+    if isinstance(v, tuple) or (
+            isinstance(v, list) and v and isinstance(v[0], tf.DType)):
+        return "y" + ",".join(d.name for d in v)  # (A tuple may be empty.)
     if isinstance(v, list) and v and isinstance(v[0], float):
         return "F" + ",".join(map(repr, v))
     if isinstance(v, list):

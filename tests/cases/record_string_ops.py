@@ -169,7 +169,7 @@ for value in (np.arange(1, 10), np.array([[1.5, 2.25], [1e10, 0.1]]),
              T=[tf.as_dtype(a.dtype) if a.dtype != object else tf.string])
 for text, n in (("{} and {}", 2), ("{} and", 2), ("{} and {}", 1), ("x", 0)):
     case("StringFormat", [("inputs", [i32([1, 2])] * n)], template=text,
-         placeholder="{}", T=[tf.int32] * n)
+         placeholder="{}", T=(tf.int32,) * n)
 
 # ---- Hashes
 long = s(*[bytes(R.randint(0, 256, n).astype(np.uint8))
