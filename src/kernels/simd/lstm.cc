@@ -106,7 +106,7 @@ void ForwardRows(int64_t begin, int64_t end, int64_t units,
         return hn::Add(hn::LoadU(d, in[g]), hn::LoadU(d, in[4 + g]));
       };
       const auto i = Logistic(d, z(0));
-      const auto j = hn::Tanh(d, z(1));
+      const auto j = Tanh::F(d, z(1));
       const auto f = Logistic(d, hn::Add(z(2), bias));
       const auto o = Logistic(d, z(3));
       const auto c = hn::MulAdd(f, hn::LoadU(d, in[8]), hn::Mul(i, j));
@@ -115,7 +115,7 @@ void ForwardRows(int64_t begin, int64_t end, int64_t units,
       hn::StoreU(f, d, out[2]);
       hn::StoreU(o, d, out[3]);
       hn::StoreU(c, d, out[4]);
-      hn::StoreU(hn::Mul(o, hn::Tanh(d, c)), d, out[5]);
+      hn::StoreU(hn::Mul(o, Tanh::F(d, c)), d, out[5]);
     });
   }
 }
@@ -142,7 +142,7 @@ void BackwardRows(int64_t begin, int64_t end, int64_t units,
       const auto i = hn::LoadU(d, in[0]), j = hn::LoadU(d, in[1]);
       const auto f = hn::LoadU(d, in[2]), o = hn::LoadU(d, in[3]);
       const auto before = hn::LoadU(d, in[4]), dh = hn::LoadU(d, in[6]);
-      const auto t = hn::Tanh(d, hn::MulAdd(f, before, hn::Mul(i, j)));
+      const auto t = Tanh::F(d, hn::MulAdd(f, before, hn::Mul(i, j)));
       const auto dc = hn::MulAdd(hn::Mul(dh, o), steep(t), hn::LoadU(d, in[5]));
       hn::StoreU(hn::Mul(hn::Mul(dc, j), slope(i)), d, out[0]);
       hn::StoreU(hn::Mul(hn::Mul(dc, i), steep(j)), d, out[1]);

@@ -140,6 +140,57 @@ HWY_INLINE V ExpNonPositive(D d, V x) {
   return hn::Exp(d, x);
 }
 
+// Added to a float below 2^22, this rounds it to an integer, which is then in
+// the low bits of the sum.
+inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23.
+
+// y * 2^n, where z is kRounder + n and the product is a normal number.
+template <class D, class V>
+HWY_INLINE V TimesPow2(D d, V y, V z) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(
+      d, hn::Add(hn::BitCast(di, y), hn::ShiftLeft<23>(hn::BitCast(di, z))));
+}
+
+// (2^f - 1) / f for |f| <= 0.5, as a polynomial: 2^f to 1e-7.
+inline constexpr float kExp2[5] = {0.693147242f, 0.240222394f, 0.055502817f,
+                                   0.00967165548f, 0.00134135783f};
+
+// Of floats: near 0 an odd polynomial, further out 1 - 2 / (exp(2|x|) + 1),
+// which hides most of an error of the exp. Both are one polynomial, whose
+// coefficients are chosen lane by lane: choosing costs less than multiplying.
+struct Tanh {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V x) {
+    if constexpr (sizeof(hn::TFromD<D>) == 8) {
+      return hn::Tanh(d, x);
+    } else {
+      const V one = hn::Set(d, 1.0f);
+      const V t = hn::Min(hn::Abs(x), hn::Set(d, 9.5f));  // There it is 1.
+      const auto far = hn::Gt(t, hn::Set(d, 0.6f));
+      const V rounder = hn::Set(d, kRounder);
+      const V scale = hn::Set(d, 2.88539008f);  // 2 / ln 2
+      const V z = hn::MulAdd(t, scale, rounder);
+      const V f = hn::MulSub(t, scale, hn::Sub(z, rounder));
+      const V t2 = hn::Mul(t, t);
+      const V v = hn::IfThenElse(far, f, t2);
+      constexpr float kNear[] = {-0.333332896f, 0.133317485f, -0.0537713133f,
+                                 0.0207590498f, -0.00585649116f};
+      const auto c = [&](int i) HWY_ATTR {
+        return hn::IfThenElse(far, hn::Set(d, kExp2[i]), hn::Set(d, kNear[i]));
+      };
+      V y = c(4);
+      for (int i = 3; i >= 0; --i) y = hn::MulAdd(y, v, c(i));
+      y = hn::MulAdd(y, hn::IfThenElse(far, f, hn::Mul(t, t2)),
+                     hn::IfThenElse(far, one, t));
+      const V e = TimesPow2(d, y, z);  // exp(2t) in far lanes.
+      const V y_far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+      y = hn::IfThenElse(far, y_far, y);
+      return hn::IfThenElse(IsNumber(d, x), hn::CopySign(y, x), x);
+    }
+  }
+};
+
 struct Expm1 {
   template <class D, class V>
   static HWY_INLINE V F(D d, V x) {

@@ -26,13 +26,6 @@ struct Sigmoid {
   }
 };
 
-struct Tanh {
-  template <class D, class V>
-  static HWY_INLINE V F(D d, V x) {
-    return hn::Tanh(d, x);
-  }
-};
-
 struct Softplus {
   // max(x, 0) + log1p(exp(-|x|)).
   template <class D, class V>
@@ -103,31 +96,33 @@ struct Cosh {
   }
 };
 
-// Of floats: near 0 an odd polynomial, further out 1 - exp of another. (The
-// minimax coefficients are N. Juffa's, for an error of about one ulp.)
+// Of floats: near 0 an odd polynomial, further out 1 - 2^q of another, q; as in
+// Tanh one, whose coefficients are chosen lane by lane.
 struct Erf {
   template <class D, class V>
   static HWY_INLINE V F(D d, V x) {
-    const auto c = [&](float v) { return hn::Set(d, v); };
-    const V s = hn::Mul(x, x);
-    V near = hn::MulAdd(c(-5.96761703e-4f), s, c(4.99119423e-3f));
-    near = hn::MulAdd(near, s, c(-2.67681349e-2f));
-    near = hn::MulAdd(near, s, c(1.12819925e-1f));
-    near = hn::MulAdd(near, s, c(-3.76125336e-1f));
-    near = hn::MulAdd(near, s, c(1.28379166e-1f));
-    near = hn::MulAdd(near, x, x);
-    const V t = hn::Min(hn::Abs(x), c(4));  // From there on it is 1.
-    const V t2 = hn::Mul(t, t);
-    V far = hn::MulAdd(c(-1.72853470e-5f), t, c(3.83197126e-4f));
-    far = hn::MulAdd(far, t2,
-                     hn::MulAdd(c(-3.88396438e-3f), t, c(2.42546219e-2f)));
-    far = hn::MulAdd(far, t, c(-1.06777877e-1f));
-    far = hn::MulAdd(far, t, c(-6.34846687e-1f));
-    far = hn::MulAdd(far, t, c(-1.28717512e-1f));
-    far = hn::MulSub(far, t, t);
-    far = hn::CopySign(hn::Sub(c(1), ExpNonPositive(d, far)), x);
-    const V y = hn::IfThenElse(hn::Gt(t, c(0.927734375f)), far, near);
-    return hn::IfThenElse(IsNumber(d, x), y, x);
+    const V one = hn::Set(d, 1.0f);
+    const V t = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));  // From there it is 1.
+    const auto far = hn::Gt(t, hn::Set(d, 0.9f));
+    const auto c = [&](float is_far, float is_near) HWY_ATTR {
+      return hn::IfThenElse(far, hn::Set(d, is_far), hn::Set(d, is_near));
+    };
+    const V v = hn::IfThenElse(far, t, hn::Mul(t, t));
+    V y = c(2.84469075e-4f, -6.05344598e-4f);
+    y = hn::MulAdd(y, v, c(-4.40828176e-3f, 5.00434591e-3f));
+    y = hn::MulAdd(y, v, c(3.21389586e-2f, -2.67733987e-2f));
+    y = hn::MulAdd(y, v, c(-1.50094047e-1f, 1.12819783e-1f));
+    y = hn::MulAdd(y, v, c(-9.19083059e-1f, -3.76125067e-1f));
+    y = hn::MulAdd(y, v, c(-1.62699866f, 1.28379151e-1f));
+    y = hn::MulAdd(y, t, hn::IfThenElse(far, hn::Set(d, -2.56071915e-4f), t));
+    const V rounder = hn::Set(d, kRounder);
+    const V z = hn::Add(y, rounder);
+    const V f = hn::Sub(y, hn::Sub(z, rounder));
+    V e = hn::Set(d, kExp2[4]);
+    for (int i = 3; i >= 0; --i) e = hn::MulAdd(e, f, hn::Set(d, kExp2[i]));
+    e = TimesPow2(d, hn::MulAdd(e, f, one), z);
+    y = hn::IfThenElse(far, hn::Sub(one, e), y);
+    return hn::IfThenElse(IsNumber(d, x), hn::CopySign(y, x), x);
   }
 };
 

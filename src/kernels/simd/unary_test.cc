@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -258,6 +259,31 @@ TYPED_TEST(LibmTest, WithinFourUlps) {
     }
     EXPECT_LE(worst, 4) << f.name << "<" << DTypeName(DTypeOf<T>()) << "> at "
                         << worst_at << ", seed " << kTestSeed;
+  }
+}
+
+// Of the functions whose polynomials are ours, a dense sample of all floats:
+// every exponent, both signs, infinities and NaN.
+TEST(UnaryTest, TanhAndErfAreWithinTwoUlpsOfAllFloats) {
+  constexpr uint32_t kStep = 1009;
+  constexpr int kBatch = 4096;
+  for (const Libm& f : {Libm{UnaryOp::kTanh, "tanh", std::tanh},
+                        Libm{UnaryOp::kErf, "erf", std::erf}}) {
+    std::vector<float> in(kBatch), out(kBatch);
+    double worst = 0;
+    float worst_at = 0;
+    for (uint64_t first = 0; first < uint64_t{1} << 32;
+         first += uint64_t{kBatch} * kStep) {
+      for (int i = 0; i < kBatch; ++i)
+        in[i] = std::bit_cast<float>(static_cast<uint32_t>(first + i * kStep));
+      GetUnary(f.op, DType::kFloat)(in.data(), out.data(), kBatch);
+      for (int i = 0; i < kBatch; ++i) {
+        const double e = UlpDistance(out[i], static_cast<float>(f.f(in[i])));
+        if (e > worst) worst = e, worst_at = in[i];
+        ASSERT_FALSE(std::fabs(out[i]) > 1) << f.name << " of " << in[i];
+      }
+    }
+    EXPECT_LE(worst, 2) << f.name << " at " << worst_at;
   }
 }
 
