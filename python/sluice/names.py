@@ -127,11 +127,11 @@ _SPARSE = {
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",
             matmul="sparse_tensor_dense_matmul",
             merge="sparse_merge", **{n: "sparse_" + n for n in (
-                "add", "concat", "expand_dims", "eye", "fill_empty_rows",
-                "maximum", "minimum", "reduce_max", "reduce_max_sparse",
-                "reduce_sum", "reduce_sum_sparse", "reorder", "reset_shape",
-                "reshape", "retain", "slice", "softmax", "split",
-                "to_indicator", "transpose")}),
+                "add", "concat", "cross", "cross_hashed", "expand_dims", "eye",
+                "fill_empty_rows", "maximum", "minimum", "reduce_max",
+                "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse",
+                "reorder", "reset_shape", "reshape", "retain", "slice",
+                "softmax", "split", "to_indicator", "transpose")}),
     **_from("sluice.framework.conversion", "SparseTensor"),
     **_from("sluice.ops.segments", **{n: "sparse_" + n for n in (
         "segment_sum", "segment_mean", "segment_sqrt_n")})}
@@ -562,8 +562,9 @@ _GROUPS = {
                 run_all_tests_in_graph_and_eager_modes=(
                     "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
-        **_from("sluice.layers.core", "smart_cond"),
-        "is_tensor": _FRAMEWORK["is_tensor"], **{
+        "is_tensor": _FRAMEWORK["is_tensor"], **_from(
+            "sluice.ops.control_flow", "smart_case", "smart_cond",
+            "smart_constant_value"), **{
             name: _TRAIN[name] for name in (
                 "create_global_step", "get_global_step",
                 "get_or_create_global_step")}},

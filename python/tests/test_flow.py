@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.ops import control_flow
+from sluice.ops import control_flow, list_ops
 
 
 def test_gradients(run):
@@ -460,3 +460,50 @@ def test_values_wait_for_operations():
         assert session.run(number) == 7
     with tf.Session() as session:
         np.testing.assert_array_equal(session.run(rows.values)[1], [3, 4])
+
+
+def test_known_predicates_take_their_branch_at_once(run):
+    def never():
+        raise AssertionError("called")
+
+    framework = tf.contrib.framework
+    x = tf.placeholder(tf.int32, [])
+    assert framework.smart_constant_value(tf.constant(False)) is False
+    assert framework.smart_constant_value(x > 0) is None
+    assert framework.smart_cond(True, lambda: 1, never) == 1
+    assert framework.smart_cond(tf.constant(False), never, lambda: 2) == 2
+    y = framework.smart_cond(x > 0, lambda: tf.constant(3),
+                             lambda: tf.constant(4))
+    assert run(y, {x: 1}) == 3 and run(y, {x: 0}) == 4
+    assert framework.smart_case([(False, never), (1, lambda: 5),
+                                 (x > 0, never)], never) == 5
+    z = framework.smart_case([(False, never), (x > 0, lambda: tf.constant(6))],
+                             lambda: tf.constant(7))
+    assert run(z, {x: 1}) == 6 and run(z, {x: 0}) == 7
+    with pytest.raises(TypeError, match="must be a Tensor, or a Python bool"):
+        framework.smart_cond("yes", never, never)
+    with pytest.raises(TypeError, match="must be callable"):
+        framework.smart_cond(True, never)
+
+
+def test_lists_of_tensors_under_the_names_of_their_module(run):
+    items = list_ops.empty_tensor_list([None, 2], tf.float32)
+    for n in (1, 1):
+        items = tf.raw_ops.TensorListPushBack(items, tf.ones([n, 2]))
+    assert run(list_ops.tensor_list_stack(items, tf.float32)).shape == (2, 1, 2)
+    assert run(list_ops.tensor_list_concat(items, tf.float32)).shape == (2, 2)
+    rest, last = list_ops.tensor_list_pop_back(items, tf.float32)
+    assert run([tf.raw_ops.TensorListLength(rest), last])[0] == 1
+    items = list_ops.tensor_list_from_tensor([1.0, 2.0, 3.0], [])
+    assert list(run(list_ops.tensor_list_gather(items, [2, 0], tf.float32))
+                ) == [3, 1]
+    grown = list_ops.tensor_list_set_item(
+        list_ops.tensor_list_reserve([], 1, tf.float32), 2, 5.0,
+        resize_if_index_out_of_bounds=True)
+    assert run(list_ops.tensor_list_get_item(grown, 2, tf.float32)) == 5
+    placed = list_ops.tensor_list_scatter([1.0, 2.0], [1, 0], [])
+    placed = list_ops.tensor_list_scatter([7.0], [1], input_handle=placed)
+    assert list(run(list_ops.tensor_list_stack(placed, tf.float32))) == [2, 7]
+    parts = list_ops.tensor_list_split([1.0, 2.0, 3.0], [None], [2, 1])
+    assert list(run(list_ops.tensor_list_get_item(parts, 0, tf.float32))
+                ) == [1, 2]

@@ -366,6 +366,15 @@ def test_assertions_of_shapes_that_do_not_fit_say_so():
         tf.assert_equal([1, 2], [1, 2, 3])
 
 
+def _two_items():
+    items = tf.raw_ops.EmptyTensorList(
+        element_shape=-1, max_num_elements=3, element_dtype=tf.float32)
+    for n in (1, 2):
+        items = tf.raw_ops.TensorListPushBack(input_handle=items,
+                                              tensor=tf.ones([n]))
+    return items
+
+
 @pytest.mark.parametrize("words,make", [
     (r"Segment id 1 out of range \[0, 1\), possibly because 'segment_ids'",
      lambda: tf.segment_sum(tf.ones([3, 2]), tf.placeholder_with_default(
@@ -393,7 +402,47 @@ def test_assertions_of_shapes_that_do_not_fit_say_so():
      lambda: tf.gather(tf.ones([3]), [0], axis=tf.placeholder_with_default(
          3, []))),
     ("Cannot select both scientific and shortest",
-     lambda: tf.as_string([1.0], scientific=True, shortest=True))])
+     lambda: tf.as_string([1.0], scientific=True, shortest=True)),
+    ("precision not supported", lambda: tf.as_string([1], precision=2)),
+    ("axis 1 is out of range",
+     lambda: tf.roll(tf.ones([2]), 1, tf.placeholder_with_default(1, []))),
+    ("shift must be a scalar or a 1-D vector",
+     lambda: tf.roll([1, 2], tf.placeholder_with_default([[1]], None), 0)),
+    ("axis 0 specified more than once", lambda: tf.reverse(
+        [[1]], tf.placeholder_with_default([0, -2], None))),
+    (r"Shape of tensor \w* \[2\] is not compatible with expected shape \[3\]",
+     lambda: tf.ensure_shape(tf.placeholder_with_default([1, 2], None), [3])),
+    (r"dtype float and shape \[2,3\]",
+     lambda: tf.placeholder(tf.float32, [2, 3])),
+    ("Field 1 in record 0 is not a valid int32: b",
+     lambda: tf.decode_csv(["1,b"], [[0], [0]])),
+    ("Expect 1 fields but have 2 in record 0",
+     lambda: tf.decode_csv(["1,2"], [[0]])),
+    ("Field 1 is required but missing in record 0!",
+     lambda: tf.decode_csv(["1,"], [[0], tf.constant([], tf.int32)])),
+    ("length 3 that is not a multiple of 2, the size of int16",
+     lambda: tf.decode_raw(["abc"], tf.int16)),
+    ("Invalid pattern: A\\[, error: ",
+     lambda: tf.regex_replace("a", tf.placeholder_with_default("A[", []), "b")),
+    ("only one output dimension may be -1", lambda: tf.sparse_reshape(
+        tf.SparseTensor([[0]], [1], [1]),
+        tf.placeholder_with_default(np.int64([-1, -1]), [2]))),
+    ("30 dense values, but the requested shape has 28",
+     lambda: tf.sparse_reshape(
+         tf.SparseTensor([[0]], [1], [30]),
+         tf.placeholder_with_default(np.int64([4, 7]), [2]))),
+    (r"label value of 9 which is outside the valid range of \[0, 2\)",
+     lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(
+         labels=[9], logits=[[1.0, 2.0]])),
+    ("read from index 3 but array size is: 3", lambda: tf.TensorArray(
+        tf.float32, 3).read(3)),
+    ("Trying to pop from an empty list", lambda: tf.raw_ops.TensorListPopBack(
+        input_handle=tf.raw_ops.EmptyTensorList(
+            element_shape=[1], max_num_elements=3, element_dtype=tf.float32),
+        element_shape=[1], element_dtype=tf.float32)[1]),
+    (r"merge: \[1\] vs. \[2\]", lambda: tf.raw_ops.TensorListStack(
+        input_handle=_two_items(), element_shape=-1, element_dtype=tf.float32))
+    ])
 def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
     made = make()
     with pytest.raises(tf.errors.InvalidArgumentError,

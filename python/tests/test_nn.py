@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sluice.compat.v1 as tf
+from sluice.ops import nn
 
 
 @pytest.fixture
@@ -361,3 +362,17 @@ def test_dropout_takes_one_probability():
 
 def test_reductions_of_truths_take_lists_without_elements(run):
     assert run(tf.reduce_all([])) and not run(tf.reduce_any([]))
+
+
+def test_fractional_pools_take_one_ratio_or_two(run, rng):
+    x = rng.rand(1, 6, 6, 1).astype(np.float32)
+    for pool, best in ((nn.fractional_max_pool_v2, np.max),
+                       (nn.fractional_avg_pool_v2, np.mean)):
+        for ratio in (1.5, [1.5], [1.5, 1.5], [1.0, 1.5, 1.5, 1.0]):
+            made = pool(x, ratio, seed=7)
+            (y, rows, columns), (again, _, _) = run(made), run(made)
+            assert y.shape == (1, 4, 4, 1)
+            np.testing.assert_array_equal(y, again)
+            near(y[0, 0, 0, 0], best(x[0, :rows[1], :columns[1]]))
+        with pytest.raises(ValueError, match="of length 1, 2 or 4"):
+            pool(x, [1.0, 1.5, 1.0])

@@ -182,3 +182,27 @@ def test_decomposed_matrices_are_solved(run):
                                    np.linalg.solve(matrix, rhs), atol=1e-4)
         np.testing.assert_allclose(run(tf.linalg.lu_matrix_inverse(*lu)),
                                    np.linalg.inv(matrix), atol=1e-4)
+
+
+def test_three_diagonals_in_any_form(run):
+    upper, main, lower = [1.0, 2.0, 0.0], [4.0, 5.0, 6.0], [0.0, 3.0, 2.0]
+    matrix = np.diag(main) + np.diag(upper[:2], 1) + np.diag(lower[1:], -1)
+    rhs = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    want = np.linalg.solve(matrix, rhs)
+    solve = tf.linalg.tridiagonal_solve
+    for form, diagonals in (("compact", [upper, main, lower]),
+                            ("sequence", [upper, main, lower]),
+                            ("sequence", [upper[:2], main, lower[1:]]),
+                            ("matrix", matrix)):
+        diagonals = ([np.array(d) for d in diagonals] if form == "sequence"
+                     else np.array(diagonals))
+        np.testing.assert_allclose(run(solve(diagonals, rhs, form)), want)
+        np.testing.assert_allclose(
+            run(solve(diagonals, rhs.T, form, transpose_rhs=True)), want.T)
+        np.testing.assert_allclose(run(solve(diagonals, rhs[:, 0], form)),
+                                   want[:, 0])
+    for form, diagonals in (("matrix", np.ones([2, 3])), ("band", matrix),
+                            ("sequence", [[1.0], main, lower]),
+                            ("sequence", [main])):
+        with pytest.raises(ValueError):
+            solve(diagonals, rhs, form)

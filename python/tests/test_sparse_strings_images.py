@@ -71,7 +71,7 @@ def test_shapes_of_sparse_tensors(run):
                             expand_nonconcat_dim=True)
     np.testing.assert_array_equal(dense(run, wide),
                                   np.concatenate([A, [[7, 0, 0]]]))
-    with pytest.raises(ValueError, match="at least"):
+    with pytest.raises(ValueError, match="dimension sizes >="):
         tf.sparse.reset_shape(a, [1, 3])
     with pytest.raises(TypeError, match="SparseTensor"):
         tf.sparse.reorder(A)
@@ -370,3 +370,44 @@ def test_structures_are_printed_as_python_prints_them(run, capfd):
     assert capfd.readouterr().err == '["a", 2]\n'
     run(tf.print(tf.constant("a")))
     assert capfd.readouterr().err == "a\n"
+
+
+def test_sparse_rows_are_crossed(run):
+    words = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], ["a", "b", "c"], [2, 2])
+    numbers = tf.constant([[7], [8]], tf.int32)
+    crossed = run(tf.sparse.cross([words, numbers]))
+    assert [list(r) for r in crossed.indices] == [[0, 0], [1, 0], [1, 1]]
+    assert list(crossed.values) == [b"a_X_7", b"b_X_8", b"c_X_8"]
+    hashed = run(tf.sparse.cross_hashed([words, numbers], num_buckets=100))
+    assert hashed.values.dtype == np.int64 and (hashed.values < 100).all()
+    with pytest.raises(TypeError, match="must be a list"):
+        tf.sparse.cross(words)
+
+
+def test_shapes_of_sparse_tensors_are_known_where_they_can_be():
+    a = tf.SparseTensor([[0, 1, 2]], [1.0], [2, 3, 4])
+    assert tf.sparse.reshape(a, [6, -1]).shape == [6, 4]
+    assert tf.sparse.transpose(a).shape == [4, 3, 2]
+    assert tf.sparse.transpose(a, [0, 2, 1]).shape == [2, 4, 3]
+    assert tf.sparse.reset_shape(a, [5, 5, 5]).shape == [5, 5, 5]
+    with pytest.raises(ValueError, match="Cannot reshape a tensor with 24"):
+        tf.sparse.reshape(a, [5, 5])
+    with pytest.raises(ValueError, match="At most one dimension"):
+        tf.sparse.reshape(a, [-1, -1])
+    with pytest.raises(ValueError, match="should have dimension sizes"):
+        tf.sparse.reset_shape(a, [1, 5, 5])
+    with pytest.raises(ValueError):
+        tf.sparse.retain(a, [True, False])
+
+
+def test_new_shapes_that_a_step_tells_are_checked(run):
+    a = tf.SparseTensor([[0, 1]], [1.0], [2, 3])
+    sizes = tf.placeholder(tf.int64)
+    made = tf.sparse.reset_shape(a, sizes)
+    assert list(run(made, {sizes: [4, 4]}).dense_shape) == [4, 4]
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="x <= y did not hold"):
+        run(made, {sizes: [1, 4]})
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="x == y did not hold"):
+        run(made, {sizes: [4]})

@@ -63,6 +63,8 @@ def _axis(found):
         return f"Concat dim is out of range: {got} vs. {found['high']}"
     if op in ("Pack", "Unpack"):
         return f"axis = {got} not in {within}"
+    if op == "Roll":
+        return f"axis {got} is out of range"
     if op == "ReverseV2":
         return (f"axis = {got} is out of valid range [0, "
                 f"{int(found['high']) - 1}]")
@@ -168,6 +170,8 @@ def _vector(found):
                 f"shape {shape}")
     if op == "Tile":
         return f"Expected {what} to be 1-D, but got shape {shape}"
+    if op == "TensorListSplit":
+        return f"Expected {what} to be a vector, received shape: {shape}"
     must = "should" if op.startswith("Sparse") else "must"
     return f"{what} {must} be a vector, got shape {shape}"
 
@@ -230,6 +234,44 @@ def _of_loop(found):
                 f"different while loops. See info log for more details.")
     return (f"Cannot use '{name}' as input{into} because '{name}' is in a "
             f"while loop. See info log for more details.")
+
+
+def _rolled(found):
+    for what in ("shift", "axis"):
+        if len(_dims(found[what])) > 1:
+            return f"{what} must be a scalar or a 1-D vector"
+    return "shift and axis must have the same size"
+
+
+def _unlike(found):
+    """Shapes of items of a list that are not alike."""
+    a, b = _dims(found["a"]), _dims(found["b"])
+    if len(a) != len(b):
+        return (f"Incompatible ranks during merge: {len(a)} vs. {len(b)}; "
+                f"Incompatible shapes during merge: [{found['a']}] vs. "
+                f"[{found['b']}]")
+    return (f"Incompatible shapes during merge: [{found['a']}] vs. "
+            f"[{found['b']}]")
+
+
+def _unset(found):
+    """No item, and no shape, from which to know the items'."""
+    op, shape = _op(found), found["shape"]
+    if op == "TensorListStack":
+        return (f"Tried to stack list which only contains uninitialized "
+                f"tensors and has a non-fully-defined element_shape: {shape}")
+    if op == "TensorListGather":
+        return (f"Tried to gather uninitialized tensors from a list with "
+                f"non-fully-defined element_shape: {shape}")
+    return ("Trying to concat list with only uninitialized tensors but "
+            "element_shape_except_first_dim_ is not fully defined; All except "
+            "the first dimension must be fully defined when concating an empty "
+            "tensor list")
+
+
+def _unparsed(found):
+    return (f"Field {found['field']} in record {found['record']} is not a valid "
+            f"{found['type']}: {found['text']}")
 
 
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
@@ -339,9 +381,11 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"indices: expected increasing order, got (?P<a>\S+) after (?P<b>[^\s;]+)",
      lambda m: f"indices {m['a']} is out of order, after {m['b']}"),
     # What a step needs and gives.
-    (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)",
+    (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)"
+     r"(?P<shape>\[[\d,?]+\])?",
      lambda m: f"You must feed a value for placeholder tensor '{m['name']}' "
-               f"with dtype {m['type']}"),
+               f"with dtype {m['type']}"
+               f"{' and shape ' + m['shape'] if m['shape'] else ''}"),
     (r"partial run: expected each edge fed once, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} has already been fed."),
     (r"partial run: expected a declared fetch that has not been fetched, got "
@@ -358,7 +402,131 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"assertion failed: \[(?:More than one condition evaluated|None of the "
      r"conditions evaluated)", lambda m: "Input error: exactly one condition "
      "must be true"),
+    # Lists of tensors.
+    (r"list: expected items of (?:one )?shape (?:but for the first dimension, "
+     r"got )?\[(?P<a>[\d,?]*)\],? (?:got|and) \[(?P<b>[\d,?]*)\]", _unlike),
+    (r"list: expected an item that was set, or .*?, got none and "
+     r"(?P<shape>[^;]+)", _unset),
+    (r"item: expected one that was set, or a fully known element_shape, got an "
+     r"item that was not set and (?P<shape>[^;]+)",
+     lambda m: f"Trying to read an uninitialized tensor but element_shape is "
+               f"not fully defined: {m['shape']}"),
+    (r"item (?P<i>\d+): expected one that was set, or its length in "
+     r"leading_dims",
+     lambda m: f"List contains uninitialized tensor at index {m['i']} but "
+               f"leading_dims has only 0 elements."),
+    (r"list: expected an item to pop",
+     lambda m: "Trying to pop from an empty list."),
+    (r"list: expected items of rank at least 1, got scalars",
+     lambda m: "Concat requires elements to be at least vectors, found scalars "
+               "instead."),
+    (r"list: expected at most (?P<n>\d+) items \(max_num_elements\)",
+     lambda m: f"Tried to push item into a full list; list size: {m['n']} "
+               f"max_num_elements: {m['n']}"),
+    (r"item: expected a shape that fits the list's, (?P<a>\[.*?\]|<unknown>), "
+     r"got (?P<b>\[.*?\])",
+     lambda m: f"Tried to append a tensor with incompatible shape to a list. Op "
+               f"element shape: {m['b']} list shape: {m['a']}"),
+    (r"indices: expected none below 0",
+     lambda m: "Indices in TensorListScatter must all be non-negative."),
+    (r"num_elements: expected at least -1, " + _GOT,
+     lambda m: f"TensorListScatter expects num_elements >= -1, found: "
+               f"{m['got']}"),
+    (r"tensor: expected a row per index, (?P<n>\d+), " + _GOT,
+     lambda m: f"Invalid number of rows in input tensor. Expected: {m['n']} "
+               f"Actual: {m['got']}"),
+    (r"indices: expected values in \[0, (?P<n>\d+)\), " + _GOT +
+     r"; node '[^']*' \(TensorListScatter",
+     lambda m: f"TensorListScatter: Trying to scatter at index {m['got']} in "
+               f"list with size {m['n']}"),
+    (r"index: expected one in \[0, (?P<n>\d+)\), " + _GOT,
+     lambda m: f"Trying to modify element {m['got']} in a list with {m['n']} "
+               f"elements."),
+    (r"size: expected at least 0, " + _GOT + r"; node '[^']*' \(TensorList",
+     lambda m: f"TensorListSlice expects size to be non-negative. Got: "
+               f"{m['got']}"),
+    (r"size: expected at least 0, " + _GOT,
+     lambda m: f"size ({m['got']}) must be non-negative"),
+    (r"tensor: expected rank at least 1, got a scalar",
+     lambda m: "Tensor must be at least a vector, but saw shape: []"),
+    (r"lengths: expected values >= 0, " + _GOT,
+     lambda m: f"Invalid value in lengths: {m['got']}"),
+    # Records and bytes.
+    (r"records: expected (?P<type>\w+) in field (?P<field>\d+) of record "
+     r"(?P<record>\d+), got '(?P<text>.*?)'", _unparsed),
+    (r"records: expected (?P<n>\d+) fields in record (?P<i>\d+), got "
+     r"(?P<k>\d+)",
+     lambda m: f"Expect {m['n']} fields but have {m['k']} in record {m['i']}"),
+    (r"records: expected field (?P<f>\d+), which has no default, in record "
+     r"(?P<i>\d+)",
+     lambda m: f"Field {m['f']} is required but missing in record {m['i']}!"),
+    (r"records: record \d+: expected no quote",
+     lambda m: "Unquoted fields cannot have quotes/CRLFs inside"),
+    (r"records: record \d+: expected a quote at the end",
+     lambda m: "Quoted field has to end with quote followed by delim, CRLF, or "
+               "EOF"),
+    (r"bytes: expected a multiple of (?P<n>\d+), the size of (?P<type>\w+), "
+     + _GOT, lambda m: f"Input to DecodeRaw has length {m['got']} that is not "
+     f"a multiple of {m['n']}, the size of {m['type']}"),
+    (r"bytes: expected strings of one length, got (?P<a>\d+) and (?P<b>\d+)",
+     lambda m: f"DecodeRaw requires input strings to all be the same size, but "
+               f"element 1 has size {m['a']} != {m['b']}"),
+    (r"pattern: expected a regular expression of RE2, got '(?P<text>.*?)': "
+     r"(?P<why>[^;]*)",
+     lambda m: f"Invalid pattern: {m['text']}, error: {m['why']}"),
+    # Sparse tensors.
+    (r"indices: expected index (?P<i>\d+) within \[(?P<n>\d+),(?P<k>\d+)\], got "
+     r"\[(?P<row>-?\d+),(?P<column>-?\d+)\]",
+     lambda m: f"invalid index; k ({m['column']}) from index[{m['i']},1] out of "
+               f"bounds (>={m['k']})"),
+    (r"shapes: expected shapes that differ in dimension",
+     lambda m: "Input shapes must match"),
+    (r"new_shape: expected (?P<n>\d+) elements, " + _GOT,
+     lambda m: f"Input to reshape is a tensor with {m['n']} dense values, but "
+               f"the requested shape has {m['got']}"),
+    (r"new_shape: expected dimensions that divide (?P<n>\d+) elements beside "
+     r"-1, got a product of (?P<k>\d+)",
+     lambda m: f"Input to reshape is a SparseTensor with {m['n']} dense values, "
+               f"but the requested shape requires a multiple of {m['k']}"),
+    (r"new_shape: expected dimensions >= 0 and at most one of -1",
+     lambda m: "only one output dimension may be -1"),
+    (r"serialized_sparse: expected sparse tensors of one rank, got (?P<a>\d+) "
+     r"and (?P<b>\d+)",
+     lambda m: f"Inconsistent shape across SparseTensors: rank prior to "
+               f"SparseTensor[1] was: {m['a']} but rank of SparseTensor[1] is: "
+               f"{m['b']}"),
+    (r"serialized_sparse: expected (?P<a>\w+) at place \d+, got (?P<b>\w+)",
+     lambda m: f"Requested SparseTensor of type {m['a']} but "
+               f"SparseTensor[0].values.dtype() == {m['b']}"),
+    (r"TensorProto: expected a serialised message",
+     lambda m: "Could not parse serialized proto"),
+    (r"sparse_values: expected a scalar or a vector of (?P<n>\d+), got shape "
+     r"(?P<shape>\[[\d,]*\])",
+     lambda m: f"sparse_values has incorrect shape {m['shape']}, should be [] "
+               f"or [{m['n']}]"),
+    (r"sparse_indices: expected index (?P<i>\d+) within (?P<shape>\[[\d,]*\]), "
+     + _GOT, lambda m: f"indices[{m['i']}] = [{m['got']}] is out of bounds: "
+     f"need 0 <= index < {m['shape']}"),
+    (r"labels: expected classes in (?P<range>\[.*?\)), " + _GOT,
+     lambda m: f"Received a label value of {m['got']} which is outside the "
+               f"valid range of {m['range']}."),
+    (r"labels: expected a vector of \d+, one a row, got shape "
+     r"(?P<shape>\[[\d,]*\])",
+     lambda m: f"labels must be 1-D, but got shape {m['shape']}"),
+    (r"dimensions: expected equal sizes, got (?P<a>\d+) and (?P<b>\d+)",
+     lambda m: f"Dimensions must be equal, but are {m['a']} and {m['b']}; "
+               f"Dimension must be {m['b']} but is {m['a']}"),
     # Numbers.
+    (r"shift and axis: expected scalars or vectors of one length, got shapes "
+     r"\[(?P<shift>[\d,]*)\] and \[(?P<axis>[\d,]*)\]", _rolled),
+    (r"axis: expected each dimension at most once, got (?P<d>\d+) twice",
+     lambda m: f"axis {m['d']} specified more than once."),
+    (r"nbins: expected a value > 0, " + _GOT,
+     lambda m: f"Requires nbins > 0, got {m['got']}"),
+    (r"shape: expected (?P<a>\[[\d,?]*\]), got (?P<b>\[[\d,]*\]); node "
+     r"'(?P<name>[^']*)' \(EnsureShape\)",
+     lambda m: f"Shape of tensor {m['name']} {m['b']} is not compatible with "
+               f"expected shape {m['a']}."),
     (r"paddings: expected amounts >= 0",
      lambda m: "Paddings must be non-negative"),
     (r"Input is not invertible: expected pivots",
@@ -382,6 +550,15 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"Could not read index {m['i']} twice because it was cleared "
                f"after a previous read (perhaps try setting clear_after_read "
                f"= false?)"),
+    (r"TensorArray '.*?': read of index (?P<i>-?\d+): expected one in "
+     r"\[0, (?P<n>\d+)\)",
+     lambda m: f"Tried to read from index {m['i']} but array size is: "
+               f"{m['n']}"),
+    (r"TensorArray '.*?': split: expected lengths whose sum is the number of "
+     r"rows, (?P<n>\d+), " + _GOT,
+     lambda m: f"Expected sum of lengths to be equal to values.shape[0], but "
+               f"sum of lengths is {m['got']} and value's shape is: "
+               f"[{m['n']}]"),
     (r"TensorArray '.*?': write to index (?P<i>\d+): expected an element that "
      r"was not written",
      lambda m: f"Could not write to TensorArray index {m['i']} because it has "
@@ -412,7 +589,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: "Cannot select both scientific and shortest notation"),
     (r"scientific, shortest, precision: expected none of them for (?P<t>\w+)",
      lambda m: f"scientific and shortest format not supported for datatype "
-               f"{m['t']}, nor is precision"),
+               f"{m['t']}; precision not supported for datatype {m['t']}"),
     (r"fill: expected at most one character",
      lambda m: "Fill string must be one or fewer characters"),
     (r"fill: expected one of", lambda m: "Fill argument not supported"),

@@ -1,19 +1,8 @@
 """Dense layers, dropout, and making inputs flat."""
 
-from sluice.framework.conversion import constant_value
 from sluice.layers.base import InputSpec, Layer, as_function, last_dimension
-from sluice.ops import (
-    array_ops, contractions, control_flow, init_ops, math_ops, nn, variables)
-
-
-def smart_cond(pred, true_fn, false_fn):
-    """`cond`, which takes a branch at once where `pred` is known."""
-    if isinstance(pred, variables.Variable):
-        pred = pred.value()
-    known = constant_value(pred)
-    if known is None:
-        return control_flow.cond(pred, true_fn, false_fn)
-    return true_fn() if known else false_fn()
+from sluice.ops import array_ops, contractions, init_ops, math_ops, nn
+from sluice.ops.control_flow import smart_cond
 
 
 class Dense(Layer):

@@ -218,6 +218,48 @@ def _branch_value(value):
     return convert_to_tensor(value)
 
 
+def smart_constant_value(pred):
+    """Whether it holds, if that is known; None if a step tells."""
+    if isinstance(pred, (bool, int)) and pred in (0, 1):
+        return bool(pred)
+    if hasattr(pred, "value") and not isinstance(pred, _core.Tensor):
+        pred = pred.value()  # (A variable's.)
+    if not isinstance(pred, _core.Tensor):
+        raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or "
+                        f"0. Found instead: {type(pred)}")
+    known = conversion.constant_value(pred)
+    return None if known is None else bool(known)
+
+
+def smart_cond(pred, true_fn=None, false_fn=None, name=None):
+    """`cond`, which takes a branch at once where `pred` is known."""
+    for fn, what in ((true_fn, "true_fn"), (false_fn, "false_fn")):
+        if not callable(fn):
+            raise TypeError(f"`{what}` must be callable.")
+    known = smart_constant_value(pred)
+    if known is None:
+        return cond(pred, true_fn, false_fn, name=name)
+    return true_fn() if known else false_fn()
+
+
+def smart_case(pred_fn_pairs, default=None, exclusive=False,
+               name="smart_case"):
+    """`case`, without the branches whose predicates are known."""
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict)
+                 else pred_fn_pairs)
+    unknown = []
+    for pred, fn in pairs:
+        known = smart_constant_value(pred)
+        if known:  # (Of what comes after it nothing is asked.)
+            default = fn
+            break
+        if known is None:
+            unknown.append((pred, fn))
+    if unknown or default is None:
+        return case(unknown, default, exclusive, name=name)
+    return default()
+
+
 def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
          name="case"):
     """What the function of the first predicate that holds gives, else what

@@ -180,14 +180,23 @@ lstsq = matrix_solve_ls
 def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
                       transpose_rhs=False, conjugate_rhs=False, name=None,
                       partial_pivoting=True):
-    """x of A x = rhs, A of three diagonals: [..., 3, n], the upper one first
-    (its last element and the lower one's first do not matter)."""
-    if diagonals_format != "compact":
-        raise NotImplementedError(f"tridiagonal_solve: expected "
-                                  f"diagonals_format 'compact', got "
-                                  f"{diagonals_format!r}")
-    with graphs.name_scope(name, "tridiagonal_solve", [diagonals, rhs]):
-        diagonals = convert_to_tensor(diagonals)
+    """x of A x = rhs, A of three diagonals.
+
+    Args:
+      diagonals: by `diagonals_format`: "compact": [..., 3, n], the upper one
+        first (its last element and the lower one's first do not matter);
+        "sequence": the three in a list, the upper and the lower one with or
+        without that element; "matrix": A, of which no more is looked at.
+      rhs: [..., n, k], or [..., n].
+      transpose_rhs: whether rhs and the result are [..., k, n].
+      conjugate_rhs: whether rhs is conjugated first.
+    """
+    made = {"compact": convert_to_tensor, "sequence": _compact_of_sequence,
+            "matrix": _compact_of_matrix}.get(diagonals_format)
+    if made is None:
+        raise ValueError(f"Unrecognized diagonals_format: {diagonals_format}")
+    with graphs.name_scope(name, "tridiagonal_solve"):
+        diagonals = made(diagonals)
         rhs = convert_to_tensor(rhs, diagonals.dtype.base_dtype)
         vector = rhs.shape.ndims == diagonals.shape.ndims - 1
         if vector:
@@ -198,7 +207,46 @@ def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
             rhs = math_ops.conj(rhs)
         x = _op("TridiagonalSolve")(diagonals, rhs,
                                     partial_pivoting=partial_pivoting)
-        return array_ops.squeeze(x, [-1]) if vector else x
+        if vector:
+            return array_ops.squeeze(x, [-1])
+        return array_ops.matrix_transpose(x) if transpose_rhs else x
+
+
+def _padded(diagonal, n, before):
+    """A diagonal of n elements, of one that may have one less."""
+    rank, size = diagonal.shape.ndims, diagonal.shape.as_list()[-1]
+    if size == n:
+        return diagonal
+    if size != n - 1:
+        raise ValueError(f"Expected a diagonal of length {n} or {n - 1}, got "
+                         f"{size}.")
+    ends = [1, 0] if before else [0, 1]
+    return array_ops.pad(diagonal, [[0, 0]] * (rank - 1) + [ends])
+
+
+def _compact_of_sequence(diagonals):
+    if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
+        raise ValueError("Expected diagonals to be a sequence of length 3.")
+    upper, main, lower = map(convert_to_tensor, diagonals)
+    if not main.shape.ndims or main.shape.as_list()[-1] is None:
+        raise ValueError("The size of the matrix needs to be known for "
+                         "diagonals_format=\"sequence\"")
+    n = main.shape.as_list()[-1]
+    return array_ops.stack([_padded(upper, n, False), main,
+                            _padded(lower, n, True)], axis=-2)
+
+
+def _compact_of_matrix(matrix):
+    matrix = convert_to_tensor(matrix)
+    rows, columns = matrix.shape.with_rank_at_least(2).as_list()[-2:]
+    if rows is None and columns is None:
+        raise ValueError("The size of the matrix needs to be known for "
+                         "diagonals_format=\"matrix\"")
+    if rows is not None and columns is not None and rows != columns:
+        raise ValueError(f"Expected last two dimensions of diagonals to be "
+                         f"same, got {rows} and {columns}")
+    return _compact_of_sequence([array_ops.matrix_diag_part(part) for part in (
+        matrix[..., :-1, 1:], matrix, matrix[..., 1:, :-1])])
 
 
 def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,

@@ -538,3 +538,27 @@ def l2_normalize_v2(x, axis=None, epsilon=1e-12, name=None):
 def moments_v2(x, axes, shift=None, keepdims=False, name=None):
     """`moments`."""
     return moments(x, axes, shift, name, keepdims=keepdims)
+
+
+def _fractional(kind):
+    def pool(value, pooling_ratio, pseudo_random=False, overlapping=False,
+             seed=0, name=None):
+        sizes = list(pooling_ratio) if isinstance(
+            pooling_ratio, (list, tuple)) else [pooling_ratio]
+        if len(sizes) not in (1, 2, 4):
+            raise ValueError(f"pooling_ratio should be of length 1, 2 or 4 "
+                             f"but was {len(sizes)}")
+        if len(sizes) < 4:
+            sizes = [1.0, sizes[0], sizes[-1], 1.0]
+        one, two = graphs.get_seed(seed) if seed else (0, 0)
+        return _op(kind)(value, pooling_ratio=sizes,
+                         pseudo_random=pseudo_random, overlapping=overlapping,
+                         deterministic=bool(seed), seed=one, seed2=two,
+                         name=name)
+    pool.__doc__ = f"""`{kind}` by one ratio, or one for each of rows and
+    columns; the regions are the same in each step if there is a seed."""
+    return pool
+
+
+fractional_avg_pool_v2 = _fractional("FractionalAvgPool")
+fractional_max_pool_v2 = _fractional("FractionalMaxPool")

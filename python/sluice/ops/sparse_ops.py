@@ -1,11 +1,13 @@
 """Operations on SparseTensors."""
 
+import math
+
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant,
     constant_value, convert_to_tensor)
-from sluice.ops import array_ops, control_flow, math_ops
+from sluice.ops import array_ops, check_ops, control_flow, math_ops
 
 _op = _core.op
 
@@ -81,6 +83,50 @@ def sparse_concat(axis, sp_inputs, name=None, expand_nonconcat_dim=False,
         *[list(p) for p in zip(*parts)], concat_dim=axis, name=name))
 
 
+_DEFAULT_HASH_KEY = 0xDECAFCAFFE
+
+
+def sparse_cross(inputs, name=None):
+    """All combinations of a value of each input, row by row, joined by "_X_".
+
+    Args:
+      inputs: a list of SparseTensors and matrices, of strings or integers.
+    """
+    return _cross(inputs, dtypes.string, 0, None, name)
+
+
+def sparse_cross_hashed(inputs, num_buckets=0, hash_key=None, name=None):
+    """`sparse_cross`, of each combination a number below `num_buckets`."""
+    return _cross(inputs, dtypes.int64, num_buckets, hash_key, name)
+
+
+def _cross(inputs, out_type, num_buckets, hash_key, name):
+    if not isinstance(inputs, list):
+        raise TypeError("Inputs must be a list")
+    if not all(isinstance(i, (SparseTensor, _core.Tensor)) for i in inputs):
+        raise TypeError("All inputs must be SparseTensors")
+    kinds = set()
+
+    def known(values):
+        if values.dtype.base_dtype is not dtypes.string:
+            values = math_ops.cast(values, dtypes.int64)
+        kinds.add(values.dtype.base_dtype)
+        return values
+
+    sparse = [i for i in inputs if isinstance(i, SparseTensor)]
+    values = [known(s.values) for s in sparse]
+    dense = [known(i) for i in inputs if isinstance(i, _core.Tensor)]
+    return SparseTensor(*_op("SparseCross")(
+        [s.indices for s in sparse], values, [s.dense_shape for s in sparse],
+        dense, hashed_output=out_type is dtypes.int64, num_buckets=num_buckets,
+        hash_key=hash_key or _DEFAULT_HASH_KEY, out_type=out_type,
+        internal_type=(dtypes.int64 if dtypes.int64 in kinds
+                       else dtypes.string), name=name))
+
+
+_sparse_cross, _sparse_cross_hashed = sparse_cross, sparse_cross_hashed
+
+
 def sparse_reorder(sp_input, name=None):
     """The same, its elements in the order of rows."""
     sp_input = _sparse(sp_input)
@@ -88,12 +134,30 @@ def sparse_reorder(sp_input, name=None):
     return SparseTensor(indices, values, sp_input.dense_shape)
 
 
+def _completed(sizes, n):
+    """Sizes of n elements in all, -1 replaced by what is left over."""
+    if sizes.count(-1) > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: "
+                         f"{sizes}")
+    rest = math.prod(s for s in sizes if s != -1)
+    made = [n // rest if s == -1 and rest else s for s in sizes]
+    if math.prod(made) != n:
+        raise ValueError(f"Cannot reshape a tensor with {n} elements to shape "
+                         f"{made} ({math.prod(made)} elements).")
+    return made
+
+
 def sparse_reshape(sp_input, shape, name=None):
     """The same elements in another shape; -1 is what is left over."""
     sp_input = _sparse(sp_input)
+    shape = math_ops.cast(shape, dtypes.int64)
+    known, old = constant_value(shape), sp_input.shape.num_elements()
+    if known is not None and old is not None:
+        shape = constant(_completed(list(known), old), dtypes.int64)
     indices, dims = _op("SparseReshape")(
-        sp_input.indices, sp_input.dense_shape,
-        math_ops.cast(shape, dtypes.int64), name=name)
+        sp_input.indices, sp_input.dense_shape, shape, name=name)
+    if known is not None and old is not None:
+        dims = shape
     return SparseTensor(indices, sp_input.values, dims)
 
 
@@ -123,13 +187,20 @@ def sparse_transpose(sp_input, perm=None, name=None):
     with graphs.name_scope(name, "SparseTranspose"):
         sp_input = _sparse(sp_input)
         if perm is None:
-            rank = array_ops.shape(sp_input.dense_shape)[0]
-            perm = (rank - 1) - math_ops.range(0, rank, 1)
+            rank = sp_input.shape.ndims
+            if rank is None:
+                rank = array_ops.shape(sp_input.dense_shape)[0]
+                perm = (rank - 1) - math_ops.range(0, rank, 1)
+            else:
+                perm = list(range(rank))[::-1]
         indices = array_ops.transpose(array_ops.gather(
             array_ops.transpose(sp_input.indices), perm))
-        return sparse_reorder(SparseTensor(
-            indices, sp_input.values,
-            array_ops.gather(sp_input.dense_shape, perm)))
+        dims = array_ops.gather(sp_input.dense_shape, perm)
+        order = constant_value(convert_to_tensor(perm))
+        if order is not None and sp_input.shape.is_fully_defined():
+            sizes = sp_input.shape.as_list()
+            dims = constant([sizes[i] for i in order], dtypes.int64)
+        return sparse_reorder(SparseTensor(indices, sp_input.values, dims))
 
 
 def sparse_expand_dims(sp_input, axis=None, name=None):
@@ -174,6 +245,7 @@ def sparse_retain(sp_input, to_retain):
     """The elements for which `to_retain` holds."""
     sp_input = _sparse(sp_input)
     to_retain = convert_to_tensor(to_retain)
+    to_retain.shape.merge_with(sp_input.values.shape)
     at = array_ops.reshape(array_ops.where(to_retain), [-1])
     return SparseTensor(array_ops.gather(sp_input.indices, at),
                         array_ops.gather(sp_input.values, at),
@@ -200,23 +272,25 @@ def sparse_reset_shape(sp_input, new_shape=None):
         tight = math_ops.maximum(
             least, math_ops.reduce_max(sp_input.indices, 0) + 1)
         return SparseTensor(sp_input.indices, sp_input.values, tight)
-    new_shape = convert_to_tensor(new_shape, dtypes.int64)
+    new_shape = math_ops.cast(new_shape, dtypes.int64)
+    new_shape.shape.assert_has_rank(1)
+    new_shape.shape.merge_with(sp_input.dense_shape.shape)
     known, old = constant_value(new_shape), constant_value(
         sp_input.dense_shape)
-    if known is not None and old is not None:
-        if len(known) != len(old):
-            raise ValueError(f"new_shape: expected rank {len(old)}, got "
-                             f"{len(known)}")
-        if (known < old).any():
-            raise ValueError(f"Requested dimension sizes {list(known)} should "
-                             f"be at least {list(old)}.")
-    check = control_flow.Assert(
-        math_ops.reduce_all(math_ops.less_equal(sp_input.dense_shape,
-                                                new_shape)),
-        ["new_shape is too small:", new_shape, sp_input.dense_shape])
-    with graphs.control_dependencies([check]):
-        return SparseTensor(sp_input.indices, sp_input.values,
-                            array_ops.identity(new_shape))
+    if known is None or old is None:
+        new_shape = control_flow.with_dependencies([check_ops.assert_equal(
+            array_ops.shape(sp_input.dense_shape),
+            array_ops.shape(new_shape))], new_shape)
+        new_shape = control_flow.with_dependencies(
+            [check_ops.assert_less_equal(sp_input.dense_shape, new_shape)],
+            new_shape)
+    elif (known < old).any():
+        raise ValueError(f"Requested new_shape should have dimension sizes >= "
+                         f"sp_input.shape.  Found new_shape ({list(known)}), "
+                         f"sp_input.shape ({list(old)}).")
+    else:
+        new_shape = constant(known)
+    return SparseTensor(sp_input.indices, sp_input.values, new_shape)
 
 
 def sparse_merge(sp_ids, sp_values, vocab_size, name=None,
