@@ -121,7 +121,8 @@ _SIGNAL = {**_FFT, **_from(
     "sluice.ops.signal_ops", "rfft", "irfft", "rfft2d", "irfft2d", "rfft3d",
     "irfft3d", "fftshift", "ifftshift", "frame", "overlap_and_add",
     "hann_window", "hamming_window", "stft", "inverse_stft",
-    "inverse_stft_window_fn", "dct", "idct")}
+    "inverse_stft_window_fn", "dct", "idct", "linear_to_mel_weight_matrix",
+    "mfccs_from_log_mel_spectrograms")}
 _SPARSE = {
     **_from("sluice.ops.sparse_ops", "from_dense", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",

@@ -179,7 +179,8 @@ _OURS = {"ops": "graph conversion registries scopes",
          "function": "function traced", "spectral_ops": "signal_ops",
          "dct_ops": "signal_ops", "fft_ops": "signal_ops",
          "reconstruction_ops": "signal_ops", "window_ops": "signal_ops",
-         "shape_ops": "signal_ops", "stateless_random_ops": "random_ops",
+         "shape_ops": "signal_ops", "mel_ops": "signal_ops",
+         "mfcc_ops": "signal_ops", "stateless_random_ops": "random_ops",
          "smart_cond": "control_flow"}
 
 

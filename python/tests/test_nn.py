@@ -376,3 +376,16 @@ def test_fractional_pools_take_one_ratio_or_two(run, rng):
             near(y[0, 0, 0, 0], best(x[0, :rows[1], :columns[1]]))
         with pytest.raises(ValueError, match="of length 1, 2 or 4"):
             pool(x, [1.0, 1.5, 1.0])
+
+
+def test_paddings_of_known_sizes_are_constants():
+    pads, crops = tf.required_space_to_batch_paddings([5, 4], [2, 3],
+                                                      [[1, 0], [0, 0]])
+    assert tf.get_static_value(pads).tolist() == [[1, 0], [0, 2]]
+    assert tf.get_static_value(crops).tolist() == [[0, 0], [0, 2]]
+    none, _ = tf.required_space_to_batch_paddings(
+        np.zeros([0], np.int32), np.zeros([0], np.int32))
+    assert none.shape == [0, 2]
+    y = tf.nn.pool(tf.ones([1, 9, 7, 2]), [2, 3], "MAX", "VALID",
+                   dilation_rate=[2, 1])
+    assert y.shape == [1, 7, 5, 2]

@@ -206,3 +206,40 @@ def test_three_diagonals_in_any_form(run):
                             ("sequence", [main])):
         with pytest.raises(ValueError):
             solve(diagonals, rhs, form)
+
+
+def test_bands_of_the_mel_scale(run):
+    n = tf.placeholder(tf.int32, [])
+    matrix = tf.signal.linear_to_mel_weight_matrix(
+        20, 129, 8000.0, 125.0, 3800.0, tf.float64)
+    assert matrix.shape == [129, 20]
+    mel = lambda f: 1127 * np.log1p(f / 700)  # noqa: E731
+    bins = mel(np.linspace(0, 4000, 129))[:, None]
+    edges = np.linspace(mel(125), mel(3800), 22)
+    want = np.maximum(0, np.minimum(
+        (bins - edges[:-2]) / (edges[1:-1] - edges[:-2]),
+        (edges[2:] - bins) / (edges[2:] - edges[1:-1])))
+    want[0] = 0
+    np.testing.assert_allclose(run(matrix), want, atol=1e-12)
+    told = tf.signal.linear_to_mel_weight_matrix(20, n)
+    np.testing.assert_allclose(run(told, {n: 129}), want, atol=1e-4)
+    for wrong in (dict(num_mel_bins=0), dict(lower_edge_hertz=-1.0),
+                  dict(lower_edge_hertz=100.0, upper_edge_hertz=10.0),
+                  dict(upper_edge_hertz=1000.0, sample_rate=800),
+                  dict(dtype=tf.int32)):
+        with pytest.raises(ValueError):
+            tf.signal.linear_to_mel_weight_matrix(**wrong)
+
+
+def test_cepstral_coefficients(run):
+    x = _RNG.randn(2, 3, 5).astype("f")
+    k = np.arange(5)
+    cosines = 2 * np.cos(np.pi / 5 * (k[:, None] + 0.5) * k)
+    want = x @ cosines / np.sqrt(10)
+    unknown = tf.placeholder(tf.float32)
+    made = tf.signal.mfccs_from_log_mel_spectrograms
+    np.testing.assert_allclose(run(made(x)), want, atol=1e-5)
+    np.testing.assert_allclose(run(made(unknown), {unknown: x}), want,
+                               atol=1e-5)
+    with pytest.raises(ValueError, match="must be positive"):
+        made(np.zeros([2, 0], "f"))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sluice.compat.v1 as tf
+from sluice.ops import sparse_ops
 
 
 @pytest.fixture
@@ -411,3 +412,13 @@ def test_new_shapes_that_a_step_tells_are_checked(run):
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match="x == y did not hold"):
         run(made, {sizes: [4]})
+
+
+def test_sparse_and_dense_elements_meet(run):
+    a = tf.SparseTensor([[0, 1], [1, 0]], [2, 4], [2, 2])
+    by = tf.constant([[1, 5], [8, 1]])
+    assert list(run(a * by).values) == list(run(by * a).values) == [10, 32]
+    ratio = run(a / by)
+    assert list(ratio.values) == [0.4, 0.5] and ratio.values.dtype == float
+    total = run(sparse_ops.sparse_dense_cwise_add(a, by))
+    assert list(total.values) == [7, 12]

@@ -147,8 +147,19 @@ class SparseTensor:
     def __mul__(self, dense):
         return self._with("SparseDenseCwiseMul", dense)
 
+    __rmul__ = __mul__
+
     def __truediv__(self, dense):
-        return self._with("SparseDenseCwiseDiv", dense)
+        dense = convert_to_tensor(dense, self.dtype.base_dtype)
+        if not dense.dtype.is_integer:
+            return self._with("SparseDenseCwiseDiv", dense)
+        small = dense.dtype in (dtypes.int8, dtypes.uint8, dtypes.int16,
+                                dtypes.uint16)
+        numbers = dtypes.float32 if small else dtypes.float64
+        return SparseTensor(
+            self._indices, _core.op("Cast")(self._values, numbers),
+            self._dense_shape)._with("SparseDenseCwiseDiv",
+                                     _core.op("Cast")(dense, numbers))
 
     __div__ = __truediv__
 
@@ -307,7 +318,8 @@ def _convert(value, dtype, name, as_ref):
         return _core.constant(np.asarray(value), dtype, name)
     raise TypeError(f"Failed to convert {value!r} to a Tensor: expected a "
                     f"number, a string, an array, or a list of these, got "
-                    f"{type(value).__name__}.")
+                    f"{type(value).__name__}."
+                    + (f" Expected {dtype.name}." if dtype else ""))
 
 
 def _pack_list(values, dtype, name, as_ref=False):

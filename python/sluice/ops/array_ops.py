@@ -559,8 +559,18 @@ def required_space_to_batch_paddings(input_shape, block_shape,
         dims = convert_to_tensor(input_shape, dtypes.int32)
         block = convert_to_tensor(block_shape, dtypes.int32)
         rank_ = block.shape.as_list()[0]
-        base = convert_to_tensor([[0, 0]] * rank_ if base_paddings is None
-                                 else base_paddings, dtypes.int32)
+        if base_paddings is None:
+            base_paddings = constant([[0, 0]] * rank_, dtypes.int32, [rank_, 2])
+        base = convert_to_tensor(base_paddings, dtypes.int32)
+        known = [constant_value(x) for x in (dims, block, base)]
+        if all(x is not None for x in known):
+            sizes, blocks, (front, back) = known[0], known[1], known[2].T
+            more = -(sizes + front + back) % blocks
+            return tuple(
+                constant([list(pair) for pair in zip(one, two)], dtypes.int32,
+                         [rank_, 2], name)
+                for name, one, two in (("paddings", front, back + more),
+                                       ("crops", 0 * more, more)))
         before, after = base[:, 0], base[:, 1]
         more = _op("FloorMod")(-(dims + before + after), block)
         zeros_ = constant([0] * rank_, dtypes.int32)

@@ -17,6 +17,9 @@ def _dot_axes(axes, a):
             raise ValueError("'axes' must be at least 0.")
         n, first = a.shape.ndims, list(range(axes))
         if n is not None:
+            if axes > n:
+                raise ValueError(f"'axes' must not be larger than the number "
+                                 f"of dimensions of tensor {a}.")
             return list(range(n - axes, n)), first
         n = _op("Rank")(a)
         return math_ops.range(n - axes, n), first

@@ -258,8 +258,10 @@ def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
         if padding == "SAME":
             wide = (int(filter_shape[i]) - 1) * rate
             edges[d - 1] = [wide // 2, wide - wide // 2]
+    sizes = x.shape[1:len(block) + 1]
     pads, crops = array_ops.required_space_to_batch_paddings(
-        array_ops.shape(x)[1:len(block) + 1], block, edges)
+        sizes.as_list() if sizes.is_fully_defined()
+        else array_ops.shape(x)[1:len(block) + 1], block, edges)
     return array_ops.batch_to_space_nd(
         op(array_ops.space_to_batch_nd(x, block, pads), len(rates), "VALID"),
         block, crops)

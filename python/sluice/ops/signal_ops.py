@@ -310,3 +310,69 @@ def _even_weights(first, ratio, n):
         [array_ops.ones([1], first.dtype),
          array_ops.fill(array_ops.stack([n - 1]),
                         convert_to_tensor(ratio, first.dtype))], 0)
+
+
+# ---- Mel scale ---------------------------------------------------------------
+
+
+def _mel(hertz, name):
+    return math_ops.multiply(math_ops.log(1.0 + hertz / 700.0), 1127.0, name)
+
+
+def linear_to_mel_weight_matrix(
+        num_mel_bins=20, num_spectrogram_bins=129, sample_rate=8000,
+        lower_edge_hertz=125.0, upper_edge_hertz=3800.0, dtype=dtypes.float32,
+        name=None):
+    """The matrix [num_spectrogram_bins, num_mel_bins] that makes mel bands of
+    spectrograms: triangles whose middles lie at equal distances on the mel
+    scale. The first row, of no frequency, is of zeros.
+    """
+    dtype = dtypes.as_dtype(dtype)
+    numbers = [x for x in (num_mel_bins, num_spectrogram_bins, sample_rate)
+               if not isinstance(x, _core.Tensor)]
+    if not all(x > 0 for x in numbers):
+        raise ValueError(f"num_mel_bins, num_spectrogram_bins, sample_rate must "
+                         f"be positive. Got: {numbers}")
+    if lower_edge_hertz < 0.0:
+        raise ValueError(f"lower_edge_hertz must be non-negative. Got: "
+                         f"{lower_edge_hertz}")
+    if lower_edge_hertz >= upper_edge_hertz:
+        raise ValueError(f"lower_edge_hertz {lower_edge_hertz:.1f} >= "
+                         f"upper_edge_hertz {upper_edge_hertz:.1f}")
+    if not isinstance(sample_rate, _core.Tensor) and (
+            upper_edge_hertz > sample_rate / 2):
+        raise ValueError(f"upper_edge_hertz must not be larger than the Nyquist "
+                         f"frequency (sample_rate / 2). Got {upper_edge_hertz} "
+                         f"for sample_rate: {sample_rate}")
+    if not dtype.is_floating:
+        raise ValueError(f"dtype must be a floating point type. Got: {dtype}")
+    with graphs.name_scope(name, "linear_to_mel_weight_matrix"):
+        rate = math_ops.cast(sample_rate, dtype)
+        ends = [convert_to_tensor(x, dtype) for x in (
+            0.0, lower_edge_hertz, upper_edge_hertz)]
+        bins = math_ops.linspace(ends[0], rate / 2.0, num_spectrogram_bins)[1:]
+        bins = array_ops.expand_dims(_mel(bins, "bins"), 1)
+        edges = math_ops.linspace(_mel(ends[1], "lower"), _mel(ends[2], "upper"),
+                                  num_mel_bins + 2)
+        lower, middle, upper = edges[:-2], edges[1:-1], edges[2:]
+        rising = (bins - lower) / (middle - lower)
+        falling = (upper - bins) / (upper - middle)
+        zero = convert_to_tensor(0.0, dtype)
+        return array_ops.pad(
+            math_ops.maximum(zero, math_ops.minimum(rising, falling)),
+            [[1, 0], [0, 0]])
+
+
+def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):
+    """Cepstral coefficients: the cosine transforms (II) of the last dimension,
+    scaled as HTK does."""
+    with graphs.name_scope(name, "mfccs_from_log_mel_spectrograms"):
+        bands = convert_to_tensor(log_mel_spectrograms, dtypes.float32)
+        n = bands.shape.as_list()[-1] if bands.shape.ndims else None
+        if n is None:
+            n = array_ops.shape(bands)[-1]
+        elif n == 0:
+            raise ValueError(f"num_mel_bins must be positive. Got: "
+                             f"{log_mel_spectrograms}")
+        return dct(bands) * math_ops.rsqrt(math_ops.cast(n, dtypes.float32) *
+                                           2.0)

@@ -65,6 +65,11 @@ def sparse_add(a, b, threshold=None, thresh=None):
     return _op("SparseTensorDenseAdd")(*_parts(a), b)
 
 
+def sparse_dense_cwise_add(sp_t, dense_t):
+    """Elements plus those of a dense tensor at their places."""
+    return _sparse(sp_t)._with("SparseDenseCwiseAdd", dense_t)
+
+
 def sparse_concat(axis, sp_inputs, name=None, expand_nonconcat_dim=False,
                   concat_dim=None, expand_nonconcat_dims=None):
     """Sparse tensors one after the other along a dimension."""
