@@ -1,6 +1,8 @@
 #include "kernels/dnn/conv_onednn.h"
 
+#include <algorithm>
 #include <dnnl.hpp>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -37,11 +39,13 @@ Desc Image(const ConvGeometry& s, int64_t channels, const Dims& extents) {
                             : (last ? Tag::nhwc : Tag::nchw));
 }
 
-// What the user has: (D)HWIO, the groups being blocks of O.
-Desc UserFilter(const ConvGeometry& s) {
+// What the user has: (D)HWIO, the groups being blocks of O. `back`: I in O's
+// place, without groups.
+Desc UserFilter(const ConvGeometry& s, bool back) {
   const int64_t i = s.filter_in_channels, oc = s.out_channels;
   const int64_t g = s.groups(), o = oc / g;
   Dims dims{o, i}, strides{1, oc};
+  if (back) std::swap(dims[0], dims[1]), std::swap(strides[0], strides[1]);
   if (g > 1) dims.insert(dims.begin(), g), strides.insert(strides.begin(), o);
   const Dims taps = Spatial(s, [](const WindowDim& d) { return d.window; });
   for (size_t k = 0; k < taps.size(); ++k) {
@@ -52,6 +56,31 @@ Desc UserFilter(const ConvGeometry& s) {
     strides.push_back(step);
   }
   return Desc(dims, kF32, strides);
+}
+
+// Without strides and dilation, the gradient of an image is a convolution, too:
+// of that of the result, by the filter with I and O exchanged and its taps in
+// reverse order. oneDNN 2.6.3's way forward is ahead of its way back on large
+// images (one thread, AVX-512, ms; 28x28: 512 to 256 channels 32 for 64, 512 to
+// 512 63 for 127; 73x73, 192 to 80, 52 for 74; 56x56, 256 to 256, 66 for 69),
+// but not on small ones (12x12, 1024 to 512: 50 for 46) nor of one tap.
+bool MayGoBackForward(const ConvGeometry& s) {
+  const auto whole = [](const WindowDim& d) {
+    return d.stride == 1 && d.dilation == 1 && d.pad_before < d.window &&
+           d.pad_after < d.window;
+  };
+  return s.layout == Layout::kNhwc && s.groups() == 1 && s.taps() > 1 &&
+         s.in_pixels() >= 28 * 28 && s.in_channels >= 64 &&
+         s.out_channels >= 64 && whole(s.d) && whole(s.h) && whole(s.w);
+}
+
+// The filter with its taps in reverse order.
+void ReverseTaps(const ConvGeometry& s, const float* filter, float* out) {
+  const int64_t taps = s.taps(), size = s.filter_size() / taps;
+  ParallelFor(taps, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t)
+      std::copy_n(filter + (taps - 1 - t) * size, size, out + t * size);
+  });
 }
 
 Status FromDnnl(const dnnl::error& e) {
@@ -78,6 +107,8 @@ struct OnednnConv::Program {
   };
   ConvPass pass = ConvPass::kForward;
   int threads = 1;
+  bool reversed =
+      false;  // Operand 0 is a filter whose taps are reversed first.
   int args[3] = {};
   Desc user[3];
   Desc wanted[3];
@@ -102,6 +133,7 @@ struct OnednnConv::Call {
   dnnl::stream stream{Engine()};
   dnnl::memory user[3];
   dnnl::memory bias;
+  dnnl::memory reversed;  // What user[0] is, where the program reverses it.
   std::vector<std::unordered_map<int, dnnl::memory>> args;  // By step.
 
   explicit Call(const Program& p) {
@@ -112,6 +144,7 @@ struct OnednnConv::Call {
                       ? user[i]
                       : dnnl::memory(p.wanted[i], Engine());
     }
+    if (p.reversed) reversed = dnnl::memory(p.user[0], Engine());
     if (!p.bias.is_zero()) bias = dnnl::memory(p.bias, Engine(), nullptr);
     for (const Program::Step& step : p.steps) {
       std::unordered_map<int, dnnl::memory>& a = args.emplace_back();
@@ -156,7 +189,7 @@ Status OnednnConv::Make(ConvPass pass, int threads,
       Image(s, s.in_channels, Spatial(s, [](const D& d) { return d.in; }));
   const Desc out =
       Image(s, s.out_channels, Spatial(s, [](const D& d) { return d.out(); }));
-  const Desc filter = UserFilter(s);
+  const Desc filter = UserFilter(s, false);
   const bool plain = pass == ConvPass::kBackwardData &&
                      s.filter_in_channels < 8 && s.groups() == 1;
   const auto any = [](const Desc& d) { return Desc(d.dims(), kF32, Tag::any); };
@@ -202,6 +235,29 @@ Status OnednnConv::Make(ConvPass pass, int threads,
       break;
     }
     case ConvPass::kBackwardData: {
+      if (MayGoBackForward(s)) {
+        const Desc turned = UserFilter(s, true);
+        const Dims ahead =
+            Spatial(s, [](const D& d) { return d.window - 1 - d.pad_before; });
+        const Dims after =
+            Spatial(s, [](const D& d) { return d.window - 1 - d.pad_after; });
+        const Forward::primitive_desc pd(
+            Forward::desc(kind, algorithm, out, any(turned), in, strides,
+                          dilates, ahead, after),
+            attr, Engine());
+        // (Without AVX-512 there is no such way forward.)
+        if (std::string_view(pd.impl_info_str()).starts_with("brgconv")) {
+          p->reversed = true;
+          p->user[0] = turned, p->user[1] = out, p->user[2] = in;
+          p->wanted[0] = pd.weights_desc();
+          p->wanted[1] = pd.src_desc();
+          p->wanted[2] = pd.dst_desc();
+          p->args[0] = DNNL_ARG_WEIGHTS, p->args[1] = DNNL_ARG_SRC;
+          p->args[2] = DNNL_ARG_DST;
+          step = {Forward(pd), pd.scratchpad_desc()};
+          break;
+        }
+      }
       using Backward = dnnl::convolution_backward_data;
       const Backward::primitive_desc pd(
           Backward::desc(algorithm, in_any, filter_any, out_any, strides,
@@ -267,6 +323,12 @@ Status OnednnConv::Run(ConvPass pass, const float* x, const float* y, float* z,
     }
   }
   if (!call) call = std::make_unique<Call>(*program);
+  if (program->reversed) {
+    auto* const reversed =
+        static_cast<float*>(call->reversed.get_data_handle());
+    ReverseTaps(shape_, x, reversed);
+    x = reversed;
+  }
   const void* operands[3] = {x, y, z};
   for (int i = 0; i < 3; ++i)
     call->user[i].set_data_handle(const_cast<void*>(operands[i]));

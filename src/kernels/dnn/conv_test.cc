@@ -237,6 +237,28 @@ TEST(ConvPlanTest, OurOwnLoopsAgreeWithOnednnOnARealLayer) {
   ExpectSame(a, b);
 }
 
+TEST(ConvPlanTest, TheWayBackOfLargeImagesIsThatOfOurOwnLoops) {
+  std::mt19937 rng(5);
+  for (const ConvGeometry& s :
+       {Make(2, 64, 80, {28, 3, 1, 1, 1, 1}, {28, 3, 1, 1, 1, 1}),
+        Make(1, 72, 64, {31, 4, 1, 1, 0, 3}, {29, 5, 1, 1, 4, 1}),
+        Make(1, 64, 64, {40, 1}, {30, 3, 1, 1, 1, 0}),
+        Make(1, 64, 64, {30, 3, 1, 1, 1, 3}, {30, 3})}) {
+    SCOPED_TRACE(s.h.in);
+    const auto f = Draw<float>(rng, s.filter_size());
+    const auto g = Draw<float>(rng, s.out_size());
+    std::vector<float> want(s.in_size());
+    PlainBackwardData<float>(s, f.data(), g.data(), want.data());
+    const auto plan = *ConvPlan<float>::Make(s);
+    for (int threads : {1, 2}) {
+      ScopedIntraOpThreads scope(threads);
+      std::vector<float> got(want.size());
+      ASSERT_TRUE(plan->BackwardData(f.data(), g.data(), got.data()).ok());
+      ExpectSame(got, want);
+    }
+  }
+}
+
 TEST(ConvPlanTest, OnePlanServesManyThreadsAtOnce) {
   std::mt19937 rng(4);
   const ConvGeometry s =
