@@ -18,6 +18,7 @@ namespace {
 // A range moved so that zero is one of its numbers.
 struct Nudged {
   float min, max, scale;
+  float steps;  // 1 / scale, rounded once.
 };
 
 // What all of these ops say. Immutable.
@@ -43,10 +44,14 @@ struct FakeQuantizer {
     const float nudged = !(zero > low) ? low
                          : zero > high ? high
                                        : std::round(zero);
-    return {(low - nudged) * scale, (high - nudged) * scale, scale};
+    return {(low - nudged) * scale, (high - nudged) * scale, scale,
+            (high - low) / (max - min)};
   }
 
-  // n elements, `step` apart.
+  // n elements, `step` apart. Where a tie goes depends on how the steps are
+  // counted: TensorFlow divides by their size if the range is a pair of inputs,
+  // and multiplies by their number if it is of attributes or channels.
+  template <bool kDivide>
   void Round(float min, float max, const float* in, int64_t n, int64_t step,
              float* out) const {
     if (min == 0 && max == 0) {
@@ -54,11 +59,13 @@ struct FakeQuantizer {
       return;
     }
     const Nudged r = Nudge(min, max);
-    const float inverse = 1.0f / r.scale;
-    const float zero = std::floor(-r.min * inverse + 0.5f);
+    const auto count = [&](float v) {
+      return kDivide ? v / r.scale : v * r.steps;
+    };
+    const float zero = std::floor(count(-r.min) + 0.5f);
     for (int64_t i = 0; i < n; ++i) {
       const float v = std::max(std::min(in[i * step], r.max), r.min) - r.min;
-      out[i * step] = std::floor(v * inverse - zero + 0.5f) * r.scale;
+      out[i * step] = std::floor(count(v) - zero + 0.5f) * r.scale;
     }
   }
 
@@ -134,7 +141,8 @@ class FakeQuant {
                         ends ? ctx.output(1).data<float>() + c : nullptr,
                         ends ? ctx.output(2).data<float>() + c : nullptr);
       } else {
-        quantizer_.Round(min[c], max[c], from, rows, channels, out);
+        quantizer_.Round<kRange == FakeRange::kScalars>(min[c], max[c], from,
+                                                        rows, channels, out);
       }
     }
     return OkStatus();

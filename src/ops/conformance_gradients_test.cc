@@ -33,7 +33,7 @@ const std::map<std::string, std::string>& NotDifferenced() {
       {"Complex", "complex128 out of doubles: see MissingKernels"},
       {"Cholesky", "symmetric, though one triangle is read: linalg_test.cc"},
       {"MatrixSolveLs:2", "TensorFlow gives none for l2_regularizer"},
-      {"RandomGamma", "samples are not differentiated through"},
+      {"RandomGamma", "by the distribution, not by the draws: random_test.cc"},
       {"ListDiff", "a difference changes what is left"},
       {"BlockLSTM", "those of cs and h alone: nn_grad_test.cc"},
       {"BlockLSTMV2", "those of cs and h alone: nn_grad_test.cc"},

@@ -48,10 +48,11 @@ Result<std::vector<float>> ReadRatio(const Node& n) {
 }
 
 int64_t PooledSize(int64_t in, float ratio) {
-  if (ratio == 1) return in;  // (In doubles 2^63 - 1 would become 2^63.)
-  return in < 0 ? -1
-                : static_cast<int64_t>(std::floor(static_cast<double>(in) /
-                                                  static_cast<double>(ratio)));
+  if (ratio == 1) return in;  // (As a float 2^63 - 1 would become 2^63.)
+  // In float, as TensorFlow's: 6 / 1.2f is 5.
+  return in < 0
+             ? -1
+             : static_cast<int64_t>(std::floor(static_cast<float>(in) / ratio));
 }
 
 Status FractionalShape(ShapeContext& c) {
@@ -188,6 +189,12 @@ class FractionalPool : public random::SeededKernel {
   static Result<std::shared_ptr<FractionalPool>> Make(const Node& n) {
     auto k = std::make_shared<FractionalPool>(n);
     SLUICE_ASSIGN_OR_RETURN(k->ratio_, ReadRatio(n));
+    const int64_t seed = n.AttrOr<int64_t>("seed", 0);
+    const int64_t seed2 = n.AttrOr<int64_t>("seed2", 0);
+    if (!k->deterministic_ && (seed != 0 || seed2 != 0))
+      return InvalidArgument(
+          "seed, seed2: expected 0 where deterministic is false, got ", seed,
+          " and ", seed2);
     return k;
   }
 

@@ -268,7 +268,8 @@ Status RunBatchNormGrad(KernelContext& ctx) {
     }
     pc.Apply(BinaryOp::kMul, a.training ? pdx : pdy, slope, pdx);
   }
-  for (size_t c = 0; c < d_scale.size(); ++c)
+  // (Of an empty batch the variance is NaN, and the sum zero.)
+  for (size_t c = 0; pc.count() > 0 && c < d_scale.size(); ++c)
     d_scale[c] /= std::sqrt(variance.data<float>()[c] + a.epsilon);
   if (ctx.node().output_type(0) == DType::kFloat)
     ctx.set_output(0, std::move(dx));

@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "base/parallel.h"
-#include "graph/grad.h"
+#include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/random/distributions.h"
+#include "ops/grad_util.h"
 #include "ops/random_util.h"
 
 namespace sluice {
@@ -48,7 +49,7 @@ double DrawGamma(double alpha, Philox gen) {
   Drawn<NormalReal<double>> normal(&gen);
   if (alpha == 1) return -std::log1p(-uniform());
   if (!(alpha > 0) || std::isinf(alpha))
-    return alpha == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
+    return alpha >= 0 ? alpha : std::numeric_limits<double>::quiet_NaN();
   // Below 1 the method draws for alpha + 1 and scales.
   const bool small = alpha < 1;
   const double d = alpha + (small ? 2.0 / 3 : -1.0 / 3);
@@ -213,10 +214,16 @@ Status SamplesShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status GammaGrad(GradContext&) {
-  return Unimplemented(
-      "gradient of RandomGamma: expected samples that are not differentiated "
-      "through, got a gradient for its alpha");
+// Each sample moves with its alpha by RandomGammaGrad (Figurnov, Mohamed and
+// Mnih, "Implicit reparameterization gradients"); the samples of one alpha are
+// along the first dimensions, as many as `shape` has elements.
+Status GammaGradient(GradContext& c) {
+  const Output moves = Build("RandomGammaGrad", {c.input(1), c.output(0)});
+  const Output axes = Build(
+      "Range",
+      {Constant(int32_t{0}), grad::SizeOf(c.input(0)), Constant(int32_t{1})});
+  c.grads[1] = grad::SumOver(grad::Mul(moves, c.dy[0]), axes);
+  return OkStatus();
 }
 
 SLUICE_OP(RandomGamma)
@@ -231,7 +238,7 @@ SLUICE_OP(RandomGamma)
     .Family("random")
     .Shape(SamplesShape)
     .Kernel(MakeGamma)
-    .Grad(GammaGrad)
+    .Grad(GammaGradient)
     .Sample({{.shape = {1}, .values = {4}, .dtype = DType::kInt32},
              {.shape = {3}, .low = 0.1, .high = 5}},
             {{"seed", 7}})

@@ -124,6 +124,25 @@ TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
   EXPECT_THAT(Values<float>(r), ElementsAreArray(want));
 }
 
+// The mean of a gamma number is alpha: it moves by one where alpha does.
+TEST(Random, GammasAreDifferentiatedThroughByAlpha) {
+  Graph g;
+  WithGraph use(g);
+  constexpr int kSamples = 20'000;
+  const Output alpha = Constant(Tensor::Vector<double>({.5, 1, 3}));
+  const Output y = Build("RandomGamma",
+                         {Constant(Int32s({2, kSamples / 2})), alpha}, Seeds());
+  const Output slope =
+      Grad(Build("Square", {y}), alpha);  // Of alpha (alpha + 1).
+  Session session;
+  const auto got = session.Run({}, {slope});
+  ASSERT_TRUE(got.ok()) << got.status();
+  const std::vector<double> v = got->ToVector<double>();
+  EXPECT_NEAR(v[0] / kSamples, 2, 0.15);
+  EXPECT_NEAR(v[1] / kSamples, 3, 0.15);
+  EXPECT_NEAR(v[2] / kSamples, 7, 0.15);
+}
+
 TEST(Random, EqualSeedsGiveTensorFlowsPoissons) {
   EXPECT_THAT(
       Values<int64_t>(RunRandom(

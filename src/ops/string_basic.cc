@@ -27,9 +27,10 @@ class AsStringKernel {
     if (fill.size() > 1)
       return InvalidArgument("fill: expected at most one character, got '",
                              fill, "'");
-    if (!fill.empty() && std::string("0+- ").find(fill[0]) == std::string::npos)
+    if (!fill.empty() &&
+        std::string("0+- #").find(fill[0]) == std::string::npos)
       return InvalidArgument(
-          "fill: expected one of '0', '+', '-' and ' ', got '", fill, "'");
+          "fill: expected one of '0', '+', '-', '#' and ' ', got '", fill, "'");
     if (scientific && shortest)
       return InvalidArgument(
           "scientific, shortest: expected at most one of them, got both");

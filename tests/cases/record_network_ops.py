@@ -286,3 +286,29 @@ for dtype in types("MatrixExponential"):
 for dtype in types("RandomCrop"):
     old("RandomCrop", x(dtype, 4, 5, 2), np.int64([2, 3]), **seeds())
 old("RandomCrop", x(F, 2, 2, 2), np.int64([3, 1]), **seeds())
+
+# ---- Sizes and numbers at their edges
+for name in ("FractionalMaxPool", "FractionalAvgPool"):
+    call(name, x(F, 1, 6, 7, 1), pooling_ratio=[1., 1.2, 1.4, 1.],
+         deterministic=True, **seeds())
+for value in (np.int32([-3, 42]), F([1.5, INF])):
+    for fill in ("#", "0", "-", "+", " ", "x"):
+        call("AsString", value, width=9, fill=fill)
+for dtype in types("RandomGamma"):
+    call("RandomGamma", i32(2), np.array([INF, NAN, 0, -1], dtype), fresh=True,
+         **seeds())
+for training in (False, True):
+    call("FusedBatchNormGradV3", x(F, 0, 2, 3, 2), x(F, 0, 2, 3, 2), F([1, 2]),
+         F([NAN, 0]), F([NAN, 1]), F([0, 0]), is_training=training)
+call("FractionalMaxPool", x(F, 1, 6, 7, 1), pooling_ratio=[1., 1.2, 1.4, 1.],
+     **seeds())
+CENTRES = F([.1, .3, .5, .7, .9, 2.5, 5.5])  # Of steps: ties.
+for lowest, highest in ((0., 1.), (0., 6.), (-1., 1.), (-.3, .7)):
+    call("FakeQuantWithMinMaxArgs", CENTRES, min=lowest, max=highest)
+    call("FakeQuantWithMinMaxVars", CENTRES, F(lowest), F(highest))
+    call("FakeQuantWithMinMaxVarsPerChannel", CENTRES[:, None], F([lowest]),
+         F([highest]))
+for dtype in types("Digamma"):
+    call("Digamma", np.array([-1e-3, -1e-5, -6e-8, -1.25, -2.001], dtype))
+for dtype in (F, np.float64):
+    call("Digamma", np.array([-1e-12, -1e-16, -1e-20, -20.000002], dtype))

@@ -37,10 +37,16 @@ Status ValidateDim(const char* name, const WindowDim& d) {
   return OkStatus();
 }
 
-// oneDNN's generated code has 32-bit offsets in places.
+// oneDNN's generated code has 32-bit offsets in places, and walks what a window
+// would reach beyond the image, pixel by pixel.
 bool FitsOnednn(const ConvGeometry& s) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
-  return s.in_size() <= kMax && s.out_size() <= kMax && s.filter_size() <= kMax;
+  constexpr int64_t kFar = 4096;
+  const auto near = [](const WindowDim& d) {
+    return d.stride + d.span() + d.pad_before + d.pad_after <= 8 * d.in + kFar;
+  };
+  return s.in_size() <= kMax && s.out_size() <= kMax &&
+         s.filter_size() <= kMax && near(s.d) && near(s.h) && near(s.w);
 }
 
 bool Empty(const ConvGeometry& s) {

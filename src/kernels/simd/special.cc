@@ -74,10 +74,9 @@ double Digamma(double x) {
   if (x == kInf) return kInf;
   double result = 0;
   if (x <= 0) {
-    const double fraction = x - std::floor(x);
-    if (fraction == 0) return kNan;
-    // Reflection; the tangent of the fraction, which is exact.
-    result = -kPi / std::tan(kPi * fraction);
+    const double pole = x - std::nearbyint(x);  // Exact, on either side.
+    if (pole == 0) return kNan;
+    result = -kPi / std::tan(kPi * pole);  // Reflection.
     x = 1 - x;
   }
   for (; x < 10; x += 1) result -= 1 / x;
