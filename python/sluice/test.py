@@ -153,7 +153,8 @@ class TestCase(assertions.TestCase):
         if not np.all(same):
             where = np.where(np.logical_not(same))
             raise self.failureException(
-                f"not equal at {where}: {a[where] if a.ndim else a} and "
+                f"not equal where = {where}, not equal lhs = "
+                f"{a[where] if a.ndim else a}, not equal rhs = "
                 f"{b[where] if b.ndim else b}. {msg or ''}")
 
     def assertNotAllEqual(self, a, b, msg=None):
@@ -168,7 +169,7 @@ class TestCase(assertions.TestCase):
     def assertAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
         """Asserts that all elements are near, in nested structures too."""
         if isinstance(a, dict):
-            self.assertEqual(set(a), set(b), msg)
+            self.assertEqual(set(a), set(b), f"mismatched keys. {msg or ''}")
             for key in a:
                 self.assertAllClose(a[key], b[key], rtol, atol, msg)
             return
@@ -187,8 +188,14 @@ class TestCase(assertions.TestCase):
                          f"{b.shape}. {msg or ''}")
         if np.float16 in (a.dtype, b.dtype):
             rtol, atol = max(rtol, 1e-3), max(atol, 1e-3)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol,
-                                   err_msg=msg or "")
+        try:
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol,
+                                       err_msg=msg or "")
+        except AssertionError as e:
+            where = np.where(np.atleast_1d(~np.isclose(a, b, rtol, atol)))
+            raise self.failureException(
+                f"{e}\nnot close where = {where}\nnot close dif = "
+                f"{np.atleast_1d(np.abs(a - b))[where]}") from None
 
     def assertAllCloseAccordingToType(
             self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,

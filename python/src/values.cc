@@ -143,6 +143,21 @@ void CheckFits(py::handle value, DType want, Numbers numbers) {
 
 // ---- To tensors -------------------------------------------------------------
 
+py::array AsDenseArray(py::handle value) {
+  try {
+    return AsArray(value);
+  } catch (py::error_already_set& e) {
+    // (Bytes that are no text, beside text.)
+    if (e.matches(PyExc_UnicodeDecodeError))
+      return AsArray(value, py::dtype("O"));
+    if (e.matches(PyExc_ValueError))
+      Raise(PyExc_ValueError,
+            absl::StrCat("Argument must be a dense tensor: ", Repr(value), "; ",
+                         std::string(py::str(e.value()))));
+    throw;
+  }
+}
+
 // Scalars of Python's own, without numpy; invalid where that is not enough.
 Tensor FromScalar(py::handle value, DType want) {
   PyObject* const v = value.ptr();
@@ -261,7 +276,7 @@ Tensor ToTensor(py::handle value, DType want, bool share, Numbers numbers) {
     Mismatch(want, value);
   const bool has_own_type = HasOwnType(value);
   if (!has_own_type && want != DType::kInvalid) CheckFits(value, want, numbers);
-  py::array a = AsArray(value);
+  py::array a = AsDenseArray(value);
   if (!has_own_type && (want == DType::kInvalid || IsInteger(want)) &&
       AreIndices(a))
     a = AsArray(value, *NumpyType(DType::kInt64));

@@ -271,3 +271,28 @@ def test_results_have_the_shapes_that_the_body_knows():
     more = tf.Defun(tf.float32)(lambda x: x + one)
     total = tf.while_loop(lambda x: x < 5.0, lambda x: more(x) * one, [0.0])
     assert run([total, tf.gradients(total, one)[0]]) == [5, 20]
+
+
+def test_functions_under_the_names_of_functional_ops(run):
+    from sluice.ops import functional
+
+    @tf.Defun(tf.float32)
+    def twice(x):
+        return x * 2.0
+
+    @tf.Defun(tf.float32)
+    def cube(x):
+        return x * x * x
+
+    @tf.Defun(tf.float32)
+    def whole(x):
+        return tf.cast(x, tf.int32)
+
+    x = tf.placeholder(tf.float32, [])
+    y, = functional.If(x > 0, [x], twice, cube)
+    assert run(y, {x: 3}) == 6 and run(y, {x: -3}) == -27
+    with pytest.raises(ValueError, match="of the same types"):
+        functional.If(x > 0, [x], twice, whole)
+    dx, = functional.Gradient([x, 1.0], cube)
+    assert run(dx, {x: 2}) == 12
+    assert run(functional.partitioned_call([x], twice), {x: 2}) == [4]

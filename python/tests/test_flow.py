@@ -507,3 +507,11 @@ def test_lists_of_tensors_under_the_names_of_their_module(run):
     parts = list_ops.tensor_list_split([1.0, 2.0, 3.0], [None], [2, 1])
     assert list(run(list_ops.tensor_list_get_item(parts, 0, tf.float32))
                 ) == [1, 2]
+
+
+def test_gradients_that_are_not_to_be_asked_for():
+    x = tf.constant(1.0)
+    with pytest.raises(LookupError, match="explicitly disabled"):
+        tf.gradients(tf.raw_ops.PreventGradient(input=x, message="why"), x)
+    with pytest.raises(TypeError, match="complex tensors must set grad_ys"):
+        tf.gradients(tf.square(tf.constant(7 + 3j)), x)

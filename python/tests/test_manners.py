@@ -458,6 +458,10 @@ def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
     (r"Can not squeeze dim\[0\], expected a dimension of 1, got 2",
      lambda: tf.squeeze(tf.ones([2]), [0])),
     ("should evenly divide", lambda: tf.split(tf.ones([4]), 3)),
+    ("Dimension must be 2 but is 3",
+     lambda: tf.histogram_fixed_width([1.0], [1.0, 2.0, 3.0])),
+    ("Requires nbins > 0",
+     lambda: tf.histogram_fixed_width([1.0], [1.0, 2.0], -5)),
     (r"axis = 2 not in \[-2, 2\)",
      lambda: tf.stack([tf.ones([1])], axis=2)),
     ("The outer 1 dimensions of indices.shape=",
@@ -671,3 +675,14 @@ def test_helpers_of_tensorflows_insides():
         "Instructions for updating:",
         "first 0", "every 0", "first 1", "every 3"]
     assert "needs readers of files" in out.stdout
+
+
+def test_what_differs_is_told_in_tensorflows_words():
+    case = tf.test.TestCase()
+    for words, check, a, b in (
+            ("not equal lhs = .1.", case.assertAllEqual, [1, 2], [3, 2]),
+            ("not close dif = .0.5.", case.assertAllClose, [1.0], [1.5]),
+            ("not close dif = .0.5.", case.assertAllClose, 1.0, 1.5),
+            ("mismatched keys", case.assertAllClose, {"a": 1}, {"b": 1})):
+        with pytest.raises(AssertionError, match=words):
+            check(a, b)

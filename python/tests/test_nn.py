@@ -389,3 +389,20 @@ def test_paddings_of_known_sizes_are_constants():
     y = tf.nn.pool(tf.ones([1, 9, 7, 2]), [2, 3], "MAX", "VALID",
                    dilation_rate=[2, 1])
     assert y.shape == [1, 7, 5, 2]
+
+
+def test_lookups_of_weights_of_another_type_are_refused():
+    ids = tf.SparseTensor([[0, 0]], [1], [1, 1])
+    weights = tf.SparseTensor([[0, 0]], [1.0], [1, 1])
+    with pytest.raises(ValueError, match="float32"):
+        tf.nn.safe_embedding_lookup_sparse(
+            [tf.ones([2, 2], tf.float64)], ids, weights)
+
+
+def test_batches_of_lookups_need_known_ranks():
+    with pytest.raises(ValueError, match=r"less than rank\(indices\) = 2"):
+        tf.gather([[1, 2]], [[0, 1]], batch_dims=2)
+    with pytest.raises(ValueError, match=r"less than rank\(params\) = 1"):
+        tf.gather([1, 2], [[0, 1]], batch_dims=1)
+    with pytest.raises(ValueError, match="indices with unknown rank"):
+        tf.gather([[1, 2]], tf.placeholder(tf.int32), batch_dims=1)

@@ -67,3 +67,11 @@ def test_seeds_may_be_any_numbers(fresh_graph):
     assert tf.get_seed(1.0) == tf.get_seed(1)
     tf.set_random_seed(2**63)
     assert tf.get_seed(-1)[1] == 2**31 - 2
+
+
+def test_truncated_numbers_of_given_parameters(run):
+    from sluice.ops import random_ops
+    x = run(random_ops.parameterized_truncated_normal(
+        [2, 1000], means=[0.0, 5.0], stddevs=[1.0, 2.0], minvals=[-1.0, 4.0],
+        maxvals=[1.0, 9.0], seed=3))
+    assert (abs(x[0]) <= 1).all() and (x[1] >= 4).all() and (x[1] <= 9).all()

@@ -407,3 +407,24 @@ def test_sizes_are_of_the_type_that_holds_them(run):
 def test_a_constant_without_elements_takes_any_value(run):
     assert run(tf.constant(-np.inf, shape=[0])).dtype == np.float32
     assert run(tf.constant([], tf.int32, [2, 0])).shape == (2, 0)
+
+
+def test_lists_take_the_type_that_is_asked_for(run):
+    parts = [tf.constant([1.0], tf.float64), [2.0]]
+    assert tf.convert_to_tensor(parts).dtype is tf.float64
+    made = tf.convert_to_tensor(parts, tf.float32)
+    assert made.dtype is tf.float32
+    assert run(made).tolist() == [[1], [2]]
+    with pytest.raises(TypeError, match="list containing a tensor of dtype"):
+        tf.convert_to_tensor([tf.constant(1.0), tf.constant(1)])
+
+
+def test_bytes_beside_text(run):
+    assert list(run(tf.constant(["a", b"\xf0"]))) == [b"a", b"\xf0"]
+    assert list(run(tf.constant([b"\xf0", "\u00e9"]))) == [
+        b"\xf0", "\u00e9".encode()]
+
+
+def test_lists_of_unequal_lists_are_no_tensor():
+    with pytest.raises(ValueError, match="must be a dense tensor"):
+        tf.constant([[1], [2, 3]])

@@ -597,3 +597,10 @@ def test_default_names_go_on_where_scopes_without_a_name_end():
         assert name() == "a/layer"
     with tf.variable_scope("a"):
         assert name() == "a/layer"
+
+
+def test_variables_that_are_added_up_when_read_are_not_trained():
+    on_read = tf.VariableSynchronization.ON_READ
+    with pytest.raises(ValueError, match="only for non-trainable variables"):
+        tf.get_variable("v", [], trainable=True, synchronization=on_read)
+    assert not tf.get_variable("v", [], synchronization=on_read).trainable

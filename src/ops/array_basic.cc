@@ -226,9 +226,8 @@ Status IdentityNGrad(GradContext& g) {
 
 Status PreventGradientGrad(GradContext& g) {
   const std::string message = g.op->AttrOr<std::string>("message", "");
-  return InvalidArgument("gradient: expected none to be asked for at '",
-                         g.op->name(), "', which prevents it",
-                         message.empty() ? "" : ": ", message);
+  return NotFound("gradient: expected none to be asked for at '", g.op->name(),
+                  "', which prevents it", message.empty() ? "" : ": ", message);
 }
 
 Status EnsureShapeGrad(GradContext& g) {

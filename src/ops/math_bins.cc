@@ -191,9 +191,14 @@ struct Histogram {
 };
 
 Status HistogramShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape range, c.WithRank(1, 1));
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(2));
-  c.set_output(0, PartialShape({c.ConstantInt(2).value_or(-1)}));
+  if (range.rank_known())
+    SLUICE_RETURN_IF_ERROR(MergeDim(range.dim(0), 2).status());
+  const std::optional<int64_t> bins = c.ConstantInt(2);
+  if (bins && *bins < 1)
+    return InvalidArgument("nbins: expected a value > 0, got ", *bins);
+  c.set_output(0, PartialShape({bins.value_or(-1)}));
   return OkStatus();
 }
 

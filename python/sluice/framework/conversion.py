@@ -324,10 +324,11 @@ def _convert(value, dtype, name, as_ref):
 
 def _pack_list(values, dtype, name, as_ref=False):
     """A list with tensors in it: they become one."""
-    if dtype is None:
+    asked = dtype is not None
+    if not asked:
         dtype = _dtype_within(values)
     parts = [convert_to_tensor(v, dtype) if not isinstance(v, _core.Tensor)
-             else _checked(v, dtype) for v in values]
+             else _checked(v, dtype, asked) for v in values]
     return _pack(parts, name=name)
 
 
@@ -344,7 +345,10 @@ def _dtype_within(values):
     return None
 
 
-def _checked(tensor, dtype):
+def _checked(tensor, dtype, asked):
+    """A tensor of a list, cast to the type that was asked for, if any was."""
+    if asked and tensor.dtype.base_dtype is not dtype:
+        return _core.op("Cast")(tensor, dtype)
     if dtype is not None and tensor.dtype.base_dtype is not dtype:
         raise TypeError(f"Cannot convert a list containing a tensor of dtype "
                         f"{tensor.dtype} to {dtype} (Tensor is: {tensor!r})")

@@ -280,6 +280,15 @@ def gather(params, indices, validate_indices=None, name=None, axis=None,
     """The slices of `params` that `indices` name, along a dimension."""
     if axis is None:
         axis = batch_dims
+    if batch_dims:
+        params, indices = convert_to_tensor(params), convert_to_tensor(indices)
+        if indices.shape.ndims is None:
+            raise ValueError("tf.gather does not allow indices with unknown "
+                             "rank when batch_dims is specified.")
+        for x, what in ((indices, "indices"), (params, "params")):
+            if x.shape.ndims is not None and batch_dims >= x.shape.ndims:
+                raise ValueError(f"batch_dims = {batch_dims} must be less than "
+                                 f"rank({what}) = {x.shape.ndims}")
     read = getattr(params, "sparse_read", None)
     if read is not None and axis == 0 and not batch_dims:
         return read(indices, name=name)

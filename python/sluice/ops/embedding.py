@@ -142,6 +142,12 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
     combiner = combiner or "mean"
     with graphs.name_scope(name, "embedding_lookup", _tables(
             embedding_weights) + [sparse_ids.values]):
+        if sparse_weights is not None:
+            kind = sparse_weights.dtype.base_dtype
+            embedding_weights = [
+                w if isinstance(w, Variable) and w.dtype.base_dtype is kind
+                else convert_to_tensor(w, kind)
+                for w in _tables(embedding_weights)]
         whole, known = sparse_ids.dense_shape, sparse_ids.shape
         ids = sparse_ops.sparse_reshape(sparse_ids, array_ops.stack(
             [math_ops.reduce_prod(whole[:-1]), whole[-1]]))

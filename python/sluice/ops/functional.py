@@ -1,6 +1,6 @@
 """Functions over the slices of tensors: map, fold, scan."""
 
-from sluice import nest
+from sluice import _core, nest
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, control_flow
@@ -161,3 +161,38 @@ def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
             if r.shape.ndims:
                 r.set_shape([known] + r.shape.as_list()[1:])
         return nest.pack_sequence_as(start, results)
+
+
+# ---- Functions of the graph, under the names of `functional_ops` -------------
+
+
+def _results(f):
+    """The types of what a Defun gives."""
+    return [dtypes.as_dtype(a.type) for a in f.definition.signature.output_arg]
+
+
+def If(cond, inputs, then_branch, else_branch, name=None):
+    """What one of two Defuns gives for `inputs`: a list."""
+    types = _results(then_branch)
+    if types != _results(else_branch):
+        raise ValueError(f"If: expected branches of the same types, got {types} "
+                         f"and {_results(else_branch)}")
+    return _core.op("If")(cond, inputs, Tout=types, then_branch=then_branch,
+                          else_branch=else_branch, name=name)
+
+
+def Gradient(inputs, f, name=None):
+    """The gradients of a Defun with respect to its arguments, which are the
+    first of `inputs`; the others are the gradients of its results."""
+    return _core.op("SymbolicGradient")(
+        inputs, Tout=list(f.declared_input_types), f=f, name=name)
+
+
+def partitioned_call(args, f, tout=None, executing_eagerly=None, config=None,
+                     executor_type=None):
+    """What a Defun gives for `args`: a list, or the operation if it gives
+    nothing."""
+    return _core.op("PartitionedCall")(
+        list(args) + list(f.captured_inputs),
+        Tout=_results(f) if tout is None else tout, f=f, config=config or "",
+        executor_type=executor_type or "")

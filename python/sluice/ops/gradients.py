@@ -77,6 +77,11 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
           for y in ys]
     stops = [] if stop_gradients is None else [
         _target(x) for x in _list(stop_gradients)]
+    for y, grad in zip(ys, _list(grad_ys) if grad_ys is not None
+                       else [None] * len(ys)):
+        if grad is None and y.dtype.is_complex:
+            raise TypeError(f"Gradients of complex tensors must set grad_ys "
+                            f"(y.dtype = {y.dtype!r})")
     if grad_ys is None:
         grad_ys = []
     else:

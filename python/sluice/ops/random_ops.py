@@ -146,3 +146,14 @@ def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,
     """`multinomial`, the same for the same seeds (two integers)."""
     return _op("StatelessMultinomial")(logits, num_samples, seed,
                                        output_dtype=output_dtype, name=name)
+
+
+def parameterized_truncated_normal(shape, means=0.0, stddevs=1.0, minvals=-2.0,
+                                   maxvals=2.0, dtype=dtypes.float32, seed=None,
+                                   name=None):
+    """Normal numbers between `minvals` and `maxvals`, each parameter one number
+    or one for each of the first dimension."""
+    with graphs.name_scope(name, "parameterized_truncated_normal"):
+        return _op("ParameterizedTruncatedNormal")(
+            _shape(shape), *[convert_to_tensor(x, dtype) for x in (
+                means, stddevs, minvals, maxvals)], **_seeds(seed))

@@ -46,6 +46,11 @@ def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
                                             skip_empty=skip_empty, name=name))
 
 
+def string_split_v2(source, sep=None, maxsplit=-1):
+    """`strings_split`."""
+    return strings_split(source, sep, maxsplit)
+
+
 def strings_split(input=None, sep=None, maxsplit=-1,
                   result_type="SparseTensor", source=None, name=None):
     """The pieces of each string of a vector, as Python's split has them: a
