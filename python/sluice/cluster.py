@@ -319,6 +319,8 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
     which = ps_strategy or next_task
 
     def device(op):
+        if op.device and not merge_devices:
+            return op.device
         current = DeviceSpec.from_string(op.device or "")
         if op.type in of_ps:
             wanted = DeviceSpec.from_string(ps_device)

@@ -154,3 +154,14 @@ def test_a_server_may_have_emulated_devices():
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected memory"):
         tf.train.Server.create_local_server(config=tf.ConfigProto(
             device_count={"EMU": 2}, emulated_device="speed=3"))
+
+
+def test_devices_of_operations_stay_unless_they_are_merged():
+    for merge, want in ((False, "/job:ps"), (True, "/job:ps/task:1")):
+        with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(
+                ps_tasks=2, merge_devices=merge)):
+            first = tf.Variable(1.0)
+            with tf.device("/job:ps"):
+                second = tf.Variable(2.0)
+            assert first.device == "/job:ps/task:0"
+            assert second.device == want

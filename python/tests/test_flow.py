@@ -515,3 +515,8 @@ def test_gradients_that_are_not_to_be_asked_for():
         tf.gradients(tf.raw_ops.PreventGradient(input=x, message="why"), x)
     with pytest.raises(TypeError, match="complex tensors must set grad_ys"):
         tf.gradients(tf.square(tf.constant(7 + 3j)), x)
+
+
+def test_map_gives_what_its_types_say():
+    with pytest.raises(TypeError, match="structure"):
+        tf.map_fn(lambda x: (x, x), tf.range(2), dtype=[tf.int32, tf.int32])

@@ -422,3 +422,9 @@ def test_sparse_and_dense_elements_meet(run):
     assert list(ratio.values) == [0.4, 0.5] and ratio.values.dtype == float
     total = run(sparse_ops.sparse_dense_cwise_add(a, by))
     assert list(total.values) == [7, 12]
+
+
+def test_columns_are_chosen_in_order():
+    for wrong, words in (([-1, 0], "negative"), ([1, 0], "increasing")):
+        with pytest.raises(ValueError, match=words):
+            tf.decode_csv(["1,2"], [[0], [0]], select_cols=wrong)

@@ -604,3 +604,30 @@ def test_variables_that_are_added_up_when_read_are_not_trained():
     with pytest.raises(ValueError, match="only for non-trainable variables"):
         tf.get_variable("v", [], trainable=True, synchronization=on_read)
     assert not tf.get_variable("v", [], synchronization=on_read).trainable
+
+
+def test_initial_values_may_depend_on_other_variables():
+    v = tf.Variable(2.0, name="v")
+    w = tf.Variable(v * 3.0, name="w")
+    x = tf.get_variable("x", initializer=lambda: w + v)
+    assert x.initial_value.op.type.startswith("Add")
+    with tf.Session() as session:  # In any order.
+        session.run(tf.global_variables_initializer())
+        assert session.run([v, w, x]) == [2, 6, 8]
+    with tf.Session() as session:
+        session.run(x.initializer)
+        assert session.run(x) == 8
+        assert list(session.run(tf.report_uninitialized_variables())) == [
+            b"v", b"w"]
+    with tf.Session() as session:  # What they have counts first.
+        session.run(v.initializer)
+        session.run(v.assign(10.0))
+        session.run(w.initializer)
+        assert session.run(w) == 30
+
+
+def test_initial_values_are_not_copied_where_they_depend_on_nothing():
+    v = tf.Variable(tf.random_normal([2]), name="v")
+    assert v.initializer.inputs[1] is v.initial_value
+    w = tf.Variable(v.initialized_value(), name="w")
+    assert w.initializer.inputs[1] is w.initial_value

@@ -53,7 +53,7 @@ def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True,
         def body(i, arrays):
             result = fn(nest.pack_sequence_as(elems,
                                               [a.read(i) for a in inputs]))
-            nest.assert_same_structure(types, result, check_types=False)
+            nest.assert_same_structure(types, result)
             return i + 1, [a.write(i, v) for a, v in
                            zip(arrays, nest.flatten(result))]
 

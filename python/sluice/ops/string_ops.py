@@ -178,6 +178,10 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
     if select_cols is not None and len(select_cols) != len(record_defaults):
         raise ValueError(f"Length of select_cols and record_defaults do not "
                          f"match: {len(select_cols)}, {len(record_defaults)}")
+    if select_cols and select_cols[0] < 0:
+        raise ValueError("select_cols contains negative values.")
+    if any(a >= b for a, b in zip(select_cols or [], (select_cols or [])[1:])):
+        raise ValueError("select_cols is not strictly increasing.")
     return list(_op("DecodeCSV")(
         records, record_defaults, field_delim=field_delim,
         use_quote_delim=use_quote_delim, na_value=na_value,

@@ -9,6 +9,7 @@ from sluice.framework import (
     conversion, dtypes, graph as graphs, scopes, specs, tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
+from sluice.ops import initial_values
 
 _op = _core.op
 _variable_op = _op("VariableV2", "Variable")
@@ -185,6 +186,8 @@ class Variable(_Operators, metaclass=_Creation):
         else:
             self._handle = _variable_op(known, base, name=scope,
                                         container=graph._container)
+            with graph.name_scope(scope + "Initializer/"):
+                first = initial_values.guarded(initial)
         # (Names as TensorFlow's: they lie within the variable's.)
         with graph.name_scope(scope), graph.colocate_with(self._handle.op):
             if self._resource:
@@ -196,7 +199,7 @@ class Variable(_Operators, metaclass=_Creation):
                     self._snapshot = _read(self._handle, base)
             else:
                 self._initializer = _assign(
-                    self._handle, initial, validate_shape=validate_shape,
+                    self._handle, first, validate_shape=validate_shape,
                     name="Assign").op
                 with _cached(graph, caching_device):
                     self._snapshot = _identity(self._handle, name="read")
@@ -332,8 +335,10 @@ class Variable(_Operators, metaclass=_Creation):
     def initialized_value(self):
         """The value, or the initial one as long as there is none."""
         from sluice.ops import control_flow
-        return control_flow.cond(is_variable_initialized(self),
-                                 self.read_value, lambda: self.initial_value)
+        made = control_flow.cond(is_variable_initialized(self), self.read_value,
+                                 lambda: self._initializer.inputs[1])
+        made.op._is_initialized_value = True  # (For `initial_values`.)
+        return made
 
     def _as_graph_element(self):
         return self._snapshot

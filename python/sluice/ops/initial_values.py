@@ -1,0 +1,68 @@
+"""Initial values that depend on other variables: initializers run in any order,
+so of a variable without a value its initial one is taken."""
+
+from sluice.framework.graph import GraphKeys
+
+_VARIABLES = ("Variable", "VariableV2")
+# These tell of a variable's state, and are to go on telling it.
+_TELLING = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
+
+
+def _on_the_way(initial):
+    """{operation: whether its value depends on a variable's}, of all that an
+    initial value is made of; {} if that goes in circles."""
+    depends, active, stack = {}, set(), [initial.op]
+    while stack:
+        op = stack[-1]
+        if op in depends or op.type in _TELLING + _VARIABLES or hasattr(
+                op, "_is_initialized_value"):
+            depends.setdefault(op, op.type in _VARIABLES)
+            stack.pop()
+            continue
+        # (A loop that is being built has inputs that are not there yet.)
+        before = [x.op for x in op.inputs if x is not None]
+        missing = [b for b in before if b not in depends]
+        if not missing:
+            depends[op] = any(depends[b] for b in before)
+            active.discard(op)
+            stack.pop()
+        elif any(b in active for b in missing):
+            return {}
+        else:
+            active.add(op)
+            stack += missing
+    return depends
+
+
+def guarded(initial):
+    """A copy of an initial value that takes other variables' initial values as
+    long as these have none; the same if it depends on none."""
+    depends = _on_the_way(initial)
+    copied = [op for op, does in depends.items()
+              if does and op.type not in _VARIABLES]
+    if not copied:
+        return initial
+    # (Seldom needed, and long to load.)
+    from sluice.framework import protos
+    from sluice.framework.node_def import import_graph_def
+    graph = initial.graph
+    known = {v.op: v for key in (GraphKeys.GLOBAL_VARIABLES,
+                                 GraphKeys.LOCAL_VARIABLES)
+             for v in graph.get_collection_ref(key) if hasattr(v, "op")}
+    inputs, nodes = {}, []
+    for op in copied:
+        node = protos.NodeDef()
+        node.CopyFrom(op.node_def)
+        # (What orders it or where it is placed is the original's.)
+        node.input[:] = [i for i in node.input if not i.startswith("^")]
+        node.attr.pop("_class", None)
+        nodes.append(node)
+        for x in op.inputs:
+            if x.name in inputs or x.op in copied:
+                continue
+            variable = known.get(x.op) if x.op.type in _VARIABLES else None
+            inputs[x.name] = x if variable is None else (
+                variable.initialized_value())
+    made, = import_graph_def(protos.GraphDef(node=nodes), inputs,
+                             [initial.name], name="guarded")
+    return made
