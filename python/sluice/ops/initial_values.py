@@ -8,6 +8,26 @@ _VARIABLES = ("Variable", "VariableV2")
 _TELLING = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
 
 
+def _depends(op):
+    """Whether it is made of a variable's value; most are not, and this is asked
+    for each variable."""
+    seen, stack = {op}, [op]
+    while stack:
+        op = stack.pop()
+        kind = op.type
+        if kind in _VARIABLES:
+            return True
+        if kind in _TELLING or kind == "Merge" and hasattr(
+                op, "_is_initialized_value"):
+            continue
+        for x in op.inputs:
+            # (A loop that is being built has inputs that are not there yet.)
+            if x is not None and x.op not in seen:
+                seen.add(x.op)
+                stack.append(x.op)
+    return False
+
+
 def _on_the_way(initial):
     """{operation: whether its value depends on a variable's}, of all that an
     initial value is made of; {} if that goes in circles."""
@@ -19,7 +39,6 @@ def _on_the_way(initial):
             depends.setdefault(op, op.type in _VARIABLES)
             stack.pop()
             continue
-        # (A loop that is being built has inputs that are not there yet.)
         before = [x.op for x in op.inputs if x is not None]
         missing = [b for b in before if b not in depends]
         if not missing:
@@ -37,6 +56,8 @@ def _on_the_way(initial):
 def guarded(initial):
     """A copy of an initial value that takes other variables' initial values as
     long as these have none; the same if it depends on none."""
+    if not _depends(initial.op):
+        return initial
     depends = _on_the_way(initial)
     copied = [op for op, does in depends.items()
               if does and op.type not in _VARIABLES]
