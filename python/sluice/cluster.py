@@ -87,6 +87,9 @@ class DeviceSpec:
         return f"<DeviceSpec '{self.to_string()}'>"
 
 
+DeviceSpecV1 = DeviceSpec  # (What later versions call it.)
+
+
 def canonical_name(device):
     """A device's name (or DeviceSpec) in its full form; "" for None."""
     if device is None:

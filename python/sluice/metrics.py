@@ -25,7 +25,7 @@ def metric_variable(shape, dtype, validate_shape=True, name=None):
         validate_shape=validate_shape, name=name)
 
 
-def _adjusted(predictions, labels, weights):
+def _remove_squeezable_dimensions(predictions, labels, weights):
     """All three as tensors, their ranks made alike where one of them has a last
     dimension of 1 more."""
     predictions = convert_to_tensor(predictions)
@@ -67,6 +67,17 @@ def _ratio(total, count, name):
     return math_ops.div_no_nan(total, math_ops.maximum(count, 0), name=name)
 
 
+def _safe_scalar_div(numerator, denominator, name):
+    return math_ops.div_no_nan(numerator, denominator, name=name)
+
+
+def _aggregate_variable(v, collections):
+    value = array_ops.identity(v)
+    if collections:
+        graphs.add_to_collections(collections, value)
+    return value
+
+
 def mean(values, weights=None, metrics_collections=None,
          updates_collections=None, name=None):
     """The mean of all values so far.
@@ -85,7 +96,8 @@ def mean(values, weights=None, metrics_collections=None,
         if weights is None:
             n = _float32(array_ops.size(values))
         else:
-            values, _, weights = _adjusted(values, None, weights)
+            values, _, weights = _remove_squeezable_dimensions(
+                values, None, weights)
             weights = _weights.broadcast_weights(_float32(weights), values)
             values = math_ops.multiply(values, weights)
             n = math_ops.reduce_sum(weights)
@@ -108,7 +120,8 @@ def mean_tensor(values, weights=None, metrics_collections=None,
                                 name="count_tensor")
         n = array_ops.ones_like(values)
         if weights is not None:
-            values, _, weights = _adjusted(values, None, weights)
+            values, _, weights = _remove_squeezable_dimensions(
+                values, None, weights)
             weights = _weights.broadcast_weights(_float32(weights), values)
             values, n = math_ops.multiply(values, weights), n * weights
         more = variables.assign_add(total, values)
@@ -122,7 +135,8 @@ def mean_tensor(values, weights=None, metrics_collections=None,
 def accuracy(labels, predictions, weights=None, metrics_collections=None,
              updates_collections=None, name=None):
     """Which part of the predictions equals the labels."""
-    predictions, labels, weights = _adjusted(predictions, labels, weights)
+    predictions, labels, weights = _remove_squeezable_dimensions(
+        predictions, labels, weights)
     if labels.dtype != predictions.dtype:
         predictions = math_ops.cast(predictions, labels.dtype)
     right = _float32(math_ops.equal(predictions, labels))
@@ -144,7 +158,8 @@ def percentage_below(values, threshold, weights=None, metrics_collections=None,
 def _of_error(label, error, doc):
     def metric(labels, predictions, weights=None, metrics_collections=None,
                updates_collections=None, name=None):
-        predictions, labels, weights = _adjusted(predictions, labels, weights)
+        predictions, labels, weights = _remove_squeezable_dimensions(
+        predictions, labels, weights)
         return mean(error(predictions, labels), weights, metrics_collections,
                     updates_collections, name or label)
     metric.__name__, metric.__doc__ = label, doc
@@ -173,7 +188,8 @@ def mean_relative_error(labels, predictions, normalizer, weights=None,
                         metrics_collections=None, updates_collections=None,
                         name=None):
     """The mean of |predictions - labels| / normalizer."""
-    predictions, labels, weights = _adjusted(predictions, labels, weights)
+    predictions, labels, weights = _remove_squeezable_dimensions(
+        predictions, labels, weights)
     predictions, normalizer = _weights.remove_squeezable_dimensions(
         predictions, normalizer)
     error = math_ops.div_no_nan(math_ops.abs(labels - predictions),
@@ -186,7 +202,8 @@ def mean_cosine_distance(labels, predictions, dim, weights=None,
                          metrics_collections=None, updates_collections=None,
                          name=None):
     """1 - the mean of labels . predictions along a dimension."""
-    predictions, labels, weights = _adjusted(predictions, labels, weights)
+    predictions, labels, weights = _remove_squeezable_dimensions(
+        predictions, labels, weights)
     products = math_ops.reduce_sum(math_ops.multiply(predictions, labels),
                                    [dim], keepdims=True)
     value, update = mean(products, weights, None, None,
@@ -217,7 +234,7 @@ def _counter(label, of_label, of_prediction, doc):
     def metric(labels, predictions, weights=None, metrics_collections=None,
                updates_collections=None, name=None):
         with variable_scope(name, label, [predictions, labels, weights]):
-            predictions, labels, weights = _adjusted(
+            predictions, labels, weights = _remove_squeezable_dimensions(
                 math_ops.cast(predictions, dtypes.bool_),
                 math_ops.cast(labels, dtypes.bool_), weights)
             both = math_ops.logical_and(
@@ -244,7 +261,7 @@ def _share(label, other, doc):
     def metric(labels, predictions, weights=None, metrics_collections=None,
                updates_collections=None, name=None):
         with variable_scope(name, label, [predictions, labels, weights]):
-            predictions, labels, weights = _adjusted(
+            predictions, labels, weights = _remove_squeezable_dimensions(
                 math_ops.cast(predictions, dtypes.bool_),
                 math_ops.cast(labels, dtypes.bool_), weights)
             right, more_right = true_positives(labels, predictions, weights)
@@ -272,7 +289,8 @@ _COUNTS = {"tp": ("true_positives", True, True),
            "fp": ("false_positives", False, True)}
 
 
-def _at_thresholds(labels, predictions, thresholds, weights, which):
+def _confusion_matrix_at_thresholds(labels, predictions, thresholds,
+                                    weights=None, includes=None):
     """({kind: counts so far}, {kind: updated counts}), one for each
     threshold."""
     predictions = _float32(predictions)
@@ -281,7 +299,7 @@ def _at_thresholds(labels, predictions, thresholds, weights, which):
                 predictions, 0.0, message="predictions must be in [0, 1]"),
             check_ops.assert_less_equal(
                 predictions, 1.0, message="predictions must be in [0, 1]")]):
-        predictions, labels, weights = _adjusted(
+        predictions, labels, weights = _remove_squeezable_dimensions(
             array_ops.identity(predictions),
             math_ops.cast(labels, dtypes.bool_), weights)
     predicted = math_ops.greater(
@@ -292,7 +310,7 @@ def _at_thresholds(labels, predictions, thresholds, weights, which):
         weights = array_ops.reshape(_weights.broadcast_weights(
             _float32(weights), predictions), [1, -1])
     values, updates = {}, {}
-    for kind in which:
+    for kind in includes or _COUNTS:
         name, of_label, of_prediction = _COUNTS[kind]
         count = metric_variable([len(thresholds)], dtypes.float32, name=name)
         holds = _float32(math_ops.logical_and(
@@ -310,8 +328,8 @@ def _threshold_metric(label, which, compute, doc):
     def metric(labels, predictions, thresholds, weights=None,
                metrics_collections=None, updates_collections=None, name=None):
         with variable_scope(name, label, [predictions, labels, weights]):
-            values, updates = _at_thresholds(labels, predictions, thresholds,
-                                             weights, which)
+            values, updates = _confusion_matrix_at_thresholds(
+                labels, predictions, thresholds, weights, which)
             return _collected(compute(values), compute(updates),
                               metrics_collections, updates_collections)
     metric.__name__, metric.__doc__ = label, doc
@@ -405,43 +423,51 @@ def auc(labels, predictions, weights=None, num_thresholds=200,
                       "majoring": math_ops.maximum}[summation_method]
             return math_ops.reduce_sum(width * height(y[:-1], y[1:]))
 
-        values, updates = _at_thresholds(labels, predictions, at, weights,
-                                         ("tp", "fn", "tn", "fp"))
+        values, updates = _confusion_matrix_at_thresholds(
+            labels, predictions, at, weights, ("tp", "fn", "tn", "fp"))
         return _collected(area(values), area(updates), metrics_collections,
                           updates_collections)
 
 
-def _best_at(label, wanted, given, doc):
-    """A metric: one share where another is nearest to a number."""
+def _best_at(label, wanted, given, top, last):
+    """A metric: one share where another is nearest to a number. (As TensorFlow
+    has it: the highest threshold is `top`, and of those that are as near the
+    first counts, or the last.)"""
     def metric(labels, predictions, target, weights=None, num_thresholds=200,
                metrics_collections=None, updates_collections=None, name=None):
         if not 0 <= target <= 1:
             raise ValueError(f"{label}: expected a number in [0, 1], got "
                              f"{target}")
         with variable_scope(name, label, [predictions, labels, weights]):
-            values, updates = _at_thresholds(
-                labels, predictions, _thresholds(num_thresholds), weights,
-                ("tp", "fn", "tn", "fp"))
+            values, updates = _confusion_matrix_at_thresholds(
+                labels, predictions, [*_thresholds(num_thresholds)[:-1], top],
+                weights, ("tp", "fn", "tn", "fp"))
 
             def compute(c):
                 def share(kinds):
                     right, wrong = kinds
                     return c[right] / (c[right] + c[wrong] + _EPSILON)
-                near = math_ops.argmin(math_ops.abs(share(given) - target), 0)
+                away = math_ops.abs(share(given) - target)
+                if last:
+                    away = array_ops.reverse(away, [0])
+                near = math_ops.argmin(away, 0)
+                if last:
+                    near = num_thresholds - 1 - near
                 right, wrong = (c[k][math_ops.cast(near, dtypes.int32)]
                                 for k in wanted)
                 return right / (right + wrong + _EPSILON)
             return _collected(compute(values), compute(updates),
                               metrics_collections, updates_collections)
-    metric.__name__, metric.__doc__ = label, doc
     return metric
 
 
 _SENSITIVITY, _SPECIFICITY = ("tp", "fn"), ("tn", "fp")
 _sensitivity_at = _best_at(
-    "sensitivity_at_specificity", _SENSITIVITY, _SPECIFICITY, "")
+    "sensitivity_at_specificity", _SENSITIVITY, _SPECIFICITY, 1.0 + _EPSILON,
+    False)
 _specificity_at = _best_at(
-    "specificity_at_sensitivity", _SPECIFICITY, _SENSITIVITY, "")
+    "specificity_at_sensitivity", _SPECIFICITY, _SENSITIVITY, 1.0 - _EPSILON,
+    True)
 
 
 def sensitivity_at_specificity(labels, predictions, specificity, weights=None,

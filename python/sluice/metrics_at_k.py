@@ -181,22 +181,42 @@ def average_precision_at_k(labels, predictions, k, weights=None,
     predictions (see `precision_at_k`)."""
     with variable_scope(name, _name("average_precision", k),
                         [predictions, labels, weights]):
-        best = math_ops.cast(_best(predictions, k), dtypes.int64)
-        average = _average_precision(_lists(labels, best), best)
-        if weights is None:
-            n = math_ops.cast(array_ops.size(average), dtypes.float64)
-        else:
-            weights = _weights.broadcast_weights(
-                math_ops.cast(weights, dtypes.float64), average)
-            average = math_ops.multiply(average, weights)
-            n = math_ops.reduce_sum(weights)
-        most = metric_variable([], dtypes.float64, name="max")
-        total = metric_variable([], dtypes.float64, name="total")
-        more = variables.assign_add(total, math_ops.reduce_sum(average))
-        counted = variables.assign_add(most, n)
-        return _collected(math_ops.div_no_nan(total, most, name="mean"),
-                          math_ops.div_no_nan(more, counted, name="update"),
-                          metrics_collections, updates_collections)
+        return _average_of_best(labels, _best(predictions, k), weights,
+                                metrics_collections, updates_collections)
+
+
+def _streaming_sparse_average_precision_at_top_k(
+        labels, predictions_idx, weights=None, metrics_collections=None,
+        updates_collections=None, name=None):
+    """`average_precision_at_k` of best predictions that are known."""
+    with variable_scope(name, "average_precision_at_top_k",
+                        [predictions_idx, labels, weights]):
+        predictions_idx = convert_to_tensor(predictions_idx)
+        if predictions_idx.shape.with_rank_at_least(1).as_list()[-1] is None:
+            raise ValueError("The last dimension of predictions_idx must be "
+                             "known")
+        return _average_of_best(labels, predictions_idx, weights,
+                                metrics_collections, updates_collections)
+
+
+def _average_of_best(labels, best, weights, metrics_collections,
+                     updates_collections):
+    best = math_ops.cast(best, dtypes.int64)
+    average = _average_precision(_lists(labels, best), best)
+    if weights is None:
+        n = math_ops.cast(array_ops.size(average), dtypes.float64)
+    else:
+        weights = _weights.broadcast_weights(
+            math_ops.cast(weights, dtypes.float64), average)
+        average = math_ops.multiply(average, weights)
+        n = math_ops.reduce_sum(weights)
+    most = metric_variable([], dtypes.float64, name="max")
+    total = metric_variable([], dtypes.float64, name="total")
+    more = variables.assign_add(total, math_ops.reduce_sum(average))
+    counted = variables.assign_add(most, n)
+    return _collected(math_ops.div_no_nan(total, most, name="mean"),
+                      math_ops.div_no_nan(more, counted, name="update"),
+                      metrics_collections, updates_collections)
 
 
 def sparse_average_precision_at_k(labels, predictions, k, weights=None,

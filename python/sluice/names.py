@@ -289,7 +289,9 @@ _OPS = {
             "scatter_sub", "scatter_mul", "scatter_div", "assign",
             "assign_add", "assign_sub", "scatter_max", "scatter_min",
             "scatter_nd_update", "scatter_nd_add", "scatter_nd_sub",
-            "count_up_to", "variable_creator_scope"),
+            "count_up_to", "variable_creator_scope",
+            "enable_resource_variables", "disable_resource_variables",
+            "resource_variables_enabled"),
     **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
             "variable_scope", "variable_op_scope", "get_variable",
             "get_local_variable", "get_variable_scope", "no_regularizer"),
@@ -361,7 +363,8 @@ _METRICS.update(_from(
 _TRAIN = _from(
     "sluice.train", "write_graph", "Optimizer", "GradientDescentOptimizer",
     "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
-    "AdamOptimizer", "get_global_step", "create_global_step",
+    "AdamOptimizer", "assert_global_step", "get_global_step",
+    "create_global_step",
     "get_or_create_global_step",
     "global_step")
 _TRAIN.update({
@@ -563,6 +566,8 @@ _GROUPS = {
                 run_all_tests_in_graph_and_eager_modes=(
                     "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
+        **_from("sluice.framework.arg_scope", "add_arg_scope", "arg_scope",
+                "arg_scoped_arguments", "current_arg_scope", "has_arg_scope"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "sluice.ops.control_flow", "smart_case", "smart_cond",
             "smart_constant_value"), **{

@@ -1,7 +1,7 @@
 """Optimizers that are asked for less often than those of `train`."""
 
 from sluice.ops import math_ops
-from sluice.train import _like, _OneOp
+from sluice.train import Optimizer, _like, _OneOp, one_op
 
 
 def _not_negative(**values):
@@ -11,7 +11,8 @@ def _not_negative(**values):
                              f"equal to zero")
 
 
-class AdadeltaOptimizer(_OneOp):
+@one_op
+class AdadeltaOptimizer(Optimizer):
     """Zeiler (2012): steps as large as those before, in the units of the
     variable (slots "accum" and "accum_update")."""
 
@@ -32,7 +33,8 @@ class AdadeltaOptimizer(_OneOp):
                 self._zeros_slot(v, slot, self._name)
 
 
-class AdagradDAOptimizer(_OneOp):
+@one_op
+class AdagradDAOptimizer(Optimizer):
     """Dual averaging (Duchi et al., 2011), which makes linear models sparse."""
 
     _kind, _numbers_first = "AdagradDA", False
@@ -57,11 +59,11 @@ class AdagradDAOptimizer(_OneOp):
                 ("l2", self._l2))
 
     def _prepare(self):
-        super()._prepare()
+        _OneOp._prepare(self)
         self._step = math_ops.cast(self._global_step, "int64") + 1
 
     def _arguments(self, var):
-        return super()._arguments(var) + [self._step]
+        return _OneOp._arguments(self, var) + [self._step]
 
     def _create_slots(self, var_list):
         for v in var_list:
@@ -71,7 +73,8 @@ class AdagradDAOptimizer(_OneOp):
                 "gradient_squared_accumulator", self._name)
 
 
-class FtrlOptimizer(_OneOp):
+@one_op
+class FtrlOptimizer(Optimizer):
     """Follow the regularised leader (McMahan et al., 2013)."""
 
     _numbers_first, _slot_names = False, ("accum", "linear")
@@ -113,7 +116,8 @@ class FtrlOptimizer(_OneOp):
             self._zeros_slot(v, "linear", self._slot_ops[1])
 
 
-class ProximalGradientDescentOptimizer(_OneOp):
+@one_op
+class ProximalGradientDescentOptimizer(Optimizer):
     """Gradient descent, then a step towards zero (Duchi and Singer, 2009)."""
 
     _kind = "ProximalGradientDescent"
@@ -131,7 +135,8 @@ class ProximalGradientDescentOptimizer(_OneOp):
                 ("l2", self._l2))
 
 
-class ProximalAdagradOptimizer(_OneOp):
+@one_op
+class ProximalAdagradOptimizer(Optimizer):
     """Adagrad, then a step towards zero (slot "accumulator")."""
 
     _kind, _slot_names = "ProximalAdagrad", ("accumulator",)

@@ -124,9 +124,10 @@ class _Internal(types.ModuleType):
         return _OURS.get(self._own, self._own).split()
 
     def __getattr__(self, name):
-        if name.startswith("__") or self._is_package:
-            raise AttributeError(name)
         from sluice import names
+        if name.startswith("__") or self._is_package and (
+                name not in names._GROUPS.get(self._group, ())):
+            raise AttributeError(name)
         found = names.anywhere(
             self.__name__, name, self._group,
             [f"sluice.{folder}{module}"
@@ -154,7 +155,11 @@ _OURS = {"ops": "graph conversion registries scopes",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "resource_variable_ops": "variables", "state_ops": "variables",
-         "variables": "variables partitioned", "sets": "sparse_ops",
+         "variables": "variables partitioned", "variable_v1": "variables",
+         "metrics_impl": "metrics metrics_at_k",
+         "resource_variables_toggle": "variables", "ref_variable": "variables",
+         "device_spec": "cluster",
+         "sets": "sparse_ops",
          "common_shapes": "tensor_shape", "confusion_matrix": "weights",
          "weights_broadcast_ops": "weights", "gradients_impl": "gradients",
          "gradients_util": "gradients", "control_flow_ops": "control_flow",

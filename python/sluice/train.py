@@ -296,11 +296,11 @@ def _like(var, value):
     return _op("Fill")(_op("Shape")(var.initial_value), constant(value, dtype))
 
 
-class _OneOp(Optimizer):
-    """An optimizer whose update of a variable is one op. (More of them are in
-    sluice/optimizers.py.)
+class _OneOp:
+    """What an optimizer has whose update of a variable is one op. (More of them
+    are in sluice/optimizers.py.)
 
-    A subclass names the op (`_kind`), its numbers (`_numbers`) and, for a
+    Its class names the op (`_kind`), its numbers (`_numbers`) and, for a
     variable, the slots that come before the gradient and whether the numbers
     do too (`_numbers_first`).
     """
@@ -341,6 +341,15 @@ class _OneOp(Optimizer):
         return self._update("ResourceSparseApply", var, grad, indices)
 
 
+def one_op(cls):
+    """A decorator that gives an optimizer's class what `_OneOp` has: programs
+    ask for optimizers whose base is Optimizer itself."""
+    for name, value in vars(_OneOp).items():
+        if not name.startswith("__") and name not in vars(cls):
+            setattr(cls, name, value)
+    return cls
+
+
 class GradientDescentOptimizer(Optimizer):
     """var -= learning_rate * gradient."""
 
@@ -377,7 +386,8 @@ class GradientDescentOptimizer(Optimizer):
             grad * self._rate(self._learning_rate_tensor, var))
 
 
-class AdagradOptimizer(_OneOp):
+@one_op
+class AdagradOptimizer(Optimizer):
     """The slot "accumulator" sums squared gradients; var -= learning_rate *
     gradient / sqrt(accumulator)."""
 
@@ -443,7 +453,8 @@ class MomentumOptimizer(Optimizer):
         return self._apply("ResourceSparseApplyMomentum", var, grad, indices)
 
 
-class RMSPropOptimizer(_OneOp):
+@one_op
+class RMSPropOptimizer(Optimizer):
     """Gradients divided by the root of their mean square, with momentum."""
 
     def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
@@ -571,13 +582,23 @@ def get_global_step(graph=None):
     if len(steps) > 1:
         raise RuntimeError("Multiple items found in collection "
                            "\"global_step\"")
-    if steps and not steps[0].dtype.base_dtype.is_integer:
+    if not steps:
+        return None
+    assert_global_step(steps[0])
+    return steps[0]
+
+
+def assert_global_step(global_step_tensor):
+    """Raises TypeError unless it is a variable, or a tensor, of an integer."""
+    if not isinstance(global_step_tensor, (Variable, graphs.Tensor)):
+        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: '
+                        f'{global_step_tensor}.')
+    if not global_step_tensor.dtype.base_dtype.is_integer:
         raise TypeError(f'Existing "global_step" does not have integer type: '
-                        f'{steps[0].dtype}')
-    if steps and steps[0].shape.ndims not in (0, None):
+                        f'{global_step_tensor.dtype}')
+    if global_step_tensor.shape.ndims not in (0, None):
         raise TypeError(f'Existing "global_step" is not scalar: '
-                        f'{steps[0].shape}')
-    return steps[0] if steps else None
+                        f'{global_step_tensor.shape}')
 
 
 def create_global_step(graph=None):

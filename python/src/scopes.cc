@@ -229,6 +229,10 @@ void AddScopes(py::module_& m) {
     const InGraph there(g);
     return CurrentNamePrefix();
   });
+  m.def("device_of_new_node", [](PyGraph& g) {
+    const InGraph there(g);
+    return Checked(DeviceOfNewNode("", ""));
+  });
   m.def("current_control_inputs", [](PyGraph& g) {
     const InGraph there(g);
     return CurrentControlDependencies();

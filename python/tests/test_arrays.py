@@ -354,6 +354,7 @@ def test_masks_must_fit(run):
     with pytest.raises(ValueError, match="maxlen must be scalar"):
         tf.sequence_mask([1, 2], [3, 4])
     assert tf.sequence_mask([1, 3, 2], 4).shape == [3, 4]
+    assert tf.sequence_mask([1.0, 3.0], tf.Dimension(4)).shape == [2, 4]
     lengths = tf.constant([1, 2], tf.int64)
     np.testing.assert_array_equal(run(tf.sequence_mask(lengths)),
                                   [[True, False], [True, True]])

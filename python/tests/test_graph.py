@@ -509,3 +509,74 @@ def test_names_that_are_not_used_are_given_again():
     for name in ("b", "b_1", "b_2"):
         tf.import_graph_def(definition, name="b")
         assert graph.get_operations()[-1].name == name + "/a"
+
+
+def test_an_object_is_told_where_an_operation_would_be(fresh_graph):
+    class Captured:
+        device = None
+
+        def _set_device(self, device):
+            self.device = device
+
+    def here():
+        captured = Captured()
+        fresh_graph._apply_device_functions(captured)
+        return captured.device
+
+    assert here() is None
+    with tf.device("/job:ps"), tf.device("/gpu:1"):
+        found = here()
+        assert (found.job, found.device_type, found.device_index) == (
+            "ps", "GPU", 1)
+    with tf.device(lambda op: "/cpu:0"):
+        assert here().device_type == "CPU"
+
+
+def test_the_graph_of_values_is_known():
+    from sluice.framework.graph import _get_graph_from_inputs
+    here, op = tf.get_default_graph(), tf.constant(1)
+    assert _get_graph_from_inputs([1, op]) is here
+    with tf.Graph().as_default() as other:
+        assert _get_graph_from_inputs([1]) is other
+        assert _get_graph_from_inputs([op]) is here
+        there = tf.constant(1)
+        with pytest.raises(ValueError, match="must be from the same graph as"):
+            _get_graph_from_inputs([op, there])
+    with pytest.raises(ValueError, match="not from the passed-in graph"):
+        _get_graph_from_inputs([op], other)
+    with pytest.raises(TypeError, match="needs to be a Graph"):
+        _get_graph_from_inputs([op], "graph")
+
+
+def test_scopes_of_arguments():
+    framework = tf.contrib.framework
+
+    @framework.add_arg_scope
+    def f(x, a=1, b=2):
+        """Its text."""
+        return x, a, b
+
+    @framework.add_arg_scope
+    def g(*, c=3):
+        return c
+
+    def plain():
+        pass
+
+    with framework.arg_scope([f, g], a=5), framework.arg_scope([f], b=6) as at:
+        assert f(0) == (0, 5, 6) and f(0, a=7) == (0, 7, 6)
+        assert framework.current_arg_scope() == at
+    assert f(0) == (0, 1, 2) and f.__doc__ == "Its text."
+    with framework.arg_scope(at):
+        assert f(0) == (0, 5, 6)
+    assert framework.arg_scoped_arguments(f) == ("a", "b")
+    assert framework.arg_scoped_arguments(g) == ("c",)
+    assert not framework.has_arg_scope(plain)
+    for error, make in (
+            (TypeError, lambda: framework.arg_scope(f, a=1)),
+            (ValueError, lambda: framework.arg_scope([plain], a=1)),
+            (ValueError, lambda: framework.arg_scope(at, a=1))):
+        with pytest.raises(error), make():
+            pass
+    with pytest.raises(AssertionError, match="not decorated"):
+        framework.arg_scoped_arguments(plain)

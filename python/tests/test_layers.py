@@ -280,8 +280,23 @@ def test_batch_normalization_without_training_has_no_updates(session, rng):
         session.run(trained),
         (x - x.mean(1, keepdims=True)) / np.sqrt(
             x.var(1, keepdims=True) + 1e-3), 1e-3, 1e-4)
-    with pytest.raises(ValueError, match="Unsupported axis"):
-        tf.layers.batch_normalization(x, fused=True)
+    with pytest.raises(ValueError, match="undefined `axis` dimension"):
+        tf.layers.batch_normalization(tf.placeholder(tf.float32, [5, None]))
+
+
+def test_batch_normalization_is_fused_only_where_it_can_be(session, rng):
+    x = rng.rand(2, 3, 3, 4).astype(np.float32)
+    layers = [tf.layers.BatchNormalization(fused=True, **kwargs)
+              for kwargs in ({}, {"axis": 2}, {"virtual_batch_size": 1},
+                             {"adjustment": lambda shape: (1.0, 0.0)})]
+    made = [layer(x, training=True) for layer in layers]
+    assert [layer.fused for layer in layers] == [True] + 3 * [False]
+    start(session)
+    expected = (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 1e-3)
+    for y in made[0], made[3]:
+        np.testing.assert_allclose(session.run(y), expected, 1e-3, 1e-4)
+    assert not tf.layers.BatchNormalization(fused=True).apply(
+        x[0]).op.type.startswith("Fused")
 
 
 def test_gradients_flow_through_batch_normalization(session, rng):

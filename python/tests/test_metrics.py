@@ -173,6 +173,36 @@ def test_sensitivity_where_specificity_is_given(session, rng):
         (p[y == 0] <= t).mean(), 0.1)
 
 
+def test_of_sensitivities_that_are_as_near_the_last_counts(session):
+    y, p = [0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]
+    for make in (M.specificity_at_sensitivity, M.sensitivity_at_specificity):
+        assert over_steps(session, make(y, p, 0.7), [{}]) == [
+            pytest.approx(1.0)]
+    p = [0.1, 0.2, 0.4, 0.3, 0.0, 0.1, 0.45, 0.5, 0.8, 0.9]
+    high = M.specificity_at_sensitivity([0] * 5 + [1] * 5, p, 0.8)
+    assert over_steps(session, high, [{}]) == [pytest.approx(1.0)]
+
+
+def test_insides_of_metrics(session):
+    from sluice import metrics, metrics_at_k
+    counts, updates = metrics._confusion_matrix_at_thresholds(
+        [0, 1, 1], [0.2, 0.4, 0.9], [0.3, 0.5])
+    assert sorted(counts) == sorted(updates) == ["fn", "fp", "tn", "tp"]
+    value = metrics._aggregate_variable(tf.Variable(3.0), ["all"])
+    session.run([tf.local_variables_initializer(),
+                 tf.global_variables_initializer()])
+    assert session.run(updates["tp"]).tolist() == [2, 1]
+    assert session.run(value) == 3 and tf.get_collection("all") == [value]
+    assert session.run(metrics._safe_scalar_div(
+        tf.constant(1.0), tf.constant(0.0), "x")) == 0
+    at = metrics_at_k._streaming_sparse_average_precision_at_top_k
+    assert over_steps(session, at(np.int64([[1]]), np.int64([[2, 1]])),
+                      [{}]) == [0.5]
+    for best in (tf.placeholder(tf.int64, [2, None]), tf.constant(1)):
+        with pytest.raises(ValueError):
+            at(np.int64([[1], [2]]), best)
+
+
 def test_classes_by_themselves(session, rng):
     y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
     feeds = [{y: rng.randint(0, 4, 20), p: rng.randint(0, 4, 20)}

@@ -406,3 +406,13 @@ def test_batches_of_lookups_need_known_ranks():
         tf.gather([1, 2], [[0, 1]], batch_dims=1)
     with pytest.raises(ValueError, match="indices with unknown rank"):
         tf.gather([[1, 2]], tf.placeholder(tf.int32), batch_dims=1)
+
+
+def test_labels_have_the_type_of_logits(run):
+    logits = tf.constant([[1.0, 2.0]])
+    for made in (tf.nn.softmax_cross_entropy_with_logits,
+                 tf.nn.softmax_cross_entropy_with_logits_v2):
+        for labels in ([[0, 1]], tf.constant([[0, 1]]),
+                       np.array([[0.0, 1.0]])):
+            assert run(made(labels=labels, logits=logits)) == pytest.approx(
+                [np.log1p(np.exp(-1))])

@@ -570,3 +570,17 @@ def test_gradients_by_tensors(run):
     (g, of), = tf.train.GradientDescentOptimizer(1.0).compute_gradients(
         x * x, [x])
     assert run(g) == 6 and of is x
+
+
+def test_custom_gradients_see_the_tensors_that_they_are_given():
+    x, seen = tf.constant(2.0), []
+
+    @tf.custom_gradient
+    def f(a, b):
+        seen.append(a)
+        return a * b, lambda dy: (dy * 3.0, dy * 5.0)
+
+    dx, = tf.gradients(f(x, 4.0), x)
+    assert seen == [x]
+    with tf.Session() as session:
+        assert session.run(dx) == 3.0

@@ -631,3 +631,39 @@ def test_initial_values_are_not_copied_where_they_depend_on_nothing():
     assert v.initializer.inputs[1] is v.initial_value
     w = tf.Variable(v.initialized_value(), name="w")
     assert w.initializer.inputs[1] is w.initial_value
+
+
+def test_variables_are_resources_where_scopes_or_the_program_say_so():
+    assert not tf.resource_variables_enabled()
+    with tf.variable_scope("a", use_resource=True):
+        assert tf.Variable(1.0).dtype is tf.float32
+        assert tf.Variable(1.0, use_resource=False).dtype._is_ref_dtype
+    tf.enable_resource_variables()
+    try:
+        assert tf.resource_variables_enabled()
+        assert tf.Variable(1.0).dtype is tf.float32
+        assert tf.get_variable("b", []).dtype is tf.float32
+        with tf.variable_scope("c", use_resource=False):
+            assert tf.get_variable("d", []).dtype._is_ref_dtype
+    finally:
+        tf.disable_resource_variables()
+    assert tf.Variable(1.0).dtype._is_ref_dtype
+
+
+def test_optimizers_have_optimizer_as_their_base():
+    """Programs look for `__base__`."""
+    for name in dir(tf.train):
+        made = getattr(tf.train, name, None)
+        if name.endswith("Optimizer") and made is not tf.train.Optimizer:
+            assert made.__base__ is tf.train.Optimizer, name
+
+
+def test_global_steps_are_asserted():
+    assert_global_step = tf.train.assert_global_step
+    assert_global_step(tf.constant(1))
+    assert_global_step(tf.train.create_global_step())
+    for wrong, words in ((1, "must be a Variable or Tensor"),
+                         (tf.constant(1.0), "integer type"),
+                         (tf.constant([1]), "not scalar")):
+        with pytest.raises(TypeError, match=words):
+            assert_global_step(wrong)

@@ -118,6 +118,15 @@ DeviceFunctionScope::~DeviceFunctionScope() {
   d.functions.pop_back();
 }
 
+Result<std::string> DeviceOfNewNode(const std::string& op,
+                                    const std::string& name) {
+  NodeSpec spec;
+  spec.op = op;
+  spec.name = name;
+  SLUICE_RETURN_IF_ERROR(Current().devices.Apply(&spec));
+  return spec.device;
+}
+
 NoDeviceScope::NoDeviceScope()
     : saved_(new Devices(std::exchange(Current().devices, Devices()))) {}
 NoDeviceScope::~NoDeviceScope() {

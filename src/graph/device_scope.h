@@ -30,6 +30,10 @@ class DeviceFunctionScope {
   DeviceFunctionScope(const DeviceFunctionScope&) = delete;
 };
 
+// The device that a node of an op and a name would get now.
+Result<std::string> DeviceOfNewNode(const std::string& op,
+                                    const std::string& name);
+
 // While one of these lives, no scope around it says anything about devices, nor
 // about colocation.
 class NoDeviceScope {

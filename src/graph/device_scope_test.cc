@@ -82,6 +82,15 @@ TEST_F(DeviceScopeTest, WhatAFunctionSaysIsChecked) {
               testing::AllOf(HasSubstr("'task:b'"), HasSubstr("(Const) at")));
 }
 
+TEST_F(DeviceScopeTest, WhatANewNodeWouldGetIsKnownBefore) {
+  EXPECT_EQ(*DeviceOfNewNode("Const", ""), "");
+  const DeviceFunctionScope function(
+      [](const NodeSpec& n) { return n.op == "Const" ? "/job:b" : "/task:x"; });
+  const DeviceScope inner("/cpu:1");
+  EXPECT_EQ(*DeviceOfNewNode("Const", ""), Device());
+  EXPECT_FALSE(DeviceOfNewNode("NoOp", "").ok());
+}
+
 TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
   Node* const n = Const();
   const DeviceScope outer("/job:a");

@@ -73,6 +73,11 @@ def IsCondSwitch(op):
     return IsSwitch(op) and not IsLoopSwitch(op)
 
 
+def GraphOrParentsInXlaContext(graph):
+    """False: nothing is compiled by XLA."""
+    return False
+
+
 def num_gpus():
     """None: there are CPUs only."""
     return 0

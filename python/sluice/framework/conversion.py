@@ -399,6 +399,16 @@ def _plain_or_registered(value, dtype, name):
                              else "Const"), False)
 
 
+# What the classes of tensors have in common in TensorFlow.
+_TensorLike = (_core.Tensor, SparseTensor, IndexedSlices)
+
+
+def is_dense_tensor_like(t):
+    """Whether it is a tensor or a variable."""
+    from sluice.ops.variables import Variable
+    return isinstance(t, (_core.Tensor, Variable))
+
+
 def is_tensor(x):
     """Whether it is a tensor, or what stands for one: a variable, a sparse
     tensor."""

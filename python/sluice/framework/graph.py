@@ -508,6 +508,14 @@ class Graph(_core.Graph):
             spec = _device_string(spec)
         return _Scope(lambda: _core.enter_device(self, spec))
 
+    def _apply_device_functions(self, op):
+        """Tells an object by `_set_device` the DeviceSpec of where an operation
+        would be now; says nothing where that is left open."""
+        from sluice.cluster import DeviceSpec
+        device = _core.device_of_new_node(self)
+        if device:
+            op._set_device(DeviceSpec.from_string(device))
+
     def colocate_with(self, op, ignore_existing=False):
         """A with-block for operations on the device of `op`."""
         if op is not None:
@@ -702,6 +710,30 @@ def _default_for(values):
         if isinstance(graph, _core.Graph):
             return graph
     return default
+
+
+def _get_graph_from_inputs(op_input_list, graph=None):
+    """The graph of all values that have one, or the default one.
+
+    Raises:
+      ValueError: if they are of several, or of another than is given.
+      TypeError: if what is given is no graph.
+    """
+    if graph is not None and not isinstance(graph, _core.Graph):
+        raise TypeError(f"Input graph needs to be a Graph: {graph}")
+    first = None
+    for value in op_input_list:
+        its = getattr(value, "graph", None)
+        if not isinstance(its, _core.Graph):
+            continue
+        if graph is None:
+            graph, first = its, value
+        elif its is not graph:
+            raise ValueError(f"{value} is not from the passed-in graph."
+                             if first is None else
+                             f"{value} must be from the same graph as "
+                             f"{first}.")
+    return graph or _core.get_default_graph()
 
 
 def device(device_name_or_function):

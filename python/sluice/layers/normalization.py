@@ -24,7 +24,7 @@ class BatchNormalization(Layer):
       renorm: whether training corrects towards the moving averages (Ioffe,
         2017); `renorm_clipping` bounds how far: {"rmin", "rmax", "dmax"}.
       renorm_momentum: what these averages keep of themselves.
-      fused: whether one op does it all; None: where it can, for images.
+      fused: whether one op does it all where it can, for images; None: True.
       virtual_batch_size: of how many examples mean and variance are taken.
       adjustment: a function of the inputs' shape that gives (scale, bias),
         applied in training before scale and shift.
@@ -96,19 +96,13 @@ class BatchNormalization(Layer):
             if self.adjustment is not None:
                 raise ValueError("When using virtual_batch_size, adjustment "
                                  "cannot be specified")
-        fusible = n == 4 and self.axis in ([1], [3])
-        if self.fused and not fusible:
-            raise ValueError(
-                f"Unsupported axis, fused batch norm only supports axis == [1] "
-                f"or axis == [3] of 4 dimensions, got {self.axis} of {n}")
-        if self.renorm or virtual is not None or self.adjustment is not None:
-            if self.fused and not self.renorm:
-                raise ValueError("fused batch norm expects no "
-                                 "virtual_batch_size and no adjustment")
-            self.fused = False
-        self.fused = fusible if self.fused is None else self.fused
-        sizes = [last_dimension(input_shape, a, f"dimension {a}")
-                 for a in self.axis]
+        self.fused = (self.fused in (None, True) and n == 4 and
+                      self.axis in ([1], [3]) and not self.renorm and
+                      virtual is None and self.adjustment is None)
+        sizes = [input_shape.as_list()[a] for a in self.axis]
+        if None in sizes:
+            raise ValueError(f"Input has undefined `axis` dimension. Input "
+                             f"shape: {input_shape}")
         self.input_spec = InputSpec(ndim=n, axes=dict(zip(self.axis, sizes)))
         shape = sizes if len(sizes) == 1 and virtual is None else [
             input_shape.as_list()[i] if i in self.axis else 1

@@ -70,6 +70,13 @@ def shape(input, name=None, out_type=dtypes.int32):
     return _shape_op(input, out_type=out_type, name=name)
 
 
+def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
+    """`shape`; without `optimize`, an operation though it is known."""
+    if optimize or isinstance(input, _SPARSE):
+        return shape(input, name, out_type)
+    return _shape_op(input, out_type=out_type, name=name)
+
+
 def shape_n(input, out_type=dtypes.int32, name=None):
     """The shapes of several tensors."""
     return _op("ShapeN")(input, out_type=out_type, name=name)
@@ -479,7 +486,7 @@ def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
         if maxlen.shape.ndims not in (0, None):
             raise ValueError("maxlen must be scalar for sequence_mask")
         if maxlen.dtype.base_dtype is not lengths.dtype.base_dtype:
-            maxlen = _op("Cast")(maxlen, lengths.dtype.base_dtype)
+            lengths = _op("Cast")(lengths, maxlen.dtype.base_dtype)
         zero, one = constant(0, maxlen.dtype), constant(1, maxlen.dtype)
         row = _op("Range")(zero, maxlen, one)
         mask = row < expand_dims(lengths, -1)

@@ -53,7 +53,7 @@ def custom_gradient(f=None):
             return build(graph, args)
 
     def build(graph, args):
-        args = [array_ops.identity(convert_to_tensor(x)) for x in args]
+        args = [convert_to_tensor(x) for x in args]
         start = graph.version
         result, grad_fn = f(*args)
         results = [convert_to_tensor(x) for x in nest.flatten(result)]

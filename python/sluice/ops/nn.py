@@ -105,8 +105,8 @@ def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
     with graphs.name_scope(name, "softmax_cross_entropy_with_logits",
                            [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, logits.dtype.base_dtype,
-                                   name="labels")
+        labels = math_ops.cast(convert_to_tensor(labels, name="labels"),
+                               logits.dtype.base_dtype)
         n = logits.shape.ndims
         if axis not in (None, -1) and n is not None and axis != n - 1:
             order = list(range(n))

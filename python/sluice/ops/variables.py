@@ -63,6 +63,35 @@ else:
     _Operators = object
 
 
+_resource_by_default = False
+
+
+def enable_resource_variables():
+    """From now on variables are resource variables, unless they or the scopes
+    around them say otherwise."""
+    global _resource_by_default
+    _resource_by_default = True
+
+
+def disable_resource_variables():
+    """From now on variables are references, unless they or the scopes around
+    them say otherwise."""
+    global _resource_by_default
+    _resource_by_default = False
+
+
+def resource_variables_enabled():
+    """Whether variables are resource variables by default."""
+    return _resource_by_default
+
+
+def _by_default(use_resource):
+    if use_resource is None:
+        from sluice.ops import variable_scope
+        use_resource = variable_scope.get_variable_scope().use_resource
+    return _resource_by_default if use_resource is None else use_resource
+
+
 class _Creation(type):
     """Makes a Variable as the functions of `variable_creator_scope` have it."""
 
@@ -137,7 +166,7 @@ class Variable(_Operators, metaclass=_Creation):
             name, trainable, synchronization, aggregation)
         self._trainable = bool(trainable)
         self._constraint = constraint
-        self._resource = bool(use_resource)
+        self._resource = bool(_by_default(use_resource))
         if collections is None:
             collections = [GraphKeys.GLOBAL_VARIABLES]
         if not isinstance(collections, (list, tuple, set)):
@@ -562,6 +591,9 @@ def _install_references():
 _install_operators()
 _install_references()
 RefVariable = VariableV1 = Variable
+
+
+VariableV1 = Variable  # (What later versions call it.)
 
 
 class _IsResource(_Creation):

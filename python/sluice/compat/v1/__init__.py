@@ -17,10 +17,6 @@ def disable_v2_behavior():
     """Nothing: this is TensorFlow 1's behaviour."""
 
 
-def disable_resource_variables():
-    """Nothing: variables are references unless asked otherwise."""
-
-
 def executing_eagerly():
     """False."""
     return False
