@@ -167,7 +167,6 @@ class MatrixDiagKernel {
     SLUICE_ASSIGN_OR_RETURN(const int batch, PackedBatchRank(in.shape(), band));
     SLUICE_RETURN_IF_ERROR(
         CompleteSize(band, in.dim(in.rank() - 1), &rows, &columns));
-    SLUICE_RETURN_IF_ERROR(band.CheckFits(rows, columns));
     Dims dims(in.shape().dims().begin(), in.shape().dims().begin() + batch);
     dims.push_back(rows);
     dims.push_back(columns);

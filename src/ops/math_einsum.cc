@@ -403,11 +403,33 @@ std::string Text(const Labels& labels) {
   return out;
 }
 
+// Each label once, an ellipsis first: what was broadcast are then the first
+// dimensions.
 Labels Unique(const Labels& labels) {
   Labels out;
+  if (Has(labels, kDots)) out.push_back(kDots);
   for (Label l : labels)
     if (!Has(out, l)) out.push_back(l);
   return out;
+}
+
+// A vector of the sizes in x (labels `own`) of some of its labels, none of them
+// an ellipsis.
+Output SizesOf(Output x, const Labels& own, const Labels& labels) {
+  const Output shape = grad::ShapeOf(x);
+  const auto dots = std::find(own.begin(), own.end(), kDots);
+  std::vector<Output> sizes;
+  for (Label l : labels) {
+    const auto place = std::find(own.begin(), own.end(), l);
+    // Behind an ellipsis they are counted from the end.
+    const int i =
+        static_cast<int>(place - (place < dots ? own.begin() : own.end()));
+    sizes.push_back(
+        Build("StridedSlice",
+              {shape, IntVector({i}), IntVector({i + 1}), IntVector({1})},
+              {{"shrink_axis_mask", 1}}));
+  }
+  return Build("Pack", sizes);
 }
 
 Output EinsumOf(std::vector<Output> inputs, const std::string& equation) {
@@ -420,41 +442,32 @@ Output EinsumOf(std::vector<Output> inputs, const std::string& equation) {
 // twice.
 Output EinsumGradFor(Output x, Output dy, Output other, const Labels& own,
                      const Labels& output, const Labels* other_labels) {
-  const Labels unique = Unique(own), unique_output = Unique(output);
-  Labels reachable;
+  const Labels unique = Unique(own);
+  Labels reachable, only_here;
   for (Label l : unique)
-    if (Has(output, l) || (other_labels != nullptr && Has(*other_labels, l)))
-      reachable.push_back(l);
+    (Has(output, l) || (other_labels != nullptr && Has(*other_labels, l))
+         ? reachable
+         : only_here)
+        .push_back(l);
   // A diagonal of the output is read as one.
   Output d = other_labels == nullptr
                  ? EinsumOf({dy}, Text(output) + "->" + Text(reachable))
                  : EinsumOf({dy, grad::Conj(other)},
                             Text(output) + "," + Text(*other_labels) + "->" +
                                 Text(reachable));
-  if (reachable.size() != unique.size()) {
-    // Sizes of the labels of x, each from its first place.
-    Output dims_one = grad::ShapeOf(d), dims_all;
-    std::vector<Output> ones, all;
-    const Output shape = grad::ShapeOf(x);
-    const auto at = [](Output v, int i) {
-      return Build("StridedSlice",
-                   {v, IntVector({i}), IntVector({i + 1}), IntVector({1})},
-                   {{"shrink_axis_mask", 1}});
-    };
-    int next = 0;
-    for (Label l : unique) {
-      const int place =
-          static_cast<int>(std::find(own.begin(), own.end(), l) - own.begin());
-      all.push_back(at(shape, place));
-      ones.push_back(Has(reachable, l) ? at(dims_one, next++)
-                                       : Constant(int32_t{1}));
-    }
-    d = grad::ReshapeTo(d, Build("Pack", ones));
-    d = Build("BroadcastTo", {d, Build("Pack", all)});
+  if (!only_here.empty()) {
+    const Output ones =
+        Build("Fill", {SizesOf(x, own, only_here), grad::Number(dy, 1)});
+    d = EinsumOf({d, ones},
+                 Text(reachable) + "," + Text(only_here) + "->" + Text(unique));
   }
-  if (unique.size() != own.size())
-    d = EinsumOf({d}, Text(unique) + "->" + Text(own));
-  return d;
+  if (other_labels != nullptr && Has(own, kDots)) {
+    const Output like =
+        unique == own ? x : EinsumOf({x}, Text(own) + "->" + Text(unique));
+    if (d && like && !(d.shape().fully_known() && d.shape() == like.shape()))
+      d = grad::SumToShapeOf(d, like);
+  }
+  return unique == own ? d : EinsumOf({d}, Text(unique) + "->" + Text(own));
 }
 
 Status EinsumGrad(GradContext& c) {
@@ -474,13 +487,8 @@ Status EinsumGrad(GradContext& c) {
     if (only_here)
       return Unimplemented(
           "gradient of Einsum: expected an ellipsis that the output has too");
-    Output d = EinsumGradFor(x, c.dy[0], two ? c.input(1 - i) : Output(), own,
-                             e.output, other_labels);
-    // Dimensions of an ellipsis may have been broadcast.
-    if (two && Has(own, kDots) && d && x &&
-        !(d.shape().fully_known() && d.shape() == x.shape()))
-      d = grad::SumToShapeOf(d, x);
-    c.grads[self] = d;
+    c.grads[self] = EinsumGradFor(x, c.dy[0], two ? c.input(1 - i) : Output(),
+                                  own, e.output, other_labels);
   }
   return OkStatus();
 }
@@ -504,6 +512,16 @@ SLUICE_OP(Einsum)
     .Sample({{.shape = {2, 3, 4}, .dtype = DType::kFloat},
              {.shape = {4, 2}, .dtype = DType::kFloat}},
             {{"equation", "...ij,jk->...ik"}, {"N", 2}})
+    .Sample({{.shape = {2, 3}, .dtype = DType::kFloat},
+             {.shape = {2, 3}, .dtype = DType::kFloat}},
+            {{"equation", "i...,...->i..."}, {"N", 2}})
+    .Sample({{.shape = {3, 4, 2, 2}, .dtype = DType::kFloat},
+             {.shape = {2, 1, 2}, .dtype = DType::kFloat}},
+            {{"equation", "j...k,i...->...ik"}, {"N", 2}})
+    .Sample({{.shape = {3, 4, 2, 3}, .dtype = DType::kFloat}},
+            {{"equation", "i...i->..."}, {"N", 1}})
+    .Sample({{.shape = {3, 2, 4}, .dtype = DType::kFloat}},
+            {{"equation", "i...j->...j"}, {"N", 1}})
     .Doc("Sums of products by Einstein's convention.");
 
 }  // namespace

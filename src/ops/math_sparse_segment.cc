@@ -2,6 +2,7 @@
 // its sum in one), and their gradients.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -75,6 +76,9 @@ class SparseSegment {
     SLUICE_RETURN_IF_ERROR(CheckLists(indices, ids));
     const int64_t n = ids.dim(0);
     int64_t segments = n > 0 ? IntAt(ids, n - 1) + 1 : 0;
+    if (segments > std::numeric_limits<int32_t>::max())
+      return InvalidArgument("segment_ids: expected ids below 2^31-1, got ",
+                             segments - 1);
     if (ctx.num_inputs() == 4) {
       if (ctx.input(3).num_elements() != 1)
         return InvalidArgument("num_segments: expected a scalar, got shape ",

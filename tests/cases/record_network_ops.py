@@ -312,3 +312,8 @@ for dtype in types("Digamma"):
     call("Digamma", np.array([-1e-3, -1e-5, -6e-8, -1.25, -2.001], dtype))
 for dtype in (F, np.float64):
     call("Digamma", np.array([-1e-12, -1e-16, -1e-20, -20.000002], dtype))
+for k in ([0, 2], [-2, 0], [-2, -1]):
+    call("MatrixDiagV3", x(F, 2, k[1] - k[0] + 1, 2), i32(*k), i32(-1)[0],
+         i32(-1)[0], F(9))
+for name in ("SparseSegmentSum", "SparseSegmentMean"):
+    call(name, x(F, 3, 2), i32(0, 1), i32(0, 2**31 - 1))
