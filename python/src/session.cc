@@ -2,9 +2,8 @@
 //
 // A fetch is a Tensor, an Operation (whose value is None), or lists, tuples,
 // named tuples and dicts of fetches; what else it may be (names, variables,
-// sparse tensors) a hook turns into these. Arrays that are fed are not copied
-// where nothing that the step leaves behind can share their memory
-// (feeds.h).
+// sparse tensors) a hook turns into these. Arrays that are fed are lent to the
+// step, not copied.
 #include "session/session.h"
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 
 #include "absl/strings/match.h"
 #include "exec/emulated_device.h"
-#include "feeds.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
@@ -251,7 +249,7 @@ class PySession {
                  const std::optional<py::dict>& feed_dict,
                  const py::object& options, const py::object& metadata) {
     const Fetches fetches(*this, fetch);
-    Feeds feeds = MakeFeeds(feed_dict, &fetches.outputs());
+    Feeds feeds = MakeFeeds(feed_dict, /*share=*/true);
     Extras extras(options, metadata, timeout_ms);
     std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
       extras.options().cancellation = cancel;
@@ -263,14 +261,11 @@ class PySession {
     return fetches.Assemble(std::move(values));
   }
 
-  // `fetches` are all there will be; null: it is not known what reads the feeds
-  // later, so that they are copied.
-  Feeds MakeFeeds(const std::optional<py::dict>& feed_dict,
-                  const std::vector<Output>* fetches) {
+  Feeds MakeFeeds(const std::optional<py::dict>& feed_dict, bool share) {
     Feeds feeds;
     if (feed_dict)
       for (const auto& [key, value] : *feed_dict)
-        AddFeed(key, value, fetches, &feeds);
+        AddFeed(key, value, share, &feeds);
     return feeds;
   }
 
@@ -331,14 +326,13 @@ class PySession {
   const int64_t timeout_ms;
 
  private:
-  void AddFeed(py::handle key, py::handle value,
-               const std::vector<Output>* fetches, Feeds* feeds) {
+  void AddFeed(py::handle key, py::handle value, bool share, Feeds* feeds) {
     const TensorHandle* const tensor = AsTensor(key);
     if (tensor == nullptr) {
       const py::object pairs = GetHooks().expand_feed(key, value, graph);
       for (const py::handle pair : pairs) {
         const auto [k, v] = py::cast<std::pair<py::object, py::object>>(pair);
-        AddFeed(k, v, fetches, feeds);
+        AddFeed(k, v, share, feeds);
       }
       return;
     }
@@ -347,12 +341,10 @@ class PySession {
             absl::StrCat("Cannot interpret feed_dict key as Tensor: Tensor ",
                          Repr(key), " is not an element of this graph."));
     const Output& o = tensor->output;
-    const bool share = fetches != nullptr && safety_.MayShare(o, *fetches);
     feeds->emplace_back(o, FeedValue(o, value, share));
   }
 
   std::unique_ptr<Session> session_;
-  FeedSafety safety_;
 };
 
 const py::object& GraphOfSession(const PySession& session) {
@@ -376,7 +368,7 @@ class Callable {
                          " values for its feeds, got ", values.size()));
     std::vector<Tensor> feeds;
     for (size_t i = 0; i < feeds_.size(); ++i)
-      feeds.push_back(FeedValue(feeds_[i].output, values[i], feeds_[i].share));
+      feeds.push_back(FeedValue(feeds_[i], values[i], /*share=*/true));
     Extras extras(options, metadata, session_.timeout_ms);
     std::vector<Tensor> made =
         RunStep(session_.graph, [&](Cancellation* cancel) {
@@ -389,11 +381,7 @@ class Callable {
     return fetches_.Assemble(std::move(made));
   }
 
-  struct Feed {
-    Output output;
-    bool share;
-  };
-  Callable(PySession& session, Fetches fetches, std::vector<Feed> feeds,
+  Callable(PySession& session, Fetches fetches, std::vector<Output> feeds,
            Session::Callable callable)
       : session(py::cast(&session, py::return_value_policy::reference)),
         session_(session),
@@ -406,21 +394,17 @@ class Callable {
  private:
   const PySession& session_;
   const Fetches fetches_;
-  const std::vector<Feed> feeds_;
+  const std::vector<Output> feeds_;
   const Session::Callable callable_;
 };
 
 std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
-                                                  std::vector<Output> outputs) {
+                                                  std::vector<Output> feeds) {
   Fetches fetches(*this, fetch);
   Result<Session::Callable> callable = WithoutLock([&] {
-    return session_->MakeCallable(outputs, fetches.outputs(),
-                                  fetches.targets());
+    return session_->MakeCallable(feeds, fetches.outputs(), fetches.targets());
   });
   CheckRun(callable.status(), graph);
-  std::vector<Callable::Feed> feeds;
-  for (const Output& o : outputs)
-    feeds.push_back({o, safety_.MayShare(o, fetches.outputs())});
   return std::make_unique<Callable>(*this, std::move(fetches), std::move(feeds),
                                     *std::move(callable));
 }
@@ -439,7 +423,8 @@ class PyPartialRun {
   py::object Run(const py::object& fetch,
                  const std::optional<py::dict>& feed_dict) {
     const Fetches fetches(session_, fetch);
-    Feeds feeds = session_.MakeFeeds(feed_dict, nullptr);
+    // (Later stages read them, too.)
+    Feeds feeds = session_.MakeFeeds(feed_dict, /*share=*/false);
     std::vector<Tensor> values =
         RunStep(session_.graph, [&](Cancellation* cancel) {
           RunOptions options;

@@ -214,8 +214,11 @@ Tensor FromArray(const py::array& given, DType type, bool share) {
       reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(a.itemsize()) ==
       0;
   if (share && aligned && bytes >= kWorthSharing)
-    return Tensor(type, ShapeOf(a),
-                  new ForeignBuffer(data, bytes, [owner = Share(a)] {}), data);
+    return Tensor(
+        type, ShapeOf(a),
+        new ForeignBuffer(
+            data, bytes, [owner = Share(a)] {}, ForeignBuffer::Lent::kForAStep),
+        data);
   Tensor t = Checked(Tensor::Make(type, ShapeOf(a)));
   if (bytes > 0) std::memcpy(t.raw(), data, bytes);
   return t;

@@ -46,7 +46,7 @@ enum class Numbers {
 // int64 where they do not fit) and floats are float, numpy's types are kept;
 // `want`, unless kInvalid, says otherwise, and TypeError follows if it cannot
 // hold the value. With `share`, the elements of a contiguous array of the right
-// type are not copied.
+// type are not copied: the tensor is lent for a step.
 Tensor ToTensor(py::handle value, DType want, bool share = false,
                 Numbers numbers = Numbers::kFit);
 

@@ -212,10 +212,29 @@ def test_fed_arrays_stay_the_callers(run):
     np.testing.assert_array_equal(run(v), np.ones(3000))
     run(v.assign_add(tf.ones([3000])))
     np.testing.assert_array_equal(array, np.full(3000, 5))
-    same = run(x, {x: array})
-    same[:] = 9
+    for value in (x, tf.identity(x), tf.reshape(x, [3, 1000]), x[1000:],
+                  tf.cond(x[0] > 0, lambda: x, lambda: -x),
+                  tf.py_func(lambda a: a, [x], tf.float32)):
+        same = run(value, {x: array})
+        same[:] = 9
     run(doubled, {x: array})
     np.testing.assert_array_equal(array, np.full(3000, 5))
+
+
+def test_fed_arrays_are_read_where_they_are(session):
+    x = tf.placeholder(tf.float32, [1 << 20])
+    array = np.ones(1 << 20, np.float32)
+    held = sys.getrefcount(array)
+    total = tf.reduce_sum(x * 2.0 + x[0])
+
+    def live_at_the_end(*args):
+        metadata = tf.RunMetadata()
+        session.run(*args, run_metadata=metadata)
+        return metadata.live_bytes
+
+    before = live_at_the_end(tf.constant(1.0))
+    assert live_at_the_end(total, {x: array}) - before < array.nbytes
+    assert sys.getrefcount(array) == held  # And nobody keeps them.
 
 
 def test_dtypes():

@@ -58,6 +58,11 @@ Tensor KernelContext::TakeInput(int i) {
   return t;
 }
 
+Result<Tensor> KernelContext::TakeToKeep(int i) {
+  if (input(i).borrowed()) return input(i).Clone();
+  return TakeInput(i);
+}
+
 Result<const ResourceHandle*> KernelContext::handle(int i) const {
   const Tensor& t = input(i);
   if (t.dtype() != DType::kResource || t.num_elements() != 1)

@@ -3,7 +3,8 @@
 // The law: a kernel reads its inputs, sets every output, and returns. It never
 // waits for another kernel (that is what async kernels are for), never keeps a
 // pointer into its context, and may run at the same time as other runs of
-// itself: state that changes must lock itself.
+// itself: state that changes must lock itself. What it keeps for later steps it
+// takes by TakeToKeep.
 #ifndef SLUICE_EXEC_KERNEL_H_
 #define SLUICE_EXEC_KERNEL_H_
 
@@ -124,6 +125,9 @@ class KernelContext {
   bool CanForward(int i) const;
   // Input i as an owned token: moved if this kernel is its last reader.
   Tensor TakeInput(int i);
+  // The same for what may outlive the step (a variable's value, or what a
+  // variant holds): a copy where the memory is lent for the step.
+  Result<Tensor> TakeToKeep(int i);
 
   // The variable behind a resource or reference input.
   template <typename T>

@@ -42,7 +42,9 @@ namespace {
 
 Status RunFromValue(KernelContext& ctx) {
   std::vector<Tensor> values;
-  for (int i = 0; i < ctx.num_inputs(); ++i) values.push_back(ctx.input(i));
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(values.emplace_back(), ctx.TakeToKeep(i));
+  }
   ctx.set_output(0, Tensor::Scalar<Variant>(Variant(
                         std::make_shared<OptionalValue>(std::move(values)))));
   return OkStatus();

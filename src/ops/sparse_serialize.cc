@@ -24,6 +24,15 @@ struct SparseParts {
   Tensor indices, values, shape;
 };
 
+// Those that a kernel gets, to be kept.
+Result<SparseParts> TakeParts(KernelContext& ctx) {
+  SparseParts p;
+  SLUICE_ASSIGN_OR_RETURN(p.indices, ctx.TakeToKeep(0));
+  SLUICE_ASSIGN_OR_RETURN(p.values, ctx.TakeToKeep(1));
+  SLUICE_ASSIGN_OR_RETURN(p.shape, ctx.TakeToKeep(2));
+  return p;
+}
+
 // A tensor as an element of another.
 struct TensorValue : Variant::Value {
   explicit TensorValue(Tensor t) : tensor(std::move(t)) {}
@@ -162,8 +171,8 @@ class SerializeSparseKernel {
                             sparse::InputAt(ctx, 0, "sparse_"));
     if (!many_) {
       SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, type_, Shape({3})));
-      return PutParts({ctx.input(0), ctx.input(1), ctx.input(2)}, 0,
-                      &ctx.output(0));
+      SLUICE_ASSIGN_OR_RETURN(const SparseParts p, TakeParts(ctx));
+      return PutParts(p, 0, &ctx.output(0));
     }
     SLUICE_RETURN_IF_ERROR(CheckRows(e));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
@@ -343,8 +352,8 @@ class SparseTensorsMapKernel {
             container_, name_,
             [] { return std::make_shared<SparseTensorsMap>(); }));
     if (!many_) {
-      ctx.set_output(0, Tensor::Scalar<int64_t>(map->Add(
-                            {ctx.input(0), ctx.input(1), ctx.input(2)})));
+      SLUICE_ASSIGN_OR_RETURN(SparseParts p, TakeParts(ctx));
+      ctx.set_output(0, Tensor::Scalar<int64_t>(map->Add(std::move(p))));
       return OkStatus();
     }
     SLUICE_RETURN_IF_ERROR(CheckRows(e));

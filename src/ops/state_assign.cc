@@ -16,7 +16,7 @@ using state::VariableInput;
 Status RunAssign(KernelContext& ctx) {
   const DType dtype = ctx.input(1).dtype();
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, dtype));
-  Tensor value = ctx.TakeInput(1);
+  SLUICE_ASSIGN_OR_RETURN(Tensor value, ctx.TakeToKeep(1));
   if (ctx.state<bool>()) {
     SLUICE_RETURN_IF_ERROR(v->AssignSameShape(std::move(value)));
   } else {

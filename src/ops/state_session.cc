@@ -24,7 +24,8 @@ Status RunGetSessionHandle(KernelContext& ctx) {
   const std::string name = absl::StrCat(
       ctx.node().name(), ";", next.fetch_add(1, std::memory_order_relaxed),
       ";/job:localhost/replica:0/task:0/device:CPU:0");
-  auto kept = std::make_shared<SessionTensor>(ctx.TakeInput(0));
+  SLUICE_ASSIGN_OR_RETURN(Tensor value, ctx.TakeToKeep(0));
+  auto kept = std::make_shared<SessionTensor>(std::move(value));
   SLUICE_RETURN_IF_ERROR(ctx.step().resources->Create(kContainer, name, kept));
   if (ctx.node().output_type(0) == DType::kString) {
     ctx.set_output(0, Tensor::Scalar<std::string>(name));

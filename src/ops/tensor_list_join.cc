@@ -256,7 +256,7 @@ class FromTensorKernel {
   explicit FromTensorKernel(const Node& n)
       : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
-    const Tensor& t = ctx.input(0);
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
     SLUICE_RETURN_IF_ERROR(RequireRows(t));
     SLUICE_ASSIGN_OR_RETURN(PartialShape declared,
                             PartialShapeFrom(ctx.input(1), "element_shape"));
@@ -307,7 +307,8 @@ class ScatterKernel {
  public:
   explicit ScatterKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
-    const Tensor &t = ctx.input(0), &indices = ctx.input(1);
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
+    const Tensor& indices = ctx.input(1);
     SLUICE_ASSIGN_OR_RETURN(const int64_t most, HighestIndex(t, indices));
     SLUICE_ASSIGN_OR_RETURN(PartialShape declared,
                             PartialShapeFrom(ctx.input(2), "element_shape"));
@@ -339,7 +340,8 @@ class ScatterIntoKernel {
       : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
-    const Tensor &t = ctx.input(1), &indices = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(1));
+    const Tensor& indices = ctx.input(2);
     SLUICE_ASSIGN_OR_RETURN(const int64_t most, HighestIndex(t, indices));
     const Shape item(t.shape().dims().subspan(1));
     SLUICE_RETURN_IF_ERROR(CheckItem(*list, item));
@@ -357,7 +359,8 @@ class ListSplitKernel {
   explicit ListSplitKernel(const Node& n)
       : dtype_(n.TypeAttr("element_dtype")) {}
   Status Run(KernelContext& ctx) {
-    const Tensor &t = ctx.input(0), &lengths = ctx.input(2);
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
+    const Tensor& lengths = ctx.input(2);
     SLUICE_RETURN_IF_ERROR(RequireRows(t));
     SLUICE_RETURN_IF_ERROR(RequireVector(lengths, "lengths"));
     SLUICE_ASSIGN_OR_RETURN(PartialShape declared,

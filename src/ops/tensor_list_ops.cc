@@ -69,8 +69,9 @@ class PushBackKernel {
     if (list->max_size >= 0 && list->size() >= list->max_size)
       return InvalidArgument("list: expected at most ", list->max_size,
                              " items (max_num_elements), got one more");
+    SLUICE_ASSIGN_OR_RETURN(Tensor item, ctx.TakeToKeep(1));
     SLUICE_ASSIGN_OR_RETURN(TensorList * own, MutableList(ctx, dtype_));
-    own->items.push_back(ctx.TakeInput(1));
+    own->items.push_back(std::move(item));
     return OkStatus();
   }
 
@@ -146,10 +147,11 @@ class SetItemKernel {
     if (index < 0 || (index >= list->size() && !resize_))
       return NoSuchItem(*list, index);
     SLUICE_RETURN_IF_ERROR(CheckItem(*list, ctx.input(2).shape()));
+    SLUICE_ASSIGN_OR_RETURN(Tensor item, ctx.TakeToKeep(2));
     SLUICE_ASSIGN_OR_RETURN(TensorList * own, MutableList(ctx, dtype_));
     if (index >= own->size())
       SLUICE_RETURN_IF_ERROR(ResizeList(own, int64_t{index} + 1));
-    own->items[static_cast<size_t>(index)] = ctx.TakeInput(2);
+    own->items[static_cast<size_t>(index)] = std::move(item);
     return OkStatus();
   }
 

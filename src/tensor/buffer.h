@@ -31,18 +31,27 @@ class Buffer {
         refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       Free();
   }
-  bool unique() const { return refs_.load(std::memory_order_acquire) == 1; }
+  // True if a write would be seen by nobody else.
+  bool unique() const {
+    return refs_.load(std::memory_order_acquire) == 1 && !borrowed_;
+  }
+  // True if the memory is lent for a step: its owner may write to it later.
+  // Nobody else does, and what outlives the step has a copy
+  // (KernelContext::TakeToKeep).
+  bool borrowed() const { return borrowed_; }
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  protected:
-  Buffer(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  Buffer(void* data, size_t bytes, bool borrowed = false)
+      : borrowed_(borrowed), data_(data), bytes_(bytes) {}
   virtual ~Buffer() = default;
   virtual void Free() { delete this; }
   void set_data(void* data) { data_ = data; }
 
  private:
   std::atomic<int32_t> refs_{1};
+  const bool borrowed_;
   void* data_;
   size_t bytes_;
 };
@@ -51,8 +60,11 @@ class Buffer {
 // views it is gone (on whichever thread that is).
 class ForeignBuffer final : public Buffer {
  public:
-  ForeignBuffer(void* data, size_t bytes, std::function<void()> release)
-      : Buffer(data, bytes), release_(std::move(release)) {}
+  enum class Lent : bool { kForGood, kForAStep };
+  ForeignBuffer(void* data, size_t bytes, std::function<void()> release,
+                Lent lent = Lent::kForGood)
+      : Buffer(data, bytes, lent == Lent::kForAStep),
+        release_(std::move(release)) {}
 
  private:
   ~ForeignBuffer() override {

@@ -164,6 +164,8 @@ class Tensor {
   // True if a write would be seen by nobody else.
   bool unique() const { return buffer_ == nullptr || buffer_->unique(); }
   bool has_buffer() const { return buffer_ != nullptr; }
+  // True if what outlives the step must not share the memory (Buffer).
+  bool borrowed() const { return buffer_ != nullptr && buffer_->borrowed(); }
   bool SharesBufferWith(const Tensor& o) const {
     return buffer_ != nullptr && buffer_ == o.buffer_;
   }
