@@ -144,7 +144,10 @@ class ExponentialMovingAverage:
         else:
             first = lambda: array_ops.zeros_like(  # noqa: E731
                 x, optimize=True)
-        with graphs.control_dependencies(None), graphs.name_scope(None):
+        near = x.op if of_variable or x.op.type in (
+            "Variable", "VariableV2", "VarHandleOp") else None
+        with graphs.control_dependencies(None), graphs.name_scope(
+                None), graphs.colocate_with(near):
             average = Variable(first, trainable=False,
                                name=slot_creator.full_name(x, self._name),
                                use_resource=of_variable and x._resource)

@@ -408,6 +408,8 @@ def _two_items():
      lambda: tf.roll(tf.ones([2]), 1, tf.placeholder_with_default(1, []))),
     ("shift must be a scalar or a 1-D vector",
      lambda: tf.roll([1, 2], tf.placeholder_with_default([[1]], None), 0)),
+    ("input must be 1-D or higher",
+     lambda: tf.roll(tf.placeholder_with_default(7, None), 1, 0)),
     ("axis 0 specified more than once", lambda: tf.reverse(
         [[1]], tf.placeholder_with_default([0, -2], None))),
     (r"Shape of tensor \w* \[2\] is not compatible with expected shape \[3\]",
@@ -460,6 +462,8 @@ def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
     ("should evenly divide", lambda: tf.split(tf.ones([4]), 3)),
     ("Dimension must be 2 but is 3",
      lambda: tf.histogram_fixed_width([1.0], [1.0, 2.0, 3.0])),
+    ("passed string 'XYZ' not in: \"BYTE\", \"UTF8_CHAR\"",
+     lambda: tf.strings.length("a", unit="XYZ")),
     ("Requires nbins > 0",
      lambda: tf.histogram_fixed_width([1.0], [1.0, 2.0], -5)),
     (r"axis = 2 not in \[-2, 2\)",

@@ -584,3 +584,14 @@ def test_custom_gradients_see_the_tensors_that_they_are_given():
     assert seen == [x]
     with tf.Session() as session:
         assert session.run(dx) == 3.0
+
+
+def test_averages_are_beside_their_variables():
+    with tf.device("/job:ps"):
+        v = tf.Variable(1.0, name="v")
+    x = v * 2.0
+    average = tf.train.ExponentialMovingAverage(0.9)
+    with tf.device("/job:worker"):
+        average.apply([v, x])
+    assert average.average(v).device == "/job:ps"
+    assert average.average(x).device == "/job:worker"

@@ -667,3 +667,15 @@ def test_global_steps_are_asserted():
                          (tf.constant([1]), "not scalar")):
         with pytest.raises(TypeError, match=words):
             assert_global_step(wrong)
+
+
+def test_variables_in_parts_have_some():
+    from sluice.ops.partitioned import PartitionedVariable
+    v = tf.Variable([0.0])
+    for parts, partitions, error, words in (
+            ([], [], ValueError, "may not be empty"),
+            ([v], [0], ValueError, "must be positive"),
+            (v, [1], TypeError, "variable_list is not a list"),
+            ([v], 1, TypeError, "partitions is not a list")):
+        with pytest.raises(error, match=words):
+            PartitionedVariable("v", [1], tf.float32, parts, partitions)

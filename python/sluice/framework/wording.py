@@ -285,6 +285,15 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"shape \[(?P<shape>[\d,?]*)\]", lambda m: _rank(m, "at least ")),
     (r"\w+(?: \d+)?: expected rank at most (?P<rank>\d+), got "
      r"shape \[(?P<shape>[\d,?]*)\]", lambda m: _rank(m, "at most ")),
+    (r"input: expected rank at least 1, got a scalar; node '[^']*' \(Roll\)",
+     lambda m: "input must be 1-D or higher"),
+    (r"shape: expected a vector of dimensions, got shape \[(?P<shape>[\d,]*)\]",
+     lambda m: f"Shape must be rank 1 but is rank {len(_dims(m['shape']))}"),
+    (r"attribute '(?P<name>\w+)': expected one of \{(?P<known>[^}]*)\}, got "
+     r"'(?P<got>.*?)'; node",
+     lambda m: f"Attr '{m['name']}' of '{_op(m)}' Op passed string "
+               f"'{m['got']}' not in: " + ", ".join(
+                   f'"{k}"' for k in m["known"].split(","))),
     (r"input: expected rank (?P<rank>\d) or more, got a scalar",
      lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
     (r"diagonal: expected shape \[[\d,?]*\], got \[\]",

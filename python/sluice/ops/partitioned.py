@@ -14,6 +14,15 @@ class PartitionedVariable:
     """
 
     def __init__(self, name, shape, dtype, variable_list, partitions):
+        if not isinstance(variable_list, (list, tuple)):
+            raise TypeError(f"variable_list is not a list or tuple: "
+                            f"{variable_list}")
+        if not isinstance(partitions, (list, tuple)):
+            raise TypeError(f"partitions is not a list or tuple: {partitions}")
+        if not all(p >= 1 for p in partitions):
+            raise ValueError(f"partition values must be positive: {partitions}")
+        if not variable_list:
+            raise ValueError("variable_list may not be empty")
         self._name, self._dtype = name, dtype
         self._shape = tensor_shape.as_shape(shape)
         self._parts, self._partitions = list(variable_list), list(partitions)

@@ -177,6 +177,8 @@ def sparse_slice(sp_input, start, size, name=None):
 def sparse_split(keyword_required=None, sp_input=None, num_split=None,
                  axis=None, name=None, split_dim=None):
     """Equal parts along a dimension, a list."""
+    if keyword_required is not None:
+        raise ValueError("Keyword arguments are required for this function.")
     axis = split_dim if axis is None else axis
     if num_split is None or axis is None or sp_input is None:
         raise ValueError("Must specify num_split, axis and sp_input "
