@@ -630,6 +630,12 @@ def test_helpers_of_tensorflows_insides():
                 return x
 
         assert tf_inspect.getfullargspec(Called()).args == ["self", "x"]
+
+        @functools.wraps(lambda a: a)
+        def around(*args, **kwargs):
+            return None
+        assert tf_inspect.getargspec(around).keywords == "kwargs"
+
         partial = tf_decorator.make_decorator(f, functools.partial(f, 1))
         assert tf_decorator.unwrap(partial)[1].__name__ == "f"
         try:
@@ -655,6 +661,7 @@ def test_helpers_of_tensorflows_insides():
         class ATest(tf.test.TestCase):
             pass
         assert tfe.defun(lambda x: x + 1)(1).shape == []
+        assert tfe.defun(Called())(tf.constant(1)).shape == []
         for i in range(5):
             tf.logging.log_first_n(tf.logging.WARN, "first %d", 2, i)
             tf.logging.log_every_n(tf.logging.WARN, "every %d", 3, i)

@@ -650,6 +650,18 @@ def test_variables_are_resources_where_scopes_or_the_program_say_so():
     assert tf.Variable(1.0).dtype._is_ref_dtype
 
 
+def test_resource_variables_have_a_class_of_their_own():
+    made = [tf.Variable(1.0, use_resource=True),
+            tf.get_variable("x", [], use_resource=True)]
+    assert {type(v).__name__ for v in made} == {"ResourceVariable"}
+    assert type(tf.Variable(1.0)) is tf.Variable
+
+
+def test_an_empty_regularizer_is_none():
+    tf.get_variable("x", [], regularizer={})
+    assert not tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+
+
 def test_optimizers_have_optimizer_as_their_base():
     """Programs look for `__base__`."""
     for name in dir(tf.train):

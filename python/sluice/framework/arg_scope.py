@@ -1,9 +1,10 @@
 """Default arguments of functions in a with-block (`contrib.framework`)."""
 
 import contextlib
-import functools
 import inspect
 import threading
+
+from sluice.framework.introspection import make_decorator
 
 
 class _Stack(threading.local):
@@ -60,10 +61,9 @@ def add_arg_scope(func):
     """A decorator: `arg_scope` may set the function's default arguments."""
     key = arg_scope_func_key(func)
 
-    @functools.wraps(func)
     def with_defaults(*args, **kwargs):
         return func(*args, **{**_stack.scopes[-1].get(key, {}), **kwargs})
-    with_defaults._key_op = key
+    make_decorator(func, with_defaults)._key_op = key
     _names[key] = tuple(
         p.name for p in inspect.signature(func).parameters.values()
         if p.default is not p.empty)

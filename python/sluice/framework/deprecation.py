@@ -4,6 +4,7 @@ import functools
 import inspect
 
 from sluice import logging
+from sluice.framework.introspection import make_decorator
 
 _told, _NONE = set(), object()
 
@@ -30,11 +31,10 @@ def deprecated(date, instructions, warn_once=True):
 
 
 def _before(f, do):
-    @functools.wraps(f)
     def decorated(*args, **kwargs):
         do(*args, **kwargs)
         return f(*args, **kwargs)
-    return decorated
+    return make_decorator(f, decorated)
 
 
 def deprecated_args(date, instructions, *names, warn_once=True):

@@ -17,6 +17,7 @@ def make_decorator(target, decorator_func, decorator_name=None,
                    decorator_doc="", decorator_argspec=None):
     """`decorator_func`, told to stand before `target`."""
     functools.update_wrapper(decorator_func, target)
+    decorator_func._tf_decorator = target
     if decorator_doc:
         decorator_func.__doc__ = decorator_doc
     if decorator_argspec is not None:
@@ -25,11 +26,12 @@ def make_decorator(target, decorator_func, decorator_name=None,
 
 
 def unwrap(maybe_decorator):
-    """(the decorators around a function, the outermost first, the function)"""
+    """(the decorators of `make_decorator` around a function, the outermost
+    first, the function): others say themselves what their parameters are."""
     decorators = []
-    while hasattr(maybe_decorator, "__wrapped__"):
+    while hasattr(maybe_decorator, "_tf_decorator"):
         decorators.append(maybe_decorator)
-        maybe_decorator = maybe_decorator.__wrapped__
+        maybe_decorator = maybe_decorator._tf_decorator
     return decorators, maybe_decorator
 
 

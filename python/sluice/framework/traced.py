@@ -59,6 +59,8 @@ class Function:
         self.input_signature = input_signature
         self._signature = inspect.signature(python_function)
         functools.update_wrapper(self, python_function)
+        self.__name__ = getattr(python_function, "__name__",
+                                type(python_function).__name__)
 
     def __get__(self, instance, owner):
         return self if instance is None else functools.partial(self, instance)

@@ -304,7 +304,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         caching_device=caching_device, synchronization=synchronization,
         aggregation=aggregation)
     store.variables[name] = variable
-    if regularizer is not None:
+    if regularizer:  # (Programs say {} for none, too.)
         with graphs.colocate_with(variable.op), graphs.name_scope(
                 name + "/Regularizer/"):
             loss = regularizer(variable.value())

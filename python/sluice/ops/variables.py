@@ -167,6 +167,8 @@ class Variable(_Operators, metaclass=_Creation):
         self._trainable = bool(trainable)
         self._constraint = constraint
         self._resource = bool(_by_default(use_resource))
+        if self._resource and type(self) is Variable:
+            self.__class__ = ResourceVariable
         if collections is None:
             collections = [GraphKeys.GLOBAL_VARIABLES]
         if not isinstance(collections, (list, tuple, set)):
