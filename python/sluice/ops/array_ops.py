@@ -580,13 +580,10 @@ def required_space_to_batch_paddings(input_shape, block_shape,
         base = convert_to_tensor(base_paddings, dtypes.int32)
         known = [constant_value(x) for x in (dims, block, base)]
         if all(x is not None for x in known):
-            sizes, blocks, (front, back) = known[0], known[1], known[2].T
-            more = -(sizes + front + back) % blocks
-            return tuple(
-                constant([list(pair) for pair in zip(one, two)], dtypes.int32,
-                         [rank_, 2], name)
-                for name, one, two in (("paddings", front, back + more),
-                                       ("crops", 0 * more, more)))
+            crops = 0 * known[2]
+            crops[:, 1] = -(known[0] + known[2].sum(1)) % known[1]
+            return (constant(known[2] + crops, name="paddings"),
+                    constant(crops, name="crops"))
         before, after = base[:, 0], base[:, 1]
         more = _op("FloorMod")(-(dims + before + after), block)
         zeros_ = constant([0] * rank_, dtypes.int32)

@@ -6,7 +6,8 @@ import inspect
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, scopes, specs, tensor_shape)
+    conversion, dtypes, graph as graphs, references, scopes, specs,
+    tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import initial_values
@@ -563,39 +564,9 @@ def _install_operators():
     Variable.__array_priority__ = 100
 
 
-class _Reference:
-    """What stands for a variable or a tensor where things are compared."""
-
-    def __init__(self, of):
-        self._of = of
-
-    def deref(self):
-        """The variable or tensor."""
-        return self._of
-
-    def __eq__(self, other):
-        if not isinstance(other, _Reference):
-            return NotImplemented
-        return self._of is other._of
-
-    def __hash__(self):
-        return id(self._of)
-
-    def __repr__(self):
-        return f"<Reference wrapping {self._of!r}>"
-
-
-def _install_references():
-    for cls in (graphs.Tensor, Variable):
-        cls.ref = cls.experimental_ref = lambda self: _Reference(self)
-
-
 _install_operators()
-_install_references()
-RefVariable = VariableV1 = Variable
-
-
-VariableV1 = Variable  # (What later versions call it.)
+references.install(graphs.Tensor, Variable)
+RefVariable = VariableV1 = Variable  # (Other versions' names.)
 
 
 class _IsResource(_Creation):
