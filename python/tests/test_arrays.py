@@ -395,6 +395,9 @@ def test_products_over_axes(run):
             np.testing.assert_allclose(session.run(made), want)
             np.testing.assert_allclose(session.run(
                 tf.tensordot(unknown_a, unknown_b, over), feed), want)
+            for one, other in ((a, unknown_b), (unknown_a, b)):
+                np.testing.assert_allclose(session.run(
+                    tf.tensordot(one, other, over), feed), want)
         np.testing.assert_allclose(
             session.run(tf.tensordot(unknown_a, unknown_b, axes), feed),
             np.tensordot(a, b, [[1, 2], [1, 0]]))

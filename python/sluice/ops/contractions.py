@@ -35,8 +35,11 @@ def _dot_axes(axes, a):
 
 
 def _known_axes(x, over):
-    """Axes of a tensor of known rank, none of them negative."""
+    """Axes of a tensor, none of them negative if they and the rank are known.
+    """
     n = x.shape.ndims
+    if n is None or not isinstance(over, list):
+        return over
     if not all(-n <= i < n for i in over):
         raise IndexError(f"'axes': expected values in [{-n}, {n}), got {over}")
     return [i % n for i in over]
@@ -69,9 +72,9 @@ def tensordot(a, b, axes, name=None):
     with graphs.name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         over_a, over_b = _dot_axes(axes, a)
+        over_a, over_b = _known_axes(a, over_a), _known_axes(b, over_b)
         if isinstance(over_a, list) and None not in (a.shape.ndims,
                                                      b.shape.ndims):
-            over_a, over_b = _known_axes(a, over_a), _known_axes(b, over_b)
             for i, j in zip(over_a, over_b):
                 a.shape[i].assert_is_compatible_with(b.shape[j])
         flat_a, free_a = _as_matrix(a, over_a, False)
