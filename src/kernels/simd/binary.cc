@@ -36,9 +36,10 @@ BinaryKernel GetBinary(BinaryOp op, DType t) {
   if (k.fn == nullptr) k.fn = GetBinaryCompare(op, t);
   if (k.fn == nullptr) k.fn = GetBinaryGrad(op, t);
   if (k.fn == nullptr) {
-    k.fn = GetBinaryScalar(op, t);
+    k.fn = GetBinaryPow(op, t);
     k.grain = kDearGrain;
   }
+  if (k.fn == nullptr) k.fn = GetBinaryScalar(op, t);
   if (k.fn == nullptr) return BinaryKernel();
   k.in_size = static_cast<uint8_t>(DTypeSize(t));
   k.out_size = GivesBool(op)              ? 1

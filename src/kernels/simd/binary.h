@@ -122,12 +122,13 @@ bool BroadcastBinary(const BinaryKernel& kernel,
                      absl::Span<const int64_t> b_shape, const void* a,
                      const void* b, void* out);
 
-// Pieces that GetBinary tries in turn; nullptr where not theirs. The first
-// three are compiled for several instruction sets, the last is portable code
-// that spends its time in division or libm.
+// Pieces that GetBinary tries in turn; nullptr where not theirs. All are
+// compiled for several instruction sets but the last, portable code that spends
+// its time in division or libm.
 BinaryFn GetBinaryArithmetic(BinaryOp op, DType t);
 BinaryFn GetBinaryCompare(BinaryOp op, DType t);
 BinaryFn GetBinaryGrad(BinaryOp op, DType t);
+BinaryFn GetBinaryPow(BinaryOp op, DType t);
 BinaryFn GetBinaryScalar(BinaryOp op, DType t);
 
 }  // namespace sluice::simd

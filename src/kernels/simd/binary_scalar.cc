@@ -228,7 +228,8 @@ BinaryFn GetBinaryScalar(BinaryOp op, DType t) {
     case BinaryOp::kTruncateMod:
       return PickReal<TruncateMod>(t);
     case BinaryOp::kPow:
-      return IsComplex(t) ? PickComplex<Pow>(t) : PickReal<Pow>(t);
+      if (IsComplex(t)) return PickComplex<Pow>(t);
+      return t == DType::kDouble ? Loop<Pow, double> : PickInts<Pow>(t);
     case BinaryOp::kAtan2:
       return PickFloats<Atan2>(t);
     case BinaryOp::kNextAfter:

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <random>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/simd/select.h"
@@ -221,8 +225,47 @@ TYPED_TEST(FloatBinaryTest, Arithmetic) {
                    [&](C a, C b) { return std::trunc(quotient(a, b)); });
   this->CheckFloat(BinaryOp::kTruncateMod,
                    [](C a, C b) { return std::fmod(a, b); });
-  this->CheckFloat(BinaryOp::kPow, [](C a, C b) { return std::pow(a, b); });
+  this->CheckFloat(
+      BinaryOp::kPow, [](C a, C b) { return std::pow(a, b); }, 1);
   this->CheckFloat(BinaryOp::kAtan2, [](C a, C b) { return std::atan2(a, b); });
+}
+
+TEST(BinaryTest, PowersOfFloatsAreRightAtTheEdgesAndWithinAnUlp) {
+  using Limits = std::numeric_limits<float>;
+  const float inf = Limits::infinity();
+  std::vector<float> edges;
+  for (float x :
+       {0.0f, Limits::denorm_min(), Limits::min() / 3, 1e-20f, 0.5f, 1.0f, 1.5f,
+        2.0f, 3.0f, 127.0f, 128.0f, 149.0f, 150.0f, 16777215.0f, 16777217.0f,
+        1e20f, Limits::max(), inf, Limits::quiet_NaN()}) {
+    edges.push_back(x);
+    edges.push_back(-x);
+  }
+  std::vector<float> a, b;
+  for (float x : edges) {
+    for (float y : edges) a.push_back(x), b.push_back(y);
+  }
+  std::mt19937_64 rng(kTestSeed);
+  for (int i = 0; i < 200000; ++i) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(rng()));
+    // The logarithms of the results are spread over all that floats have.
+    std::uniform_real_distribution<float> log_of_result(-105, 90);
+    const float log_of_x = std::log(std::fabs(x));
+    a.push_back(std::fabs(x));
+    b.push_back(log_of_result(rng) / log_of_x);
+    a.push_back(1 + 1e-3f * log_of_result(rng));
+    b.push_back(log_of_result(rng) * 10);
+  }
+  std::vector<float> out(a.size());
+  ASSERT_TRUE(GetBinary(BinaryOp::kPow, DType::kFloat)(
+      a.data(), b.data(), out.data(), static_cast<int64_t>(a.size())));
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double want = std::pow(static_cast<double>(a[i]), b[i]);
+    ASSERT_LE(UlpDistance(out[i], static_cast<float>(want)), 1)
+        << a[i] << " to the " << b[i];
+    ASSERT_TRUE(std::isnan(want) || std::signbit(out[i]) == std::signbit(want))
+        << a[i] << " to the " << b[i];
+  }
 }
 
 TYPED_TEST(FloatBinaryTest, MaximumAndMinimumSpreadNan) {

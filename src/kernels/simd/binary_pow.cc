@@ -1,0 +1,191 @@
+// Powers of floats, and of half and bfloat16 by way of them: in double, so that
+// what exp2 magnifies is below what a float shows.
+#include <cmath>
+#include <limits>
+
+#include "kernels/simd/binary.h"
+#include "kernels/simd/target.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/binary_pow.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/simd/half-inl.h"
+#include "kernels/simd/partial-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::simd {
+namespace HWY_NAMESPACE {
+namespace {
+
+// The polynomial with these coefficients, the constant one first.
+template <class D, class V, size_t n>
+HWY_INLINE V Polynomial(D d, V x, const double (&c)[n]) {
+  V y = hn::Set(d, c[n - 1]);
+  for (size_t i = n - 1; i-- > 0;) y = hn::MulAdd(y, x, hn::Set(d, c[i]));
+  return y;
+}
+
+// log2 of a number >= 0: relative error 2^-35. x = 2^k * m, m within a factor
+// of sqrt(2) of 1.
+template <class D, class V>
+HWY_INLINE V Log2(D d, V x) {
+  static constexpr double kLog2[] = {
+      // log2(1 + r) / r.
+      1.4426950408687051,   -0.721347520868758,   0.4808983613956398,
+      -0.3606736748276617,  0.2885372934638715,   -0.24045316560984967,
+      0.2061753595502834,   -0.18030060068975334, 0.15876980159465665,
+      -0.14315647102785461, 0.144748451798657,    -0.14283926678729286,
+      0.07737030052804869};
+  const hn::RebindToUnsigned<D> du;
+  const auto one = hn::Set(du, uint64_t{0x3FF0000000000000});
+  const auto bits = hn::BitCast(du, x);
+  // 1023 + k in the exponent's place.
+  const auto scaled =
+      hn::Add(bits, hn::Sub(one, hn::Set(du, uint64_t{0x3FE6A09E667F3BCD})));
+  const auto exponent =
+      hn::And(scaled, hn::Set(du, uint64_t{0x7FF0000000000000}));
+  const V r = hn::Sub(hn::BitCast(d, hn::Add(hn::Sub(bits, exponent), one)),
+                      hn::Set(d, 1.0));
+  // An integer in the low bits of 2^52.
+  const V k =
+      hn::Sub(hn::BitCast(d, hn::Or(hn::ShiftRight<52>(exponent),
+                                    hn::Set(du, uint64_t{0x4330000000000000}))),
+              hn::Set(d, 0x1p52 + 1023));
+  const V y = hn::MulAdd(r, Polynomial(d, r, kLog2), k);
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)),
+                        hn::Set(d, -std::numeric_limits<double>::infinity()),
+                        y);
+}
+
+// 2^x to 2^-29; beyond a float's range something beyond it on the same side.
+template <class D, class V>
+HWY_INLINE V Exp2(D d, V x) {
+  static constexpr double kExp2[] = {1,
+                                     0.6931472062483354,
+                                     0.24022651345915966,
+                                     0.05550327791053181,
+                                     0.009618003890391498,
+                                     0.0013400269701070167,
+                                     0.00015476300017382423};
+  const hn::RebindToUnsigned<D> du;
+  x = hn::Min(hn::Max(x, hn::Set(d, -200.0)), hn::Set(d, 200.0));
+  const V rounder = hn::Set(d, 0x1.8p52);
+  const V z = hn::Add(x, rounder);  // The rounded x is in its low bits.
+  const V y = Polynomial(d, hn::Sub(x, hn::Sub(z, rounder)), kExp2);
+  return hn::BitCast(
+      d, hn::Add(hn::BitCast(du, y), hn::ShiftLeft<52>(hn::BitCast(du, z))));
+}
+
+// |x|^y in double; of numbers.
+template <class D, class V>
+HWY_INLINE V Magnitude(D d, V x, V y) {
+  const V p = hn::Mul(y, Log2(d, hn::Abs(x)));
+  // 0 to the 0 is 1.
+  return Exp2(d, hn::IfThenZeroElse(hn::Eq(y, hn::Zero(d)), p));
+}
+
+// r with the sign that x gives the power; NaN where x < 0 and y is no integer.
+template <class D, class V>
+HWY_INLINE V Signed(D d, V x, V y, V r) {
+  const V half = hn::Mul(y, hn::Set(d, 0.5f));
+  const auto whole = hn::Eq(hn::Round(y), y);
+  const auto even = hn::Eq(hn::Round(half), half);
+  const V sign = hn::And(x, hn::SignBit(d));
+  r = hn::IfThenElse(hn::And(whole, hn::Not(even)), hn::Or(r, sign), r);
+  const auto none = hn::And(hn::Lt(x, hn::Zero(d)), hn::Not(whole));
+  return hn::IfThenElse(none, hn::NaN(d), r);
+}
+
+template <class D, class V>
+HWY_NOINLINE V ByLibm(D d, V x, V y) {
+  alignas(HWY_MAX_BYTES) float a[HWY_MAX_BYTES / sizeof(float)];
+  alignas(HWY_MAX_BYTES) float b[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(x, d, a);
+  hn::Store(y, d, b);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) a[i] = std::pow(a[i], b[i]);
+  return hn::Load(d, a);
+}
+
+template <class D, class V>
+HWY_INLINE V Pow(D d, V x, V y) {
+  const hn::Half<D> half;
+  const hn::RepartitionToWide<D> wide;
+  const auto low = Magnitude(wide, hn::PromoteTo(wide, hn::LowerHalf(half, x)),
+                             hn::PromoteTo(wide, hn::LowerHalf(half, y)));
+  const auto high = Magnitude(wide, hn::PromoteTo(wide, hn::UpperHalf(half, x)),
+                              hn::PromoteTo(wide, hn::UpperHalf(half, y)));
+  const V r = hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+  const V inf = hn::Set(d, std::numeric_limits<float>::infinity());
+  const auto numbers =
+      hn::And(hn::Lt(hn::Abs(x), inf), hn::Lt(hn::Abs(y), inf));
+  if (HWY_UNLIKELY(!hn::AllTrue(d, numbers)))
+    return hn::IfThenElse(numbers, Signed(d, x, y, r), ByLibm(d, x, y));
+  return Signed(d, x, y, r);
+}
+
+bool PowFloat(Operands mode, const void* pa, const void* pb, void* po,
+              int64_t n) {
+  const hn::ScalableTag<float> d;
+  const float* a = static_cast<const float*>(pa);
+  const float* b = static_cast<const float*>(pb);
+  float* out = static_cast<float*>(po);
+  if (n == 0) return true;
+  const auto a0 = hn::Set(d, *a), b0 = hn::Set(d, *b);
+  ForVectors(d, n, [&](int64_t i, auto load, auto store) HWY_ATTR {
+    store(Pow(d, mode == Operands::kScalarVector ? a0 : load(a + i),
+              mode == Operands::kVectorScalar ? b0 : load(b + i)),
+          out + i);
+  });
+  return true;
+}
+
+template <class T16>
+bool PowVia(Operands mode, const void* pa, const void* pb, void* po,
+            int64_t n) {
+  const T16* a = static_cast<const T16*>(pa);
+  const T16* b = static_cast<const T16*>(pb);
+  T16* out = static_cast<T16*>(po);
+  alignas(64) float fa[kBlock];
+  alignas(64) float fb[kBlock];
+  alignas(64) float result[kBlock];
+  if (n == 0) return true;
+  fa[0] = *a;
+  fb[0] = *b;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = n - i < kBlock ? n - i : kBlock;
+    if (mode != Operands::kScalarVector) ToFloat(a + i, fa, m);
+    if (mode != Operands::kVectorScalar) ToFloat(b + i, fb, m);
+    PowFloat(mode, fa, fb, result, m);
+    FromFloat(result, out + i, m);
+  }
+  return true;
+}
+
+}  // namespace
+
+BinaryFn PowFn(DType t) {
+  switch (t) {
+    case DType::kFloat:
+      return PowFloat;
+    case DType::kHalf:
+      return PowVia<half>;
+    case DType::kBfloat16:
+      return PowVia<bfloat16>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::simd {
+HWY_EXPORT(PowFn);
+BinaryFn GetBinaryPow(BinaryOp op, DType t) {
+  return op == BinaryOp::kPow ? HWY_DYNAMIC_DISPATCH(PowFn)(t) : nullptr;
+}
+}  // namespace sluice::simd
+#endif
