@@ -1,4 +1,5 @@
 // Reductions of the rows of an array by the segment they belong to.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -6,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/parallel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/array_util.h"
@@ -49,6 +51,7 @@ auto Wrapping(T x) {
 // acc[i] = op(acc[i], row[i]), rounding to T each time.
 template <SegmentOp op, typename T>
 void Combine(T* acc, const T* row, int64_t n) {
+#pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (op == SegmentOp::kSum || op == SegmentOp::kMean)
       acc[i] = T(Wrapping(acc[i]) + Wrapping(row[i]));
@@ -152,6 +155,9 @@ Status SortedShape(ShapeContext& c) {
 
 // ---- Any ids: UnsortedSegmentSum and its kin --------------------------------
 
+// Elements that are worth a thread.
+constexpr int64_t kSegmentGrain = 32768;
+
 // True if the dimensions of ids are the first ones of data.
 bool IsPrefix(const Shape& ids, const Shape& data) {
   if (ids.rank() > data.rank()) return false;
@@ -185,19 +191,29 @@ Status RunUnsorted(KernelContext& ctx) {
   T start = T(op == SegmentOp::kProd ? 1 : 0);
   if constexpr (op == SegmentOp::kMax) start = Limits<T>::Lowest();
   if constexpr (op == SegmentOp::kMin) start = Limits<T>::Highest();
-  FillWith(start, out, shape.num_elements());
   const int64_t rows = ids.num_elements();
   const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
-  const T* in = data.data<T>();
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t id = IdAt(ids, i);
-    if (id < 0) continue;
-    if (id >= segments)
+    if (const int64_t id = IdAt(ids, i); id >= segments)
       return InvalidArgument("segment_ids: expected ids below ", segments,
                              ", got ", id, " at ",
                              array::IndexName(ids.shape(), i));
-    Combine<op, T>(out + id * width, in + i * width, width);
   }
+  // Each segment is one thread's, so that its rows are combined in their order.
+  const T* in = data.data<T>();
+  const int64_t work = data.num_elements() + shape.num_elements();
+  const int64_t row_width =
+      shape.num_elements() / std::max<int64_t>(segments, 1);
+  const int64_t grain =
+      segments * kSegmentGrain / std::max<int64_t>(work, 1) + 1;
+  ParallelFor(segments, grain, [&](int64_t begin, int64_t end) {
+    FillWith(start, out + begin * row_width, (end - begin) * row_width);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t id = IdAt(ids, i);
+      if (id >= begin && id < end)
+        Combine<op, T>(out + id * width, in + i * width, width);
+    }
+  });
   return OkStatus();
 }
 
