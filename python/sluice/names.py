@@ -584,7 +584,10 @@ _GROUPS = {
     "contrib.training": _from(
         "sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
         "get_or_create_eval_step"),
-    "debugging": _DEBUGGING, "distribute": _from("sluice.cluster", "Server"),
+    "debugging": _DEBUGGING, "distribute": {
+        **_from("sluice.cluster", "Server"),
+        **_from("sluice.distribute", "get_replica_context", "get_strategy",
+                "has_strategy", "in_cross_replica_context")},
     "dtypes": _DTYPES,
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
@@ -631,7 +634,7 @@ _ABSENT = {
     "summaries": "summary Summary train.summary_iterator "
                  "train.SummarySaverHook",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
-                  "distribute.OneDeviceStrategy distribute.get_strategy "
+                  "distribute.OneDeviceStrategy "
                   "distribute.experimental",
     "ops that call Python eagerly": "py_function",
     "image codecs and resizing ops": "image.decode_png image.decode_jpeg "

@@ -121,6 +121,24 @@ def test_a_server_is_started_when_it_is_asked():
         assert session.run(tf.constant(4)) == 4
 
 
+def test_without_a_strategy_there_is_one_replica(run):
+    strategy, context = (tf.distribute.get_strategy(),
+                         tf.distribute.get_replica_context())
+    assert strategy.num_replicas_in_sync == context.num_replicas_in_sync == 1
+    assert not tf.distribute.has_strategy()
+    assert not tf.distribute.in_cross_replica_context()
+    v = tf.Variable(2.0)
+    with strategy.scope():
+        merged = context.merge_call(
+            lambda strategy, x, by: strategy.extended.read_var(x) * by,
+            (v,), {"by": 3})
+    assert context.strategy is strategy
+    run(v.initializer)
+    assert run(merged) == 6
+    assert strategy.experimental_run_v2(max, (1, 2)) == 2
+    assert strategy.experimental_local_results(merged) == (merged,)
+
+
 def test_a_server_has_as_many_devices_as_its_config_says():
     server = tf.train.Server.create_local_server(
         config=tf.ConfigProto(device_count={"CPU": 3}))
