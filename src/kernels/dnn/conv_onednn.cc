@@ -107,8 +107,8 @@ struct OnednnConv::Program {
   };
   ConvPass pass = ConvPass::kForward;
   int threads = 1;
-  bool reversed =
-      false;  // Operand 0 is a filter whose taps are reversed first.
+  // Operand 0 is a filter whose taps are put in reverse order first.
+  bool reversed = false;
   int args[3] = {};
   Desc user[3];
   Desc wanted[3];
