@@ -36,6 +36,39 @@ inline constexpr int64_t kRowLanes = 64;
 // Rows gathered before they are added to the totals.
 inline constexpr int64_t kColumnBlock = 32;
 
+// acc[j] with the elements j of four rows `stride` apart, for n of them: what
+// is gathered lies in memory, and is read and written once for all four. An op
+// may say by kVectors and CombineVectors how, where the compiler would not find
+// it.
+template <class Op, class X>
+void CombineFour(const X* in, int64_t stride, int64_t n,
+                 typename Op::Value* acc) {
+  int64_t done = 0;
+  if constexpr (requires { requires Op::kVectors; }) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::ScalableTag<X> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; done + lanes <= n; done += lanes) {
+      const X* const x = in + done;
+      const auto first =
+          Op::CombineVectors(hn::LoadU(d, x), hn::LoadU(d, x + stride));
+      const auto second = Op::CombineVectors(hn::LoadU(d, x + 2 * stride),
+                                             hn::LoadU(d, x + 3 * stride));
+      const auto sum = Op::CombineVectors(hn::LoadU(d, acc + done),
+                                          Op::CombineVectors(first, second));
+      hn::StoreU(sum, d, acc + done);
+    }
+  }
+#pragma omp simd
+  for (int64_t j = done; j < n; ++j) {
+    const X* const x = in + j;
+    acc[j] = Op::Combine(
+        acc[j], Op::Combine(Op::Combine(Op::Load(x[0]), Op::Load(x[stride])),
+                            Op::Combine(Op::Load(x[2 * stride]),
+                                        Op::Load(x[3 * stride]))));
+  }
+}
+
 // n <= kRowBlock elements. X is T, or float for 16-bit types.
 template <class Op, class X>
 typename Op::Value ReduceBlock(const X* in, int64_t n) {
@@ -50,6 +83,8 @@ typename Op::Value ReduceBlock(const X* in, int64_t n) {
   for (int64_t j = 0; j < width; ++j) lanes[j] = Op::Load(in[j]);
   int64_t i = width;
   if (width == kRowLanes) {
+    for (; i + 4 * kRowLanes <= n; i += 4 * kRowLanes)
+      CombineFour<Op, X>(in + i, kRowLanes, kRowLanes, lanes);
     for (; i + kRowLanes <= n; i += kRowLanes) {
 #pragma omp simd
       for (int64_t j = 0; j < kRowLanes; ++j)
@@ -105,6 +140,17 @@ void AddRow(const T* in, int64_t n, typename Op::Value* acc) {
   }
 }
 
+// The same of four rows.
+template <class Op, class T>
+void AddFourRows(const T* in, int64_t stride, int64_t n,
+                 typename Op::Value* acc) {
+  if constexpr (k16Bit<T>) {
+    for (int64_t k = 0; k < 4; ++k) AddRow<Op, T>(in + k * stride, n, acc);
+  } else {
+    CombineFour<Op, T>(in, stride, n, acc);
+  }
+}
+
 // Narrow adjacent rows are taken `group` at a time, as one wide row whose
 // accumulators are folded afterwards.
 template <class Op, class T>
@@ -122,7 +168,10 @@ void ReduceColumns(const void* pin, int64_t rows, int64_t stride, int64_t n,
   int64_t r = 0;
   while (r + group <= rows) {
     for (int64_t j = 0; j < width; ++j) acc[j] = Op::template Identity<V>();
-    for (int64_t k = 0; k < kColumnBlock && r + group <= rows; ++k, r += group)
+    int64_t k = 0;
+    for (; k < kColumnBlock && r + 4 * group <= rows; k += 4, r += 4 * group)
+      AddFourRows<Op, T>(in + r * stride, group * stride, width, acc);
+    for (; k < kColumnBlock && r + group <= rows; ++k, r += group)
       AddRow<Op, T>(in + r * stride, width, acc);
     for (int64_t g = 0; g < width; g += n) {
 #pragma omp simd

@@ -15,6 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::simd {
 namespace HWY_NAMESPACE {
 namespace {
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
 struct Plain {
@@ -48,6 +49,11 @@ struct Prod : Plain<T> {
 
 template <class T>
 struct Max : Plain<T> {
+  static constexpr bool kVectors = std::is_floating_point_v<T>;
+  template <class V>
+  static V CombineVectors(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a);
+  }
   template <class A>
   static A Identity() {
     using L = std::numeric_limits<A>;
@@ -65,6 +71,11 @@ struct Max : Plain<T> {
 
 template <class T>
 struct Min : Plain<T> {
+  static constexpr bool kVectors = std::is_floating_point_v<T>;
+  template <class V>
+  static V CombineVectors(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  }
   template <class A>
   static A Identity() {
     using L = std::numeric_limits<A>;
