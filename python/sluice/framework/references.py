@@ -1,4 +1,5 @@
-"""What stands for a variable or a tensor where things are compared: `x.ref()`."""
+"""What stands for variables and tensors where things are compared: `x.ref()`.
+"""
 
 
 class _Reference:

@@ -270,8 +270,8 @@ def _unset(found):
 
 
 def _unparsed(found):
-    return (f"Field {found['field']} in record {found['record']} is not a valid "
-            f"{found['type']}: {found['text']}")
+    return (f"Field {found['field']} in record {found['record']} is not a "
+            f"valid {found['type']}: {found['text']}")
 
 
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
@@ -436,8 +436,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"max_num_elements: {m['n']}"),
     (r"item: expected a shape that fits the list's, (?P<a>\[.*?\]|<unknown>), "
      r"got (?P<b>\[.*?\])",
-     lambda m: f"Tried to append a tensor with incompatible shape to a list. Op "
-               f"element shape: {m['b']} list shape: {m['a']}"),
+     lambda m: f"Tried to append a tensor with incompatible shape to a list. "
+               f"Op element shape: {m['b']} list shape: {m['a']}"),
     (r"indices: expected none below 0",
      lambda m: "Indices in TensorListScatter must all be non-negative."),
     (r"num_elements: expected at least -1, " + _GOT,
@@ -486,10 +486,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"(?P<why>[^;]*)",
      lambda m: f"Invalid pattern: {m['text']}, error: {m['why']}"),
     # Sparse tensors.
-    (r"indices: expected index (?P<i>\d+) within \[(?P<n>\d+),(?P<k>\d+)\], got "
-     r"\[(?P<row>-?\d+),(?P<column>-?\d+)\]",
-     lambda m: f"invalid index; k ({m['column']}) from index[{m['i']},1] out of "
-               f"bounds (>={m['k']})"),
+    (r"indices: expected index (?P<i>\d+) within \[(?P<n>\d+),(?P<k>\d+)\], "
+     r"got \[(?P<row>-?\d+),(?P<column>-?\d+)\]",
+     lambda m: f"invalid index; k ({m['column']}) from index[{m['i']},1] out "
+               f"of bounds (>={m['k']})"),
     (r"shapes: expected shapes that differ in dimension",
      lambda m: "Input shapes must match"),
     (r"new_shape: expected (?P<n>\d+) elements, " + _GOT,
@@ -497,8 +497,9 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"the requested shape has {m['got']}"),
     (r"new_shape: expected dimensions that divide (?P<n>\d+) elements beside "
      r"-1, got a product of (?P<k>\d+)",
-     lambda m: f"Input to reshape is a SparseTensor with {m['n']} dense values, "
-               f"but the requested shape requires a multiple of {m['k']}"),
+     lambda m: f"Input to reshape is a SparseTensor with {m['n']} dense "
+               f"values, but the requested shape requires a multiple of "
+               f"{m['k']}"),
     (r"new_shape: expected dimensions >= 0 and at most one of -1",
      lambda m: "only one output dimension may be -1"),
     (r"serialized_sparse: expected sparse tensors of one rank, got (?P<a>\d+) "

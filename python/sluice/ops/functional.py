@@ -175,8 +175,8 @@ def If(cond, inputs, then_branch, else_branch, name=None):
     """What one of two Defuns gives for `inputs`: a list."""
     types = _results(then_branch)
     if types != _results(else_branch):
-        raise ValueError(f"If: expected branches of the same types, got {types} "
-                         f"and {_results(else_branch)}")
+        raise ValueError(f"If: expected branches of the same types, got "
+                         f"{types} and {_results(else_branch)}")
     return _core.op("If")(cond, inputs, Tout=types, then_branch=then_branch,
                           else_branch=else_branch, name=name)
 

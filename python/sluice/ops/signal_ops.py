@@ -331,8 +331,8 @@ def linear_to_mel_weight_matrix(
     numbers = [x for x in (num_mel_bins, num_spectrogram_bins, sample_rate)
                if not isinstance(x, _core.Tensor)]
     if not all(x > 0 for x in numbers):
-        raise ValueError(f"num_mel_bins, num_spectrogram_bins, sample_rate must "
-                         f"be positive. Got: {numbers}")
+        raise ValueError(f"num_mel_bins, num_spectrogram_bins, sample_rate "
+                         f"must be positive. Got: {numbers}")
     if lower_edge_hertz < 0.0:
         raise ValueError(f"lower_edge_hertz must be non-negative. Got: "
                          f"{lower_edge_hertz}")
@@ -341,9 +341,9 @@ def linear_to_mel_weight_matrix(
                          f"upper_edge_hertz {upper_edge_hertz:.1f}")
     if not isinstance(sample_rate, _core.Tensor) and (
             upper_edge_hertz > sample_rate / 2):
-        raise ValueError(f"upper_edge_hertz must not be larger than the Nyquist "
-                         f"frequency (sample_rate / 2). Got {upper_edge_hertz} "
-                         f"for sample_rate: {sample_rate}")
+        raise ValueError(f"upper_edge_hertz must not be larger than the "
+                         f"Nyquist frequency (sample_rate / 2). Got "
+                         f"{upper_edge_hertz} for sample_rate: {sample_rate}")
     if not dtype.is_floating:
         raise ValueError(f"dtype must be a floating point type. Got: {dtype}")
     with graphs.name_scope(name, "linear_to_mel_weight_matrix"):
@@ -352,8 +352,8 @@ def linear_to_mel_weight_matrix(
             0.0, lower_edge_hertz, upper_edge_hertz)]
         bins = math_ops.linspace(ends[0], rate / 2.0, num_spectrogram_bins)[1:]
         bins = array_ops.expand_dims(_mel(bins, "bins"), 1)
-        edges = math_ops.linspace(_mel(ends[1], "lower"), _mel(ends[2], "upper"),
-                                  num_mel_bins + 2)
+        edges = math_ops.linspace(_mel(ends[1], "lower"),
+                                  _mel(ends[2], "upper"), num_mel_bins + 2)
         lower, middle, upper = edges[:-2], edges[1:-1], edges[2:]
         rising = (bins - lower) / (middle - lower)
         falling = (upper - bins) / (upper - middle)

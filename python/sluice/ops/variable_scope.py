@@ -3,11 +3,11 @@
 import functools
 import threading
 
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import init_ops, partitioned
-from sluice.ops.variables import Variable, across_copies
+from sluice.ops.variables import Variable
 
 
 class _AutoReuse:
@@ -165,7 +165,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         if given is not wanted:
             raise ValueError(f"Initializer type '{given}' and explicit dtype "
                              f"'{wanted}' don't match.")
-    trainable, synchronization, aggregation = across_copies(
+    trainable, synchronization, aggregation = specs.across_copies(
         name, trainable, synchronization, aggregation)
     if dtype is None:
         dtype = scope._dtype

@@ -32,31 +32,6 @@ def _cached(graph, device):
         yield
 
 
-def across_copies(name, trainable, synchronization, aggregation):
-    """The last three arguments of a variable, with their defaults."""
-    if synchronization is None:
-        synchronization = specs.VariableSynchronization.AUTO
-    if aggregation is None:
-        aggregation = specs.VariableAggregation.NONE
-    if not isinstance(synchronization, specs.VariableSynchronization):
-        raise ValueError(f"Invalid variable synchronization mode: "
-                         f"{synchronization} for variable: {name}")
-    if not isinstance(aggregation, specs.VariableAggregation):
-        raise ValueError(f"Invalid variable aggregation mode: {aggregation} "
-                         f"for variable: {name}")
-    if trainable is None:
-        trainable = (synchronization is not
-                     specs.VariableSynchronization.ON_READ)
-    elif trainable and synchronization is (
-            specs.VariableSynchronization.ON_READ):
-        raise ValueError(
-            "Synchronization value can be set to "
-            "VariableSynchronization.ON_READ only for non-trainable variables. "
-            "You have specified trainable=True and "
-            "synchronization=VariableSynchronization.ON_READ.")
-    return trainable, synchronization, aggregation
-
-
 TYPE_CHECKING = False  # (But for type checkers.)
 if TYPE_CHECKING:
     from sluice._core import Operators as _Operators
@@ -163,8 +138,8 @@ class Variable(_Operators, metaclass=_Creation):
             return
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
-        trainable, self._synchronization, self._aggregation = across_copies(
-            name, trainable, synchronization, aggregation)
+        trainable, self._synchronization, self._aggregation = (
+            specs.across_copies(name, trainable, synchronization, aggregation))
         self._trainable = bool(trainable)
         self._constraint = constraint
         self._resource = bool(_by_default(use_resource))
@@ -244,7 +219,7 @@ class Variable(_Operators, metaclass=_Creation):
         self._graph, self._handle = graph, handle
         self._resource = handle.dtype is dtypes.resource
         self._trainable, self._constraint = False, None
-        _, self._synchronization, self._aggregation = across_copies(
+        _, self._synchronization, self._aggregation = specs.across_copies(
             name, None, None, None)
         self._initializer = graph._find_operation(name + "/Assign")
         self._initial_value = (None if self._initializer is None
