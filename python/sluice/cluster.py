@@ -6,6 +6,7 @@ import socket
 import threading
 
 from sluice import _core
+from sluice.framework.protos import NodeDef
 
 
 class DeviceSpec:
@@ -288,7 +289,13 @@ class Server:
                       config=config, start=start)
 
 
-_PS_OPS = ("Variable", "VariableV2", "VarHandleOp")
+_PS_OPS = ("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable",
+           "MutableHashTableV2", "MutableHashTableOfTensors",
+           "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
+           "MutableDenseHashTableV2", "VarHandleOp",
+           "BoostedTreesEnsembleResourceHandleOp",
+           "BoostedTreesQuantileStreamResourceHandleOp",
+           "ResourceConditionalAccumulator", "DecisionTreeResource")
 
 
 def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
@@ -300,6 +307,8 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
     Args:
       ps_tasks: how many tasks hold variables.
       ps_device, worker_device: where they are.
+      merge_devices: whether these fill in what a device within leaves open;
+        else one within stays as it is.
       cluster: a ClusterSpec that tells how many there are.
       ps_ops: the types of operations that hold variables.
       ps_strategy: a function that says for an operation which task it is on.
@@ -312,6 +321,8 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
         ps_tasks = len(spec.job_tasks(job))
     if ps_tasks == 0:
         return None
+    if ps_strategy is not None and not callable(ps_strategy):
+        raise TypeError("ps_strategy must be callable")
     of_ps = list(_PS_OPS if ps_ops is None else ps_ops)
     turn = [0]
 
@@ -325,10 +336,10 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
         if op.device and not merge_devices:
             return op.device
         current = DeviceSpec.from_string(op.device or "")
-        if op.type in of_ps:
+        kind = op.op if isinstance(op, NodeDef) else op.type
+        if ps_device and kind in of_ps:
             wanted = DeviceSpec.from_string(ps_device)
-            if wanted.job and wanted.task is None and (
-                    current.job in (None, wanted.job)):
+            if wanted.job and current.job in (None, wanted.job):
                 wanted.task = which(op)
         else:
             wanted = DeviceSpec.from_string(worker_device or "")

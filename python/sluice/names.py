@@ -31,7 +31,8 @@ _FRAMEWORK = {
             "qint8", "quint8", "qint16", "quint16", "qint32", bool="bool_"),
     **_from("sluice.framework.tensor_shape", "TensorShape", "Dimension",
             "dimension_value"),
-    **_from("sluice.framework.graph", "Graph", "Operation", "Tensor",
+    **_from("sluice.framework.elements", "Operation", "Tensor"),
+    **_from("sluice.framework.graph", "Graph",
             "GraphKeys", "get_default_graph", "reset_default_graph",
             "name_scope", "device", "control_dependencies", "colocate_with",
             "container", "add_to_collection", "add_to_collections",
@@ -714,6 +715,10 @@ def _find(where, name, prefix, names, cache):
         if isinstance(value, types.FunctionType):
             value = _telling(value)
             value.__qualname__ = _places()[entry]
+        elif isinstance(value, _core.OpFunction):
+            value.__qualname__ = _places()[entry]
+            value.__name__ = value.__qualname__.rpartition(".")[2]
+            value.__module__ = "sluice.compat.v1"
     elif key in _GROUPS:
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:

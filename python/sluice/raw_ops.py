@@ -16,6 +16,7 @@ def __getattr__(name):
         raise AttributeError(f"sluice.raw_ops has no op '{name}'"
                              f"{f' (nearest: {near})' if near else ''}"
                              ) from None
+    made.__module__ = __name__
     globals()[name] = made
     return made
 

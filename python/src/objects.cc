@@ -1,11 +1,14 @@
 #include "objects.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_join.h"
 #include "client/initializers.h"
 #include "graph/control_flow.h"
+#include "graph/function.h"
 #include "graph/graphdef.h"
+#include "graph/graphdef_op.h"
 #include "scopes.h"
 #include "values.h"
 
@@ -70,7 +73,11 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
                 const std::vector<std::string>& wanted) {
   ImportOptions options;
   options.prefix = prefix;
-  options.input_map = {inputs.begin(), inputs.end()};
+  for (const auto& [name, output] : inputs)
+    if (name.starts_with('^'))
+      options.control_input_map.emplace(name.substr(1), output.node);
+    else
+      options.input_map.emplace(name, output);
   options.return_elements = wanted;
   const Building here(g);
   ImportResults results;
@@ -121,6 +128,35 @@ std::vector<std::string> AttributeNames(Node* n) {
   std::vector<std::string> names;
   for (const auto& [name, value] : n->attrs()) names.push_back(name);
   return names;
+}
+
+py::bytes AttributeMessage(Node* n, const std::string& name) {
+  const AttrValue* const value = n->FindAttr(name);
+  if (value == nullptr) Attribute(n, name);  // (Raises.)
+  return Checked(SerializeAttrValue(*value));
+}
+
+void SetAttribute(Node* n, const std::string& name, const py::bytes& message) {
+  const GraphLock lock(*n->graph());
+  n->graph()->SetAttr(n, name, Checked(ParseAttrValue(std::string(message))));
+}
+
+py::bytes OpDefMessage(const PyGraph& g, const std::string& op) {
+  return Checked(ExportOpDef(*Checked(g.function_library().LookupOp(op))));
+}
+
+// A node of its inputs and its attributes' messages.
+Node* Create(PyGraph& g, const std::string& op, std::vector<Output> inputs,
+             const std::string& name,
+             const std::map<std::string, py::bytes>& messages) {
+  const Building here(g);
+  AttrMap attrs;
+  for (const auto& [attr, message] : messages)
+    attrs.emplace(attr, Checked(ParseAttrValue(std::string(message))));
+  Node* const node =
+      BuildNode(op, std::move(inputs), std::move(attrs), name, UserLine());
+  CheckBuilt(g);
+  return node;
 }
 
 void SetDevice(Node* n, const std::string& device) {
@@ -253,6 +289,28 @@ void AddObjects(py::module_& m) {
       .def_readwrite("seed", &PyGraph::seed,
                      "The graph-level seed of random ops, or None.")
       .def("_seeds_for", SeedsOf)
+      .def("_create", Create)
+      .def("_op_def", OpDefMessage)
+      .def(
+          "prevent_feeding",
+          [](PyGraph& g, const Output& tensor) { g.unfeedable.insert(tensor); },
+          "No step may be given this tensor's value.", py::arg("tensor"))
+      .def(
+          "is_feedable",
+          [](PyGraph& g, const Output& tensor) {
+            return g.unfeedable.count(tensor) == 0;
+          },
+          "Whether a step may be given this tensor's value.", py::arg("tensor"))
+      .def(
+          "prevent_fetching",
+          [](PyGraph& g, Node* op) { g.unfetchable.insert(op); },
+          "No step may be asked for this operation, nor its tensors.",
+          py::arg("op"))
+      .def(
+          "is_fetchable",
+          [](PyGraph& g, Node* op) { return g.unfetchable.count(op) == 0; },
+          "Whether a step may be asked for this tensor or operation.",
+          py::arg("tensor_or_op"))
       .def_property_readonly(
           "version", [](const PyGraph& g) { return g.num_nodes(); },
           "How many operations there are.");
@@ -283,7 +341,10 @@ void AddObjects(py::module_& m) {
           .def_property_readonly("_id", [](Node* n) { return n->id(); })
           .def_property_readonly("_line", Line)
           .def_property_readonly("_context_name", ContextName)
-          .def_property_readonly("_op_doc", [](Node* n) { return n->op().doc; })
+          .def_property_readonly(
+              "_stack", [](Node* n) { return GraphOf(n).stacks.Of(n->id()); })
+          .def("_attr_message", AttributeMessage)
+          .def("_set_attr_message", SetAttribute)
           .def("_export", ExportNode)
           .def("_attr", Attribute)
           .def("_attr_names", AttributeNames)

@@ -1,19 +1,22 @@
 // Graph, Operation and Tensor as Python sees them: the base classes of those in
-// sluice/framework/graph.py. A function of the module takes and gives Node* and
-// Output for the last two, and vectors of these for lists.
+// sluice/framework (graph.py, elements.py). A function of the module takes and
+// gives Node* and Output for the last two, and vectors of these for lists.
 //
 // A graph owns its nodes; operations and tensors are handles that keep the
 // graph alive. The graph remembers the handles there are, without owning them,
 // so that the same node is the same object as long as anybody holds it. (A
 // handle that was given an attribute is held by the graph from then on:
-// sluice/framework/graph.py.)
+// sluice/framework/elements.py.)
 #ifndef SLUICE_PYTHON_OBJECTS_H_
 #define SLUICE_PYTHON_OBJECTS_H_
 
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "graph/scope_state.h"
 #include "py.h"
+#include "stacks.h"
 
 namespace sluice::python {
 
@@ -30,6 +33,12 @@ struct PyGraph : Graph {
   bool is_function = false;
   // Borrowed: handles take themselves out. An operation's index is kOperation.
   std::unordered_map<Output, Handle*, OutputHash> handles;
+  Stacks stacks;  // Of the calls that made its nodes.
+  // What no step may be given, and asked for.
+  std::unordered_set<Output, OutputHash> unfeedable;
+  std::unordered_set<const Node*> unfetchable;
+  // What threads find that enter it for the first time; null: nothing.
+  std::unique_ptr<const ScopeState> first_scopes;
 };
 constexpr int kOperation = -1;
 inline PyGraph& GraphOf(const Node* node) {

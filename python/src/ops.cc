@@ -349,6 +349,16 @@ class OpFunction {
 
   const std::string& name() const { return op_.name; }
 
+  // What pickle takes: the public name, where there is one (sluice/names.py
+  // sets it), or how to make it again.
+  py::object Reduce(const py::object& self) const {
+    if (py::dict(self.attr("__dict__")).contains("__module__"))
+      return self.attr("__qualname__");
+    return py::make_tuple(
+        py::module_::import("sluice.op_functions").attr("make"),
+        py::make_tuple(op_.name, default_name_, any_order_));
+  }
+
   py::object operator()(const py::args& args, const py::kwargs& keywords) {
     const std::vector<py::handle> values = Match(args, keywords);
     PyGraph& graph = GraphOfArguments(values);
@@ -370,19 +380,18 @@ class OpFunction {
                       p.input != nullptr ? DocOf(*p.input) : DocOf(*p.attr),
                       "\n");
     doc += "  name: the name of the operation.\n\nReturns:\n  ";
-    std::vector<std::string> outs;
-    for (const ArgDef& o : op_.outputs)
-      outs.push_back(o.name + (IsList(o) ? " (a list of Tensors)" : ""));
-    return doc +
-           (outs.empty() ? "The operation." : absl::StrJoin(outs, ", ") + ".");
+    if (op_.outputs.empty()) return doc + "The operation.";
+    if (op_.outputs.size() > 1) doc += "A named tuple:\n  ";
+    return doc + absl::StrJoin(op_.outputs, "\n  ",
+                               [this](std::string* out, const ArgDef& o) {
+                                 absl::StrAppend(out, PythonName(op_, o.name),
+                                                 ": ", DocOf(o), ".");
+                               });
   }
 
   // [(name, kind, has_default, default)], for signatures and stubs. The kind is
   // "tensor", "tensors", or that of the attribute.
   py::list Parameters() const {
-    static const char* const kKinds[] = {"none",  "int",          "float",
-                                         "bool",  "string",       "type",
-                                         "shape", "tensor value", "function"};
     py::list all;
     for (const auto& [name, input, attr] : parameters_) {
       if (input != nullptr) {
@@ -392,9 +401,7 @@ class OpFunction {
       }
       const auto& preset = attr->default_value;
       all.append(py::make_tuple(
-          name,
-          absl::StrCat(attr->is_list ? "list " : "",
-                       kKinds[static_cast<int>(attr->kind)]),
+          name, absl::StrCat(attr->is_list ? "list " : "", KindOf(*attr)),
           preset.has_value(), preset ? FromAttr(*preset) : py::none()));
     }
     return all;
@@ -494,14 +501,26 @@ class OpFunction {
     return doc;
   }
 
+  static const char* KindOf(const AttrDef& attr) {
+    static const char* const kKinds[] = {"none",  "int",          "float",
+                                         "bool",  "string",       "type",
+                                         "shape", "tensor value", "function"};
+    return kKinds[static_cast<int>(attr.kind)];
+  }
+
   static std::string DocOf(const AttrDef& attr) {
-    return absl::StrCat(
-        attr.allowed_strings.empty()
-            ? "an attribute"
-            : absl::StrCat("one of '",
-                           absl::StrJoin(attr.allowed_strings, "', '"), "'"),
-        attr.default_value ? "; by default " : "",
-        attr.default_value ? attr.default_value->ToString() : "");
+    std::string doc =
+        !attr.allowed_strings.empty()
+            ? absl::StrCat("one of '",
+                           absl::StrJoin(attr.allowed_strings, "', '"), "'")
+        : attr.is_list ? absl::StrCat("a list of ", KindOf(attr), "s")
+        : attr.kind == AttrKind::kInt ? "an int"
+                                      : absl::StrCat("a ", KindOf(attr));
+    if (!attr.allowed_types.empty())
+      absl::StrAppend(&doc, ", one of ", TypeNames(attr.allowed_types));
+    if (attr.default_value)
+      absl::StrAppend(&doc, "; by default ", attr.default_value->ToString());
+    return doc;
   }
 
   const OpDef& op_;
@@ -603,6 +622,19 @@ void AddOps(py::module_& m) {
       .def("__repr__",
            [](const OpFunction& f) { return "<op " + f.name() + ">"; })
       .def_property_readonly("__doc__", &OpFunction::Doc)
+      .def_property_readonly("__signature__",
+                             [](const py::object& self) {
+                               return py::module_::import("sluice.op_functions")
+                                   .attr("signature")(self);
+                             })
+      // (So that help() takes it for a function; it is bound to nothing.)
+      .def("__get__", [](const py::object& self, const py::object&,
+                         const py::object&) { return self; })
+      .def("__reduce__",
+           [](const py::object& self) {
+             return py::cast<const OpFunction&>(self).Reduce(self);
+           })
+      .def_property_readonly("_op_name", &OpFunction::name)
       .def("_parameters", &OpFunction::Parameters)
       .def("_outputs", &OpFunction::Outputs);
   m.def("op", MakeOp, py::arg("name"), py::arg("default_name") = py::none(),

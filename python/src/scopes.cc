@@ -34,7 +34,10 @@ void SwitchTo(PyGraph& graph) {
   if (here.serial != 0) here.aside.insert_or_assign(here.serial, ScopeState());
   const auto it = here.aside.find(graph.serial);
   if (it == here.aside.end()) {
-    ScopeState(graph).Restore();
+    if (graph.first_scopes != nullptr)
+      graph.first_scopes->Restore();
+    else
+      ScopeState(graph).Restore();
   } else {
     it->second.Restore();
     here.aside.erase(it);
@@ -96,16 +99,33 @@ std::pair<Token, std::string> EnterNameScope(
   return {{ObjectOf(g), before}, name};
 }
 
-// None, a string, or function(op, name, device) -> string or None.
+// While the device of what is no operation is asked for: function(device) ->
+// what functions of devices see instead, in this thread. Null else.
+py::object& StandIn() {
+  thread_local auto* const stand_in = new py::object();
+  return *stand_in;
+}
+
+std::string DeviceOfStandIn(PyGraph& g, const py::object& stand_in) {
+  const Entering here(g);
+  const py::object before = std::exchange(StandIn(), stand_in);
+  const Result<std::string> device = DeviceOfNewNode();
+  StandIn() = before;
+  if (PyErr_Occurred()) throw py::error_already_set();
+  return Checked(device);
+}
+
+// None, a string, or function(operation) -> string or None.
 Token EnterDevice(PyGraph& g, const py::object& device) {
   return Enter(g, [&device](const auto& enter) {
     if (device.is_none()) {
       const NoDeviceScope scope;
       enter();
     } else if (PyCallable_Check(device.ptr())) {
-      const DeviceFunctionScope scope([fn = Share(device)](const NodeSpec& s) {
+      const DeviceFunctionScope scope([fn = Share(device)](Node* node) {
         return FromLibrary([&] {
-          const py::object chosen = (*fn)(s.op, s.name, s.device);
+          const py::object chosen =
+              StandIn() ? (*fn)(StandIn()(node->device())) : (*fn)(node);
           return chosen.is_none() ? "" : ToText(chosen);
         });
       });
@@ -153,6 +173,17 @@ Token EnterGradientOverride(PyGraph& g,
 void ExitScope(const Token& token) {
   const InGraph there(py::cast<PyGraph&>(token.graph));
   token.before.Restore();
+}
+
+// Threads that enter the graph from now on begin with this one's devices and
+// what it waits for.
+void ShareScopes(PyGraph& g) {
+  const Entering here(g);
+  if (g.first_scopes != nullptr) return;
+  const ScopeState mine;
+  SetNamePrefix("");
+  g.first_scopes = std::make_unique<const ScopeState>();
+  mine.Restore();
 }
 
 // ---- Default graphs ---------------------------------------------------------
@@ -206,9 +237,13 @@ InGraph::~InGraph() {
   SwitchTo(*PartOf<PyGraph>(back_));
 }
 
-Building::Building(PyGraph& g) : Entering(g) {
+Building::Building(PyGraph& g) : Entering(g), graph_(g), first_(g.num_nodes()) {
   if (g.finalized)
     Raise(PyExc_RuntimeError, "Graph is finalized and cannot be modified.");
+}
+Building::~Building() {
+  if (graph_.num_nodes() > first_)
+    graph_.stacks.Record(first_, graph_.num_nodes());
 }
 
 void ForgetScopes(const PyGraph& graph) {
@@ -225,14 +260,12 @@ void AddScopes(py::module_& m) {
   m.def("enter_control_dependencies", EnterControlDependencies);
   m.def("enter_gradient_override", EnterGradientOverride);
   m.def("exit_scope", ExitScope);
+  m.def("share_scopes", ShareScopes);
   m.def("name_prefix", [](PyGraph& g) {
     const InGraph there(g);
     return CurrentNamePrefix();
   });
-  m.def("device_of_new_node", [](PyGraph& g) {
-    const InGraph there(g);
-    return Checked(DeviceOfNewNode("", ""));
-  });
+  m.def("device_of_new_node", DeviceOfStandIn);
   m.def("current_control_inputs", [](PyGraph& g) {
     const InGraph there(g);
     return CurrentControlDependencies();

@@ -32,9 +32,16 @@ struct Entering {
   const GraphLock lock;
 };
 
-// What building takes: the graph may also grow. RuntimeError else.
-struct Building : Entering {
+// What building takes: the graph may also grow. RuntimeError else. The graph
+// knows afterwards which calls made the new nodes.
+class Building : Entering {
+ public:
   explicit Building(PyGraph& g);
+  ~Building();
+
+ private:
+  PyGraph& graph_;
+  const int first_;  // The next node's number.
 };
 
 // No thread enters the graph again: it is about to go.

@@ -31,6 +31,22 @@ namespace {
                      " is not an element of this graph.)"));
 }
 
+void CheckFetchable(Node* node) {
+  if (GraphOf(node).unfetchable.count(node) != 0)
+    Raise(PyExc_ValueError,
+          absl::StrCat("Operation ", node->name(),
+                       " has been marked as not fetchable. Typically this "
+                       "happens when it is defined in another function or code "
+                       "block. Use return values, explicit Python locals or "
+                       "TensorFlow collections to access it."));
+}
+
+void CheckFeedable(const Output& o) {
+  if (GraphOf(o.node).unfeedable.count(o) != 0)
+    Raise(PyExc_ValueError,
+          absl::StrCat("Tensor ", o.name(), " may not be fed."));
+}
+
 class PySession;
 const py::object& GraphOfSession(const PySession& session);
 // The function that makes what was asked for of [a handle that `output` gives].
@@ -66,6 +82,7 @@ class Fetches {
   Part Collect(const py::object& graph, py::handle fetch) {
     if (const TensorHandle* const tensor = AsTensor(fetch)) {
       if (!tensor->graph.is(graph)) NotOfThisGraph(fetch, "Tensor");
+      CheckFetchable(tensor->output.node);
       outputs_.push_back(tensor->output);
       Part value = {.kind = Part::kValue, .index = outputs_.size() - 1};
       if (!absl::StartsWith(tensor->output.node->op_name(), "GetSessionHandle"))
@@ -76,6 +93,7 @@ class Fetches {
     }
     if (const OperationHandle* const op = AsOperation(fetch)) {
       if (!op->graph.is(graph)) NotOfThisGraph(fetch, "Operation");
+      CheckFetchable(op->output.node);
       targets_.push_back(op->output.node);
       return {.kind = Part::kNone};
     }
@@ -341,6 +359,7 @@ class PySession {
             absl::StrCat("Cannot interpret feed_dict key as Tensor: Tensor ",
                          Repr(key), " is not an element of this graph."));
     const Output& o = tensor->output;
+    CheckFeedable(o);
     feeds->emplace_back(o, FeedValue(o, value, share));
   }
 
@@ -401,6 +420,7 @@ class Callable {
 std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
                                                   std::vector<Output> feeds) {
   Fetches fetches(*this, fetch);
+  for (const Output& o : feeds) CheckFeedable(o);
   Result<Session::Callable> callable = WithoutLock([&] {
     return session_->MakeCallable(feeds, fetches.outputs(), fetches.targets());
   });
@@ -445,6 +465,7 @@ class PyPartialRun {
 std::unique_ptr<PyPartialRun> PySession::StartPartialRun(
     const py::object& fetch, const std::vector<Output>& feeds) {
   const Fetches fetches(*this, fetch);
+  for (const Output& o : feeds) CheckFeedable(o);
   Result<std::unique_ptr<Session::PartialRun>> run = WithoutLock([&] {
     return session_->StartPartialRun(feeds, fetches.outputs(),
                                      fetches.targets());

@@ -108,6 +108,24 @@ def test_hessians(run):
     np.testing.assert_allclose(run(h), [[6, 0], [0, 12]])
 
 
+def test_hessians_of_what_is_as_large_as_it_is_fed(run):
+    for shape, value in (([None], [1.0, 2.0, 3.0]), (None, [[1.0, 2.0]]),
+                         ([], 2.0), ([None, None], [[1.0], [2.0]])):
+        x = tf.placeholder(tf.float32, shape)
+        h, = tf.hessians(tf.reduce_sum(x) * tf.reduce_sum(x ** 3.0), [x])
+        flat = np.ravel(value)
+        want = 3 * (flat ** 2 + (flat ** 2)[:, None]) + np.diag(
+            6 * flat * flat.sum())
+        made = run(h, {x: value})
+        assert made.shape == np.shape(value) * 2
+        np.testing.assert_allclose(made.reshape(want.shape), want, rtol=1e-5)
+    x = tf.placeholder(tf.float32, [None])
+    assert tf.hessians(tf.reduce_sum(x ** 2.0), x)[0].shape.ndims == 2
+    for y in (tf.reduce_sum(x * 2.0), tf.constant(1.0)):
+        with pytest.raises(ValueError, match="None values not supported"):
+            tf.hessians(y, x)
+
+
 @pytest.mark.parametrize("resource", [True, False])
 def test_hessians_of_a_variable(resource):
     v = tf.Variable([1.0, 2.0], use_resource=resource)
@@ -337,7 +355,7 @@ def test_graphs_with_gradients_of_loops_are_of_tensorflows_ops(fresh_graph):
     arrays = [op for op in ops if op.type == "TensorArrayV3"
               and op.get_attr("dtype") is tf.resource]
     # (TensorFlow has a handle of an array for a vector before a step.)
-    assert arrays and all(op.get_attr("element_shape") is None
+    assert arrays and all(op.get_attr("element_shape").unknown_rank
                           for op in arrays)
 
 

@@ -50,7 +50,7 @@ def stub(name, op, raw="_raw."):
                       f"{' = ...' if has_default else ''}")
     params.append("name: _t.Str | None = ...")
     result = result_types.of_op(op)
-    result = (f"{raw}{op.__name__}Outputs" if result is None
+    result = (f"{raw}{op._op_name}Outputs" if result is None
               else qualified(result))
     lines = [f"def {name}({', '.join(params)}) -> {result}:"]
     summary = op.__doc__.splitlines()[0].replace("\\", "\\\\")
@@ -62,7 +62,7 @@ def outputs_stub(op):
     """The class of an op's results, where there are several."""
     if result_types.of_op(op) is not None:
         return ""
-    return "\n".join([f"class {op.__name__}Outputs(_t.NamedTuple):"] + [
+    return "\n".join([f"class {op._op_name}Outputs(_t.NamedTuple):"] + [
         f"    {name}: {qualified('list[Tensor]' if is_list else 'Tensor')}"
         # (Methods of a tuple.)
         f"{'  # type: ignore[assignment]' * (name in ('count', 'index'))}"

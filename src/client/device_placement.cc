@@ -37,16 +37,16 @@ struct Loads {
 }  // namespace
 
 TaskStrategy RoundRobin(int tasks) {
-  return LeastLoaded(tasks, [](const NodeSpec&) { return 1; });
+  return LeastLoaded(tasks, [](const Node&) { return 1; });
 }
 
-double BytesOfState(const NodeSpec& node) {
-  const auto dtype = node.attrs.find("dtype");
-  const auto shape = node.attrs.find("shape");
-  const DType* type =
-      dtype == node.attrs.end() ? nullptr : dtype->second.get<DType>();
+double BytesOfState(const Node& node) {
+  const AttrValue *const dtype = node.FindAttr("dtype"), *const shape =
+                                                             node.FindAttr(
+                                                                 "shape");
+  const DType* type = dtype == nullptr ? nullptr : dtype->get<DType>();
   const PartialShape* dims =
-      shape == node.attrs.end() ? nullptr : shape->second.get<PartialShape>();
+      shape == nullptr ? nullptr : shape->get<PartialShape>();
   if (type == nullptr || dims == nullptr) return 1;
   double bytes =
       IsPlain(*type) ? static_cast<double>(DTypeSize(*type)) : sizeof(void*);
@@ -59,7 +59,7 @@ double BytesOfState(const NodeSpec& node) {
 TaskStrategy LeastLoaded(int tasks, StateLoad load) {
   auto loads = std::make_shared<Loads>();
   loads->of_task.resize(static_cast<size_t>(std::max(tasks, 1)));
-  return [loads, load = std::move(load)](const NodeSpec& node) {
+  return [loads, load = std::move(load)](const Node& node) {
     const double cost = load(node);
     std::lock_guard<std::mutex> lock(loads->mu);
     const auto least =
@@ -71,25 +71,25 @@ TaskStrategy LeastLoaded(int tasks, StateLoad load) {
 
 DeviceFunction ReplicaDeviceSetter(ReplicaDeviceOptions options) {
   if (options.ps_tasks <= 0)
-    return [](const NodeSpec& node) { return node.device; };
+    return [](const Node* node) { return node->device(); };
   if (options.ps_ops.empty()) options.ps_ops = StateOps();
   if (!options.strategy) options.strategy = RoundRobin(options.ps_tasks);
-  return [o = std::move(options)](const NodeSpec& node) -> std::string {
+  return [o = std::move(options)](const Node* node) -> std::string {
     const bool makes_state =
-        !o.ps_device.empty() &&
-        std::find(o.ps_ops.begin(), o.ps_ops.end(), node.op) != o.ps_ops.end();
+        !o.ps_device.empty() && std::find(o.ps_ops.begin(), o.ps_ops.end(),
+                                          node->op_name()) != o.ps_ops.end();
     const std::string& device = makes_state ? o.ps_device : o.worker_device;
     const Result<DeviceName> ours = DeviceName::Parse(device);
-    const Result<DeviceName> within = DeviceName::Parse(node.device);
+    const Result<DeviceName> within = DeviceName::Parse(node->device());
     // (Whoever applies this says what is wrong with the name.)
     if (!ours.ok()) return device;
-    if (!within.ok()) return node.device;
+    if (!within.ok()) return node->device();
     const DeviceName merged = within->WithDefaults(*ours);
     // A task is one of the job that has been counted.
     if (!makes_state || ours->job.empty() || merged.job != ours->job ||
         within->task >= 0)
       return merged.ToString();
-    return absl::StrCat(merged.ToString(), "/task:", o.strategy(node));
+    return absl::StrCat(merged.ToString(), "/task:", o.strategy(*node));
   };
 }
 

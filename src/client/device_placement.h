@@ -20,16 +20,16 @@ namespace sluice {
 // Chooses the task, of 0, 1, ..., that is to keep the state that a node makes.
 // It may remember what it chose (copies of it share that), so the same program
 // gives the same choices only with a strategy of its own.
-using TaskStrategy = std::function<int(const NodeSpec&)>;
+using TaskStrategy = std::function<int(const Node&)>;
 
 // 0, 1, ..., tasks - 1, 0, ...
 TaskStrategy RoundRobin(int tasks);
 
 // What a node's state costs a task.
-using StateLoad = std::function<double(const NodeSpec&)>;
+using StateLoad = std::function<double(const Node&)>;
 // The bytes of a variable, as its dtype and shape say (a dimension that is not
 // known counts as 1, a string as 8 bytes); 1 for other state.
-double BytesOfState(const NodeSpec& node);
+double BytesOfState(const Node& node);
 // The task with the least load so far; of several the first. (Big variables
 // that come late may unbalance it: it does not look ahead.)
 TaskStrategy LeastLoaded(int tasks, StateLoad load = BytesOfState);

@@ -85,9 +85,8 @@ TEST_F(DevicePlacementTest, TheLeastLoadedTaskIsNext) {
 
 TEST_F(DevicePlacementTest, LoadIsTheBytesOfAVariable) {
   const auto load = [](DType type, const PartialShape& shape) {
-    NodeSpec spec;
-    spec.attrs = {{"dtype", type}, {"shape", shape}};
-    return BytesOfState(spec);
+    return BytesOfState(
+        *BuildNode("VarHandleOp", {}, {{"dtype", type}, {"shape", shape}}));
   };
   EXPECT_EQ(load(DType::kFloat, PartialShape({3, 4})), 48);
   EXPECT_EQ(load(DType::kDouble, PartialShape::Scalar()), 8);
@@ -98,7 +97,7 @@ TEST_F(DevicePlacementTest, LoadIsTheBytesOfAVariable) {
   // Beyond what an integer holds.
   EXPECT_GT(load(DType::kFloat, PartialShape({1 << 30, 1 << 30, 1 << 30})),
             4e27);
-  EXPECT_EQ(BytesOfState(NodeSpec()), 1);
+  EXPECT_EQ(BytesOfState(*BuildNode("NoOp", {}, {})), 1);
 }
 
 TEST_F(DevicePlacementTest, SlotsAndUpdatesAreWithTheirVariables) {
@@ -144,7 +143,7 @@ TEST_F(DevicePlacementTest, VariablesAreReadWhereTheyAre) {
 TEST_F(DevicePlacementTest, ABadStrategyOrNameIsAnErrorOfTheNode) {
   {
     const DeviceFunctionScope scope(ReplicaDeviceSetter(
-        {.ps_tasks = 2, .strategy = [](const NodeSpec&) { return -3; }}));
+        {.ps_tasks = 2, .strategy = [](const Node&) { return -3; }}));
     EXPECT_EQ(Variable(), "none");
     EXPECT_THAT(std::string(graph_.status().message()), HasSubstr("'task:-3'"));
   }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_set>
 
 #include "graph/control_flow.h"
 #include "graph/device_name.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/reads_shape.h"
 #include "graph/scope_state.h"
 
 namespace sluice {
@@ -32,20 +34,32 @@ struct Devices {
   std::vector<Colocation> with;
   std::vector<std::string> groups;  // "loc:@name"
 
-  // Sets the spec's device.
-  Status Apply(NodeSpec* spec) const {
+  // Of the innermost node that nodes are to be with and that has one; or null.
+  const std::string* Colocated() const {
     for (auto it = with.rbegin(); it != with.rend(); ++it)
-      if (it->with != nullptr && !it->with->device().empty()) {
-        spec->device = it->with->device();
-        return OkStatus();
-      }
-    spec->device = device;
-    for (auto it = functions.rbegin(); it != functions.rend(); ++it) {
-      const std::string chosen = it->choose(*spec);
-      SLUICE_ASSIGN_OR_RETURN(spec->device, MergeDevices(chosen, it->around));
+      if (it->with != nullptr && !it->with->device().empty())
+        return &it->with->device();
+    return nullptr;
+  }
+  // Asks the functions, which see what the node has become.
+  Status Choose(Node* node) const {
+    // (A copy: they may enter scopes.)
+    const std::vector<Function> asked = functions;
+    for (auto it = asked.rbegin(); it != asked.rend(); ++it) {
+      SLUICE_ASSIGN_OR_RETURN(std::string chosen,
+                              MergeDevices(it->choose(node), it->around));
+      node->graph()->SetDevice(node, std::move(chosen));
     }
     return OkStatus();
   }
+};
+
+// What the nodes of a ControlDependencies are made to run after: those of
+// `control` from `begin` on, up to the next group's. What reads a node that was
+// made in the group comes after these already.
+struct ControlGroup {
+  size_t begin;
+  std::shared_ptr<std::unordered_set<const Node*>> made;
 };
 
 // What new nodes of this thread get.
@@ -54,6 +68,9 @@ struct Scopes {
   std::string prefix;  // "outer/inner/" or "".
   Devices devices;
   std::vector<Node*> control;
+  std::vector<ControlGroup> control_groups;
+  // The groups that each NoControlDependencies forgets, innermost last.
+  std::vector<std::vector<ControlGroup>> forgotten_groups;
   std::map<std::string, std::string> gradient_override;
   SourceLoc loc;  // Known: overrides.
   ControlFlowContext* context = nullptr;
@@ -118,13 +135,16 @@ DeviceFunctionScope::~DeviceFunctionScope() {
   d.functions.pop_back();
 }
 
-Result<std::string> DeviceOfNewNode(const std::string& op,
-                                    const std::string& name) {
+Result<std::string> DeviceOfNewNode() {
+  const Devices& devices = Current().devices;
+  if (const std::string* device = devices.Colocated()) return *device;
+  Graph aside;
   NodeSpec spec;
-  spec.op = op;
-  spec.name = name;
-  SLUICE_RETURN_IF_ERROR(Current().devices.Apply(&spec));
-  return spec.device;
+  spec.op = "NoOp";
+  spec.device = devices.device;
+  SLUICE_ASSIGN_OR_RETURN(Node * node, aside.AddNode(std::move(spec)));
+  SLUICE_RETURN_IF_ERROR(devices.Choose(node));
+  return node->device();
 }
 
 NoDeviceScope::NoDeviceScope()
@@ -137,19 +157,60 @@ NoDeviceScope::~NoDeviceScope() {
 
 ControlDependencies::ControlDependencies(std::vector<Node*> nodes)
     : saved_(Current().control.size()) {
+  Scopes& s = Current();
   for (Node* n : nodes)
-    if (n != nullptr) Current().control.push_back(n);
+    if (n != nullptr) s.control.push_back(n);
+  if (s.control.size() > saved_)
+    s.control_groups.push_back(
+        {saved_, std::make_shared<std::unordered_set<const Node*>>()});
 }
 ControlDependencies::~ControlDependencies() {
-  Current().control.resize(saved_);
+  Scopes& s = Current();
+  if (s.control.size() > saved_) s.control_groups.pop_back();
+  s.control.resize(saved_);
 }
 
 NoControlDependencies::NoControlDependencies() {
-  saved_.swap(Current().control);
+  Scopes& s = Current();
+  saved_.swap(s.control);
+  s.forgotten_groups.push_back(std::move(s.control_groups));
+  s.control_groups.clear();
 }
 NoControlDependencies::~NoControlDependencies() {
-  saved_.swap(Current().control);
+  Scopes& s = Current();
+  saved_.swap(s.control);
+  s.control_groups = std::move(s.forgotten_groups.back());
+  s.forgotten_groups.pop_back();
 }
+
+namespace {
+
+// What a node that reads `inputs` is made to run after: as TensorFlow has it,
+// without what these come after already.
+std::vector<Node*> ControlInputsFor(const Scopes& s, const std::string& op,
+                                    const std::vector<Output>& inputs) {
+  if (s.control.empty() || ReadsOnlyShape(op)) return s.control;
+  std::vector<Node*> nodes;
+  const auto read = [&inputs](const Node* n) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [n](const Output& o) { return o.node == n; });
+  };
+  for (size_t i = 0; i < s.control_groups.size(); ++i) {
+    const ControlGroup& group = s.control_groups[i];
+    if (std::any_of(inputs.begin(), inputs.end(), [&group](const Output& o) {
+          return group.made->count(o.node);
+        }))
+      continue;
+    const size_t end = i + 1 < s.control_groups.size()
+                           ? s.control_groups[i + 1].begin
+                           : s.control.size();
+    for (size_t k = group.begin; k < end; ++k)
+      if (!read(s.control[k])) nodes.push_back(s.control[k]);
+  }
+  return nodes;
+}
+
+}  // namespace
 
 ContextScope::ContextScope(ControlFlowContext* context, bool in_condition)
     : saved_(Current().context), saved_in_condition_(Current().in_condition) {
@@ -242,7 +303,8 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                   ? name.substr(0, name.size() - 1)
                   : s.graph->UniqueName(s.prefix + (name.empty() ? op : name));
   spec.inputs = std::move(inputs);
-  spec.control_inputs = s.control;  // Perhaps some twice: AddNode takes one.
+  // (Perhaps some twice: AddNode takes one.)
+  spec.control_inputs = ControlInputsFor(s, op, spec.inputs);
   spec.attrs = std::move(attrs);
   if (!s.devices.groups.empty() && !spec.attrs.count("_class")) {
     AttrValue::Strings groups = s.devices.groups;
@@ -253,12 +315,8 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   if (auto it = s.gradient_override.find(op); it != s.gradient_override.end())
     spec.attrs.emplace("_gradient_op_type", AttrValue(it->second));
   spec.loc = s.loc.known() ? s.loc : loc;
-  if (Status d = s.devices.Apply(&spec); !d.ok()) {
-    s.graph->RecordError(
-        InvalidArgument(d.message(), "; node '", spec.name, "' (", op, ")",
-                        spec.loc.known() ? " at " + spec.loc.ToString() : ""));
-    return nullptr;
-  }
+  const std::string* const colocated = s.devices.Colocated();
+  spec.device = colocated != nullptr ? *colocated : s.devices.device;
   ControlFlowContext* const context = s.context;
   for (WhileContext* loop = InnermostWhile(context); loop != nullptr;
        loop = InnermostWhile(loop->outer()))
@@ -274,6 +332,13 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
     return nullptr;
   }
   if (context != nullptr) s.graph->control_flow().SetContext(*node, context);
+  for (const ControlGroup& group : s.control_groups) group.made->insert(*node);
+  if (colocated == nullptr)
+    if (Status d = s.devices.Choose(*node); !d.ok()) {
+      s.graph->RecordError(
+          InvalidArgument(d.message(), "; ", (*node)->Describe()));
+      return nullptr;
+    }
   return *node;
 }
 

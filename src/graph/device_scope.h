@@ -14,11 +14,11 @@
 
 namespace sluice {
 
-// Gives the device of a node that is about to be made, from its op, its name,
-// the attributes and inputs that it was asked for, and the device (in `device`)
-// that the scopes within give it. Called once for each node, under the graph's
-// mutex; makes no nodes.
-using DeviceFunction = std::function<std::string(const NodeSpec&)>;
+// Gives the device of a node that was just made: all of it may be looked at,
+// its inputs and what was inferred, too; its device is the one that the scopes
+// within give it. Called once for each node, under the graph's mutex; makes no
+// nodes.
+using DeviceFunction = std::function<std::string(Node*)>;
 
 // While one of these lives, this thread's new nodes get the device that the
 // function says. What it says is checked like a scope's name. A local variable,
@@ -30,9 +30,9 @@ class DeviceFunctionScope {
   DeviceFunctionScope(const DeviceFunctionScope&) = delete;
 };
 
-// The device that a node of an op and a name would get now.
-Result<std::string> DeviceOfNewNode(const std::string& op,
-                                    const std::string& name);
+// The device that a NoOp would get now; functions see one of a graph of its
+// own.
+Result<std::string> DeviceOfNewNode();
 
 // While one of these lives, no scope around it says anything about devices, nor
 // about colocation.

@@ -45,16 +45,16 @@ TEST_F(DeviceScopeTest, InnerScopesWinPartByPartAndEndInOrder) {
 TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
   std::vector<std::string> seen;
   const DeviceScope outer("/job:outer/task:7");
-  const DeviceFunctionScope function([&](const NodeSpec& n) {
-    seen.push_back(n.op + " " + n.device);
-    return n.device.empty() ? std::string("/job:none") : "/cpu:0";
+  const DeviceFunctionScope function([&](const Node* n) {
+    seen.push_back(n->op_name() + " " + n->device());
+    return n->device().empty() ? std::string("/job:none") : "/cpu:0";
   });
   EXPECT_EQ(Device(), "/job:none/task:7");
   {
     const DeviceScope inner("/gpu:3");
     EXPECT_EQ(Device(), "/job:outer/task:7/device:CPU:0");
     const DeviceFunctionScope last(
-        [](const NodeSpec& n) { return n.device + "/task:1"; });
+        [](const Node* n) { return n->device() + "/task:1"; });
     const DeviceScope innermost("/job:in");
     EXPECT_EQ(Device(), "/job:outer/task:7/device:CPU:0");
   }
@@ -63,38 +63,46 @@ TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
                                 "Const /job:in/task:1/device:GPU:3", "Const "));
 }
 
-TEST_F(DeviceScopeTest, AFunctionSeesTheSpecOfTheNode) {
-  const DeviceFunctionScope function([](const NodeSpec& n) {
-    const auto it = n.attrs.find("dtype");
-    return it != n.attrs.end() && *it->second.get<DType>() == DType::kInt32
+TEST_F(DeviceScopeTest, AFunctionSeesAllOfTheNode) {
+  const Output x = Constant<int32_t>(1);
+  Node* const before = Const();
+  const ControlDependencies after({before});
+  const DeviceFunctionScope function([&](const Node* n) {
+    // (The type is inferred.)
+    return n->num_inputs() == 1 && n->input(0) == x &&
+                   n->TypeAttr("T") == DType::kInt32 &&
+                   n->output_type(0) == DType::kInt32 &&
+                   n->control_inputs() == std::vector<Node*>{before}
                ? "/cpu:1"
                : "";
   });
-  EXPECT_EQ(Constant<int32_t>(1).node->device(), "/device:CPU:1");
+  EXPECT_EQ(BuildNode("Identity", {x}, {})->device(), "/device:CPU:1");
   EXPECT_EQ(Device(), "");
 }
 
 TEST_F(DeviceScopeTest, WhatAFunctionSaysIsChecked) {
   const DeviceFunctionScope function(
-      [](const NodeSpec&) { return "/job:a/task:b"; });
+      [](const Node*) { return "/job:a/task:b"; });
   EXPECT_EQ(Const(), nullptr);
   EXPECT_THAT(std::string(graph_.status().message()),
               testing::AllOf(HasSubstr("'task:b'"), HasSubstr("(Const) at")));
 }
 
 TEST_F(DeviceScopeTest, WhatANewNodeWouldGetIsKnownBefore) {
-  EXPECT_EQ(*DeviceOfNewNode("Const", ""), "");
+  EXPECT_EQ(*DeviceOfNewNode(), "");
   const DeviceFunctionScope function(
-      [](const NodeSpec& n) { return n.op == "Const" ? "/job:b" : "/task:x"; });
+      [](const Node* n) { return n->device() + "/job:b"; });
   const DeviceScope inner("/cpu:1");
-  EXPECT_EQ(*DeviceOfNewNode("Const", ""), Device());
-  EXPECT_FALSE(DeviceOfNewNode("NoOp", "").ok());
+  EXPECT_EQ(*DeviceOfNewNode(), "/job:b/device:CPU:1");
+  EXPECT_EQ(*DeviceOfNewNode(), Device());
+  const DeviceFunctionScope wrong([](const Node*) { return "/task:x"; });
+  EXPECT_FALSE(DeviceOfNewNode().ok());
 }
 
 TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
   Node* const n = Const();
   const DeviceScope outer("/job:a");
-  const DeviceFunctionScope function([](const NodeSpec&) { return "/job:b"; });
+  const DeviceFunctionScope function([](const Node*) { return "/job:b"; });
   const ColocateWith with(n);
   {
     const NoDeviceScope none;
@@ -147,7 +155,7 @@ TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
 
 TEST_F(DeviceScopeTest, AnotherGraphHasScopesOfItsOwn) {
   const DeviceScope outer("/job:a");
-  const DeviceFunctionScope function([](const NodeSpec&) { return "/job:b"; });
+  const DeviceFunctionScope function([](const Node*) { return "/job:b"; });
   Graph other;
   {
     const WithGraph use(other);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/builder.h"
 #include "graph/name_index.h"
 
 namespace sluice {
@@ -97,6 +98,36 @@ TEST(Graph, CopiesAreFoundByNameAndKeepNamesUnique) {
   again.name = "a";
   again.attrs = {{"n", 1}};
   EXPECT_EQ(h.AddNode(again).status().code(), StatusCode::kAlreadyExists);
+}
+
+// What TensorFlow gives.
+TEST(Graph, NodesDoNotWaitForWhatTheirInputsWaitFor) {
+  Graph g;
+  const WithGraph use(g);
+  const Output a = Constant<float>(1), b = Constant<float>(2);
+  const auto identity = [](const Output& in) {
+    return Build("Identity", {in}, {});
+  };
+  using Nodes = std::vector<Node*>;
+  const ControlDependencies after({a.node, b.node});
+  const Output p = identity(a);
+  EXPECT_EQ(p.node->control_inputs(), Nodes{b.node});
+  EXPECT_TRUE(identity(p).node->control_inputs().empty());
+  {
+    const ControlDependencies more({p.node});
+    EXPECT_EQ(identity(b).node->control_inputs(), (Nodes{a.node, p.node}));
+    EXPECT_TRUE(identity(p).node->control_inputs().empty());
+  }
+  Output alone;
+  {
+    const NoControlDependencies none;
+    alone = identity(a);
+    EXPECT_TRUE(alone.node->control_inputs().empty());
+  }
+  EXPECT_EQ(identity(alone).node->control_inputs(), (Nodes{a.node, b.node}));
+  // It may be folded before p has run.
+  EXPECT_EQ(BuildNode("Shape", {p}, {})->control_inputs(),
+            (Nodes{a.node, b.node}));
 }
 
 TEST(Graph, ControlInputsAreKeptOnceEachInOrder) {

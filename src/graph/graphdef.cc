@@ -6,6 +6,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/text_format.h"
+#include "graph/function.h"
 #include "graph/graphdef_internal.h"
 
 namespace sluice {
@@ -47,6 +48,12 @@ Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
 }
 
 }  // namespace
+
+bool IsInternalOp(std::string_view op, FunctionLibrary& functions) {
+  return op.starts_with("_") && !op.starts_with("_Fused") &&
+         (OpRegistry::Global()->Find(op) != nullptr ||
+          functions.FindOp(op) == nullptr);
+}
 
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def) {
   return ParseBinary(bytes, "GraphDef", def);

@@ -212,7 +212,7 @@ class BodyBuilder {
       return Status(s.code(), absl::StrCat(s.message(), "; node '", n->name(),
                                            "' (", n->op(), ")"));
     };
-    if (n->op().starts_with("_") && !n->op().starts_with("_Fused"))
+    if (IsInternalOp(n->op(), body_.graph->function_library()))
       return fail(
           InvalidArgument("op: expected one that a graph may hold, got "
                           "an internal one"));

@@ -157,8 +157,7 @@ class Importer {
   // Tells of all unknown ops at once: who ports a graph wants the whole list.
   Status FindOps() {
     for (int i = 0; i < def_.node_size() && !internal_; ++i)
-      if (node_def(i).op().starts_with("_") &&
-          !node_def(i).op().starts_with("_Fused"))
+      if (IsInternalOp(node_def(i).op(), g_.function_library()))
         return At(i, InvalidArgument("op: expected one that a graph may hold, "
                                      "got an internal one"));
     int first = -1;

@@ -22,6 +22,10 @@ Result<AttrValue> AttrFromProto(const proto::AttrValue& p,
                                 TensorProtoLimits* limits);
 Status AttrToProto(const AttrValue& v, proto::AttrValue* p);
 
+// True for an op that no user writes (_Arg, _Send), known or not; not for
+// functions, whose names may begin alike ("__inference_f_1").
+bool IsInternalOp(std::string_view op, FunctionLibrary& functions);
+
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def);
 
 // The same message always gives the same bytes (maps in order of keys).

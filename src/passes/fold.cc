@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/reads_shape.h"
 #include "graph/shape_context.h"
 #include "passes/passes.h"
 
@@ -24,12 +25,6 @@ bool Foldable(const Node& n) {
     if (elements > static_cast<int64_t>(kMaxBytes)) return false;
   }
   return true;
-}
-
-// Ops that only read the shape of their input.
-bool ReadsOnlyShape(const Node& n) {
-  const std::string& op = n.op_name();
-  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
 }
 
 // Null if the value is not known, or comes only after something else.
@@ -108,7 +103,7 @@ class Folder {
       for (const Output& in : n.inputs()) known.push_back(*ConstantOf(in));
       return evaluate_(n, std::move(known));
     }
-    if (dead || !ReadsOnlyShape(n)) return known;
+    if (dead || !ReadsOnlyShape(n.op_name())) return known;
     for (int i = 0; i < n.num_outputs(); ++i) {
       std::optional<Tensor> t = ConstantValue(Output(const_cast<Node*>(&n), i));
       if (!t) return std::vector<Tensor>();

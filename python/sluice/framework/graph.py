@@ -1,219 +1,21 @@
-"""Graph, Operation and Tensor, and the scopes that new operations get."""
+"""Graph, and the scopes that new operations get."""
 
 import contextlib
 import re
 import threading
 
 from sluice import _core
-from sluice.framework import tensor_shape
+from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
+    Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
 from sluice.framework.node_def import NodeDef, make_graph_def
+from sluice.framework.protos import OpDef
 
 # Variables that the C++ libraries make are collected there; how to show them
 # here (set by ops.variables).
 _variable_of_handle = None
 _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
                 GraphKeys.LOCAL_VARIABLES)
-
-
-def _set_attribute(self, name, value):
-    """`__setattr__` of handles: what is set must not go with whoever holds the
-    handle just now."""
-    object.__setattr__(self, name, value)
-    self.graph._handles_to_keep.add(self)
-
-
-class Operation(_core.Operation):
-    """A node of a graph: an op, the tensors it reads, the tensors it makes.
-
-    Op functions make them; their attributes are those of the graph's node and
-    do not change.
-    """
-
-    __setattr__ = _set_attribute
-
-    @property
-    def node_def(self):
-        """The operation as a GraphDef holds it."""
-        return NodeDef.FromString(self._export())
-
-    @property
-    def op_def(self):
-        """The declaration of the op (its name and what it does)."""
-        return _OpDef(self.type, self._op_doc)
-
-    @property
-    def traceback(self):
-        """Where the user's program made it: [(file, line)]."""
-        line = self._line
-        return [] if line is None else [line]
-
-    @property
-    def _control_inputs(self):
-        return self.control_inputs
-
-    @property
-    def _input_types(self):
-        return [t.dtype for t in self.inputs]
-
-    @property
-    def _output_types(self):
-        return [t.dtype.as_datatype_enum for t in self.outputs]
-
-    def _add_control_inputs(self, ops):
-        for op in ops:
-            self._add_control_input(op)
-
-    @property
-    def control_outputs(self):
-        """The operations that wait for this one."""
-        return [op for op in self.graph.get_operations()
-                if self in op.control_inputs]
-
-    @property
-    def _control_flow_context(self):
-        return self._context_name
-
-    def get_attr(self, name):
-        """The value of an attribute; ValueError if there is none."""
-        value = self._attr(name)
-        if name == "shape" and isinstance(value, (tuple, type(None))):
-            return tensor_shape.TensorShape(value)
-        return value
-
-    def values(self):
-        """The outputs, as a tuple."""
-        return tuple(self.outputs)
-
-    def colocation_groups(self):
-        """What it shares a device with: [b"loc:@name"]."""
-        groups = self._attr("_class") if "_class" in self._attr_names() else []
-        return [g for g in groups if g.startswith(b"loc:@")] or [
-            b"loc:@" + self.name.encode()]
-
-    def run(self, feed_dict=None, session=None):
-        """Runs it in `session`, or in the default one."""
-        _use_session(session, self.graph, "run").run(self, feed_dict)
-
-    def __str__(self):
-        return str(self.node_def)
-
-    def __repr__(self):
-        return f"<tf.Operation '{self.name}' type={self.type}>"
-
-
-class _OpDef:
-    """What there is to say of an op."""
-
-    def __init__(self, name, doc):
-        self.name = name
-        self.summary = doc
-
-
-class Tensor(_core.Tensor):
-    """One output of an operation: a value that each step computes anew.
-
-    Operators build operations: `x + 1`, `x[0, ::2]`. Two tensors are equal to
-    Python (`==`, as keys of a dict) if they are the same output.
-    """
-
-    __array_priority__ = 100  # numpy's operators leave it to ours.
-    __setattr__ = _set_attribute
-
-    @property
-    def shape(self):
-        """What is known of the shape, a TensorShape."""
-        return tensor_shape.TensorShape._of(self._dims)
-
-    def get_shape(self):
-        """What is known of the shape, a TensorShape."""
-        return tensor_shape.TensorShape._of(self._dims)
-
-    def set_shape(self, shape):
-        """Adds to what is known of the shape.
-
-        Raises:
-          ValueError: if it contradicts what is known.
-        """
-        self._set_shape(shape)
-
-    @property
-    def ndim(self):
-        """The rank, or None."""
-        return None if self._dims is None else len(self._dims)
-
-    def _shape_as_list(self):
-        return None if self._dims is None else list(self._dims)
-
-    def _shape_tuple(self):
-        return self._dims
-
-    def eval(self, feed_dict=None, session=None):
-        """Its value in a step of `session`, or of the default one."""
-        return _use_session(session, self.graph, "eval").run(self, feed_dict)
-
-    def _as_graph_element(self):
-        return self
-
-    def __iter__(self):
-        raise TypeError(
-            "Tensor objects are only iterable when eager execution is enabled. "
-            "To iterate over this tensor use tf.map_fn.")
-
-    def __len__(self):
-        raise TypeError(
-            f"object of type 'Tensor' has no len(): {self.name}. Please call "
-            f"`x.shape` rather than `len(x)` for shape information.")
-
-    def __bool__(self):
-        raise TypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t "
-            "is not None:` instead of `if t:` to test if a tensor is defined, "
-            "and use TensorFlow ops such as tf.cond to execute subgraphs "
-            "conditioned on the value of a tensor.")
-
-    def __array__(self, dtype=None):
-        raise NotImplementedError(
-            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy "
-            f"array: run it in a session.")
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
-
-    def __copy__(self):
-        return self
-
-    def __str__(self):
-        shape = "" if self._dims is None else f", shape={self.shape}"
-        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
-
-    def __repr__(self):
-        return (f"<tf.Tensor '{self.name}' shape={self.shape} "
-                f"dtype={self.dtype.name}>")
-
-
-def _use_session(session, graph, what):
-    from sluice.client import session as sessions
-    if session is None:
-        session = sessions.get_default_session()
-        if session is None:
-            raise ValueError(
-                f"Cannot {what} the tensor or operation without a session: No "
-                f"default session is registered. Use `with sess.as_default()` "
-                f"or pass an explicit session.")
-        if session.graph is not graph:
-            raise ValueError(
-                "Cannot use the default session to evaluate tensor: the "
-                "tensor's graph is different from the session's graph. Pass an "
-                "explicit session.")
-    elif session.graph is not graph:
-        raise ValueError(
-            "Cannot use the given session to evaluate tensor: the tensor's "
-            "graph is different from the session's graph.")
-    return session
 
 
 class _Scope:
@@ -397,13 +199,49 @@ class Graph(_core.Graph):
             del made.node[:from_version]
         return made
 
-    def is_feedable(self, tensor):
-        """Whether a step may be given this tensor's value."""
-        return True
+    def op_def_for_type(self, type):
+        """The declaration of an op, an OpDef."""
+        try:
+            return OpDef.FromString(self._op_def(type))
+        except LookupError as e:
+            raise _not_registered(type, e) from None
 
-    def is_fetchable(self, tensor_or_op):
-        """Whether a step may be asked for it."""
-        return True
+    def create_op(self, op_type, inputs, dtypes=None, input_types=None,
+                  name=None, attrs=None, op_def=None, compute_shapes=True,
+                  compute_device=True):
+        """Adds an operation of an op, which op functions do more simply.
+
+        Args:
+          op_type: the op's name.
+          inputs: its tensors, a list.
+          dtypes: no matter: the op says what it makes.
+          input_types: what the inputs are read as, where these are references.
+          name: of the operation; by default the op's.
+          attrs: AttrValues by name; what inputs tell may be left out.
+          op_def, compute_shapes: no matter.
+          compute_device: whether the scopes of devices count.
+        """
+        for i, x in enumerate(inputs):
+            if not isinstance(x, _core.Tensor):
+                raise TypeError(f"Input #{i} is not a tensor: {x}")
+        for want, x in zip(input_types or (), inputs):
+            if not want.is_compatible_with(x.dtype):
+                raise TypeError(
+                    f"In op '{name or op_type}', input types "
+                    f"({[x.dtype for x in inputs]}) are not compatible with "
+                    f"expected types ({input_types})")
+        messages = {k: v.SerializeToString() for k, v in (attrs or {}).items()}
+        with contextlib.nullcontext() if compute_device else self.device(None):
+            try:
+                return self._create(op_type, inputs, name or op_type, messages)
+            except LookupError as e:
+                raise _not_registered(op_type, e) from None
+
+    def switch_to_thread_local(self):
+        """Threads that enter it from now on begin with the devices and control
+        dependencies that hold here. (What a thread enters is its own anyway.)
+        """
+        _core.share_scopes(self)
 
     def _repr_html_(self):
         """What a notebook shows: loops and conditionals as boxes."""
@@ -459,24 +297,27 @@ class Graph(_core.Graph):
         """A with-block for operations on a device.
 
         The device fills in what devices within leave open; a function gets each
-        operation (with name, type and device) and gives its device.
+        operation as it was made and gives its device.
         """
         spec = device_name_or_function
         if callable(spec) and not hasattr(spec, "to_string"):
             function = spec
-            spec = lambda kind, name, device: _device_string(
-                function(_FutureOperation(kind, name, device, self)))
+            spec = lambda op: _device_string(function(op))
         else:
             spec = _device_string(spec)
         return _Scope(lambda: _core.enter_device(self, spec))
 
     def _apply_device_functions(self, op):
         """Tells an object by `_set_device` the DeviceSpec of where an operation
-        would be now; says nothing where that is left open."""
+        would be now, which functions see in its stead; says nothing where that
+        is left open."""
         from sluice.cluster import DeviceSpec
-        device = _core.device_of_new_node(self)
-        if device:
-            op._set_device(DeviceSpec.from_string(device))
+
+        def placed(device):
+            if device:
+                op._set_device(DeviceSpec.from_string(device))
+            return op
+        placed(_core.device_of_new_node(self, placed))
 
     def colocate_with(self, op, ignore_existing=False):
         """A with-block for operations on the device of `op`."""
@@ -588,6 +429,10 @@ class Graph(_core.Graph):
         return f"<sluice.Graph of {self.version} operations>"
 
 
+def _not_registered(op, error):
+    return RuntimeError(f"Op type not registered '{op}'; {error}")
+
+
 class _Container:
     """The with-block of `Graph.container`."""
 
@@ -600,16 +445,6 @@ class _Container:
 
     def __exit__(self, *unused):
         self._graph._container = self._old
-
-
-class _FutureOperation:
-    """What a device function sees of an operation before it is made."""
-
-    def __init__(self, kind, name, device, graph):
-        self.type, self.name = kind, name
-        self.device, self.graph = device, graph
-        self.node_def = self
-        self.op = kind
 
 
 def _device_string(device):

@@ -5,7 +5,8 @@ from collections import abc
 
 from sluice import _core
 from sluice.framework import graph as graphs
-from sluice.framework.conversion import IndexedSlices, convert_to_tensor
+from sluice.framework.conversion import (
+    IndexedSlices, constant, convert_to_tensor)
 from sluice.ops.variables import Variable
 
 
@@ -128,15 +129,35 @@ NoGradient = NotDifferentiable
 
 def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
              gate_gradients=False, aggregation_method=None):
-    """The matrices of second derivatives of sum(ys), one per x."""
-    from sluice.ops import array_ops
+    """The matrices of second derivatives of sum(ys), one per x; in the x's
+    shape twice.
+
+    Args are those of `gradients`.
+
+    Raises:
+      ValueError: if the ys do not depend on an x, or not to the second order.
+    """
+    from sluice.ops import array_ops, control_flow, tensor_array
+    xs = _list(xs)
+    options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,
+               "gate_gradients": gate_gradients,
+               "aggregation_method": aggregation_method}
     result = []
-    for grad, x in zip(gradients(ys, xs, name=name), _list(xs)):
+    for grad, x in zip(gradients(ys, xs, name=name, **options), xs):
+        if isinstance(grad, IndexedSlices):
+            grad = convert_to_tensor(grad)
         flat = array_ops.reshape(grad, [-1])
-        rows = [gradients(flat[i], x)[0]
-                for i in range(x.shape.num_elements())]
+        n = array_ops.size(x)
+
+        def row(i, rows, flat=flat, x=x):
+            second, = gradients(flat[i], x, **options)
+            return i + 1, rows.write(i, convert_to_tensor(second))
+
+        _, rows = control_flow.while_loop(
+            lambda i, _, n=n: i < n, row,
+            [constant(0), tensor_array.TensorArray(x.dtype.base_dtype, n)])
         result.append(array_ops.reshape(
-            array_ops.stack(rows),
+            rows.stack(),
             array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
     return result
 

@@ -1,0 +1,214 @@
+"""What graphs are made of: Operation and Tensor."""
+
+import traceback
+
+from sluice import _core
+from sluice.framework import dtypes, tensor_shape
+from sluice.framework.protos import AttrValue, NodeDef
+
+
+def _set_attribute(self, name, value):
+    """`__setattr__` of handles: what is set must not go with whoever holds the
+    handle just now."""
+    object.__setattr__(self, name, value)
+    self.graph._handles_to_keep.add(self)
+
+
+class Operation(_core.Operation):
+    """A node of a graph: an op, the tensors it reads, the tensors it makes.
+
+    Op functions make them; their attributes are those of the graph's node and
+    do not change.
+    """
+
+    __setattr__ = _set_attribute
+
+    @property
+    def node_def(self):
+        """The operation as a GraphDef holds it."""
+        return NodeDef.FromString(self._export())
+
+    @property
+    def op_def(self):
+        """The declaration of the op, an OpDef."""
+        return self.graph.op_def_for_type(self.type)
+
+    @property
+    def traceback(self):
+        """The calls that made it, outermost first: each a
+        `traceback.FrameSummary`, or (file, line, function, text)."""
+        calls = self._stack or [(*line, "") for line in (self._line,) if line]
+        return traceback.StackSummary.from_list(
+            [traceback.FrameSummary(*call, lookup_line=False)
+             for call in calls])
+
+    @property
+    def _control_inputs(self):
+        return self.control_inputs
+
+    @property
+    def _input_types(self):
+        return [t.dtype for t in self.inputs]
+
+    @property
+    def _output_types(self):
+        return [t.dtype.as_datatype_enum for t in self.outputs]
+
+    def _add_control_inputs(self, ops):
+        for op in ops:
+            self._add_control_input(op)
+
+    @property
+    def control_outputs(self):
+        """The operations that wait for this one."""
+        return [op for op in self.graph.get_operations()
+                if self in op.control_inputs]
+
+    @property
+    def _control_flow_context(self):
+        return self._context_name
+
+    def get_attr(self, name):
+        """The value of an attribute: numbers, bytes and DTypes, or a message,
+        of shapes, tensors and functions; ValueError if there is none."""
+        value = self._attr(name)
+        if isinstance(value, (int, float, bytes, dtypes.DType)):
+            return value
+        message = AttrValue.FromString(self._attr_message(name))
+        kind = message.WhichOneof("value")
+        if kind != "list":
+            return getattr(message, kind)
+        for field, values in message.list.ListFields():
+            return ([dtypes.as_dtype(t) for t in values]
+                    if field.name == "type" else list(values))
+        return []
+
+    def _set_attr(self, attr_name, attr_value):
+        """Gives an attribute the value of an AttrValue."""
+        self._set_attr_message(attr_name, attr_value.SerializeToString())
+
+    def values(self):
+        """The outputs, as a tuple."""
+        return tuple(self.outputs)
+
+    def colocation_groups(self):
+        """What it shares a device with: [b"loc:@name"]."""
+        groups = self._attr("_class") if "_class" in self._attr_names() else []
+        return [g for g in groups if g.startswith(b"loc:@")] or [
+            b"loc:@" + self.name.encode()]
+
+    def run(self, feed_dict=None, session=None):
+        """Runs it in `session`, or in the default one."""
+        _use_session(session, self.graph, "run").run(self, feed_dict)
+
+    def __str__(self):
+        return str(self.node_def)
+
+    def __repr__(self):
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+class Tensor(_core.Tensor):
+    """One output of an operation: a value that each step computes anew.
+
+    Operators build operations: `x + 1`, `x[0, ::2]`. Two tensors are equal to
+    Python (`==`, as keys of a dict) if they are the same output.
+    """
+
+    __array_priority__ = 100  # numpy's operators leave it to ours.
+    __setattr__ = _set_attribute
+
+    @property
+    def shape(self):
+        """What is known of the shape, a TensorShape."""
+        return tensor_shape.TensorShape._of(self._dims)
+
+    def get_shape(self):
+        """What is known of the shape, a TensorShape."""
+        return tensor_shape.TensorShape._of(self._dims)
+
+    def set_shape(self, shape):
+        """Adds to what is known of the shape.
+
+        Raises:
+          ValueError: if it contradicts what is known.
+        """
+        self._set_shape(shape)
+
+    @property
+    def ndim(self):
+        """The rank, or None."""
+        return None if self._dims is None else len(self._dims)
+
+    def _shape_as_list(self):
+        return None if self._dims is None else list(self._dims)
+
+    def _shape_tuple(self):
+        return self._dims
+
+    def eval(self, feed_dict=None, session=None):
+        """Its value in a step of `session`, or of the default one."""
+        return _use_session(session, self.graph, "eval").run(self, feed_dict)
+
+    def _as_graph_element(self):
+        return self
+
+    def __iter__(self):
+        raise TypeError(
+            "Tensor objects are only iterable when eager execution is enabled. "
+            "To iterate over this tensor use tf.map_fn.")
+
+    def __len__(self):
+        raise TypeError(
+            f"object of type 'Tensor' has no len(): {self.name}. Please call "
+            f"`x.shape` rather than `len(x)` for shape information.")
+
+    def __bool__(self):
+        raise TypeError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t "
+            "is not None:` instead of `if t:` to test if a tensor is defined, "
+            "and use TensorFlow ops such as tf.cond to execute subgraphs "
+            "conditioned on the value of a tensor.")
+
+    def __array__(self, dtype=None):
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy "
+            f"array: run it in a session.")
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+    def __copy__(self):
+        return self
+
+    def __str__(self):
+        shape = "" if self._dims is None else f", shape={self.shape}"
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
+
+    def __repr__(self):
+        return (f"<tf.Tensor '{self.name}' shape={self.shape} "
+                f"dtype={self.dtype.name}>")
+
+
+def _use_session(session, graph, what):
+    from sluice.client import session as sessions
+    if session is None:
+        session = sessions.get_default_session()
+        if session is None:
+            raise ValueError(
+                f"Cannot {what} the tensor or operation without a session: No "
+                f"default session is registered. Use `with sess.as_default()` "
+                f"or pass an explicit session.")
+        if session.graph is not graph:
+            raise ValueError(
+                "Cannot use the default session to evaluate tensor: the "
+                "tensor's graph is different from the session's graph. Pass an "
+                "explicit session.")
+    elif session.graph is not graph:
+        raise ValueError(
+            "Cannot use the given session to evaluate tensor: the tensor's "
+            "graph is different from the session's graph.")
+    return session
