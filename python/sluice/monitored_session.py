@@ -2,7 +2,8 @@
 threads."""
 
 from sluice import compat
-from sluice.client.session import RunMetadata, RunOptions, Session
+from sluice.client.session import Session
+from sluice.framework.config import RunMetadata, RunOptions
 from sluice.coordinator import Coordinator
 from sluice.framework import errors, graph as graphs
 from sluice.ops import control_flow, variables

@@ -61,8 +61,9 @@ _FRAMEWORK = {
     **_from("sluice.version", "GRAPH_DEF_VERSION",
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
     **_from("sluice.client.session", "Session", "InteractiveSession",
-            "RunOptions", "RunMetadata", "ConfigProto", "GPUOptions",
-            "GraphOptions", "OptimizerOptions", "get_default_session"),
+            "get_default_session"),
+    **_from("sluice.framework.config", "RunOptions", "RunMetadata",
+            "ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions"),
 }
 
 _MATH = _from(

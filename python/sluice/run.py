@@ -120,7 +120,7 @@ class _Internal(types.ModuleType):
 
     def _modules(self):
         if self._own.endswith("_pb2"):
-            return "protos", "session"
+            return "protos", "config"
         return _OURS.get(self._own, self._own).split()
 
     def __getattr__(self, name):

@@ -8,6 +8,7 @@ import pytest
 
 import sluice.compat.v1 as tf
 from sluice.framework import messages, protos, wire
+from sluice.framework.config import RewriterConfig
 
 
 def test_nodes_of_a_graph_may_be_changed(run):
@@ -226,3 +227,142 @@ def test_text_of_tensorflows_files_is_read():
     assert "version: V2" in str(meta)
     assert messages.Parse(str(meta), protos.MetaGraphDef()) == meta
     assert protos.MetaGraphDef.FromString(meta.SerializeToString()) == meta
+
+
+# ---- Sessions' messages ------------------------------------------------------
+
+
+def test_configs_are_copied_with_all_that_is_in_them():
+    config = tf.ConfigProto(device_count={"CPU": 2}, device_filters=["/job:w"])
+    config.gpu_options.allow_growth = True
+    config.graph_options.optimizer_options.opt_level = -1
+    copied = tf.ConfigProto()
+    copied.CopyFrom(config)
+    assert copied == config
+    copied.gpu_options.allow_growth = False
+    copied.graph_options.optimizer_options.opt_level = 0
+    copied.device_count["CPU"] = 3
+    copied.device_filters.append("/job:ps")
+    assert config.gpu_options.allow_growth and config.device_count["CPU"] == 2
+    assert config.graph_options.optimizer_options.opt_level == -1
+    assert config.device_filters == ["/job:w"]
+    assert copy.deepcopy(config) == config
+    merged = tf.ConfigProto(allow_soft_placement=True, device_filters=["a"],
+                            gpu_options=tf.GPUOptions(allocator_type="BFC"))
+    merged.MergeFrom(config)
+    assert merged.allow_soft_placement and merged.gpu_options.allow_growth
+    assert merged.gpu_options.allocator_type == "BFC"
+    assert merged.device_filters == ["a", "/job:w"]
+    with pytest.raises(TypeError):
+        config.CopyFrom(tf.RunOptions())
+
+
+def _configured():
+    config = tf.ConfigProto(
+        device_count={"CPU": 2}, intra_op_parallelism_threads=3,
+        device_filters=["/job:w"], allow_soft_placement=True,
+        log_device_placement=True, operation_timeout_in_ms=5000,
+        isolate_session_state=True,
+        gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=0.25,
+                                  allow_growth=True, visible_device_list="0"))
+    options = config.graph_options
+    options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    options.optimizer_options.do_constant_folding = True
+    options.rewrite_options.constant_folding = RewriterConfig.OFF
+    options.rewrite_options.memory_optimization = RewriterConfig.MANUAL
+    options.rewrite_options.optimizers.append("pruning")
+    job = config.cluster_def.job.add(name="ps")
+    job.tasks[1] = "host:1"
+    return config
+
+
+# What TensorFlow 2.21 makes of it.
+_CONFIG_BYTES = bytes.fromhex(
+    "0a070a034350551002100322062f6a6f623a77320e09000000000000d03f20012a013038"
+    "01400152211a0f100118ffffffffffffffffff012801520e18022002a206077072756e69"
+    "6e6758882772120a100a027073120a08011206686f73743a317801")
+_CONFIG_TEXT = """device_count {
+  key: "CPU"
+  value: 2
+}
+intra_op_parallelism_threads: 3
+device_filters: "/job:w"
+gpu_options {
+  per_process_gpu_memory_fraction: 0.25
+  allow_growth: true
+  visible_device_list: "0"
+}
+allow_soft_placement: true
+log_device_placement: true
+graph_options {
+  optimizer_options {
+    do_constant_folding: true
+    opt_level: L0
+    global_jit_level: ON_1
+  }
+  rewrite_options {
+    constant_folding: OFF
+    memory_optimization: MANUAL
+    optimizers: "pruning"
+  }
+}
+operation_timeout_in_ms: 5000
+cluster_def {
+  job {
+    name: "ps"
+    tasks {
+      key: 1
+      value: "host:1"
+    }
+  }
+}
+isolate_session_state: true
+"""
+
+
+def test_configs_have_tensorflows_bytes_and_text():
+    config = _configured()
+    assert config.SerializeToString() == _CONFIG_BYTES
+    again = tf.ConfigProto.FromString(_CONFIG_BYTES)
+    assert again == config and str(again) == repr(again) == _CONFIG_TEXT
+    parsed = tf.ConfigProto()
+    assert parsed.ParseFromString(_CONFIG_BYTES) == len(_CONFIG_BYTES)
+    assert parsed.cluster_def.job[0].tasks[1] == "host:1"
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE,
+                            timeout_in_ms=7)
+    assert options.SerializeToString().hex() == "08031007"
+    assert str(options) == "trace_level: FULL_TRACE\ntimeout_in_ms: 7\n"
+    assert tf.RunOptions.TraceLevel.Name(3) == "FULL_TRACE"
+    with tf.Session(config=again) as session:
+        assert session.run(tf.constant(2.0) * 3.0) == 6.0
+        assert len(session.list_devices()) == 2
+
+
+def test_flags_of_optimizers_count_at_the_lowest_level():
+    config = tf.ConfigProto()
+    made = config._options()
+    assert made.constant_folding and made.common_subexpressions and made.fusion
+    flags = config.graph_options.optimizer_options
+    flags.opt_level = flags.L0
+    made = config._options()
+    assert not (made.constant_folding or made.common_subexpressions or
+                made.fusion or made.regions)
+    flags.do_constant_folding = True
+    assert config._options().constant_folding
+    assert not config._options().common_subexpressions
+
+
+def test_metadata_are_messages(session):
+    x = tf.placeholder(tf.float32, [2], name="x")
+    metadata = tf.RunMetadata()
+    full = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    session.run(tf.square(x, name="y"), {x: [1.0, 2.0]}, full, metadata)
+    again = tf.RunMetadata.FromString(metadata.SerializeToString())
+    assert again == metadata
+    stats = again.step_stats.dev_stats[0]
+    assert stats.device.endswith("CPU:0")
+    assert "y" in [n.node_name for n in stats.node_stats]
+    assert str(metadata).startswith("step_stats {\n  dev_stats {\n")
+    session.run(tf.square(x), {x: [1.0, 2.0]}, run_metadata=metadata)
+    assert metadata.ListFields() == [] and metadata.wall_nanos > 0

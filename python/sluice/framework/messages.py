@@ -6,6 +6,7 @@ import re
 import struct
 import threading
 
+from sluice import _core
 from sluice.framework import dtypes, wire
 from sluice.framework.wire import DecodeError
 
@@ -271,8 +272,9 @@ class Message:
     def _field_of(cls, name):
         field = cls._fields.get(name)
         if field is None:
+            near = ", ".join(_core.nearest_names(name, list(cls._fields)))
             raise ValueError(f'Protocol message {cls.__name__} has no "{name}" '
-                             f'field.')
+                             f'field{f" (nearest: {near})" if near else ""}.')
         return field
 
     @property
