@@ -7,7 +7,8 @@ start with `tf.local_variables_initializer`.
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import array_ops, check_ops, math_ops, variables
+from sluice.ops import (
+    array_ops, check_ops, math_ops, scatters, variables)
 from sluice.ops import weights as _weights
 from sluice.ops.confusion_matrix import confusion_matrix
 from sluice.ops.control_flow import cond
@@ -533,8 +534,8 @@ def mean_per_class_accuracy(labels, predictions, num_classes, weights=None,
             weights = _float32(array_ops.reshape(convert_to_tensor(weights),
                                                  [-1]))
             ones, right = ones * weights, right * weights
-        counted = variables.scatter_add(count, labels, ones)
-        more = variables.scatter_add(total, labels, right)
+        counted = scatters.scatter_add(count, labels, ones)
+        more = scatters.scatter_add(total, labels, right)
         value = math_ops.reduce_mean(_ratio(total, count, "value"))
         update = _ratio(more, counted, "update_op")
         return _collected(value, update, metrics_collections,

@@ -10,7 +10,7 @@ from sluice.framework import (
     tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import initial_values
+from sluice.ops import initial_values, scatters
 
 _op = _core.op
 _variable_op = _op("VariableV2", "Variable")
@@ -97,7 +97,7 @@ def variable_creator_scope(variable_creator):
         graph._creators = before
 
 
-class Variable(_Operators, metaclass=_Creation):
+class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
     """A value that a session keeps from step to step.
 
     It begins as `initial_value` when its initializer runs, and changes by its
@@ -396,36 +396,6 @@ class Variable(_Operators, metaclass=_Creation):
         return self._update("AssignSub", "AssignSubVariableOp", delta,
                             name, use_locking, read_value)
 
-    def _scatter(self, reference, slices, use_locking, name):
-        if not isinstance(slices, conversion.IndexedSlices):
-            raise TypeError(f"sparse_delta is not IndexedSlices: {slices}")
-        return _scatter(reference, self, slices.indices, slices.values,
-                        use_locking, name)
-
-    def scatter_sub(self, sparse_delta, use_locking=False, name=None):
-        """Subtracts IndexedSlices."""
-        return self._scatter("ScatterSub", sparse_delta, use_locking, name)
-
-    def scatter_add(self, sparse_delta, use_locking=False, name=None):
-        """Adds IndexedSlices."""
-        return self._scatter("ScatterAdd", sparse_delta, use_locking, name)
-
-    def scatter_update(self, sparse_delta, use_locking=False, name=None):
-        """Replaces rows by IndexedSlices."""
-        return self._scatter("ScatterUpdate", sparse_delta, use_locking, name)
-
-    def scatter_nd_sub(self, indices, updates, name=None):
-        """Subtracts from slices at coordinates."""
-        return _scatter("ScatterNdSub", self, indices, updates, False, name)
-
-    def scatter_nd_add(self, indices, updates, name=None):
-        """Adds to slices at coordinates."""
-        return _scatter("ScatterNdAdd", self, indices, updates, False, name)
-
-    def scatter_nd_update(self, indices, updates, name=None):
-        """Replaces slices at coordinates."""
-        return _scatter("ScatterNdUpdate", self, indices, updates, False, name)
-
     def count_up_to(self, limit):
         """Adds 1 up to a limit, then fails with OutOfRangeError; gives the
         value before."""
@@ -693,38 +663,6 @@ def variable_op_v2(shape, dtype, name="Variable", container="",
 
 
 # ---- Updates as functions ----------------------------------------------------
-
-
-def _scatter(kind, ref, indices, updates, use_locking, name):
-    if isinstance(ref, Variable) and ref._resource:
-        done = _op("Resource" + kind, kind)(
-            ref._handle, indices,
-            convert_to_tensor(updates, ref.dtype.base_dtype), name=name)
-        with graphs.control_dependencies([done]):
-            return ref.read_value()
-    return _op(kind)(ref, indices, updates, use_locking=use_locking, name=name)
-
-
-def _scatter_function(kind, doc, locking=False):
-    def scatter(ref, indices, updates, use_locking=locking, name=None):
-        return _scatter(kind, ref, indices, updates, use_locking, name)
-    scatter.__doc__ = doc
-    return scatter
-
-
-scatter_update = _scatter_function("ScatterUpdate", "Replaces rows.", True)
-scatter_add = _scatter_function("ScatterAdd", "Adds to rows.")
-scatter_sub = _scatter_function("ScatterSub", "Subtracts from rows.")
-scatter_mul = _scatter_function("ScatterMul", "Multiplies rows.")
-scatter_div = _scatter_function("ScatterDiv", "Divides rows.")
-scatter_max = _scatter_function("ScatterMax", "The larger of rows.")
-scatter_min = _scatter_function("ScatterMin", "The smaller of rows.")
-scatter_nd_update = _scatter_function("ScatterNdUpdate",
-                                      "Replaces slices at coordinates.", True)
-scatter_nd_add = _scatter_function("ScatterNdAdd",
-                                   "Adds to slices at coordinates.")
-scatter_nd_sub = _scatter_function("ScatterNdSub",
-                                   "Subtracts from slices at coordinates.")
 
 
 def _assigns(ref):
