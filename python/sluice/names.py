@@ -43,6 +43,7 @@ _FRAMEWORK = {
             "NameAttrList", "NodeDef", "TensorProto"),
     **_from("sluice.framework.function", "Declare", "Defun"),
     **_from("sluice.framework.traced", "function"),
+    **_from("sluice.framework.wrapped", "wrap_function"),
     **_from("sluice.framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
             "constant", "convert_to_tensor",
@@ -649,8 +650,7 @@ _ABSENT = {
     "data sets": "data", "estimators": "estimator feature_column",
     "Keras's layers": "keras",
     "ragged tensors": "ragged RaggedTensorSpec strings.ngrams",
-    "lookup tables": "lookup tables_initializer",
-    "functions traced from Python": "wrap_function"}
+    "lookup tables": "lookup tables_initializer"}
 _NEEDS = {name: what for what, names in _ABSENT.items()
           for name in names.split()}
 

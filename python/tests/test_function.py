@@ -117,3 +117,121 @@ def test_a_function_without_results_is_an_operation():
         session.run(v.initializer)
         session.run(op)
         assert session.run(v) == 5
+
+
+def test_functions_call_each_other():
+    @tf.function
+    def square(x):
+        return x * x
+
+    @tf.function
+    def more(x):
+        return square(x) + square(x + 1.0)
+
+    assert run(more(tf.constant(2.0))) == 13.0
+
+
+# ---- Graphs that are wrapped -------------------------------------------------
+
+
+def _updates(x, do_add):
+    v = tf.Variable(5.0, name="v")
+    w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+    tf.print("never", output_stream="file:///nowhere/at/all")
+    op = v.assign_add(x) if do_add else v.assign_sub(x)
+    tf.no_op(name="nothing")
+    with tf.control_dependencies([op]):
+        return {"v": v.read_value(), "xw": tf.multiply(x, w, name="xw"),
+                "w": w, "none": None}
+
+
+def test_graphs_are_wrapped_as_functions(session):
+    add = tf.wrap_function(_updates, [tf.TensorSpec((), tf.float32), True])
+    subtract = tf.wrap_function(_updates, [tf.TensorSpec((), tf.float32),
+                                           False], name="less")
+    assert [v.op.name for v in add.variables] == ["v", "w"]
+    assert [v.op.name for v in subtract.variables] == ["v_1", "w_1"]
+    assert add.graph.get_collection("variables") == list(add.variables)
+    assert [t.dtype for t in add.inputs] == [tf.float32, tf.resource,
+                                             tf.resource]
+    assert len(add.captured_inputs) == 2 and len(add.outputs) == 3
+    assert add.structured_outputs["none"] is None
+    session.run(tf.global_variables_initializer())
+    made = add(2.0)
+    assert made["none"] is None
+    assert session.run([made["v"], made["xw"], made["w"]]) == [7.0, 2.0, 1.0]
+    assert session.run(subtract(1.0)["v"]) == 4.0
+    assert session.run(add.variables[0]) == 7.0
+    with pytest.raises(ValueError, match=r"Expected shape \(\), but got"):
+        add([1.0, 2.0])
+    with pytest.raises(NotImplementedError, match="Keyword arguments"):
+        add(x=1.0)
+    with pytest.raises(TypeError, match="expected 1 arguments, got 0"):
+        add()
+    with pytest.raises(TypeError, match="got the operation 'NoOp'"):
+        tf.wrap_function(lambda: tf.no_op(), [])
+
+
+def test_parts_of_wrapped_graphs_are_functions(session):
+    add = tf.wrap_function(_updates, [tf.TensorSpec((), tf.float32, "x"), True])
+    session.run(tf.global_variables_initializer())
+    product = add.prune("x:0", "xw:0")
+    assert session.run(product(tf.constant(4.0))) == 4.0
+    assert session.run(product(x=3.0)) == 3.0
+    # (It waits for the assignment, as it did.)
+    assert session.run(add.variables[0]) == 12.0
+    assert product.structured_outputs.name == "xw:0"
+    whole = add.prune(add.inputs, {"all": add.outputs})
+    assert session.run(whole(1.0)["all"]) == [13.0, 1.0, 1.0]
+    again = whole.prune(whole.inputs, whole.outputs[2])
+    assert session.run(again(2.0)) == 2.0
+    gradient, = tf.gradients(product(5.0), add.variables[1])
+    assert session.run(gradient) == 5.0
+    nothing = add.prune([], add.graph.get_operation_by_name("nothing"))
+    assert nothing() is None
+    for error, words, prune in (
+            (KeyError, "nope", lambda: add.prune("nope:0", "xw:0")),
+            (ValueError, "must be tensors",
+             lambda: add.prune("nothing", "xw:0")),
+            (ValueError, "not an element of this graph",
+             lambda: add.prune(tf.constant(1), "xw:0")),
+            (ValueError, "Unable to lift.*'x', which is not fed",
+             lambda: add.prune([], "xw:0"))):
+        with pytest.raises(error, match=words):
+            prune()
+
+
+def test_parts_begin_within_a_wrapped_graph(run):
+    def build(pair):
+        with tf.control_dependencies([pair["x"]]):
+            doubled = tf.multiply(pair["x"], 2.0, name="doubled")
+        values, _ = tf.nn.top_k(doubled, 2, name="top")
+        return tf.while_loop(lambda v: tf.reduce_sum(v) < 100.0,
+                             lambda v: v * pair["y"], [values])
+
+    whole = tf.wrap_function(build, [{
+        "x": tf.TensorSpec([None], tf.float32),
+        "y": tf.TensorSpec([], tf.float32)}])
+    top = whole.graph.get_tensor_by_name("top:0")
+    np.testing.assert_array_equal(
+        run(whole({"x": [1.0, 5.0, 3.0], "y": 2.0})), [80, 48])
+    late = whole.prune([top, whole.inputs[1]], whole.outputs)
+    np.testing.assert_array_equal(run(late([30.0, 10.0], 3.0)[0]), [90, 30])
+    early = whole.prune(whole.inputs[0], [top, "top:1", top.op])
+    values, places, none = early([1.0, 5.0, 3.0])
+    assert none is None and early.outputs == [top, top.op.outputs[1]]
+    np.testing.assert_array_equal(run(values), [10, 6])
+    np.testing.assert_array_equal(run(places), [1, 2])
+    from sluice.framework.protos import TensorInfo
+    named = whole.prune(whole.inputs[0], TensorInfo(name="top:0"))
+    np.testing.assert_array_equal(run(named([7.0, 8.0])), [16, 14])
+
+
+def test_wrapped_graphs_are_called_where_nothing_is_captured():
+    square = tf.wrap_function(lambda x: x * x,
+                              [tf.TensorSpec([], tf.float32)])
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(square(3.0)) == 9.0
+        # (Of functions, too.)
+        again = tf.function(lambda x: square(x) + 1.0)
+        assert session.run(again(tf.constant(2.0))) == 5.0

@@ -17,6 +17,8 @@ from sluice.framework.node_def import FunctionDef
 class _Body(graphs.Graph):
     """The graph of a function's body."""
 
+    uses_resources = None  # Whether variables are resources, if it says so.
+
     def __init__(self, outer, by_value):
         super().__init__()
         _core.share_library(self, outer)
@@ -25,6 +27,7 @@ class _Body(graphs.Graph):
         self.arguments = []
         self.captured = {}  # Tensors from outside: their arguments.
         self._copies = {}  # Operations from outside, if captured by value.
+        self.variables = []  # That were made or asked for within.
 
     def argument(self, dtype, name, shape=None):
         """One more argument."""
@@ -68,7 +71,13 @@ class _Body(graphs.Graph):
         with self.outer.as_default(), scopes.variable_scope(
                 scopes.get_variable_scope(), reuse=reuse,
                 auxiliary_name_scope=False):
-            return scopes.get_variable(name, **kwargs)
+            made = scopes.get_variable(name, **kwargs)
+        self.add_variable(made)
+        return made
+
+    def add_variable(self, variable):
+        """Takes note of a variable that was made or asked for within."""
+        self.variables.append(variable)
 
 
 class _Instance:

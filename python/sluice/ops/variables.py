@@ -130,11 +130,14 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
             raise ValueError("initial_value must be specified.")
         within = graphs.get_default_graph()
         if within.building_function:  # It is the outer graph's.
+            if use_resource is None:
+                use_resource = within.uses_resources
             with within.outer.as_default():
                 self.__init__(
                     initial_value, trainable, collections, validate_shape,
                     caching_device, name, None, dtype, None, None, constraint,
                     use_resource, synchronization, aggregation, shape)
+            within.add_variable(self)
             return
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
