@@ -657,6 +657,21 @@ def test_resource_variables_have_a_class_of_their_own():
     assert type(tf.Variable(1.0)) is tf.Variable
 
 
+def test_custom_getters_may_leave_open_whether_a_variable_exists():
+    def suffixed(getter, name, *args, **kwargs):
+        getter(name, *args, **kwargs)
+        kwargs["reuse"] = None
+        return getter(name + "_more", *args, **kwargs)
+
+    for reuse in (None, True):
+        with tf.variable_scope("a", custom_getter=suffixed, reuse=reuse):
+            assert tf.get_variable("x", []).op.name == "a/x_more"
+    with pytest.raises(ValueError, match="already exists"):
+        with tf.variable_scope("a", custom_getter=suffixed):
+            tf.get_variable("x", [])
+    assert len(tf.global_variables()) == 2
+
+
 def test_an_empty_regularizer_is_none():
     tf.get_variable("x", [], regularizer={})
     assert not tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)

@@ -248,7 +248,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
     shape = None if shape is None else tensor_shape.as_shape(shape)
     known = store.variables.get(name)
     if known is not None:
-        if reuse is False or reuse is None:
+        if reuse is False:  # (None, of a getter: either will do.)
             line = known.op._line
             at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
             raise ValueError(
