@@ -579,6 +579,9 @@ _GROUPS = {
                 "create_global_step", "get_global_step",
                 "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
+    "contrib.nn": _from("sluice.ops.nn", *(
+        f"deprecated_flipped_{kind}_cross_entropy_with_logits"
+        for kind in ("sigmoid", "softmax", "sparse_softmax"))),
     "contrib.rnn": {**_CELLS, **_from(
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
             "sluice.ops.rnn_cell", "EmbeddingWrapper",

@@ -416,3 +416,14 @@ def test_labels_have_the_type_of_logits(run):
                        np.array([[0.0, 1.0]])):
             assert run(made(labels=labels, logits=logits)) == pytest.approx(
                 [np.log1p(np.exp(-1))])
+
+
+def test_cross_entropies_may_take_logits_first(run, rng):
+    x = rng.rand(2, 3).astype(np.float32)
+    labels = np.float32([[0, 1, 0], [1, 0, 0]])
+    for kind, y in (("softmax", labels), ("sparse_softmax", [1, 0]),
+                    ("sigmoid", labels)):
+        old = getattr(tf.contrib.nn,
+                      f"deprecated_flipped_{kind}_cross_entropy_with_logits")
+        new = getattr(tf.nn, f"{kind}_cross_entropy_with_logits")
+        near(run(old(x, y)), run(new(labels=y, logits=x)))
