@@ -580,6 +580,69 @@ def test_creators_see_every_variable_that_is_made(run):
     assert run(v).tolist() == [1.0]
 
 
+def test_creators_are_each_threads_own():
+    seen, graph = [], tf.get_default_graph()
+
+    def creator(next_creator, **kwargs):
+        seen.append(kwargs["name"])
+        return next_creator(**kwargs)
+
+    def elsewhere():
+        with graph.as_default():
+            tf.Variable(0.0, name="elsewhere")
+            with tf.variable_creator_scope(creator):
+                entered.set()
+                left.wait(10)
+                tf.Variable(0.0, name="within")
+
+    entered, left = threading.Event(), threading.Event()
+    thread = threading.Thread(target=elsewhere)
+    with tf.variable_creator_scope(creator):
+        thread.start()
+        assert entered.wait(10)
+    left.set()
+    thread.join()
+    tf.Variable(0.0, name="after")
+    assert seen == ["within"]
+
+
+def test_creators_go_in_any_order():
+    seen = []
+
+    def named(name):
+        def creator(next_creator, **kwargs):
+            seen.append(name)
+            return next_creator(**kwargs)
+        return tf.variable_creator_scope(creator)
+
+    first, second = named("first"), named("second")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    tf.Variable(0.0)
+    second.__exit__(None, None, None)
+    tf.Variable(0.0)
+    assert seen == ["second"]
+
+
+def test_creators_see_the_variables_of_functions():
+    seen = []
+
+    def creator(next_creator, **kwargs):
+        seen.append(kwargs["name"])
+        return next_creator(**kwargs)
+
+    def body(x):
+        a = tf.Variable(1.0, name="a")
+        with tf.variable_creator_scope(creator):
+            b = tf.get_variable("b", [])
+        return x + a + b
+
+    with tf.variable_creator_scope(creator):
+        tf.wrap_function(body, [tf.TensorSpec([], tf.float32)])
+    assert seen == ["a", "b", "b"]
+
+
 def test_default_names_go_on_where_scopes_without_a_name_end():
     def name():
         with tf.variable_scope(None, "layer") as scope:
@@ -620,6 +683,18 @@ def test_initial_values_may_depend_on_other_variables():
         assert list(session.run(tf.report_uninitialized_variables())) == [
             b"v", b"w"]
     with tf.Session() as session:  # What they have counts first.
+        session.run(v.initializer)
+        session.run(v.assign(10.0))
+        session.run(w.initializer)
+        assert session.run(w) == 30
+
+
+def test_resources_begin_as_what_other_variables_begin_as():
+    v = tf.Variable(2.0, name="v")
+    w = tf.Variable(v * 3.0, name="w", use_resource=True)
+    with tf.Session() as session:
+        session.run(w.initializer)
+        assert session.run(w) == 6
         session.run(v.initializer)
         session.run(v.assign(10.0))
         session.run(w.initializer)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import threading
 
 from sluice import _core
 from sluice.framework import (
@@ -68,11 +69,27 @@ def _by_default(use_resource):
     return _resource_by_default if use_resource is None else use_resource
 
 
+class _Creators(threading.local):
+    """The functions that make a graph's variables, each thread's own."""
+
+    def __init__(self):
+        self.stack = []
+
+
+def _creators():
+    """The functions of this thread that make the default graph's variables, the
+    outer ones first; a function's body has its outer graph's variables."""
+    graph = graphs.get_default_graph()
+    while graph.building_function:
+        graph = graph.outer
+    return graph.__dict__.setdefault("_creators", _Creators()).stack
+
+
 class _Creation(type):
     """Makes a Variable as the functions of `variable_creator_scope` have it."""
 
     def __call__(cls, *args, **kwargs):
-        creators = graphs.get_default_graph().__dict__.get("_creators")
+        creators = _creators()
         if not creators or cls is not Variable:
             return super().__call__(*args, **kwargs)
         given = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
@@ -88,13 +105,13 @@ def variable_creator_scope(variable_creator):
     """A with-block in which variables of the default graph are made by
     variable_creator(next_creator, **arguments of Variable): of several, the
     innermost is called first."""
-    graph = graphs.get_default_graph()
-    before = graph.__dict__.get("_creators", ())
-    graph._creators = (*before, variable_creator)
+    # (One of its own: the same function may be there twice.)
+    stack, own = _creators(), functools.partial(variable_creator)
+    stack.append(own)
     try:
         yield
     finally:
-        graph._creators = before
+        stack.remove(own)
 
 
 class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
@@ -196,15 +213,15 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         else:
             self._handle = _variable_op(known, base, name=scope,
                                         container=graph._container)
-            with graph.name_scope(scope + "Initializer/"):
-                first = initial_values.guarded(initial)
+        with graph.name_scope(scope + "Initializer/"):
+            first = initial_values.guarded(initial)
         # (Names as TensorFlow's: they lie within the variable's.)
         with graph.name_scope(scope), graph.colocate_with(self._handle.op):
             if self._resource:
                 with graph.name_scope("IsInitialized"):
                     _op("VarIsInitializedOp")(self._handle)
                 self._initializer = _assign_resource(
-                    self._handle, initial, name="Assign")
+                    self._handle, first, name="Assign")
                 with graph.name_scope("Read"), _cached(graph, caching_device):
                     self._snapshot = _read(self._handle, base)
             else:
