@@ -88,10 +88,13 @@ class Optimizer:
         if grad_loss is not None:
             grad_loss = convert_to_tensor(grad_loss)
         if not all(isinstance(v, Variable) for v in var_list):
-            return list(zip(gradients(
+            grads = gradients(
                 loss, var_list, grad_loss,
                 colocate_gradients_with_ops=colocate_gradients_with_ops,
-                gate_gradients=gate_gradients == self.GATE_OP), var_list))
+                gate_gradients=gate_gradients == self.GATE_OP)
+            if gate_gradients == self.GATE_GRAPH:
+                grads = control_flow.tuple(grads)
+            return list(zip(grads, var_list))
         grads = self._core.compute(
             loss, [v._ref() for v in var_list], grad_loss, gate_gradients,
             bool(colocate_gradients_with_ops))

@@ -505,3 +505,23 @@ def test_shapes_broadcast_as_far_as_they_are_known():
         assert got._dims == tf.TensorShape(c)._dims
     with pytest.raises(ValueError, match="Incompatible shapes"):
         tensor_shape.broadcast_shape(tf.TensorShape([2]), tf.TensorShape([3]))
+
+
+def test_ranges_are_made_of_four_nodes():
+    numbers = tf.range(2.5, name="r")
+    assert [op.name for op in tf.get_default_graph().get_operations()] == [
+        "r/start", "r/limit", "r/delta", "r"]
+    assert numbers.dtype is tf.float32 and numbers.shape == [3]
+    assert tf.range(np.int64(3)).dtype is tf.int64
+    assert tf.range(np.array(3)).dtype is tf.int64
+
+
+def test_ranges_go_to_what_a_variable_is(run):
+    v, w = tf.Variable(4), tf.Variable(np.int64(5), use_resource=True)
+    run(tf.global_variables_initializer())
+    assert run(tf.range(v)).tolist() == [0, 1, 2, 3]
+    assert run(tf.range(v, w)).tolist() == [4]
+    assert tf.range(v, w).dtype is tf.int64
+    assert run(tf.range(2, v, 0.5)).tolist() == [2, 2.5, 3, 3.5]
+    halves = run(tf.range(tf.constant(3), dtype=tf.float64))
+    assert halves.dtype == np.float64 and halves.tolist() == [0, 1, 2]

@@ -488,6 +488,12 @@ def test_known_predicates_take_their_branch_at_once(run):
     x = tf.placeholder(tf.int32, [])
     assert framework.smart_constant_value(tf.constant(False)) is False
     assert framework.smart_constant_value(x > 0) is None
+    for one in (True, 1, 1.0, np.bool_(True), np.int64(1)):
+        assert framework.smart_constant_value(one) is True
+    assert framework.smart_constant_value(np.bool_(False)) is False
+    for other in (2, None, [True], np.array([True, False])):
+        with pytest.raises(TypeError, match="or 1 or 0"):
+            framework.smart_constant_value(other)
     assert framework.smart_cond(True, lambda: 1, never) == 1
     assert framework.smart_cond(tf.constant(False), never, lambda: 2) == 2
     y = framework.smart_cond(x > 0, lambda: tf.constant(3),

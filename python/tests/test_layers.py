@@ -229,6 +229,18 @@ def test_flatten_and_dropout(session):
     assert 0.5 < (dropped > 0).mean() < 0.7
     rows = session.run(tf.layers.dropout(ones, 0.5, [None, 1], training=True))
     assert (rows == rows[:, :1]).all() and 0 < (rows[:, 0] == 0).sum() < 100
+    kept = tf.layers.dropout(ones, 0.5, training=np.bool_(False))
+    assert session.run(kept).sum() == 1000
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_batch_normalization_takes_truth_values_of_numpy(fused):
+    x = tf.ones([2, 3, 3, 4])
+    for training in (np.bool_(False), np.bool_(True)):
+        tf.layers.batch_normalization(x, training=training, fused=fused)
+        assert bool(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == training
+    with pytest.raises(TypeError, match="or 1 or 0"):
+        tf.layers.batch_normalization(x, training=2, fused=fused)
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -418,6 +418,24 @@ def test_labels_have_the_type_of_logits(run):
                 [np.log1p(np.exp(-1))])
 
 
+def test_cross_entropies_go_along_any_dimension(run, rng):
+    x, labels = (rng.rand(2, 3, 4).astype(np.float32) for _ in range(2))
+    given, along = tf.placeholder(tf.float32), tf.placeholder(tf.int32, [])
+    for axis in (0, 1, -2, 2, -1):
+        whole = np.log(np.exp(x).sum(axis, keepdims=True)) - x
+        for logits in (x, given):
+            for a in (axis, tf.constant(axis), along):
+                near(run(tf.nn.softmax_cross_entropy_with_logits_v2(
+                    labels, logits, a), {given: x, along: axis}),
+                     (whole * labels).sum(axis))
+
+
+def test_a_softmax_has_its_logits_shape():
+    x, axis = tf.ones([2, 3]), tf.placeholder(tf.int32, [])
+    assert tf.nn.softmax(x, axis).shape == [2, 3]
+    assert tf.nn.log_softmax(x, axis).shape == [2, 3]
+
+
 def test_cross_entropies_may_take_logits_first(run, rng):
     x = rng.rand(2, 3).astype(np.float32)
     labels = np.float32([[0, 1, 0], [1, 0, 0]])

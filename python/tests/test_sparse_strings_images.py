@@ -428,3 +428,14 @@ def test_columns_are_chosen_in_order():
     for wrong, words in (([-1, 0], "negative"), ([1, 0], "increasing")):
         with pytest.raises(ValueError, match=words):
             tf.decode_csv(["1,2"], [[0], [0]], select_cols=wrong)
+
+
+def test_what_is_left_over_of_no_elements_is_nothing(run):
+    empty = tf.SparseTensor(np.zeros([0, 2], np.int64),
+                            np.zeros([0], np.float32), [0, 3])
+    made = tf.sparse_reshape(empty, [0, -1])
+    assert made.shape == [0, 0]
+    assert run(made).dense_shape.tolist() == [0, 0]
+    assert run(tf.sparse_reshape(empty, [-1, 3])).dense_shape.tolist() == [0, 3]
+    with pytest.raises(ValueError, match="Cannot reshape a tensor with 6"):
+        tf.sparse_reshape(tf.SparseTensor([[0, 0]], [1.0], [2, 3]), [0, -1])

@@ -572,6 +572,15 @@ def test_gradients_by_tensors(run):
     assert run(g) == 6 and of is x
 
 
+def test_gradients_by_tensors_wait_for_each_other_where_all_are_gated():
+    x, y = tf.constant(3.0), tf.constant(4.0)
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    for gate, waits in ((optimizer.GATE_NONE, False),
+                        (optimizer.GATE_GRAPH, True)):
+        (gx, _), (gy, _) = optimizer.compute_gradients(x * y, [x, y], gate)
+        assert bool(gx.op.control_inputs and gy.op.control_inputs) == waits
+
+
 def test_custom_gradients_see_the_tensors_that_they_are_given():
     x, seen = tf.constant(2.0), []
 

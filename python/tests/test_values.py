@@ -82,6 +82,15 @@ def test_constants_fill_shapes(run):
         tf.constant([1, 2, 3], shape=[2])
 
 
+def test_constants_without_elements_are_of_none(run):
+    assert run(tf.constant(7, shape=[0, 2])).shape == (0, 2)
+    assert run(tf.constant([1.0, 2.0], shape=[0])).shape == (0,)
+    assert run(tf.constant(np.ones([0, 3]), shape=[0])).dtype == np.float64
+    for array in (np.ones(3), np.float32(1)):
+        with pytest.raises(ValueError, match="Too many elements"):
+            tf.constant(array, shape=[0])
+
+
 def test_ints_must_fit_their_type(run):
     for dtype in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32,
                   tf.int64, tf.uint64):

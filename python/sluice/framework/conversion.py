@@ -457,14 +457,15 @@ def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
     if shape is None:
         return _core.constant(value, dtype, name)
     import numpy as np
-    if 0 in tensor_shape.as_shape(shape).as_list():
+    dims = tensor_shape.as_shape(shape).as_list()
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    if 0 in dims and not is_array:  # (Too many of an array's are refused.)
         value = np.empty(shape, (dtype or dtypes.as_dtype(
             _core.as_array(value, None).dtype)).as_numpy_dtype)
         return _core.constant(value, dtype, name)
     array = _array(_core.as_array(value, dtype))
-    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
+    if dtype is None and not is_array:
         dtype = dtypes.as_dtype(array.dtype)
-    dims = tensor_shape.as_shape(shape).as_list()
     if verify_shape and list(array.shape) != dims:
         raise TypeError(f"Expected Tensor's shape: {tuple(dims)}, got "
                         f"{array.shape}.")

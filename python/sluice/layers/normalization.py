@@ -1,11 +1,10 @@
 """Batch normalisation."""
 
 from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import (
-    constant, constant_value, convert_to_tensor)
+from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.layers.base import InputSpec, Layer, last_dimension
-from sluice.layers.core import smart_cond
 from sluice.ops import array_ops, init_ops, math_ops, nn, variables
+from sluice.ops.control_flow import smart_cond, smart_constant_value
 
 
 class BatchNormalization(Layer):
@@ -264,8 +263,8 @@ def _known(training):
     """The truth value, if it is known; else the tensor."""
     if isinstance(training, variables.Variable):
         return training.value()
-    value = constant_value(training)
-    return training if value is None else bool(value)
+    known = smart_constant_value(training)
+    return training if known is None else known
 
 
 def _follow(variable, value, momentum):

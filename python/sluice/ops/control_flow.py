@@ -220,13 +220,14 @@ def _branch_value(value):
 
 def smart_constant_value(pred):
     """Whether it holds, if that is known; None if a step tells."""
-    if isinstance(pred, (bool, int)) and pred in (0, 1):
-        return bool(pred)
     if hasattr(pred, "value") and not isinstance(pred, _core.Tensor):
         pred = pred.value()  # (A variable's.)
     if not isinstance(pred, _core.Tensor):
-        raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or "
-                        f"0. Found instead: {type(pred)}")
+        try:
+            return {0: False, 1: True}[pred]
+        except (KeyError, TypeError):  # (TypeError: it has no hash.)
+            raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 "
+                            f"or 0. Found instead: {type(pred)}") from None
     known = conversion.constant_value(pred)
     return None if known is None else bool(known)
 

@@ -5,7 +5,7 @@ import builtins
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
-    IndexedSlices, SparseTensor, constant, constant_value, convert_to_tensor)
+    IndexedSlices, SparseTensor, constant, convert_to_tensor)
 
 _op = _core.op
 _builtin_range = builtins.range
@@ -421,22 +421,34 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
                     name=name)
 
 
+def _is_number(x):
+    """Whether it is a number of Python's or numpy's, or an array of these."""
+    return isinstance(x, (int, float)) or hasattr(x, "__array_interface__")
+
+
+def _type_of(x):
+    """The type of a tensor, or of a number's."""
+    if isinstance(x, _core.Tensor):
+        return x.dtype.base_dtype
+    return dtypes.as_dtype(_core.as_array(x, None).dtype)
+
+
 def range(start, limit=None, delta=1, dtype=None, name="range"):
     """The numbers from `start` (0, if it is the only one) to before `limit`."""
     if limit is None:
         start, limit = 0, start
     with graphs.name_scope(name, "Range", [start, limit, delta]) as scope:
-        values = [convert_to_tensor(v, dtype, name=n) for v, n in (
-            (start, "start"), (limit, "limit"), (delta, "delta"))]
+        names = ("start", "limit", "delta")
+        values = [v if _is_number(v) else convert_to_tensor(v, name=n)
+                  for v, n in zip((start, limit, delta), names)]
         if dtype is None:
             order = [dtypes.int32, dtypes.int64, dtypes.float32,
                      dtypes.float64]
-            dtype = max((v.dtype.base_dtype for v in values), key=order.index)
-            # (A number is of that type at once: casts would hide the length.)
-            values = [cast(v, dtype) if isinstance(given, _core.Tensor) else
-                      convert_to_tensor(constant_value(v), dtype)
-                      for given, v in zip((start, limit, delta), values)]
-        return _range(*values, name=scope)
+            dtype = max(map(_type_of, values), key=order.index)
+        # (A number is of that type at once: casts would hide the length.)
+        return _range(*[convert_to_tensor(v, dtype, name=n) if _is_number(v)
+                        else cast(v, dtype) for v, n in zip(values, names)],
+                      name=scope)
 
 
 def linspace(start, stop, num, name=None):

@@ -57,19 +57,32 @@ def xw_plus_b(x, weights, biases, name=None):
         return bias_add(math_ops.matmul(x, weights), biases, name=scope)
 
 
+def _known_axis(axis):
+    """A dimension's number, if it is known; else the tensor."""
+    known = constant_value(axis)
+    return axis if known is None else int(known)
+
+
+def _is_last(axis, n):
+    """Whether a dimension is known to be the last of `n`."""
+    return axis is None or not isinstance(axis, _core.Tensor) and (
+        axis == -1 or n is not None and axis == n - 1)
+
+
+def _from_first(axis, rank):
+    """A dimension's number, counted from the first one, by a step."""
+    axis = math_ops.cast(axis, dtypes.int32)
+    return axis + rank * math_ops.cast(math_ops.less(axis, 0), dtypes.int32)
+
+
 def _last_axis(op, logits, axis, name):
     x = convert_to_tensor(logits)
-    n = x.shape.ndims
-    if isinstance(axis, _core.Tensor):
-        known = constant_value(axis)
-        axis = axis if known is None else int(known)
-    if axis is None or not isinstance(axis, _core.Tensor) and (
-            axis == -1 or n is not None and axis == n - 1):
+    n, axis = x.shape.ndims, _known_axis(axis)
+    if _is_last(axis, n):
         return op(x, name=name)
     if n is None or isinstance(axis, _core.Tensor):
         rank = array_ops.rank(x)
-        axis = axis + rank * math_ops.cast(math_ops.less(axis, 0),
-                                           dtypes.int32)
+        axis = _from_first(axis, rank)
         # (Of an axis that is not there this is no permutation.)
         swap = array_ops.concat([array_ops.where_v2(
             math_ops.equal(math_ops.range(rank - 1), axis), rank - 1,
@@ -81,8 +94,10 @@ def _last_axis(op, logits, axis, name):
     else:
         swap = list(range(n))
         swap[axis % n], swap[n - 1] = n - 1, axis % n
-    return array_ops.transpose(op(array_ops.transpose(x, swap)), swap,
-                               name=name or "softmax")
+    y = array_ops.transpose(op(array_ops.transpose(x, swap)), swap,
+                            name=name or "softmax")
+    y.set_shape(x.shape)  # (Where a step tells the dimension.)
+    return y
 
 
 def softmax(logits, axis=None, name=None, dim=None):
@@ -101,16 +116,23 @@ def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
 
     Gradients flow into the labels too.
     """
-    axis = dim if axis is None else axis
+    axis = _known_axis(dim if axis is None else axis)
     with graphs.name_scope(name, "softmax_cross_entropy_with_logits",
                            [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
         labels = math_ops.cast(convert_to_tensor(labels, name="labels"),
                                logits.dtype.base_dtype)
         n = logits.shape.ndims
-        if axis not in (None, -1) and n is not None and axis != n - 1:
-            order = list(range(n))
-            order.append(order.pop(axis))
+        if not _is_last(axis, n):
+            if n is None or isinstance(axis, _core.Tensor):
+                rank = array_ops.rank(logits)
+                axis = _from_first(axis, rank)
+                order = array_ops.concat([
+                    math_ops.range(axis), math_ops.range(axis + 1, rank),
+                    [axis]], 0)
+            else:
+                order = list(range(n))
+                order.append(order.pop(axis))
             logits = array_ops.transpose(logits, order)
             labels = array_ops.transpose(labels, order)
         if n == 2:

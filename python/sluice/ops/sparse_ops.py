@@ -145,7 +145,7 @@ def _completed(sizes, n):
         raise ValueError(f"At most one dimension can be inferred (-1). Found: "
                          f"{sizes}")
     rest = math.prod(s for s in sizes if s != -1)
-    made = [n // rest if s == -1 and rest else s for s in sizes]
+    made = [s if s != -1 else n // rest if rest else 0 for s in sizes]
     if math.prod(made) != n:
         raise ValueError(f"Cannot reshape a tensor with {n} elements to shape "
                          f"{made} ({math.prod(made)} elements).")
