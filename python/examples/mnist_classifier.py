@@ -48,7 +48,7 @@ with sl.Session() as session:
         value, _ = session.run([loss, train], {x: images[rows],
                                                y: labels[rows]})
         bar.set(loss=value)
-        if step % (STEPS // 4) == 0:
+        if step % max(STEPS // 4, 1) == 0:
             bar.print("step %4d: %.1f%% of unseen images are known" % (
                 step, 100 * session.run(right, {x: test_images,
                                                 y: test_labels})))

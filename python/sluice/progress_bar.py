@@ -73,6 +73,8 @@ class ProgressBar:
         with _lock:
             if self in _open:  # A loop over it, in a with-block of it.
                 return self
+            if self._ended:  # Another loop has values of its own.
+                self._values.clear()
             self._count, self._ended = 0, False
             self._began = (time.monotonic(), 0)
             # (How fast it is now, is since some marks ago.)
@@ -95,12 +97,11 @@ class ProgressBar:
         if self._marks is None:
             raise RuntimeError("progress: expected a loop over the bar, or "
                                "`with` it, around update()")
-        self._count += n
-        if time.monotonic() >= self._draw_at:
-            with _lock:
-                if not self._ended:
-                    self._mark()
-                    self._draw()
+        with _lock:
+            self._count += n
+            if time.monotonic() >= self._draw_at and not self._ended:
+                self._mark()
+                self._draw()
 
     def set(self, **values):
         """What to show beside the bar: `bar.set(loss=0.5)`."""

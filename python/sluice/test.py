@@ -192,10 +192,13 @@ class TestCase(assertions.TestCase):
             np.testing.assert_allclose(a, b, rtol=rtol, atol=atol,
                                        err_msg=msg or "")
         except AssertionError as e:
-            where = np.where(np.atleast_1d(~np.isclose(a, b, rtol, atol)))
+            where = np.where(np.atleast_1d(~np.isclose(
+                a, b, rtol, atol, equal_nan=True)))
+            # (Of truth values and unsigned integers there is none.)
+            apart = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, 1.0)))
             raise self.failureException(
                 f"{e}\nnot close where = {where}\nnot close dif = "
-                f"{np.atleast_1d(np.abs(a - b))[where]}") from None
+                f"{np.atleast_1d(apart)[where]}") from None
 
     def assertAllCloseAccordingToType(
             self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,

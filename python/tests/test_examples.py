@@ -121,6 +121,7 @@ def test_a_function_that_calls_itself_learns(example):
 def test_a_classifier_knows_images_that_it_has_not_seen(example):
     known = numbers(example("mnist_classifier", 200), r"step +\d+:")
     assert len(known) == 4 and known[-1] > 60
+    assert len(numbers(example("mnist_classifier", 3), r"step +\d+:")) == 3
 
 
 def test_workers_train_side_by_side(example):

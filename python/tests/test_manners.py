@@ -438,6 +438,32 @@ def _two_items():
          labels=[9], logits=[[1.0, 2.0]])),
     ("read from index 3 but array size is: 3", lambda: tf.TensorArray(
         tf.float32, 3).read(3)),
+    (r"SparseTensor\[1\].values.dtype\(\) == float",
+     lambda: tf.deserialize_many_sparse(tf.stack([
+         tf.serialize_sparse(tf.SparseTensor([[0]], [value], [1]))
+         for value in (1, 2.0)]), tf.int32).values),
+    ("SparseTensors: ranks 1 and 2",
+     lambda: tf.deserialize_many_sparse(tf.stack([
+         tf.serialize_sparse(tf.SparseTensor([[0] * n], [1], [1] * n))
+         for n in (1, 2)]), tf.int32).values),
+    (r"m \(5\) from index\[0,0\] out of bounds \(>=3\)",
+     lambda: tf.sparse_reshape(tf.SparseTensor(
+         tf.placeholder_with_default(np.int64([[5, 1]]), [1, 2]), [1],
+         [3, 2]), [6])),
+    (r"k \(2\) from index\[1,1\] out of bounds \(>=2\)",
+     lambda: tf.sparse_reshape(tf.SparseTensor(
+         tf.placeholder_with_default(np.int64([[0, 1], [1, 2]]), [2, 2]),
+         [1, 1], [3, 2]), [6])),
+    ("be the same size, but one has size 3 != 2",
+     lambda: tf.decode_raw(["ab", "cd", "efg"], tf.uint8)),
+    ("Trying to access element 2 in a list with 2 elements",
+     lambda: tf.raw_ops.TensorListGetItem(
+         input_handle=_two_items(), index=2, element_shape=-1,
+         element_dtype=tf.float32)),
+    ("Trying to modify element 2 in a list with 2 elements",
+     lambda: tf.raw_ops.TensorListLength(
+         input_handle=tf.raw_ops.TensorListSetItem(
+             input_handle=_two_items(), index=2, item=[1.0]))),
     ("Trying to pop from an empty list", lambda: tf.raw_ops.TensorListPopBack(
         input_handle=tf.raw_ops.EmptyTensorList(
             element_shape=[1], max_num_elements=3, element_dtype=tf.float32),
@@ -600,6 +626,7 @@ def test_functions_can_be_stored_and_looked_at():
 def test_helpers_of_tensorflows_insides():
     program = """if True:
         import functools, sys, types
+        import numpy as np
         import sluice.run
         sluice.run.install()
         import tensorflow as tf
@@ -624,6 +651,13 @@ def test_helpers_of_tensorflows_insides():
             ["a", "b"], "rest", None, (2,))
         assert tf_inspect.isfunction(f)
         assert (f(1), f(2), g(2, c=3), g(1, 5)) == (3, 4, 7, 9)
+
+        @deprecated_args(None, "Not c.", ("c", None))
+        @deprecated_arg_values(None, "Another a.", a=None, b=0)
+        def h(a, b=2, c=None):
+            return a
+        two = np.array([1, 2])
+        assert h(two, two) is two and h(two, c=two) is two
 
         class Called:
             def __call__(self, x):
@@ -684,6 +718,8 @@ def test_helpers_of_tensorflows_insides():
         "version. Instructions for updating:",
         "a=1 of g is deprecated and will be removed in a future version. "
         "Instructions for updating:",
+        "the argument c of h is deprecated and will be removed in a future "
+        "version. Instructions for updating:",
         "first 0", "every 0", "first 1", "every 3"]
     assert "needs readers of files" in out.stdout
 
@@ -694,6 +730,12 @@ def test_what_differs_is_told_in_tensorflows_words():
             ("not equal lhs = .1.", case.assertAllEqual, [1, 2], [3, 2]),
             ("not close dif = .0.5.", case.assertAllClose, [1.0], [1.5]),
             ("not close dif = .0.5.", case.assertAllClose, 1.0, 1.5),
+            ("(?s)where = .array..1.*dif = .2.", case.assertAllClose,
+             [np.nan, 1.0], [np.nan, 3.0]),
+            ("not close dif = .1.", case.assertAllClose, [True, True],
+             [True, False]),
+            ("not close dif = .2.", case.assertAllClose, np.uint8([3]),
+             np.uint8([5])),
             ("mismatched keys", case.assertAllClose, {"a": 1}, {"b": 1})):
         with pytest.raises(AssertionError, match=words):
             check(a, b)

@@ -6,10 +6,21 @@ import sys
 import textwrap
 
 import sluice
+from sluice.framework import op_library
 
 # What the build makes of examples/custom_op.cc.
 LIBRARY = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
                        os.pardir, "lib", "custom_op.so")
+
+
+def test_functions_have_the_names_that_tensorflow_gives():
+    for op, name in (("FFT2D", "fft2d"), ("RGB2Gray", "rgb2_gray"),
+                     ("IOU3D", "iou3d"), ("Backwards", "backwards"),
+                     ("MatMul", "mat_mul"), ("LSTMBlockCell",
+                                             "lstm_block_cell"),
+                     ("ApplyGradientDescentV2", "apply_gradient_descent_v2")):
+        assert op_library._function_name(op) == name
+
 
 PROGRAM = """
     import sys

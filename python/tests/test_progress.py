@@ -3,6 +3,8 @@
 import io
 import re
 import sys
+import threading
+import time
 import types
 
 import pytest
@@ -190,8 +192,25 @@ def test_a_loop_in_a_with_block_of_its_bar(terminal, clock):
     assert len(terminal.lines()) == 2 and not progress_bar._open
     list(bar)  # From the beginning.
     assert terminal.lines()[1][0].startswith("  0%")
+    bar.set(loss=0.5)
+    list(bar)  # What it showed was the loop's before.
+    assert "loss" not in "".join(terminal.lines()[2])
     with pytest.raises(RuntimeError, match="around update"):
         sl.progress(total=3).update()
+
+
+def test_threads_count_together_and_draw_once(terminal, clock):
+    with sl.progress(total=2) as bar:
+        threads = [threading.Thread(target=bar.update) for _ in range(2)]
+        clock.pass_(1.0)
+        with progress_bar._lock:
+            for thread in threads:
+                thread.start()
+            time.sleep(0.1)  # Until both wait.
+        for thread in threads:
+            thread.join()
+    first, second, last = terminal.lines()[0]
+    assert " 1/2, " in second and " 2/2, " in last
 
 
 def test_it_is_drawn_ten_times_a_second_at_most(terminal, clock):

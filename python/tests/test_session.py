@@ -1,6 +1,7 @@
 """Sessions: fetches, feeds, callables, errors, threads."""
 
 import collections
+import copy
 import os
 import signal
 import subprocess
@@ -129,6 +130,14 @@ def test_run_metadata(run):
     run(x + 1.0, {x: [1, 2]}, options=full,
         run_metadata=metadata)
     assert metadata.wall_nanos > 0 and "traceEvents" in metadata.chrome_trace
+    copied = tf.RunMetadata()
+    copied.CopyFrom(metadata)
+    for other in (copied, copy.deepcopy(metadata)):
+        assert other == metadata
+        for name in ("wall_nanos", "peak_bytes", "live_bytes", "chrome_trace"):
+            assert getattr(other, name) == getattr(metadata, name)
+    copied.Clear()
+    assert copied.wall_nanos == 0 and metadata.wall_nanos > 0
 
 
 def test_step_stats(run):

@@ -260,6 +260,10 @@ StepStats._declare(("dev_stats", 1, [DeviceStepStats]))
 _ONLY_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
+# What it has beside the fields of the message.
+_MEASURED = ("wall_nanos", "peak_bytes", "live_bytes", "chrome_trace")
+
+
 class RunMetadata(Message):
     """What a step cost; filled in by `Session.run`. Beside the fields of the
     message: `wall_nanos`, `peak_bytes`, `live_bytes`, and of a traced step
@@ -277,8 +281,15 @@ class RunMetadata(Message):
 
     def Clear(self):
         """Gives all fields their defaults back."""
+        for name in _MEASURED:
+            self.__dict__.pop(name, None)
         self.__dict__["_events"] = ()
         super().Clear()
+
+    def CopyFrom(self, other):
+        """Becomes a copy of another one."""
+        super().CopyFrom(other)
+        self.__dict__.update({n: getattr(other, n) for n in _MEASURED})
 
     @property
     def _values(self):

@@ -37,38 +37,50 @@ def _before(f, do):
     return make_decorator(f, decorated)
 
 
+def _equal(a, b):
+    """Whether two values are equal: of arrays, all elements."""
+    if hasattr(a, "__array_interface__") or hasattr(b, "__array_interface__"):
+        import numpy as np
+        return np.array_equal(a, b)
+    return bool(a == b)
+
+
+def _about_arguments(values, concerns, what, date, instructions, warn_once):
+    """A decorator: a call tells of `what(function, name)` for each argument
+    name whose value `concerns(given, values[name])`."""
+    def decorate(f):
+        parameters, left = inspect.signature(f), dict(values)
+
+        def check(*args, **kwargs):
+            if not left:  # (All has been told, and binding takes long.)
+                return
+            given = parameters.bind_partial(*args, **kwargs).arguments
+            for name, value in tuple(left.items()):
+                if name in given and concerns(given[name], value):
+                    if warn_once:
+                        left.pop(name, None)
+                    _tell(what(f, name), date, instructions, warn_once)
+        return _before(f, check)
+    return decorate
+
+
 def deprecated_args(date, instructions, *names, warn_once=True):
     """A decorator: a call with one of the arguments tells that it will go; of
     (name, value), with another value."""
     allowed = dict(n if isinstance(n, tuple) else (n, _NONE) for n in names)
-
-    def decorate(f):
-        parameters = inspect.signature(f)
-
-        def check(*args, **kwargs):
-            given = parameters.bind_partial(*args, **kwargs).arguments
-            for name, value in allowed.items():
-                if name in given and (value is _NONE or given[name] != value):
-                    _tell(f"the argument {name} of {f.__qualname__}", date,
-                          instructions, warn_once)
-        return _before(f, check)
-    return decorate
+    return _about_arguments(
+        allowed, lambda given, to: to is _NONE or not _equal(given, to),
+        lambda f, name: f"the argument {name} of {f.__qualname__}", date,
+        instructions, warn_once)
 
 
 def deprecated_arg_values(date, instructions, warn_once=True, **values):
     """A decorator: a call with one of these values of an argument tells that
     it will go."""
-    def decorate(f):
-        parameters = inspect.signature(f)
-
-        def check(*args, **kwargs):
-            given = parameters.bind_partial(*args, **kwargs).arguments
-            for name, value in values.items():
-                if name in given and given[name] == value:
-                    _tell(f"{name}={value} of {f.__qualname__}", date,
-                          instructions, warn_once)
-        return _before(f, check)
-    return decorate
+    return _about_arguments(
+        values, _equal,
+        lambda f, name: f"{name}={values[name]} of {f.__qualname__}", date,
+        instructions, warn_once)
 
 
 def deprecated_argument_lookup(new_name, new_value, old_name, old_value):

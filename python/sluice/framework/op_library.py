@@ -1,10 +1,19 @@
 """Ops of shared libraries."""
 
 import os
+import re
 import types
 
 from sluice import _core, names
-from sluice.layers.base import _snake
+
+# Where a word of an op's name begins, as TensorFlow has it.
+_WORD = re.compile("(?<=[a-z])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])")
+
+
+def _function_name(op):
+    """The name of an op's function: "FFT2D" -> "fft2d", "RGB2Gray" ->
+    "rgb2_gray"."""
+    return _WORD.sub("_", op).lower()
 
 
 def load_op_library(library_filename):
@@ -29,5 +38,5 @@ def load_op_library(library_filename):
     stem = os.path.basename(path).partition(".")[0]
     made = types.ModuleType(stem, f"The ops of {path}.")
     for name in found:
-        setattr(made, _snake(name), _core.op(name))
+        setattr(made, _function_name(name), _core.op(name))
     return made

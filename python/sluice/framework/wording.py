@@ -161,6 +161,30 @@ def _sparse_row(found):
             f"{found['range']}")
 
 
+def _outside(found):
+    """A pair of indices, of which the row or the column is out of bounds."""
+    i, column, k = found["i"], found["column"], found["k"]
+    if 0 <= int(column) < int(k):
+        return (f"invalid index; m ({found['row']}) from index[{i},0] out of "
+                f"bounds (>={found['n']})")
+    return (f"invalid index; k ({column}) from index[{i},1] out of bounds "
+            f"(>={k})")
+
+
+def _serialized(found):
+    """A part of a sparse tensor; each has three."""
+    which, part = divmod(int(found["i"]), 3)
+    part = ("indices", "values", "shape")[part]
+    return (f"Requested SparseTensor of type {found['a']} but "
+            f"SparseTensor[{which}].{part}.dtype() == {found['b']}")
+
+
+def _list_element(found):
+    does = "access" if _op(found) == "TensorListGetItem" else "modify"
+    return (f"Trying to {does} element {found['got']} in a list with "
+            f"{found['n']} elements.")
+
+
 def _vector(found):
     what, op, shape = found["what"], _op(found), found["shape"]
     if op == "Reshape":
@@ -424,8 +448,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"not fully defined: {m['shape']}"),
     (r"item (?P<i>\d+): expected one that was set, or its length in "
      r"leading_dims",
-     lambda m: f"List contains uninitialized tensor at index {m['i']} but "
-               f"leading_dims has only 0 elements."),
+     lambda m: f"List contains uninitialized tensor at index {m['i']}"),
     (r"list: expected an item to pop",
      lambda m: "Trying to pop from an empty list."),
     (r"list: expected items of rank at least 1, got scalars",
@@ -450,9 +473,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"; node '[^']*' \(TensorListScatter",
      lambda m: f"TensorListScatter: Trying to scatter at index {m['got']} in "
                f"list with size {m['n']}"),
-    (r"index: expected one in \[0, (?P<n>\d+)\), " + _GOT,
-     lambda m: f"Trying to modify element {m['got']} in a list with {m['n']} "
-               f"elements."),
+    (r"index: expected one in \[0, (?P<n>\d+)\), " + _GOT, _list_element),
     (r"size: expected at least 0, " + _GOT + r"; node '[^']*' \(TensorList",
      lambda m: f"TensorListSlice expects size to be non-negative. Got: "
                f"{m['got']}"),
@@ -481,15 +502,13 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      f"a multiple of {m['n']}, the size of {m['type']}"),
     (r"bytes: expected strings of one length, got (?P<a>\d+) and (?P<b>\d+)",
      lambda m: f"DecodeRaw requires input strings to all be the same size, but "
-               f"element 1 has size {m['a']} != {m['b']}"),
+               f"one has size {m['b']} != {m['a']}"),
     (r"pattern: expected a regular expression of RE2, got '(?P<text>.*?)': "
      r"(?P<why>[^;]*)",
      lambda m: f"Invalid pattern: {m['text']}, error: {m['why']}"),
     # Sparse tensors.
     (r"indices: expected index (?P<i>\d+) within \[(?P<n>\d+),(?P<k>\d+)\], "
-     r"got \[(?P<row>-?\d+),(?P<column>-?\d+)\]",
-     lambda m: f"invalid index; k ({m['column']}) from index[{m['i']},1] out "
-               f"of bounds (>={m['k']})"),
+     r"got \[(?P<row>-?\d+),(?P<column>-?\d+)\]", _outside),
     (r"shapes: expected shapes that differ in dimension",
      lambda m: "Input shapes must match"),
     (r"new_shape: expected (?P<n>\d+) elements, " + _GOT,
@@ -504,12 +523,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: "only one output dimension may be -1"),
     (r"serialized_sparse: expected sparse tensors of one rank, got (?P<a>\d+) "
      r"and (?P<b>\d+)",
-     lambda m: f"Inconsistent shape across SparseTensors: rank prior to "
-               f"SparseTensor[1] was: {m['a']} but rank of SparseTensor[1] is: "
+     lambda m: f"Inconsistent shape across SparseTensors: ranks {m['a']} and "
                f"{m['b']}"),
-    (r"serialized_sparse: expected (?P<a>\w+) at place \d+, got (?P<b>\w+)",
-     lambda m: f"Requested SparseTensor of type {m['a']} but "
-               f"SparseTensor[0].values.dtype() == {m['b']}"),
+    (r"serialized_sparse: expected (?P<a>\w+) at place (?P<i>\d+), got "
+     r"(?P<b>\w+)", _serialized),
     (r"TensorProto: expected a serialised message",
      lambda m: "Could not parse serialized proto"),
     (r"sparse_values: expected a scalar or a vector of (?P<n>\d+), got shape "
