@@ -464,6 +464,12 @@ def _two_items():
      lambda: tf.raw_ops.TensorListLength(
          input_handle=tf.raw_ops.TensorListSetItem(
              input_handle=_two_items(), index=2, item=[1.0]))),
+    ("List contains uninitialized tensor at index 0$",
+     lambda: tf.raw_ops.TensorListConcatV2(
+         input_handle=tf.raw_ops.TensorListReserve(
+             element_shape=[-1, 2], num_elements=2, element_dtype=tf.float32),
+         element_shape=[-1, 2], leading_dims=np.zeros(0, np.int64),
+         element_dtype=tf.float32)[0]),
     ("Trying to pop from an empty list", lambda: tf.raw_ops.TensorListPopBack(
         input_handle=tf.raw_ops.EmptyTensorList(
             element_shape=[1], max_num_elements=3, element_dtype=tf.float32),
