@@ -240,6 +240,42 @@ TEST_F(ControlFlowTest, ResourceAndReferenceVariablesAreUpdatedInBodies) {
   EXPECT_GE(CountOps("RefEnter"), 1);
 }
 
+// As TensorFlow's Python reads references: by one Identity, outside.
+TEST_F(ControlFlowTest, AReadOutsideOfALoopSeesWhatTheLoopAssigns) {
+  const Var v(1.0f, "v", {.reference = true});
+  const Var w(0.0f, "w", {.reference = true});
+  const Var kept(5.0f, "kept", {.reference = true});
+  const Output v_read = v.Read(), kept_read = kept.Read();
+  const auto add = [&](Output i) {
+    const ControlDependencies updated({v.AssignAdd(2.0f)});
+    const ControlDependencies added({w.AssignAdd(v_read * 10 + kept_read)});
+    return ops::AddV2(i, 1);
+  };
+  const auto thrice = [](Output i) { return i < 3; };
+  const Output n = While(Constant(0), thrice, add);
+  const Output nested = While(Constant(0), thrice, [&](Output i) {
+    const ControlDependencies before({i.node});
+    const ControlDependencies inner({While(Constant(0), thrice, add).node});
+    return ops::AddV2(i, 1);
+  });
+  const Output branches = While(Constant(0), thrice, [&](Output i) {
+    const ControlDependencies updated({v.AssignAdd(2.0f)});
+    const Output ten = Cond(
+        i < 5, [&] { return v_read * 10; }, [&] { return v_read; });
+    const ControlDependencies added({w.AssignAdd(ten)});
+    return ops::AddV2(i, 1);
+  });
+  Initialize();
+  EXPECT_EQ(Value<int>(n), 3);
+  EXPECT_EQ(Value<float>(w), (3 + 5 + 7) * 10 + 3 * 5);
+  Initialize();
+  EXPECT_EQ(Value<int>(nested), 3);
+  EXPECT_EQ(Value<float>(w), (3 + 19) * 9 / 2 * 10 + 9 * 5);
+  Initialize();
+  EXPECT_EQ(Value<int>(branches), 3);
+  EXPECT_EQ(Value<float>(w), (3 + 5 + 7) * 10);
+}
+
 TEST_F(ControlFlowTest, ALoopInABranchRunsOnlyIfTheBranchIsTaken) {
   const Output p = In<bool>("p");
   const Output x = In<float>("x");

@@ -214,14 +214,16 @@ TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
   EXPECT_FLOAT_EQ(Values<float>(x)[0], Values<float>(y)[0]);
 }
 
-// What was read before the loop is what every iteration computes with, and
-// comes before its updates.
+// What was read of a resource before the loop is what every iteration computes
+// with, and comes before its updates; a reference is read in each, as in
+// TensorFlow.
 TEST_F(OptimizerTest, UpdatesInALoopMayBeOfWhatWasReadBeforeIt) {
   for (const bool reference : {false, true}) {
     SCOPED_TRACE(reference);
     const Var w(Constant(1.0f), "w", {.reference = reference});
     const Var b(Constant(0.0f), "b", {.reference = reference});
-    // Three times: w -= 0.1 * 2 * w0; four times within each: b -= 0.1.
+    // Three times: w -= 0.1 * 2 * what was read; four times within each: b -=
+    // 0.1.
     const Output n = While(
         Output(Constant(0)), [](Output i) { return i < 3; },
         [&](Output i) {
@@ -243,7 +245,8 @@ TEST_F(OptimizerTest, UpdatesInALoopMayBeOfWhatWasReadBeforeIt) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
     Initialize();
     EXPECT_EQ(Eval(n).scalar<int32_t>(), 3);
-    EXPECT_NEAR(Eval(w.Read()).scalar<float>(), 0.4f, 1e-5f);
+    EXPECT_NEAR(Eval(w.Read()).scalar<float>(), reference ? 0.512f : 0.4f,
+                1e-5f);
     EXPECT_NEAR(Eval(b.Read()).scalar<float>(), -1.2f, 1e-5f);
   }
 }

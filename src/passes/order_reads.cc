@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -49,9 +53,96 @@ bool MovesTokens(OpRole role) {
          role == OpRole::kNextIteration;
 }
 
+std::string FrameOf(const Node& enter) {
+  return enter.AttrOr<std::string>("frame_name", "");
+}
+
+// The variable that a reference is of, and the frames into which it was taken.
+const Node* VariableBehind(Output reference, std::vector<std::string>* frames) {
+  for (;;) {
+    const Node* const n = reference.node;
+    if (n->op().role == OpRole::kEnter)
+      frames->push_back(FrameOf(*n));
+    else if (n->op().role != OpRole::kSwitch &&
+             n->op().role != OpRole::kIdentity)
+      return n;
+    reference = n->input(0);
+  }
+}
+
+// (variable, frame) for each loop in which it is changed.
+using Changes = std::set<std::pair<const Node*, std::string>>;
+
+Changes ChangesInLoops(const Graph& graph) {
+  Changes changes;
+  for (const auto& n : graph.nodes()) {
+    if (!TakesVariable(*n)) continue;
+    for (const Output& in : n->inputs()) {
+      if (!IsRef(in.dtype())) continue;
+      std::vector<std::string> frames;
+      const Node* const variable = VariableBehind(in, &frames);
+      for (std::string& f : frames) changes.emplace(variable, std::move(f));
+    }
+  }
+  return changes;
+}
+
+// A read within the loop that `enter` takes `read`, one from outside, into.
+Result<Node*> ReadWithin(Graph* graph, const Node& enter, const Node& read) {
+  NodeSpec taken;
+  taken.op = "RefEnter";
+  taken.name = graph->UniqueName(enter.name() + "/ref");
+  taken.device = read.device();
+  taken.loc = read.loc();
+  for (const char* a :
+       {"T", "frame_name", "is_constant", "parallel_iterations"})
+    if (const AttrValue* v = enter.FindAttr(a)) taken.attrs[a] = *v;
+  taken.inputs = {read.input(0)};
+  SLUICE_ASSIGN_OR_RETURN(Node* const reference,
+                          graph->AddNode(std::move(taken)));
+  NodeSpec within;
+  within.op = read.op_name();
+  within.name = graph->UniqueName(enter.name() + "/read");
+  within.device = read.device();
+  within.loc = read.loc();
+  within.attrs = read.attrs();
+  within.inputs = {Output(reference, 0)};
+  return graph->AddNode(std::move(within));
+}
+
+// What a loop takes from a read outside of it is read within it, in each
+// iteration, if the loop changes the variable.
+Status ReadInLoops(Graph* graph) {
+  const Changes changes = ChangesInLoops(*graph);
+  std::unordered_map<const Node*, Node*> reads;  // In place of these Enters.
+  for (bool more = !changes.empty(); more;) {    // (Again for loops in loops.)
+    more = false;
+    for (size_t i = 0, n = graph->nodes().size(); i < n; ++i) {
+      const Node& enter = *graph->nodes()[i];
+      if (enter.op().role != OpRole::kEnter || !enter.BoolAttr("is_constant") ||
+          !IsRead(enter.input(0)) || reads.count(&enter) != 0)
+        continue;
+      const Node& read = *enter.input(0).node;
+      std::vector<std::string> outer;
+      const Node* const variable = VariableBehind(read.input(0), &outer);
+      if (changes.count({variable, FrameOf(enter)}) == 0) continue;
+      SLUICE_ASSIGN_OR_RETURN(reads[&enter], ReadWithin(graph, enter, read));
+      more = true;
+    }
+    if (!more) break;
+    for (const auto& n : graph->nodes())
+      for (int i = 0; i < n->num_inputs(); ++i)
+        if (const auto it = reads.find(n->input(i).node); it != reads.end())
+          SLUICE_RETURN_IF_ERROR(
+              graph->ReplaceInput(n.get(), i, Output(it->second, 0)));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status OrderReads(Graph* graph) {
+  SLUICE_RETURN_IF_ERROR(ReadInLoops(graph));
   std::vector<Node*> readers;
   for (const auto& n : graph->nodes())
     if (n->op().role != OpRole::kMerge &&

@@ -33,8 +33,9 @@ bool IsFedInPlace(const Node& n);
 
 // What reads a variable, and has another input that waits for a change of one,
 // reads after that: it gets a control edge of its own, which TensorFlow leaves
-// out where an input has it, though what a reader sees depends on it
-// (docs/design/011-reference-reads.md). References alone; others are not
+// out where an input has it, though what a reader sees depends on it; and what a
+// loop that changes a variable takes from a read outside is read within it, in
+// each iteration (docs/design/011-reference-reads.md). References alone; others are not
 // touched.
 Status OrderReads(Graph* graph);
 

@@ -275,6 +275,38 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
   }
 }
 
+// A loop that takes the value from outside, and changes the variable.
+TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
+  const Output v =
+      Build("VariableV2", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
+  Node* init = BuildNode("Assign", {v, Constant(1.f)});
+  const Output read = ops::Identity(v);
+  for (int device = 0; device < 2; ++device) {
+    const auto [n, sum] = While(
+        std::tuple{Constant(0), Constant(0.f)},
+        [](Output i, Output) { return i < 3; },
+        [&](Output i, Output sum) {
+          const ControlDependencies before({sum.node});
+          const Output add = Build("AssignAdd", {v, Constant(2.f)});
+          const ControlDependencies after({add.node});
+          DeviceScope on(TestDeviceName(device));
+          return std::tuple{i + 1, sum + read * 10.f};
+        });
+    const auto initialise = Cut({}, {}, {init});
+    const auto step = Cut({}, {sum});
+    ASSERT_TRUE(initialise != nullptr && step != nullptr);
+    ResourceManager resources;
+    size_t untaken = 99;
+    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+      const auto got = step->Run({}, schedule, &untaken, &resources);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].scalar<float>(), 150.f) << "device " << device;
+    }
+  }
+}
+
 // As in `with control_dependencies([update]): assign_add(step, 1)`, where
 // TensorFlow leaves the edge from the update to the constant alone.
 TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
