@@ -296,3 +296,22 @@ def test_functions_under_the_names_of_functional_ops(run):
     dx, = functional.Gradient([x, 1.0], cube)
     assert run(dx, {x: 2}) == 12
     assert run(functional.partitioned_call([x], twice), {x: 2}) == [4]
+
+
+def test_a_call_waits_although_an_argument_waited_already():
+    v = tf.Variable(1., use_resource=True)
+    p = tf.placeholder(tf.bool)
+
+    @tf.Defun(tf.float32)
+    def after(x):
+        return v.read_value()  # Needs nothing of x.
+
+    with tf.control_dependencies([v.assign_add(1., read_value=False)]):
+        called = after(tf.identity(3.))
+        branch = tf.cond(p, lambda: tf.identity(v.read_value()), lambda: -1.)
+    with tf.Session() as sess:
+        for i in range(20):
+            sess.run(v.initializer)
+            assert sess.run(called) == 2
+            sess.run(v.initializer)
+            assert sess.run(branch, {p: True}) == 2

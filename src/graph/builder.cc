@@ -9,6 +9,7 @@
 #include "graph/device_name.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/function.h"
 #include "graph/reads_shape.h"
 #include "graph/scope_state.h"
 
@@ -185,11 +186,21 @@ NoControlDependencies::~NoControlDependencies() {
 
 namespace {
 
+// Whether all that a node does comes after all that it reads. What stands in
+// place of a functional op need not: a body may begin before its arguments are
+// there. A Merge goes on with the first of its inputs.
+bool ComesAfterInputs(Graph* graph, const std::string& op) {
+  if (ReadsOnlyShape(op)) return false;
+  const Result<const OpDef*> def = graph->function_library().LookupOp(op);
+  return def.ok() && (*def)->role != OpRole::kFunctional &&
+         (*def)->role != OpRole::kCall && (*def)->role != OpRole::kMerge;
+}
+
 // What a node that reads `inputs` is made to run after: as TensorFlow has it,
 // without what these come after already.
 std::vector<Node*> ControlInputsFor(const Scopes& s, const std::string& op,
                                     const std::vector<Output>& inputs) {
-  if (s.control.empty() || ReadsOnlyShape(op)) return s.control;
+  if (s.control.empty() || !ComesAfterInputs(s.graph, op)) return s.control;
   std::vector<Node*> nodes;
   const auto read = [&inputs](const Node* n) {
     return std::any_of(inputs.begin(), inputs.end(),
