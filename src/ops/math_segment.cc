@@ -199,13 +199,17 @@ Status RunUnsorted(KernelContext& ctx) {
                              ", got ", id, " at ",
                              array::IndexName(ids.shape(), i));
   }
-  // Each segment is one thread's, so that its rows are combined in their order.
+  if (shape.num_elements() == 0) return OkStatus();
+  // Each segment is one thread's, so that its rows are combined in their order;
+  // all threads look at all ids, so that rows have to be worth it.
   const T* in = data.data<T>();
   const int64_t work = data.num_elements() + shape.num_elements();
   const int64_t row_width =
       shape.num_elements() / std::max<int64_t>(segments, 1);
+  const int64_t parts = std::max<int64_t>(1, width / 8);
   const int64_t grain =
-      segments * kSegmentGrain / std::max<int64_t>(work, 1) + 1;
+      std::max(segments * kSegmentGrain / std::max<int64_t>(work, 1) + 1,
+               (segments + parts - 1) / parts);
   ParallelFor(segments, grain, [&](int64_t begin, int64_t end) {
     FillWith(start, out + begin * row_width, (end - begin) * row_width);
     for (int64_t i = 0; i < rows; ++i) {

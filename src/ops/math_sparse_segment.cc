@@ -75,11 +75,14 @@ class SparseSegment {
       return InvalidArgument("data: expected rank 1 or more, got a scalar");
     SLUICE_RETURN_IF_ERROR(CheckLists(indices, ids));
     const int64_t n = ids.dim(0);
-    int64_t segments = n > 0 ? IntAt(ids, n - 1) + 1 : 0;
-    if (segments > std::numeric_limits<int32_t>::max())
-      return InvalidArgument("segment_ids: expected ids below 2^31-1, got ",
-                             segments - 1);
-    if (ctx.num_inputs() == 4) {
+    int64_t segments = 0;
+    if (ctx.num_inputs() == 3 && n > 0) {
+      const int64_t last = IntAt(ids, n - 1);
+      if (last >= std::numeric_limits<int32_t>::max())
+        return InvalidArgument("segment_ids: expected ids below 2^31-1, got ",
+                               last);
+      segments = last + 1;
+    } else if (ctx.num_inputs() == 4) {
       if (ctx.input(3).num_elements() != 1)
         return InvalidArgument("num_segments: expected a scalar, got shape ",
                                ctx.input(3).shape().ToString());

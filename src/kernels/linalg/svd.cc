@@ -345,6 +345,7 @@ class BidiagonalQr {
       if (turns_) steps_.emplace_back(first, last);
       --steps;
     }
+    converged_ = last == 0;
     order_.resize(d_.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::stable_sort(order_.begin(), order_.end(), [this](size_t x, size_t y) {
@@ -352,7 +353,9 @@ class BidiagonalQr {
     });
   }
 
-  // Falling; of these, each has one sign or the other.
+  // Whether the diagonal above is gone; if not, nothing else means anything.
+  bool converged() const { return converged_; }
+  // Falling in size, of either sign.
   double value(size_t i) const { return d_[order_[i]]; }
   const Rotations& left() const { return left_; }
   const Rotations& right() const { return right_; }
@@ -452,13 +455,14 @@ class BidiagonalQr {
   const bool turns_;
   std::vector<double> d_, e_;
   std::vector<size_t> order_;
+  bool converged_ = false;
   std::vector<std::pair<size_t, size_t>> steps_;  // First and last rows.
   Rotations left_, right_;
 };
 
 // m >= n. Null u and v are not computed.
 template <typename T>
-void SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
+bool SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
                     RealOf<T>* s, T* u, T* v) {
   // Of many rows, first as many as columns.
   std::optional<HouseholderQr<T>> qr;
@@ -473,6 +477,7 @@ void SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
   Bidiagonal<T> b(std::move(a), rows, n);
   const BidiagonalQr<T> diagonal(b.diagonal, b.above,
                                  u != nullptr || v != nullptr);
+  if (!diagonal.converged()) return false;
   for (int64_t i = 0; i < n; ++i)
     s[i] = static_cast<RealOf<T>>(
         std::abs(diagonal.value(static_cast<size_t>(i))));
@@ -482,13 +487,14 @@ void SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
     diagonal.TurnColumns(diagonal.left(), rows, columns, u);
     if (qr) qr->ApplyQ(u, columns);
   }
-  if (v == nullptr) return;
+  if (v == nullptr) return true;
   SetIdentity(v, n, n);
   b.MakeP(v);
   diagonal.TurnColumns(diagonal.right(), n, n, v);
   for (int64_t j = 0; j < n; ++j)
     if (diagonal.value(static_cast<size_t>(j)) < 0)
       for (int64_t i = 0; i < n; ++i) v[i * n + j] = -v[i * n + j];
+  return true;
 }
 
 }  // namespace
@@ -519,10 +525,10 @@ bool Svd(const T* a, int64_t m, int64_t n, bool full, RealOf<T>* s, T* u,
     std::copy(f.s.begin(), f.s.end(), s);
     if (u != nullptr) std::copy(f.u.begin(), f.u.end(), u);
     if (v != nullptr) std::copy(f.v.begin(), f.v.end(), v);
-  } else if (m >= n) {
-    SvdByDiagonals(std::move(scaled), m, n, full, s, u, v);
-  } else {
-    SvdByDiagonals(AdjointOf(scaled.data(), m, n), n, m, full, s, v, u);
+  } else if (!(m >= n ? SvdByDiagonals(std::move(scaled), m, n, full, s, u, v)
+                      : SvdByDiagonals(AdjointOf(scaled.data(), m, n), n, m,
+                                       full, s, v, u))) {
+    return false;
   }
   for (int64_t i = 0; i < std::min(m, n); ++i) s[i] *= scale;
   return true;
