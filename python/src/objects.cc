@@ -136,9 +136,28 @@ py::bytes AttributeMessage(Node* n, const std::string& name) {
   return Checked(SerializeAttrValue(*value));
 }
 
+// Attributes of the op's own keep their kind, and those keep their values by
+// which a node's inputs and outputs were made; others are the caller's.
 void SetAttribute(Node* n, const std::string& name, const py::bytes& message) {
+  AttrValue value = Checked(ParseAttrValue(std::string(message)));
   const GraphLock lock(*n->graph());
-  n->graph()->SetAttr(n, name, Checked(ParseAttrValue(std::string(message))));
+  const auto sizes = [&name](const ArgDef& a) {
+    return a.type_attr == name || a.type_list_attr == name ||
+           a.number_attr == name;
+  };
+  const OpDef& op = n->op();
+  for (const AttrDef& def : op.attrs)
+    if (def.name == name &&
+        (value.kind() != def.kind || value.is_list() != def.is_list ||
+         std::any_of(op.inputs.begin(), op.inputs.end(), sizes) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), sizes)))
+      Raise(PyExc_ValueError,
+            absl::StrCat("attribute '", name,
+                         "': expected one of the kind that ", n->op_name(),
+                         " declares and that its inputs and outputs do not "
+                         "depend on, got ",
+                         value.ToString(), "; ", n->Describe()));
+  n->graph()->SetAttr(n, name, std::move(value));
 }
 
 py::bytes OpDefMessage(const PyGraph& g, const std::string& op) {

@@ -243,12 +243,15 @@ bool HasRoom(DType want, const py::array& a) {
 }
 
 // Whether all elements of an array of objects stand for integers, as dimensions
-// of shapes do.
+// of shapes do, none of them an integer too large for numpy's.
 bool AreIndices(const py::array& a) {
   if (a.dtype().kind() != 'O' || a.size() == 0) return false;
   const py::list items = a.attr("ravel")().attr("tolist")();
   return std::all_of(items.begin(), items.end(), [](py::handle item) {
-    return PyIndex_Check(item.ptr()) != 0;
+    if (!PyLong_Check(item.ptr())) return PyIndex_Check(item.ptr()) != 0;
+    int overflow = 0;
+    (void)PyLong_AsLongLongAndOverflow(item.ptr(), &overflow);
+    return overflow == 0;
   });
 }
 

@@ -168,6 +168,14 @@ def test_attributes_are_messages_where_tensorflow_has_them():
     nothing._set_attr("_of_types", tf.AttrValue(s=b"else"))
     assert nothing.get_attr("_of_types") == b"else"
     assert nothing.node_def.attr["_of_types"].s == b"else"
+    # What inputs and outputs were made by stays; so do kinds.
+    product = tf.matmul(tf.ones([1, 1]), tf.ones([1, 1])).op
+    product._set_attr("transpose_a", tf.AttrValue(b=True))
+    assert product.get_attr("transpose_a")
+    for name, value in (("T", tf.AttrValue(type=18)),
+                        ("transpose_a", tf.AttrValue(i=1))):
+        with pytest.raises(ValueError, match=f"attribute '{name}': expected"):
+            product._set_attr(name, value)
 
 
 def test_declarations_have_arguments():

@@ -41,9 +41,8 @@ TaskStrategy RoundRobin(int tasks) {
 }
 
 double BytesOfState(const Node& node) {
-  const AttrValue *const dtype = node.FindAttr("dtype"), *const shape =
-                                                             node.FindAttr(
-                                                                 "shape");
+  const AttrValue* const dtype = node.FindAttr("dtype");
+  const AttrValue* const shape = node.FindAttr("shape");
   const DType* type = dtype == nullptr ? nullptr : dtype->get<DType>();
   const PartialShape* dims =
       shape == nullptr ? nullptr : shape->get<PartialShape>();
