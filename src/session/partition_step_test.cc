@@ -40,6 +40,22 @@ class CutStepTest : public ClientTest {
     EXPECT_EQ(untaken, 0u);
     return Allocator::Cpu()->stats().peak_bytes - before;
   }
+  // What a step gives after `init` was run, in twenty schedules.
+  void ExpectAfter(Node* init, Output fetch, float want,
+                   const std::vector<Output>& feeds = {},
+                   const std::vector<Tensor>& values = {}) {
+    const auto initialise = Cut({}, {}, {init});
+    const auto step = Cut(feeds, {fetch});
+    ASSERT_TRUE(initialise != nullptr && step != nullptr);
+    ResourceManager resources;
+    size_t untaken = 99;
+    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
+      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
+      const auto got = step->Run(values, schedule, &untaken, &resources);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].scalar<float>(), want) << "schedule " << schedule;
+    }
+  }
 };
 
 // Device 0 makes a kilobyte in each iteration and waits for nobody; device 1
@@ -197,17 +213,7 @@ TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
     ControlDependencies after({add.node});
     y = snapshot * 10.f;
   }
-  const auto initialise = Cut({}, {}, {init});
-  const auto step = Cut({}, {y});
-  ASSERT_TRUE(initialise != nullptr && step != nullptr);
-  ResourceManager resources;
-  size_t untaken = 99;
-  for (uint64_t schedule = 0; schedule < 20; ++schedule) {
-    ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
-    const auto got = step->Run({}, schedule, &untaken, &resources);
-    ASSERT_TRUE(got.ok()) << got.status();
-    EXPECT_EQ((*got)[0].scalar<float>(), 30.f);
-  }
+  ExpectAfter(init, y, 30.f);
 }
 
 // `with control_dependencies([add]): y = v + 5`, as TensorFlow writes it: the
@@ -228,17 +234,8 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
     }
     const Output y = Build("AddV2", {read, five});
     ASSERT_TRUE(y.node->control_inputs().empty());
-    const auto initialise = Cut({}, {}, {init});
-    const auto step = Cut({}, {y});
-    ASSERT_TRUE(initialise != nullptr && step != nullptr);
-    ResourceManager resources;
-    size_t untaken = 99;
-    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
-      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
-      const auto got = step->Run({}, schedule, &untaken, &resources);
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ((*got)[0].scalar<float>(), 8.f) << "device " << device;
-    }
+    SCOPED_TRACE(device);
+    ExpectAfter(init, y, 8.f);
   }
 }
 
@@ -260,18 +257,8 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
     }
     const Output y = Build("AddV2", {read, ops::Neg(late)});
     ASSERT_TRUE(y.node->control_inputs().empty());
-    const auto initialise = Cut({}, {}, {init});
-    const auto step = Cut({x}, {y});
-    ASSERT_TRUE(initialise != nullptr && step != nullptr);
-    ResourceManager resources;
-    size_t untaken = 99;
-    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
-      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
-      const auto got =
-          step->Run({Tensor::Scalar(5.f)}, schedule, &untaken, &resources);
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ((*got)[0].scalar<float>(), 8.f) << "device " << device;
-    }
+    SCOPED_TRACE(device);
+    ExpectAfter(init, y, 8.f, {x}, {Tensor::Scalar(5.f)});
   }
 }
 
@@ -293,17 +280,8 @@ TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
           DeviceScope on(TestDeviceName(device));
           return std::tuple{i + 1, sum + read * 10.f};
         });
-    const auto initialise = Cut({}, {}, {init});
-    const auto step = Cut({}, {sum});
-    ASSERT_TRUE(initialise != nullptr && step != nullptr);
-    ResourceManager resources;
-    size_t untaken = 99;
-    for (uint64_t schedule = 0; schedule < 20; ++schedule) {
-      ASSERT_TRUE(initialise->Run({}, 0, &untaken, &resources).ok());
-      const auto got = step->Run({}, schedule, &untaken, &resources);
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ((*got)[0].scalar<float>(), 150.f) << "device " << device;
-    }
+    SCOPED_TRACE(device);
+    ExpectAfter(init, sum, 150.f);
   }
 }
 
