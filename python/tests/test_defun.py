@@ -172,6 +172,22 @@ def test_gradients_are_those_of_the_body_unless_given():
         (g.function_name, g.gradient_func) for g in library.gradient]
 
 
+def test_gradients_are_not_those_of_functions_that_are_gone():
+    # (Each is gone before the next one, which may be where it was.)
+    for n in range(20):
+        with tf.Graph().as_default() as graph:
+            @tf.Defun(tf.float32,
+                      python_grad_func=lambda op, dy, n=n: float(n) * dy)
+            def scaled(x):
+                return tf.exp(x)
+
+            x = tf.constant(0.0)
+            dx, = tf.gradients(scaled(x), x)
+            assert run(dx) == n
+        del scaled, x, dx, graph
+        gc.collect()
+
+
 def test_functions_go_along_with_their_graph():
     @tf.Defun(tf.float32, func_name="Plus", out_names=["sum"], noinline=True)
     def plus(x):

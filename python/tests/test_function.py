@@ -1,5 +1,7 @@
 """Functions of Python as functions of the graph: tf.function."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,19 @@ def test_bodies_are_built_once_for_each_kind_of_arguments():
     assert len(calls) == 1
     with pytest.raises(ValueError, match="expected the shape"):
         signed([[1.0]])
+
+
+def test_a_value_that_has_no_hash_is_told_from_one_that_was_before():
+    @tf.function
+    def counted(x, which):
+        return x * len(which)
+
+    # (Each is gone before the next one, which may be where it was.)
+    found = []
+    for n in range(9):
+        found.append(counted(1.0, set(range(n))))
+        gc.collect()
+    assert run(found) == list(range(9))
 
 
 def test_changes_are_made_in_the_programs_order():

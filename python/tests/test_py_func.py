@@ -233,6 +233,18 @@ def test_threads_share_a_function(session):
     assert not wrong
 
 
+@pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
+def test_functions_within_a_functions_body_stay_when_it_is_built(run, define):
+    @define
+    def doubled(x):
+        one, = tf.py_func(lambda: np.float32(1), [], [tf.float32])
+        return tf.py_func(lambda a: a + a, [x], tf.float32) + one
+
+    y = doubled(tf.constant(3.0))
+    gc.collect()
+    assert run(y) == 7.0
+
+
 def test_functions_live_as_long_as_their_graph():
     class Model:
         def __call__(self, x):

@@ -7,11 +7,15 @@ further argument, which each call passes.
 
 import hashlib
 import inspect
+import itertools
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.node_def import FunctionDef
+
+
+_numbers = itertools.count()  # Of gradients: the registry keeps their names.
 
 
 class _Body(graphs.Graph):
@@ -88,12 +92,6 @@ class _Instance:
         self.name, self.captured, self.shapes = name, captured, shapes
 
 
-def _outermost(graph):
-    while graph.building_function:
-        graph = graph.outer
-    return graph
-
-
 def call(name, inputs, node_name, shapes=()):
     """The operation of a call, whose results have these shapes."""
     op = _core.call_function(name, inputs, node_name)
@@ -129,11 +127,11 @@ class _DefinedFunction:
 
     def _in(self, graph):
         """The _Instance of a graph, made once."""
-        for where in (graph, _outermost(graph)):
+        for where in (graph, graphs._outermost(graph)):
             if self in where._defined:
                 return where._defined[self]
         made, types = self._build(graph)
-        where = graph if made.captured else _outermost(graph)
+        where = graph if made.captured else graphs._outermost(graph)
         where._defined[self] = made
         if self._grad_func is not None:
             gradient = self._grad_func
@@ -247,7 +245,7 @@ class _DefinedFunction:
     def _register_gradient(self):
         from sluice.ops import gradients
         if self._gradient_name is None:
-            self._gradient_name = f"{self._label()}_gradient_{id(self)}"
+            self._gradient_name = f"{self._label()}_gradient_{next(_numbers)}"
             gradients.RegisterGradient(self._gradient_name)(
                 self._python_grad_func)
         return self._gradient_name

@@ -509,6 +509,14 @@ def _default_for(values):
     return default
 
 
+def _outermost(graph):
+    """The graph that a function's body is built for, in the end; else the graph
+    itself."""
+    while graph.building_function:
+        graph = graph.outer
+    return graph
+
+
 def _get_graph_from_inputs(op_input_list, graph=None):
     """The graph of all values that have one, or the default one.
 

@@ -8,7 +8,8 @@ import inspect
 from sluice import _core, nest
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.function import _Body, _outermost, call
+from sluice.framework.function import _Body, call
+from sluice.framework.references import _Reference
 
 
 class _Trace:
@@ -31,7 +32,7 @@ def _static(value):
     try:
         hash(value)
     except TypeError:
-        return "id", id(value)
+        return _Reference(value)  # (Held: another could be where it was.)
     return type(value), value
 
 
@@ -104,11 +105,11 @@ class Function:
         key = (self, str(nest.map_structure(lambda _: 0, structure)), *(
             (v.dtype.base_dtype, None if signed else str(v.shape))
             if isinstance(v, _core.Tensor) else _static(v) for v in leaves))
-        trace = graph._defined.get(key) or _outermost(graph)._defined.get(key)
+        outermost = graphs._outermost(graph)
+        trace = graph._defined.get(key) or outermost._defined.get(key)
         if trace is None:
             trace = self._trace(graph, structure, leaves)
-            (graph if trace.captured else _outermost(graph))._defined[key] = (
-                trace)
+            (graph if trace.captured else outermost)._defined[key] = trace
         op = call(trace.name, tensors + trace.captured,
                   self.__name__.strip("<>"), trace.shapes)
         results = op.outputs
@@ -119,7 +120,7 @@ class Function:
 
     def _trace(self, graph, structure, leaves):
         from sluice.ops import variable_scope as scopes
-        outermost = _outermost(graph)
+        outermost = graphs._outermost(graph)
         before = len(outermost.get_collection(
             graphs.GraphKeys.GLOBAL_VARIABLES))
         body = _Body(graph, False)

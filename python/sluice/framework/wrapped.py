@@ -10,7 +10,7 @@ import hashlib
 from sluice import _core, nest
 from sluice.framework import graph as graphs, specs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.framework.function import _Body, _outermost, call
+from sluice.framework.function import _Body, call
 from sluice.framework.graph import GraphKeys
 from sluice.framework.protos import GraphDef, TensorInfo
 
@@ -142,7 +142,8 @@ class WrappedFunction:
 
     def _defined(self, graph):
         """(the name in a graph, the outer tensors that calls pass)."""
-        where = graph if self.graph.captured else _outermost(graph)
+        where = graph if self.graph.captured else (
+            graphs._outermost(graph))
         if self not in where._defined:
             body, arguments, found = _lift(self.graph, self._feeds, self._parts)
             results = [p for p in found if isinstance(p, _core.Tensor)]

@@ -61,7 +61,8 @@ def py_func(func, inp, Tout, stateful=True, name=None):
     function = _Function(func)
     inputs = [convert_to_tensor(x) for x in inp]
     graph = inputs[0].graph if inputs else graphs.get_default_graph()
-    graph._functions.append(function)
+    # (The graph of a function's body ends before calls of that run.)
+    graphs._outermost(graph)._functions.append(function)
     made = (_py_func if stateful else _py_func_stateless)(
         inputs, token=_core.add_function(function), Tout=types,
         name=name or "PyFunc")

@@ -79,9 +79,7 @@ class _Creators(threading.local):
 def _creators():
     """The functions of this thread that make the default graph's variables, the
     outer ones first; a function's body has its outer graph's variables."""
-    graph = graphs.get_default_graph()
-    while graph.building_function:
-        graph = graph.outer
+    graph = graphs._outermost(graphs.get_default_graph())
     return graph.__dict__.setdefault("_creators", _Creators()).stack
 
 
