@@ -397,13 +397,45 @@ _TRAIN.update({
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
             "WorkerSessionCreator")})
-_SAVED_MODEL = _from(
+_TRAIN.update({
+    **_from("sluice.checkpoints", "checkpoint_exists",
+            "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
+            "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
+            "update_checkpoint_state"),
+    **_from("sluice.framework.example_protos", "BytesList", "Example",
+            "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+            "Int64List", "SequenceExample"),
+    **_from("sluice.framework.protos", "SaverDef")})
+_SIGNATURE_CONSTANTS = _from(
+    "sluice.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
+    "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",
+    "DEFAULT_SERVING_SIGNATURE_DEF_KEY", "PREDICT_INPUTS",
+    "PREDICT_METHOD_NAME", "PREDICT_OUTPUTS", "REGRESS_INPUTS",
+    "REGRESS_METHOD_NAME", "REGRESS_OUTPUTS")
+_TAG_CONSTANTS = _from("sluice.saved_model", "EVAL", "GPU", "SERVING", "TPU",
+                       "TRAINING")
+_SAVED_MODEL_CONSTANTS = _from(
     "sluice.saved_model", "ASSETS_DIRECTORY", "ASSETS_KEY",
-    "CLASSIFY_METHOD_NAME", "DEFAULT_SERVING_SIGNATURE_DEF_KEY", "EVAL", "GPU",
-    "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "PREDICT_METHOD_NAME",
-    "REGRESS_METHOD_NAME", "SAVED_MODEL_FILENAME_PB",
-    "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION", "SERVING",
-    "TPU", "TRAINING", "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
+    "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "SAVED_MODEL_FILENAME_PB",
+    "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION",
+    "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
+_SIGNATURE_DEFS = _from(
+    "sluice.saved_model", "build_signature_def",
+    "classification_signature_def", "is_valid_signature",
+    "predict_signature_def", "regression_signature_def")
+_SAVED_MODEL_UTILS = _from("sluice.saved_model", "build_tensor_info",
+                           "get_tensor_from_tensor_info")
+_SAVED_MODEL = {
+    **_SIGNATURE_CONSTANTS, **_TAG_CONSTANTS, **_SAVED_MODEL_CONSTANTS,
+    **_SIGNATURE_DEFS, **_SAVED_MODEL_UTILS,
+    **_from("sluice.saved_model", "contains_saved_model",
+            maybe_saved_model_directory="contains_saved_model")}
+_FEATURES = _from(
+    "sluice.framework.example_protos", "FixedLenFeature",
+    "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature")
+_IO.update(_FEATURES)
+_SUMMARIES = _from("sluice.framework.summary_protos", "Event", "SessionLog",
+                   "Summary", "SummaryDescription", "TaggedRunMetadata")
 _CONTRIB_LAYERS = {
     **_from("sluice.regularizers", "apply_regularization", "l1_regularizer",
             "l2_regularizer", "l1_l2_regularizer", "sum_regularizer"),
@@ -553,7 +585,10 @@ _MATH_NAMESPACE.update({
 _SPECIAL = _from("sluice.ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
                  "bessel_i1e")
 
-PUBLIC = {**_FRAMEWORK, **_OPS, **_ERRORS}
+PUBLIC = {
+    **_FRAMEWORK, **_OPS, **_ERRORS, **_FEATURES,
+    **_from("sluice.framework.summary_protos", "Event", "HistogramProto",
+            "LogMessage", "SessionLog", "Summary", "SummaryMetadata")}
 
 
 # Namespaces that take their names from several modules.
@@ -595,7 +630,8 @@ _GROUPS = {
         **_from("sluice.cluster", "Server"),
         **_from("sluice.distribute", "get_replica_context", "get_strategy",
                 "has_strategy", "in_cross_replica_context")},
-    "dtypes": _DTYPES,
+    "contrib.learn": _from("sluice.estimator", ModeKeys="LearnModeKeys"),
+    "dtypes": _DTYPES, "estimator": _from("sluice.estimator", "ModeKeys"),
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
@@ -605,41 +641,39 @@ _GROUPS = {
         **_QUANTIZED, **_from("sluice.inference", "quantize_graph",
                               "QuantizedGraph")},
     "random": _RANDOM,
-    "saved_model": _SAVED_MODEL, "sets": _SETS, "signal": _SIGNAL,
+    "saved_model": _SAVED_MODEL,
+    "saved_model.constants": _SAVED_MODEL_CONSTANTS,
+    "saved_model.signature_constants": _SIGNATURE_CONSTANTS,
+    "saved_model.signature_def_utils": _SIGNATURE_DEFS,
+    "saved_model.tag_constants": _TAG_CONSTANTS,
+    "saved_model.utils": _SAVED_MODEL_UTILS, "sets": _SETS, "signal": _SIGNAL,
     "sparse": _SPARSE, "spectral": _SIGNAL,
-    "strings": _STRINGS, "train": _TRAIN}
+    "strings": _STRINGS, "summary": _SUMMARIES, "train": _TRAIN}
 
 
 # What is not there yet, by what it needs.
 _ABSENT = {
     "queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
               "RandomShuffleQueue ConditionalAccumulator "
-              "SparseConditionalAccumulator queue train.QueueRunner "
-              "train.add_queue_runner train.start_queue_runners "
-              "train.queue_runner train.batch train.batch_join "
-              "train.shuffle_batch train.shuffle_batch_join "
+              "SparseConditionalAccumulator train.QueueRunner "
+              "train.add_queue_runner train.start_queue_runners train.batch "
+              "train.batch_join train.shuffle_batch train.shuffle_batch_join "
               "train.input_producer train.limit_epochs "
               "train.range_input_producer train.slice_input_producer "
-              "train.string_input_producer",
+              "train.string_input_producer contrib.training.batch "
+              "contrib.training.bucket contrib.training.stratified_sample",
     "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
                         "TextLineReader WholeFileReader read_file "
-                        "write_file matching_files python_io io.read_file "
+                        "write_file matching_files io.read_file "
                         "io.write_file io.tf_record_iterator",
-    "Example messages": "FixedLenFeature FixedLenSequenceFeature SparseFeature "
-                        "VarLenFeature parse_example parse_single_example "
-                        "io.parse_example io.parse_single_example "
-                        "io.FixedLenFeature io.VarLenFeature train.Example "
-                        "train.Feature train.Features",
-    "savers": "train.Saver train.SaverDef train.Checkpoint "
-              "train.checkpoint_exists train.latest_checkpoint "
-              "train.get_checkpoint_state train.update_checkpoint_state "
-              "train.init_from_checkpoint train.get_checkpoint_mtimes "
+    "ops that parse Example messages": "parse_example parse_single_example "
+                                       "io.parse_example "
+                                       "io.parse_single_example",
+    "savers": "train.Saver train.Checkpoint train.init_from_checkpoint "
               "train.Supervisor train.CheckpointSaverHook "
-              "saved_model.Builder saved_model.load saved_model.loader "
-              "saved_model.build_signature_def saved_model.build_tensor_info "
+              "saved_model.Builder saved_model.load saved_model.main_op "
               "saved_model.simple_save",
-    "summaries": "summary Summary train.summary_iterator "
-                 "train.SummarySaverHook",
+    "summaries": "train.summary_iterator train.SummarySaverHook",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
@@ -650,12 +684,28 @@ _ABSENT = {
         "image.resize_nearest_neighbor image.resize_bicubic "
         "image.resize_area image.crop_and_resize image.rgb_to_hsv "
         "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
-    "data sets": "data", "estimators": "estimator feature_column",
-    "Keras's layers": "keras",
-    "ragged tensors": "ragged RaggedTensorSpec strings.ngrams",
-    "lookup tables": "lookup tables_initializer"}
+    "ragged tensors": "RaggedTensorSpec strings.ngrams",
+    "lookup tables": "tables_initializer"}
 _NEEDS = {name: what for what, names in _ABSENT.items()
           for name in names.split()}
+# Namespaces most of whose names are not there yet, by what these need: programs
+# import them before they ask for what is in them.
+_ABSENT_MODULES = {
+    "queues": "queue train.queue_runner",
+    "readers of files": "python_io",
+    "savers": "saved_model.loader saved_model.builder",
+    "summaries": "summary contrib.summary",
+    "data sets": "data contrib.data",
+    "estimators": "estimator feature_column contrib.learn contrib.estimator",
+    "Keras's layers": "keras keras.backend keras.callbacks keras.layers "
+                      "keras.losses keras.models keras.optimizers keras.utils "
+                      "contrib.keras",
+    "ragged tensors": "ragged",
+    "lookup tables": "lookup contrib.lookup"}
+_MODULE_NEEDS = {name: what for what, names in _ABSENT_MODULES.items()
+                 for name in names.split()}
+for _name in _MODULE_NEEDS:
+    _GROUPS.setdefault(_name, {})
 
 
 class _Namespace(types.ModuleType):
@@ -728,9 +778,10 @@ def _find(where, name, prefix, names, cache):
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:
         value = importlib.import_module(_MODULES[key])
-    elif key in _NEEDS:
+    elif key in _NEEDS or prefix[:-1] in _MODULE_NEEDS:
+        needs = _NEEDS.get(key) or _MODULE_NEEDS[prefix[:-1]]
         raise AttributeError(f"module '{where}' has no attribute '{name}': it "
-                             f"needs {_NEEDS[key]}, which are not there yet")
+                             f"needs {needs}, which are not there yet")
     else:
         near = ", ".join(_core.nearest_names(name, sorted(names)))
         raise AttributeError(

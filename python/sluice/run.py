@@ -120,7 +120,8 @@ class _Internal(types.ModuleType):
 
     def _modules(self):
         if self._own.endswith("_pb2"):
-            return "protos", "config"
+            return ("protos", "config", "example_protos", "summary_protos",
+                    "checkpoints")
         return _OURS.get(self._own, self._own).split()
 
     def __getattr__(self, name):
@@ -159,7 +160,12 @@ _OURS = {"ops": "graph conversion registries scopes",
          "variables": "variables partitioned", "variable_v1": "variables",
          "metrics_impl": "metrics metrics_at_k",
          "resource_variables_toggle": "variables", "ref_variable": "variables",
-         "device_spec": "cluster",
+         "device_spec": "cluster", "parsing_ops": "example_protos",
+         "checkpoint_management": "checkpoints", "saver": "checkpoints",
+         **dict.fromkeys(("builder_impl", "loader_impl", "constants",
+                          "signature_constants", "signature_def_utils",
+                          "signature_def_utils_impl", "tag_constants",
+                          "utils_impl"), "saved_model"),
          "sets": "sparse_ops",
          "common_shapes": "tensor_shape", "confusion_matrix": "weights",
          "weights_broadcast_ops": "weights", "gradients_impl": "gradients",
@@ -174,6 +180,7 @@ _OURS = {"ops": "graph conversion registries scopes",
          "nn_ops": "nn conv", "nn_impl": "nn conv embedding",
          "embedding_ops": "embedding", "rnn_cell_impl": "rnn_cell",
          "tf2": "context", "device_lib": "session",
+         "utils": "utils saved_model",
          "histogram_ops": "segments", "ctc_ops": "ctc",
          "resources": "variables", "training_util": "train",
          "template": "custom_gradient",

@@ -584,9 +584,10 @@ def test_modules_that_are_not_there_say_what_they_need():
         from tensorflow.contrib.rnn import LSTMCell
         import tensorflow.nn.rnn_cell as cells
         assert LSTMCell is cells.LSTMCell
-        for line in ("from tensorflow.contrib import learn",
-                     "import tensorflow.contrib.learn", "import tensorflow.data",
-                     "from tensorflow import data"):
+        for line in ("from tensorflow.contrib import tpu",
+                     "import tensorflow.contrib.tpu",
+                     "import tensorflow.data.experimental",
+                     "from tensorflow.data import Dataset"):
             try:
                 exec(line)
             except ImportError as e:
@@ -595,7 +596,7 @@ def test_modules_that_are_not_there_say_what_they_need():
     out = subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
                          capture_output=True, text=True).stdout.splitlines()
     assert len(out) == 4
-    assert all("'tensorflow.contrib.learn'" in line for line in out[:2])
+    assert all("'tensorflow.contrib.tpu'" in line for line in out[:2])
     assert all("needs data sets" in line for line in out[2:])
 
 

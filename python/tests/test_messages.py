@@ -366,3 +366,47 @@ def test_metadata_are_messages(session):
     assert str(metadata).startswith("step_stats {\n  dev_stats {\n")
     session.run(tf.square(x), {x: [1.0, 2.0]}, run_metadata=metadata)
     assert metadata.ListFields() == [] and metadata.wall_nanos > 0
+
+
+def test_examples_have_one_kind_of_values_in_each_feature():
+    example = tf.train.Example()
+    feature = example.features.feature
+    feature["i"].int64_list.value.extend([1, -2])
+    feature["b"].bytes_list.value.append(b"x")
+    feature["f"].float_list.value.append(0.5)
+    same = tf.train.Example(features=tf.train.Features(feature={
+        "i": tf.train.Feature(int64_list=tf.train.Int64List(value=[1, -2])),
+        "b": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x"])),
+        "f": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5]))}))
+    assert example == same
+    assert tf.train.Example.FromString(
+        example.SerializeToString()).features.feature["i"].WhichOneof(
+            "kind") == "int64_list"
+    # (As TensorFlow writes it.)
+    del feature["i"], feature["f"]
+    assert example.SerializeToString() == (
+        b"\n\x0c\n\n\n\x01b\x12\x05\n\x03\n\x01x")
+    steps = tf.train.SequenceExample()
+    steps.feature_lists.feature_list["w"].feature.add().int64_list.value.append(
+        3)
+    assert "feature_list" in str(steps)
+
+
+def test_features_of_examples_are_tuples():
+    assert tf.FixedLenFeature([], tf.int64).default_value is None
+    assert tf.io.FixedLenFeature((2,), tf.float32, 1.0) == (
+        (2,), tf.float32, 1.0)
+    assert tf.VarLenFeature(tf.string).dtype == tf.string
+    assert not tf.FixedLenSequenceFeature([], tf.int64).allow_missing
+    assert tf.SparseFeature("i", "v", tf.int64, 4)[-1] is False
+
+
+def test_summaries_are_values_under_tags():
+    summary = tf.Summary(value=[tf.Summary.Value(tag="a", simple_value=2)])
+    summary.value.add(tag="b").histo.bucket.append(1.0)
+    assert summary.value[1].WhichOneof("value") == "histo"
+    event = tf.Event(wall_time=1.5, step=3, summary=summary)
+    assert event.WhichOneof("what") == "summary"
+    assert tf.Event.FromString(event.SerializeToString()) == event
+    assert tf.SessionLog(status=tf.SessionLog.STOP).status == 2
+    assert tf.train.SaverDef.V2 == 2

@@ -4,17 +4,8 @@ Fields that nothing here asks for are kept, and have no effect.
 """
 
 from sluice import _core
-from sluice.framework.protos import Enumeration, GraphDef, Message
-
-
-def _enumerate(cls, name, **values):
-    """An enumeration of a class of messages, whose numbers are its attributes,
-    too."""
-    made = Enumeration(values)
-    setattr(cls, name, made)
-    for key, number in values.items():
-        setattr(cls, key, number)
-    return made
+from sluice.framework.messages import enumerate_in
+from sluice.framework.protos import GraphDef, Message
 
 
 class JobDef(Message):
@@ -50,9 +41,9 @@ class OptimizerOptions(Message):
 OptimizerOptions._declare(
     ("do_common_subexpression_elimination", 1, "bool"),
     ("do_constant_folding", 2, "bool"),
-    ("opt_level", 3, _enumerate(OptimizerOptions, "Level", L1=0, L0=-1)),
+    ("opt_level", 3, enumerate_in(OptimizerOptions, "Level", L1=0, L0=-1)),
     ("do_function_inlining", 4, "bool"),
-    ("global_jit_level", 5, _enumerate(
+    ("global_jit_level", 5, enumerate_in(
         OptimizerOptions, "GlobalJitLevel", DEFAULT=0, OFF=-1, ON_1=1,
         ON_2=2)),
     ("max_folded_constant_in_bytes", 6, "int64"), ("cpu_global_jit", 7, "bool"))
@@ -74,7 +65,7 @@ class RewriterConfig(Message):
 AutoParallelOptions._declare(("enable", 1, "bool"),
                              ("num_replicas", 2, "int32"))
 ScopedAllocatorOptions._declare(("enable_op", 1, ["string"]))
-_enumerate(RewriterConfig, "Toggle", DEFAULT=0, ON=1, OFF=2, AGGRESSIVE=3,
+enumerate_in(RewriterConfig, "Toggle", DEFAULT=0, ON=1, OFF=2, AGGRESSIVE=3,
            EXPERIMENTAL_MLIR=4, EXPERIMENTAL_BOTH=5)
 RewriterConfig._declare(
     *((name, number, RewriterConfig.Toggle) for name, number in (
@@ -90,13 +81,13 @@ RewriterConfig._declare(
         ("experimental_conditional_code_motion", 30),
         ("auto_mixed_precision_onednn_bfloat16", 31))),
     ("disable_model_pruning", 2, "bool"),
-    ("memory_optimization", 4, _enumerate(
+    ("memory_optimization", 4, enumerate_in(
         RewriterConfig, "MemOptType", DEFAULT_MEM_OPT=0, NO_MEM_OPT=1, MANUAL=2,
         HEURISTICS=3, SWAPPING_HEURISTICS=4, RECOMPUTATION_HEURISTICS=5,
         SCHEDULING_HEURISTICS=6)),
     ("auto_parallel", 5, AutoParallelOptions),
     ("memory_optimizer_target_node_name_scope", 6, "string"),
-    ("meta_optimizer_iterations", 12, _enumerate(
+    ("meta_optimizer_iterations", 12, enumerate_in(
         RewriterConfig, "NumIterationsType", DEFAULT_NUM_ITERS=0, ONE=1,
         TWO=2)),
     ("scoped_allocator_opts", 16, ScopedAllocatorOptions),
@@ -106,7 +97,7 @@ RewriterConfig._declare(
     ("experimental_disable_compressed_tensor_optimization", 26, "bool"),
     ("experimental_disable_folding_quantization_emulation", 27, "bool"),
     ("disable_tfg_optimizer", 32, "bool"),
-    ("cpu_layout_conversion", 50, _enumerate(
+    ("cpu_layout_conversion", 50, enumerate_in(
         RewriterConfig, "CpuLayout", NO_CONVERSION_ON_CPU=0, NCHW_TO_NHWC=1,
         NHWC_TO_NCHW=2)),
     ("optimizers", 100, ["string"]))
@@ -214,7 +205,7 @@ class RunOptions(Message):
 
 
 RunOptions._declare(
-    ("trace_level", 1, _enumerate(
+    ("trace_level", 1, enumerate_in(
         RunOptions, "TraceLevel", NO_TRACE=0, SOFTWARE_TRACE=1,
         HARDWARE_TRACE=2, FULL_TRACE=3)),
     ("timeout_in_ms", 2, "int64"), ("inter_op_thread_pool", 3, "int32"),

@@ -53,6 +53,16 @@ class Enumeration:
 
 DataType = Enumeration(DATA_TYPES)
 
+
+def enumerate_in(cls, name, **values):
+    """An enumeration of a class of messages, whose numbers are its attributes,
+    too."""
+    made = Enumeration(values)
+    setattr(cls, name, made)
+    for key, number in values.items():
+        setattr(cls, key, number)
+    return made
+
 # The least and the greatest number of a kind.
 _BOUNDS = {"int32": (-1 << 31, (1 << 31) - 1), "uint32": (0, (1 << 32) - 1),
            "int64": (-1 << 63, (1 << 63) - 1), "uint64": (0, (1 << 64) - 1),

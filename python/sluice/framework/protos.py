@@ -1,7 +1,7 @@
 """TensorFlow's messages: graphs, functions, arrays, collections."""
 
 from sluice.framework.messages import (  # noqa: F401 (TensorFlow's names.)
-    DATA_TYPES, DataType, Enumeration, Message)
+    DATA_TYPES, DataType, Enumeration, Message, enumerate_in)
 
 
 class TensorShapeProto(Message):
@@ -251,7 +251,8 @@ SaverDef._declare(
     ("filename_tensor_name", 1, "string"), ("save_tensor_name", 2, "string"),
     ("restore_op_name", 3, "string"), ("max_to_keep", 4, "int32"),
     ("sharded", 5, "bool"), ("keep_checkpoint_every_n_hours", 6, "float"),
-    ("version", 7, Enumeration({"LEGACY": 0, "V1": 1, "V2": 2})))
+    ("version", 7, enumerate_in(SaverDef, "CheckpointFormatVersion", LEGACY=0,
+                                V1=1, V2=2)))
 
 
 class TensorInfo(Message):
