@@ -125,6 +125,65 @@ def test_loops_and_branches_within():
     assert run(collatz(tf.constant(6))) == 8
 
 
+@pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
+def test_bodies_have_gradients_of_their_own(define):
+    @tf.custom_gradient
+    def squared(x):
+        doubled = x + x  # (Only the gradient needs it.)
+        return x * x, lambda dy: 10.0 * dy * doubled
+
+    @define
+    def once(x):
+        return squared(x)
+
+    @define
+    def twice(x):
+        return tf.while_loop(lambda i, _: i < 2,
+                             lambda i, x: (i + 1, squared(once(x))),
+                             [0, x])[1]
+
+    @define
+    def inside(x):
+        return tf.gradients(squared(x), x)[0]
+
+    x = tf.constant(3.0)
+    y = once(x)
+    dx, = tf.gradients(y, x)
+    gc.collect()
+    assert run([y, dx] + tf.gradients(dx, x)) == [9, 60, 20]
+    one = tf.constant(1.0)
+    assert run(tf.gradients(twice(one), one)) == [20.0 ** 4]
+    assert run(inside(x)) == 60
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_gradients_of_a_bodys_own_are_of_its_variables_too(resource):
+    w = tf.Variable(3.0, use_resource=resource)
+
+    @tf.custom_gradient
+    def scaled(x, n):
+        def grad(dy, d_n, variables=None):
+            assert variables == [w] and d_n is None
+            return [dy * 10.0, None], [dy * 100.0]
+        return (x * w, n), grad
+
+    x = tf.constant(2.0)
+    y, n = tf.function(scaled)(x, tf.constant(7))
+    assert run([y, n] + tf.gradients(y, [x, w])) == [6, 7, 10, 100]
+    assert tf.gradients(y, n) == [None]
+
+
+def test_gradients_of_ones_own_are_in_no_graph_def():
+    x = tf.constant(3.0)
+    y = tf.custom_gradient(lambda x: (x * x, lambda dy: dy))(x)
+    definition = tf.get_default_graph().as_graph_def()
+    with tf.Graph().as_default():
+        x, y = tf.import_graph_def(definition, return_elements=[x.name, y.name])
+        with pytest.raises(LookupError, match="custom_gradient: expected .* got"
+                           " none; node 'import/IdentityN'"):
+            tf.gradients(y, x)
+
+
 def test_a_function_without_results_is_an_operation():
     v = tf.Variable(1.0, use_resource=True)
     op = tf.function(lambda: v.assign(5.0, read_value=False))()

@@ -92,6 +92,37 @@ class _Instance:
         self.name, self.captured, self.shapes = name, captured, shapes
 
 
+def define(graph, body, results, label="", name=None, names=None, out_names=(),
+           doc="", noinline=False, arguments=None):
+    """Defines the function of a body in a graph; its name: what is given, or
+    made of a label and of what the function holds.
+
+    Args:
+      graph: where calls are to be.
+      body: a _Body.
+      results: its tensors that the function gives.
+      label, name: see above.
+      names: the arguments' names; by default those of their operations.
+      out_names: the results' names.
+      doc: what the function is.
+      noinline: what TensorFlow is told of it.
+      arguments: operations; by default all arguments of the body.
+    """
+    if arguments is None:
+        arguments = [a.op for a in body.arguments]
+
+    def definition(name):
+        return _core.make_function_def(
+            body, arguments, results, name,
+            names or [a.name for a in arguments], list(out_names), doc,
+            noinline)
+
+    if name is None:
+        name = label + "_" + hashlib.sha1(definition("")).hexdigest()[:8]
+    _core.define_function(graph, name, definition(name))
+    return name
+
+
 def call(name, inputs, node_name, shapes=()):
     """The operation of a call, whose results have these shapes."""
     op = _core.call_function(name, inputs, node_name)
@@ -167,17 +198,9 @@ class _DefinedFunction:
                 f"size to outputs. output names size = {len(out_names)} "
                 f"outputs size = {len(results)}")
 
-        def definition(name):
-            return _core.make_function_def(
-                body, [a.op for a in body.arguments], results, name, names,
-                out_names, inspect.getdoc(self._func) or "",
-                bool(self._noinline))
-
-        name = self._func_name
-        if name is None:
-            name = self._label() + "_" + hashlib.sha1(
-                definition("")).hexdigest()[:8]
-        _core.define_function(graph, name, definition(name))
+        name = define(graph, body, results, self._label(), self._func_name,
+                      names, out_names, inspect.getdoc(self._func) or "",
+                      bool(self._noinline))
         captured = [t for t in body.captured if t.graph is graph]
         return _Instance(name, captured, [r.shape for r in results]), [
             t.dtype.base_dtype for t in body.arguments + results]

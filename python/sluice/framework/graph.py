@@ -92,7 +92,7 @@ class Graph(_core.Graph):
         self._collections = {}
         self._shared_seen = {}
         self._functions = []  # What ops call (ops.script_ops).
-        self._custom_gradients = {}  # By operation (ops.custom_gradient).
+        self._custom_gradients = []  # By number (ops.custom_gradient).
         self._defined = {}  # What Defun made of functions (function.py).
         self._lock = threading.RLock()
         self._container = ""

@@ -2,13 +2,12 @@
 of arguments that they are called with."""
 
 import functools
-import hashlib
 import inspect
 
 from sluice import _core, nest
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.function import _Body, call
+from sluice.framework.function import _Body, call, define
 from sluice.framework.references import _Reference
 
 
@@ -147,16 +146,9 @@ class Function:
         outermost._defined[self, "traced"] = True
         _order_effects(body)
 
-        def definition(name):
-            return _core.make_function_def(
-                body, [a.op for a in body.arguments], results, name,
-                [a.op.name for a in body.arguments], [],
-                inspect.getdoc(self.python_function) or "", False)
-
-        name = "__inference_{}_{}".format(
-            self.__name__.strip("<>"),
-            hashlib.sha1(definition("")).hexdigest()[:8])
-        _core.define_function(graph, name, definition(name))
+        name = define(graph, body, results,
+                      "__inference_" + self.__name__.strip("<>"),
+                      doc=inspect.getdoc(self.python_function) or "")
         return _Trace(name, [t for t in body.captured if t.graph is graph],
                       [r.shape for r in results], numbers)
 

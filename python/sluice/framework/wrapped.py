@@ -5,12 +5,10 @@ Unlike those of `tf.function`, a call runs only what its results need, in no
 order but that of the graph.
 """
 
-import hashlib
-
 from sluice import _core, nest
 from sluice.framework import graph as graphs, specs
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.framework.function import _Body, call
+from sluice.framework.function import _Body, call, define
 from sluice.framework.graph import GraphKeys
 from sluice.framework.protos import GraphDef, TensorInfo
 
@@ -142,23 +140,15 @@ class WrappedFunction:
 
     def _defined(self, graph):
         """(the name in a graph, the outer tensors that calls pass)."""
-        where = graph if self.graph.captured else (
-            graphs._outermost(graph))
+        where = graph if self.graph.captured else graphs._outermost(graph)
         if self not in where._defined:
             body, arguments, found = _lift(self.graph, self._feeds, self._parts)
             results = [p for p in found if isinstance(p, _core.Tensor)]
             captured = [t for t in body.captured if t.graph is body.outer]
             arguments = [a.op for a in arguments] + [
                 body.captured[t].op for t in captured]
-
-            def definition(name):
-                return _core.make_function_def(
-                    body, arguments, results, name, [a.name for a in arguments],
-                    [], "", False)
-
-            name = "__inference_{}_{}".format(
-                self._label, hashlib.sha1(definition("")).hexdigest()[:8])
-            _core.define_function(graph, name, definition(name))
+            name = define(graph, body, results, "__inference_" + self._label,
+                          arguments=arguments)
             where._defined[self] = name, captured
         return where._defined[self]
 

@@ -5,26 +5,67 @@ import functools
 import inspect
 
 from sluice import nest
-from sluice.framework import graph as graphs
+from sluice.framework import function, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.protos import AttrValue
 from sluice.ops import array_ops, gradients, tape
 from sluice.ops import variable_scope as scopes
 
-# The gradient of all nodes that custom_gradient makes; their graph holds the
-# functions, so that these end with it.
-_NAME = "CustomGradient"
+# The gradient of all nodes that custom_gradient makes. Their graph holds the
+# functions, so that these end with it, by numbers that the nodes have as this
+# attribute: a function's body is copied to where it is called.
+_NAME, _NUMBER = "CustomGradient", "_custom_gradient"
 
 
 @gradients.RegisterGradient(_NAME)
 def _custom_gradient(op, *grads):
-    return op.graph._custom_gradients[op.name](*grads)
+    known = graphs._outermost(op.graph)._custom_gradients
+    number = op.get_attr(_NUMBER)
+    if number >= len(known):
+        raise LookupError(f"custom_gradient: expected a function of Python's, "
+                          f"which a GraphDef does not hold, got none; "
+                          f"{op._describe()}")
+    return known[number](op, *grads)
 
 
 def _read_since(graph, start):
     """The trainable variables that operations from number `start` on read."""
     read = {t.name for op in graph._operations(start) for t in op.inputs}
-    return [v for v in graph.get_collection(
+    whole = graphs._outermost(graph)
+    if whole is not graph:  # The names outside of what a body reads.
+        read = {outer.name for outer, inner in graph.captured.items()
+                if inner.name in read and outer.graph is whole}
+    return [v for v in whole.get_collection(
         graphs.GraphKeys.TRAINABLE_VARIABLES) if tape._names(v) & read]
+
+
+def _as_function(body, grad, results, label):
+    """(function of a node and its results' gradients, what the node must read
+    for it): a gradient of a function's body, which has to work without that.
+    It is a function of the graph, to which what it uses of the body is passed.
+    """
+    own = function._Body(body, False)
+    used = [i for i, r in enumerate(results)
+            if r.dtype.is_floating or r.dtype.is_complex]
+    with own.as_default():
+        dys = [None] * len(results)
+        for i in used:
+            dys[i] = own.argument(results[i].dtype.base_dtype, "dy",
+                                  results[i].shape)
+        given = grad(*dys)
+        made = [own.capture(convert_to_tensor(g)) for g in given
+                if g is not None]
+    captured = [t for t in own.captured if t.graph is body]
+    name = function.define(body, own, made, label + "_gradient")
+
+    def apply(node, *dys):
+        made_there = iter(function.call(
+            name, [*(dys[i] for i in used),
+                   *node.inputs[len(node.inputs) - len(captured):]],
+            label + "_gradient", [g.shape for g in made]).outputs)
+        return [None if g is None else next(made_there) for g in given] + [
+            None] * len(captured)
+    return apply, captured
 
 
 def _takes_variables(function):
@@ -64,7 +105,6 @@ def custom_gradient(f=None):
                             "'variables' keyword argument.")
 
         def grad(*result_grads):
-            result_grads = result_grads[:len(results)]
             if variables:
                 made, more = grad_fn(*result_grads, variables=list(variables))
                 if len(more) != len(variables):
@@ -76,13 +116,20 @@ def custom_gradient(f=None):
             if len(made) != len(args):
                 raise ValueError(f"custom_gradient: expected {len(args)} "
                                  f"gradients of {f.__name__}, got {len(made)}")
-            # (What the function itself computes passes none on.)
-            return [None] * len(results) + made + list(more)
+            return made + list(more)
 
+        n, apply, more = len(results), lambda node, *dys: grad(*dys), []
+        if graph.building_function:
+            apply, more = _as_function(graph, grad, results, f.__name__)
         with graph.gradient_override_map({"IdentityN": _NAME}):
             both = array_ops.identity_n(
-                results + args + [v.read_value() for v in variables])
-        graph._custom_gradients[both[0].op.name] = grad
+                results + args + [v.read_value() for v in variables] + more)
+        whole = graphs._outermost(graph)
+        known = whole._custom_gradients
+        with whole._lock:
+            both[0].op._set_attr(_NUMBER, AttrValue(i=len(known)))
+            # (What the function itself computes passes none on.)
+            known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
         return nest.pack_sequence_as(result, list(both[:len(results)]))
     return decorated
 
