@@ -56,6 +56,16 @@ Status ShapeFromSizes(ShapeContext& c) {
 
 // ---- Kernels ----------------------------------------------------------------
 
+// The window of a step: the node's, or for the ops that are given it at run
+// time, that of the two inputs after the first `others`.
+Result<WindowAttrs> WindowIn(const KernelContext& ctx, int others,
+                             WindowAttrs w) {
+  if (ctx.num_inputs() > others)
+    SLUICE_RETURN_IF_ERROR(
+        w.SetPooling(ListOf(ctx.input(others)), ListOf(ctx.input(others + 1))));
+  return w;
+}
+
 // Windows of channels: unlike in those of pixels, a NaN that comes first wins,
 // and -inf counts.
 template <typename T>
@@ -78,10 +88,7 @@ struct MaxPool : PoolBase {
     return MakeOf<MaxPool>(n, /*pools_channels=*/true);
   }
   Status Run(KernelContext& ctx) const {
-    WindowAttrs w = window;
-    if (ctx.num_inputs() == 3)
-      SLUICE_RETURN_IF_ERROR(
-          w.SetPooling(ListOf(ctx.input(1)), ListOf(ctx.input(2))));
+    SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowIn(ctx, 1, window));
     const Tensor& in = ctx.input(0);
     SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
@@ -103,14 +110,15 @@ struct MaxPoolGrad : PoolBase {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& dy = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowIn(ctx, 3, window));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
     SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), p.out));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
     if (Empty(p.s, ctx.output(0))) return OkStatus();
     T* dx = ctx.output(0).template data<T>();
     if constexpr (std::is_floating_point_v<ComputeType<T>>) {
-      if (window.spatial == 3) {
+      if (w.spatial == 3) {
         dnn::MaxPoolGradToAll<T>(p.s, in.data<T>(), ctx.input(1).data<T>(),
                                  dy.data<T>(), dx);
         return OkStatus();
@@ -129,7 +137,8 @@ struct MaxPoolGradGrad : PoolBase {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     const Tensor& ddx = ctx.input(2);
-    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const WindowAttrs w, WindowIn(ctx, 3, window));
+    SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
     SLUICE_RETURN_IF_ERROR(RequireShape("orig_output", ctx.input(1), p.out));
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", ddx, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
@@ -175,32 +184,32 @@ struct AvgPoolGrad : PoolBase {
 
 // ---- Gradients --------------------------------------------------------------
 
-// The ops of images, and of volumes.
+// The ops of images, of images with the window given at run time, and of
+// volumes.
 struct PoolFamily {
   const char *max_grad, *max_grad_grad, *avg, *avg_grad;
 };
 constexpr PoolFamily kImages = {"MaxPoolGrad", "MaxPoolGradGrad", "AvgPool",
                                 "AvgPoolGrad"};
+constexpr PoolFamily kSizedImages = {"MaxPoolGradV2", "MaxPoolGradGradV2",
+                                     nullptr, nullptr};
 constexpr PoolFamily kVolumes = {"MaxPool3DGrad", "MaxPool3DGradGrad",
                                  "AvgPool3D", "AvgPool3DGrad"};
+
+// `inputs`, and the window where it is given at run time: what c's op has after
+// the first `others` inputs.
+std::vector<Output> WithWindow(std::vector<Output> inputs, const GradContext& c,
+                               int others) {
+  for (int i = others; i < c.op->num_inputs(); ++i)
+    inputs.push_back(c.input(i));
+  return inputs;
+}
 
 template <const PoolFamily& F>
 Status MaxPoolGradient(GradContext& c) {
   c.grads[0] =
-      Build(F.max_grad, {c.input(0), c.output(0), c.dy[0]}, WindowOf(*c.op));
-  return OkStatus();
-}
-
-Status MaxPoolV2Gradient(GradContext& c) {
-  const std::optional<Tensor> ksize = ConstantValue(c.input(1));
-  const std::optional<Tensor> strides = ConstantValue(c.input(2));
-  if (!ksize.has_value() || !strides.has_value())
-    return Unimplemented(
-        "gradient of MaxPoolV2: expected a constant ksize and strides");
-  AttrMap attrs = WindowOf(*c.op);
-  attrs["ksize"] = ListOf(*ksize);
-  attrs["strides"] = ListOf(*strides);
-  c.grads[0] = Build("MaxPoolGrad", {c.input(0), c.output(0), c.dy[0]}, attrs);
+      Build(F.max_grad, WithWindow({c.input(0), c.output(0), c.dy[0]}, c, 1),
+            WindowOf(*c.op));
   return OkStatus();
 }
 
@@ -210,7 +219,9 @@ Status MaxPoolGradGradient(GradContext& c) {
   attrs.erase("explicit_paddings");
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
-  c.grads[2] = Build(F.max_grad_grad, {c.input(0), c.input(1), c.dy[0]}, attrs);
+  c.grads[2] =
+      Build(F.max_grad_grad,
+            WithWindow({c.input(0), c.input(1), c.dy[0]}, c, 3), attrs);
   return OkStatus();
 }
 
@@ -219,7 +230,8 @@ Status MaxPoolGradGradGradient(GradContext& c) {
   c.grads[0] = grad::ZerosLike(c.input(0));
   c.grads[1] = grad::ZerosLike(c.input(1));
   c.grads[2] =
-      Build(F.max_grad, {c.input(0), c.input(1), c.dy[0]}, WindowOf(*c.op));
+      Build(F.max_grad, WithWindow({c.input(0), c.input(1), c.dy[0]}, c, 3),
+            WindowOf(*c.op));
   return OkStatus();
 }
 
@@ -284,7 +296,7 @@ OpDefBuilder MaxPoolV2Op() {
       .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(
           "T", /*expensive=*/true))
-      .Grad(MaxPoolV2Gradient)
+      .Grad(MaxPoolGradient<kSizedImages>)
       .Sample({{.shape = {2, 5, 5, 2}},
                {.shape = {4}, .values = {1, 2, 2, 1}},
                {.shape = {4}, .values = {1, 2, 2, 1}}},
@@ -350,6 +362,28 @@ OpDefBuilder MaxPoolGradGradOp() {
   return b;
 }
 
+// The gradients of MaxPoolV2.
+OpDefBuilder SizedPoolGrad(const char* name, Dims grad) {
+  OpDefBuilder b(name);
+  b.Input("orig_input: T")
+      .Input("orig_output: T")
+      .Input("grad: T")
+      .Input("ksize: int32")
+      .Input("strides: int32")
+      .Output("output: T")
+      .Attr(kPadding)
+      .Attr(kPoolFormats)
+      .Attr(kRealTypes)
+      .Family("nn")
+      .Sample({{.shape = {2, 5, 5, 2}},
+               {.shape = {2, 3, 3, 2}},
+               {.shape = std::move(grad)},
+               {.shape = {4}, .values = {1, 2, 2, 1}},
+               {.shape = {4}, .values = {1, 2, 2, 1}}},
+              {{"padding", "SAME"}});
+  return b;
+}
+
 OpDefBuilder AvgPoolOp() {
   OpDefBuilder b("AvgPool");
   b.Input("value: T").Output("output: T");
@@ -409,6 +443,21 @@ const OpRegistrar kPools[] = {
     MaxPoolV2Op(),
     MaxPoolGradOp(),
     MaxPoolGradGradOp(),
+    SizedPoolGrad("MaxPoolGradV2", {2, 3, 3, 2})
+        .Shape(ImageShape)
+        .Kernel(CpuStateFor<MaxPoolGrad, float, double, half, bfloat16, int8_t,
+                            int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                            uint32_t, uint64_t>("T", /*expensive=*/true))
+        .Grad(MaxPoolGradGradient<kSizedImages>)
+        .Doc("The gradient of MaxPoolV2: to the first largest of each window."),
+    SizedPoolGrad("MaxPoolGradGradV2", {2, 5, 5, 2})
+        .Shape(GradGradShape)
+        .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
+                            int8_t, int16_t, int32_t, int64_t, uint8_t,
+                            uint16_t, uint32_t, uint64_t>("T",
+                                                          /*expensive=*/true))
+        .Grad(MaxPoolGradGradGradient<kSizedImages>)
+        .Doc("The second-order gradient of MaxPoolV2."),
     AvgPoolOp(),
     AvgPoolGradOp(),
     VolumePool("MaxPool3D", {"input: T"})

@@ -317,3 +317,15 @@ for k in ([0, 2], [-2, 0], [-2, -1]):
          i32(-1)[0], F(9))
 for name in ("SparseSegmentSum", "SparseSegmentMean"):
     call(name, x(F, 3, 2), i32(0, 1), i32(0, 2**31 - 1))
+for dtype, window in itertools.product(
+        (F, np.int32),  # The kernels are those of MaxPoolGrad.
+        (([1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
+         ([1, 3, 2, 1], [1, 1, 2, 1], "VALID"))):
+    ksize, strides, padding = window
+    image = x(dtype, 1, 5, 4, 2)  # With ties.
+    y = tf.cast(tf.nn.max_pool2d(tf.cast(image, tf.float32), *window),
+                dtype).numpy()
+    call("MaxPoolGradV2", image, y, x(dtype, *y.shape), i32(*ksize),
+         i32(*strides), padding=padding)
+    call("MaxPoolGradGradV2", image, y, x(dtype, *image.shape), i32(*ksize),
+         i32(*strides), padding=padding)
