@@ -346,5 +346,3 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
         return wanted.make_merged_spec(current).to_string()
 
     return device
-
-

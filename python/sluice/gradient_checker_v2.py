@@ -14,9 +14,7 @@ def _to_numpy(a):
     if hasattr(a, "op"):
         a = sessions.get_default_session().run(a)
     if isinstance(a, conversion.IndexedSlicesValue):
-        dense = np.zeros(a.dense_shape, a.values.dtype)
-        np.add.at(dense, a.indices, a.values)
-        a = dense
+        a = test._dense(a, a.dense_shape)
     return a
 
 

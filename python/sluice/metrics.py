@@ -160,7 +160,7 @@ def _of_error(label, error, doc):
     def metric(labels, predictions, weights=None, metrics_collections=None,
                updates_collections=None, name=None):
         predictions, labels, weights = _remove_squeezable_dimensions(
-        predictions, labels, weights)
+            predictions, labels, weights)
         return mean(error(predictions, labels), weights, metrics_collections,
                     updates_collections, name or label)
     metric.__name__, metric.__doc__ = label, doc
@@ -216,6 +216,13 @@ def mean_cosine_distance(labels, predictions, dim, weights=None,
 # ---- Counts of right and wrong -----------------------------------------------
 
 
+# Names, and which labels and predictions they count.
+_COUNTS = {"tp": ("true_positives", True, True),
+           "fn": ("false_negatives", True, False),
+           "tn": ("true_negatives", False, False),
+           "fp": ("false_positives", False, True)}
+
+
 def _count(holds, weights, metrics_collections, updates_collections):
     """How many hold, so far."""
     count = metric_variable([], dtypes.float32, name="count")
@@ -247,13 +254,13 @@ def _counter(label, of_label, of_prediction, doc):
     return metric
 
 
-true_positives = _counter("true_positives", True, True,
+true_positives = _counter(*_COUNTS["tp"],
                           "How many were rightly predicted to be true.")
-true_negatives = _counter("true_negatives", False, False,
+true_negatives = _counter(*_COUNTS["tn"],
                           "How many were rightly predicted to be false.")
-false_positives = _counter("false_positives", False, True,
+false_positives = _counter(*_COUNTS["fp"],
                            "How many were wrongly predicted to be true.")
-false_negatives = _counter("false_negatives", True, False,
+false_negatives = _counter(*_COUNTS["fn"],
                            "How many were wrongly predicted to be false.")
 
 
@@ -283,12 +290,6 @@ recall = _share("recall", false_negatives,
 
 
 # ---- At thresholds -----------------------------------------------------------
-
-_COUNTS = {"tp": ("true_positives", True, True),
-           "fn": ("false_negatives", True, False),
-           "tn": ("true_negatives", False, False),
-           "fp": ("false_positives", False, True)}
-
 
 def _confusion_matrix_at_thresholds(labels, predictions, thresholds,
                                     weights=None, includes=None):

@@ -6,6 +6,7 @@ from sluice import slot_creator
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
+from sluice.framework.node_def import VARIABLE_OPS
 from sluice.ops import array_ops, control_flow, init_ops, math_ops
 from sluice.ops import variable_scope as scopes
 from sluice.ops import variables
@@ -144,8 +145,7 @@ class ExponentialMovingAverage:
         else:
             first = lambda: array_ops.zeros_like(  # noqa: E731
                 x, optimize=True)
-        near = x.op if of_variable or x.op.type in (
-            "Variable", "VariableV2", "VarHandleOp") else None
+        near = x.op if of_variable or x.op.type in VARIABLE_OPS else None
         with graphs.control_dependencies(None), graphs.name_scope(
                 None), graphs.colocate_with(near):
             average = Variable(first, trainable=False,

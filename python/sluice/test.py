@@ -683,6 +683,13 @@ test_src_dir_path.__test__ = False  # (No test for pytest.)
 # ---- Gradients against finite differences ------------------------------------
 
 
+def _dense(slices, shape):
+    """The array that an IndexedSlicesValue stands for."""
+    made = np.zeros(shape, slices.values.dtype)
+    np.add.at(made, slices.indices, slices.values)
+    return made
+
+
 def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
     session = graphs._use_session(None, x.graph, "eval")
     value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
@@ -706,9 +713,7 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
         flat(unit)[column] = 1
         got = session.run(dx, {x: value, dy: unit, **extra})
         if isinstance(got, conversion.IndexedSlicesValue):
-            dense = np.zeros(x_shape, value.dtype)
-            np.add.at(dense, got.indices, got.values)
-            got = dense
+            got = _dense(got, x_shape)
         theory[:, column] = flat(got)
     for row in range(nx):
         sides = []

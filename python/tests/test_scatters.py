@@ -25,6 +25,16 @@ def test_rows_are_changed_by_slices(run, resource):
             "ResourceScatterAdd" if resource else "ScatterAdd")
 
 
+def test_rows_are_changed_from_outside_of_the_variables_graph():
+    with tf.Graph().as_default() as graph:
+        v = tf.Variable([1.0, 2.0], use_resource=True)
+        slices = tf.IndexedSlices(tf.constant([5.0]), tf.constant([1]))
+    changed = v.scatter_add(slices)
+    with tf.Session(graph=graph) as session:
+        session.run(v.initializer)
+        assert session.run(changed).tolist() == [1, 7]
+
+
 @pytest.mark.parametrize("resource", [True, False])
 def test_rows_of_a_batch_are_changed_each_at_its_own_place(run, resource):
     v = tf.Variable([[1.0, 2.0], [3.0, 4.0]], use_resource=resource)

@@ -3,6 +3,7 @@
 import collections
 import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -43,6 +44,21 @@ def test_sparse_fetches_and_feeds(run):
         [[4, 0], [0, 5], [0, 0]])
     slices = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([3]))
     assert run(slices).indices == [3]
+
+
+def test_sparse_feeds_have_a_value_for_each_part(session):
+    sparse = tf.sparse_placeholder(tf.float32)
+    total = tf.sparse_reduce_sum(sparse)
+    value = tf.SparseTensorValue([[0, 0], [1, 1]], [4.0, 5.0], [3, 2])
+    handle = session.partial_run_setup(total, [sparse])
+    assert session.partial_run(handle, total, {sparse: value}) == 9
+    with pytest.raises(ValueError, match="expected 3 values .* got 2"):
+        session.run(total, {sparse: value[:2]})
+    slices = tf.IndexedSlices(tf.placeholder(tf.float32), tf.placeholder(
+        tf.int32))
+    fed = session.run(slices, {slices: ([[1.0]], [3])})
+    assert fed.indices == [3] and fed.dense_shape is None
+    assert session.run(slices, {slices: fed}).values == [[1.0]]
 
 
 def test_wrong_fetches(run):
@@ -102,6 +118,15 @@ def test_errors_of_steps():
             session.run(v)
     with pytest.raises(RuntimeError, match="closed Session"):
         session.run(y)
+
+
+def test_errors_keep_their_number():
+    unknown = tf.errors.UnknownError(None, None, "what", 37)
+    for error, code in ((unknown, 37), (tf.OpError(None, None, "what", 7), 7),
+                        (tf.errors.AbortedError(None, None, "what"), 10)):
+        again = pickle.loads(pickle.dumps(error))
+        assert [error.error_code, again.error_code] == [code, code]
+        assert type(again) is type(error) and again.message == "what"
 
 
 def test_callables(run):

@@ -151,7 +151,7 @@ class BaseSession(_core.Session):
         tensors = []
         for feed in feeds or []:
             convert = _registered(feed, 2)
-            tensors += [feed] if convert is None else convert(feed)
+            tensors += (conversion.parts if convert is None else convert)(feed)
         return self._start_partial_run(fetches, [
             self._graph.as_graph_element(t, allow_operation=False)
             for t in tensors])
@@ -192,12 +192,13 @@ class BaseSession(_core.Session):
         # (What other machines have is not known here.)
         limit = -1 if self._target else (
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        for name in self._devices():
+        names = self._devices()
+        for name in names:
             if name not in self._attributes:
                 self._attributes[name] = DeviceAttributes(
                     name, name.rpartition(":")[0].rpartition(":")[2], limit,
                     int.from_bytes(os.urandom(8), "little") >> 1)
-        return [self._attributes[name] for name in self._devices()]
+        return [self._attributes[name] for name in names]
 
     def _delete_handle(self, handle):
         """Deletes a tensor that stayed here."""
@@ -346,13 +347,10 @@ def _expand_fetch(fetch, graph):
         raise TypeError("Fetch argument None has invalid type <class "
                         "'NoneType'>")
     if isinstance(fetch, conversion.SparseTensor):
-        return ([fetch.indices, fetch.values, fetch.dense_shape],
+        return (conversion.parts(fetch),
                 lambda v: conversion.SparseTensorValue(*v))
     if isinstance(fetch, conversion.IndexedSlices):
-        parts = [fetch.values, fetch.indices]
-        if fetch.dense_shape is None:
-            return parts, lambda v: conversion.IndexedSlicesValue(*v, None)
-        return (parts + [fetch.dense_shape],
+        return (conversion.parts(fetch),
                 lambda v: conversion.IndexedSlicesValue(*v))
     convert = _registered(fetch, 0)
     if convert is not None:
@@ -373,27 +371,28 @@ def _expand_fetch(fetch, graph):
                          f"Tensor. ({e.args[0]})") from None
 
 
+def _pairs(key, keys, values):
+    """[(key, value)] of what a key of feed_dict is made of."""
+    if len(keys) != len(values):
+        raise ValueError(f"feed_dict: expected {len(keys)} values for "
+                         f"{key!r}, got {len(values)}")
+    return list(zip(keys, values))
+
+
 def _expand_feed(key, value, graph):
     """What _core calls for keys of feed_dict that it does not know."""
     if isinstance(key, tuple):
-        keys, values = nest.flatten(key), nest.flatten(value)
-        if len(keys) != len(values):
-            raise ValueError(f"feed_dict: expected {len(keys)} values for "
-                             f"{key!r}, got {len(values)}")
-        return list(zip(keys, values))
+        return _pairs(key, nest.flatten(key), nest.flatten(value))
     convert = _registered(key, 1)
     if convert is not None:
         return list(convert(key, value))
     if isinstance(key, conversion.SparseTensor):
-        pairs = list(zip([key.indices, key.values, key.dense_shape], value))
-        return pairs
+        return _pairs(key, conversion.parts(key), value)
     if isinstance(key, conversion.IndexedSlices):
-        parts = [key.values, key.indices]
-        if key.dense_shape is not None:
-            parts.append(key.dense_shape)
-        return list(zip(parts, value))
+        keys = conversion.parts(key)
+        return _pairs(key, keys, value[:2] if len(keys) == 2 else value)
     try:
         return [(graph.as_graph_element(key, allow_operation=False), value)]
-    except Exception as e:
+    except (TypeError, ValueError, KeyError) as e:
         raise TypeError(f"Cannot interpret feed_dict key as Tensor: "
                         f"{e.args[0]}") from None

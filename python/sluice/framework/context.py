@@ -79,5 +79,5 @@ def GraphOrParentsInXlaContext(graph):
 
 
 def num_gpus():
-    """None: there are CPUs only."""
+    """0: there are CPUs only."""
     return 0

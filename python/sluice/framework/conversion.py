@@ -77,7 +77,7 @@ class IndexedSlices:
 
 
 IndexedSlicesValue = collections.namedtuple(
-    "IndexedSlicesValue", ["values", "indices", "dense_shape"])
+    "IndexedSlicesValue", ["values", "indices", "dense_shape"], defaults=[None])
 SparseTensorValue = collections.namedtuple(
     "SparseTensorValue", ["indices", "values", "dense_shape"])
 
@@ -153,9 +153,7 @@ class SparseTensor:
         dense = convert_to_tensor(dense, self.dtype.base_dtype)
         if not dense.dtype.is_integer:
             return self._with("SparseDenseCwiseDiv", dense)
-        small = dense.dtype in (dtypes.int8, dtypes.uint8, dtypes.int16,
-                                dtypes.uint16)
-        numbers = dtypes.float32 if small else dtypes.float64
+        numbers = quotient_type(dense.dtype)
         return SparseTensor(
             self._indices, _core.op("Cast")(self._values, numbers),
             self._dense_shape)._with("SparseDenseCwiseDiv",
@@ -171,6 +169,23 @@ class SparseTensor:
     def __repr__(self):
         return (f"SparseTensor(indices={self._indices}, "
                 f"values={self._values}, dense_shape={self._dense_shape})")
+
+
+def quotient_type(dtype):
+    """What integers are divided in, as real numbers."""
+    return dtypes.float32 if dtype.size < 4 else dtypes.float64
+
+
+def parts(value):
+    """The tensors that a SparseTensor or IndexedSlices is made of, in the order
+    that makes another one, and that its values are fed and fetched in; of all
+    else that itself."""
+    if isinstance(value, SparseTensor):
+        return [value.indices, value.values, value.dense_shape]
+    if isinstance(value, IndexedSlices):
+        made = [value.values, value.indices, value.dense_shape]
+        return made if value.dense_shape is not None else made[:2]
+    return [value]
 
 
 def constant_value(tensor, partial=False):
@@ -284,8 +299,10 @@ def register_tensor_conversion_function(base_type, conversion_func,
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not all(isinstance(t, type) for t in types):
         raise TypeError("base_type must be a type or a tuple of types")
-    _registry.append((priority, len(_registry), types, conversion_func))
-    _registry.sort(key=lambda entry: entry[:2])
+    global _registry  # (A new one: other threads may go through the old.)
+    _registry = sorted(
+        [*_registry, (priority, len(_registry), types, conversion_func)],
+        key=lambda entry: entry[:2])
 
 
 def _convert(value, dtype, name, as_ref):

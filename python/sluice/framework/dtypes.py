@@ -37,9 +37,8 @@ class DType:
     @property
     def real_dtype(self):
         """The type of a complex number's parts; else the type itself."""
-        if self.base_dtype is complex64:
-            return float32
-        return float64 if self.base_dtype is complex128 else self
+        return next((part for part, whole in COMPLEX.items()
+                     if whole is self.base_dtype), self)
 
     @property
     def _is_ref_dtype(self):
@@ -185,6 +184,8 @@ float16, resource, variant, uint32, uint64 = (
     _BY_NUMBER[i] for i in range(19, 24))
 half, double = float16, float64
 globals().update({t.name: t for n, t in _BY_NUMBER.items() if n > 100})
+# Of complex numbers, by the type of their parts.
+COMPLEX = {float32: complex64, float64: complex128}
 # (`bool` would hide Python's within this module.)
 bool_ = _BY_NUMBER[10]
 

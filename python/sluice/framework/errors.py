@@ -38,7 +38,8 @@ class OpError(Exception):
         return self._message
 
     def __reduce__(self):
-        return type(self), (None, None, self._message)
+        return type(self), (None, None, self._message), {
+            "_error_code": self._error_code}
 
 
 OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED = range(5)
@@ -50,8 +51,8 @@ _CLASSES = {}
 
 
 def _declare(name, code, doc):
-    def __init__(self, node_def, op, message, *unused):
-        OpError.__init__(self, node_def, op, message, code)
+    def __init__(self, node_def, op, message, error_code=code):
+        OpError.__init__(self, node_def, op, message, error_code)
 
     made = type(name, (OpError,), {"__init__": __init__, "__doc__": doc,
                                    "__module__": __name__})

@@ -12,7 +12,7 @@ import itertools
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.node_def import FunctionDef
+from sluice.framework.node_def import VARIABLE_OPS, FunctionDef
 
 
 _numbers = itertools.count()  # Of gradients: the registry keeps their names.
@@ -62,7 +62,7 @@ class _Body(graphs.Graph):
 
     def _copy(self, op):
         """An operation from outside, with all that it needs."""
-        if op.type in ("Variable", "VariableV2", "VarHandleOp"):
+        if op.type in VARIABLE_OPS:
             raise ValueError("Cannot capture a stateful node by value.")
         if op not in self._copies:
             self._copies[op] = _core.copy_operation(self, op, [

@@ -148,14 +148,16 @@ def extract_sub_graph(graph_def, dest_nodes):
     return made
 
 
-_KEPT_ON_CPU = ("Variable", "VariableV2", "VarHandleOp", "Placeholder")
+# What variables are: behind references, and all of them.
+REFERENCE_OPS = ("Variable", "VariableV2")
+VARIABLE_OPS = REFERENCE_OPS + ("VarHandleOp",)
 
 
 def must_run_on_cpu(node, pin_variables_on_cpu=False):
     """Whether a node (or operation) can run on CPUs only: strings do, and
     integers that others read as shapes."""
     node = getattr(node, "node_def", node)
-    if pin_variables_on_cpu and node.op in _KEPT_ON_CPU:
+    if pin_variables_on_cpu and node.op in (*VARIABLE_OPS, "Placeholder"):
         return True
     if node.op == "Const":
         return node.attr["dtype"].type in (dtypes.string, dtypes.int32)
@@ -214,7 +216,7 @@ def convert_variables_to_constants(
     part = extract_sub_graph(input_graph_def, output_node_names)
     types, reads = {}, {}
     for node in part.node:
-        if node.op not in ("Variable", "VariableV2", "VarHandleOp") or (
+        if node.op not in VARIABLE_OPS or (
                 variable_names_whitelist is not None and
                 node.name not in variable_names_whitelist) or (
                 node.name in (variable_names_blacklist or ())):

@@ -1,5 +1,6 @@
 """TensorFlow's messages: graphs, functions, arrays, collections."""
 
+from sluice.framework import errors
 from sluice.framework.messages import (  # noqa: F401 (TensorFlow's names.)
     DATA_TYPES, DataType, Enumeration, Message, enumerate_in)
 
@@ -310,11 +311,6 @@ MetaGraphDef._declare(
 
 
 globals().update(DATA_TYPES)
-Code = Enumeration({
-    name: number for number, name in enumerate((
-        "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
-        "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-        "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-        "UNAUTHENTICATED"))})
+Code = Enumeration({name: number for name, number in vars(errors).items()
+                    if name.isupper() and isinstance(number, int)})
 globals().update(Code.items())

@@ -7,7 +7,8 @@ order but that of the graph.
 
 from sluice import _core, nest
 from sluice.framework import graph as graphs, specs
-from sluice.framework.conversion import SparseTensor, convert_to_tensor
+from sluice.framework.conversion import (
+    SparseTensor, convert_to_tensor, parts)
 from sluice.framework.function import _Body, call, define
 from sluice.framework.graph import GraphKeys
 from sluice.framework.protos import GraphDef, TensorInfo
@@ -27,13 +28,6 @@ class _WrappedBody(_Body):
         self.add_to_collection(GraphKeys.GLOBAL_VARIABLES, variable)
         if variable.trainable:
             self.add_to_collection(GraphKeys.TRAINABLE_VARIABLES, variable)
-
-
-def _parts(value):
-    """The tensors and operations that a fetch stands for."""
-    if isinstance(value, SparseTensor):
-        return [value.indices, value.values, value.dense_shape]
-    return [value]
 
 
 def _needed(graph, sources, fetches):
@@ -103,7 +97,7 @@ class WrappedFunction:
         self._keywords = keywords  # The arguments' names, if they may be given.
         self._label = name
         self._parts = [p for f in nest.flatten(fetches) if f is not None
-                       for p in _parts(f)]
+                       for p in parts(f)]
 
     @property
     def inputs(self):
@@ -190,7 +184,7 @@ class WrappedFunction:
         def result(fetch):
             if fetch is None or isinstance(fetch, _core.Operation):
                 return None
-            made = [next(results) for _ in _parts(fetch)]
+            made = [next(results) for _ in parts(fetch)]
             return SparseTensor(*made) if len(made) > 1 else made[0]
         return nest.map_structure(result, self.structured_outputs)
 
@@ -230,7 +224,7 @@ class WrappedFunction:
 
     def _fetch(self, fetch):
         if isinstance(fetch, SparseTensor):
-            return SparseTensor(*map(self._fetch, _parts(fetch)))
+            return SparseTensor(*map(self._fetch, parts(fetch)))
         if not isinstance(fetch, TensorInfo):
             return self.graph.as_graph_element(fetch)
         if fetch.WhichOneof("encoding") == "coo_sparse":

@@ -8,7 +8,7 @@ from sluice.ops import array_ops, conv, init_ops, nn
 
 
 def _numbers(value, n, name):
-    """`n` positive integers, of one or of so many."""
+    """`n` integers, of one or of so many."""
     if isinstance(value, int):
         return (value,) * n
     try:
@@ -26,8 +26,6 @@ def _padding(value):
         raise ValueError(f'The `padding` argument must be one of "valid", '
                          f'"same". Received: {value}')
     return value.lower()
-
-
 
 
 class _Conv(Layer):
@@ -90,13 +88,10 @@ class _Conv(Layer):
         self._add_bias()
 
     def _convolve(self, inputs):
-        form = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[self.rank]
-        if self._first:
-            form = "NC" + form[1:-1]
         return conv.convolution(
             inputs, self.kernel, self.padding.upper(), self.strides,
             self.dilation_rate, {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}[
-                self.rank], form)
+                self.rank], conv._format(self.rank, self._first))
 
     def _finish(self, outputs):
         if self.use_bias:
@@ -201,7 +196,7 @@ class _Separable(_Conv):
             strides = (1,) + strides + (1,)
         outputs = conv.separable_conv2d(
             inputs, depthwise, pointwise, strides, self.padding.upper(),
-            rates, data_format="NCHW" if self._first else "NHWC")
+            rates, data_format=conv._format(2, self._first))
         if self.rank == 1:
             outputs = array_ops.squeeze(outputs, [axis])
         return self._finish(outputs)
@@ -259,11 +254,11 @@ class _Transposed(_Conv):
         if self.rank == 2:
             outputs = nn.conv2d_transpose(
                 inputs, self.kernel, shape, strides, self.padding.upper(),
-                "NCHW" if self._first else "NHWC")
+                conv._format(2, self._first))
         else:
             outputs = conv.conv3d_transpose(
                 inputs, self.kernel, shape, strides, self.padding.upper(),
-                "NCDHW" if self._first else "NDHWC")
+                conv._format(3, self._first))
         outputs.set_shape([None if isinstance(d, _core.Tensor) and
                            constant_value(d) is None else d for d in shape])
         return self._finish(outputs)

@@ -119,5 +119,3 @@ dropout = as_function(Dropout, reuse=False,
 def flatten(inputs, name=None, data_format="channels_last"):
     """The inputs as a matrix: all dimensions but the first become one."""
     return Flatten(data_format=data_format, name=name)(inputs)
-
-

@@ -28,12 +28,10 @@ class _Pooling(Layer):
         self.input_spec = InputSpec(ndim=self.rank + 2)
 
     def call(self, inputs):
-        form = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[self.rank]
-        if self.data_format == "channels_first":
-            form = "NC" + form[1:-1]
-        return conv.pool(inputs, self.pool_size, self.kind,
-                       self.padding.upper(), strides=self.strides,
-                       data_format=form)
+        return conv.pool(
+            inputs, self.pool_size, self.kind, self.padding.upper(),
+            strides=self.strides, data_format=conv._format(
+                self.rank, self.data_format == "channels_first"))
 
 
 class AveragePooling1D(_Pooling):

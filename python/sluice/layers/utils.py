@@ -3,16 +3,14 @@
 from sluice.framework.conversion import constant_value  # noqa: F401
 from sluice.layers.convolutional import _numbers, _padding
 from sluice.layers.core import normal_format, smart_cond  # noqa: F401
+from sluice.ops.conv import _format
 
 
 def convert_data_format(data_format, ndim):
     """The ops' name for a data format: "NHWC"."""
-    places = {3: "W", 4: "HW", 5: "DHW"}.get(ndim)
-    if places is None:
+    if ndim not in (3, 4, 5):
         raise ValueError(f"Input rank not supported: {ndim}")
-    if normal_format(data_format) == "channels_last":
-        return f"N{places}C"
-    return f"NC{places}"
+    return _format(ndim - 2, normal_format(data_format) == "channels_first")
 
 
 def normalize_tuple(value, n, name):

@@ -3,7 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import (
-    IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
+    SparseTensor, SparseTensorValue, constant, constant_value,
     convert_to_tensor)
 
 _op = _core.op
@@ -689,18 +689,8 @@ def broadcast_dynamic_shape(shape_x, shape_y):
 
 def broadcast_static_shape(shape_x, shape_y):
     """The shape that two known shapes broadcast to."""
-    a, b = (tensor_shape.as_shape(s) for s in (shape_x, shape_y))
-    if a.ndims is None or b.ndims is None:
-        return tensor_shape.unknown_shape()
-    n = max(a.ndims, b.ndims)
-    dims = []
-    for x, y in zip([1] * (n - a.ndims) + a.as_list(),
-                    [1] * (n - b.ndims) + b.as_list()):
-        if 1 not in (x, y) and None not in (x, y) and x != y:
-            raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} "
-                             f"and {shape_y}")
-        dims.append(y if x == 1 else x if y == 1 or x == y or y is None else y)
-    return tensor_shape.TensorShape(dims)
+    return tensor_shape.broadcast_shape(*map(tensor_shape.as_shape,
+                                             (shape_x, shape_y)))
 
 
 def extract_image_patches(images, ksizes=None, strides=None, rates=None,

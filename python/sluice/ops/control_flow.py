@@ -81,15 +81,9 @@ def tuple(tensors, name=None, control_inputs=None):
 
 def _parts(value):
     """The tensors that a leaf is made of."""
-    if isinstance(value, conversion.IndexedSlices):
-        parts = [value.values, value.indices]
-        return parts if value.dense_shape is None else parts + [
-            value.dense_shape]
-    if isinstance(value, conversion.SparseTensor):
-        return [value.indices, value.values, value.dense_shape]
     if hasattr(value, "_flow_of_array"):
         return [value.flow]
-    return [value]
+    return conversion.parts(value)
 
 
 def _part_shapes(value, shape):
@@ -162,8 +156,7 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
                 return [constant(True)]
             structure = nest.map_structure(_branch_value, result)
             structures.append((structure, result))
-            return [p if p.dtype._number < 100 else _identity(p)
-                    for p in _flatten(structure)]
+            return [_value_of(p) for p in _flatten(structure)]
         return build
 
     if isinstance(pred, _core.Tensor) and not pred.dtype.is_bool:
@@ -445,7 +438,8 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
 
 
 def _value_of(tensor):
-    return _identity(tensor) if tensor.dtype._number > 100 else tensor
+    """A tensor; of what carries a reference, the value that it has now."""
+    return _identity(tensor) if tensor.dtype._is_ref_dtype else tensor
 
 
 def _flat_shapes(like, shapes):

@@ -50,6 +50,7 @@ def _around(numbers, first):
 
 
 def _format(rank, first):
+    """The ops' name of the order of an image's dimensions."""
     form = _FORMATS[rank]
     return "NC" + form[1:-1] if first else form
 

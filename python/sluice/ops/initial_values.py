@@ -1,9 +1,10 @@
 """Initial values that depend on other variables: initializers run in any order,
 so of a variable without a value its initial one is taken."""
 
+from sluice.framework import protos
 from sluice.framework.graph import GraphKeys
+from sluice.framework.node_def import REFERENCE_OPS, import_graph_def
 
-_VARIABLES = ("Variable", "VariableV2")
 # These tell of a variable's state, and are to go on telling it.
 _TELLING = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
 
@@ -15,7 +16,7 @@ def _depends(op):
     while stack:
         op = stack.pop()
         kind = op.type
-        if kind in _VARIABLES:
+        if kind in REFERENCE_OPS:
             return True
         if kind in _TELLING or kind == "Merge" and hasattr(
                 op, "_is_initialized_value"):
@@ -34,9 +35,9 @@ def _on_the_way(initial):
     depends, active, stack = {}, set(), [initial.op]
     while stack:
         op = stack[-1]
-        if op in depends or op.type in _TELLING + _VARIABLES or hasattr(
+        if op in depends or op.type in _TELLING + REFERENCE_OPS or hasattr(
                 op, "_is_initialized_value"):
-            depends.setdefault(op, op.type in _VARIABLES)
+            depends.setdefault(op, op.type in REFERENCE_OPS)
             stack.pop()
             continue
         before = [x.op for x in op.inputs if x is not None]
@@ -60,12 +61,9 @@ def guarded(initial):
         return initial
     depends = _on_the_way(initial)
     copied = [op for op, does in depends.items()
-              if does and op.type not in _VARIABLES]
+              if does and op.type not in REFERENCE_OPS]
     if not copied:
         return initial
-    # (Seldom needed, and long to load.)
-    from sluice.framework import protos
-    from sluice.framework.node_def import import_graph_def
     graph = initial.graph
     known = {v.op: v for key in (GraphKeys.GLOBAL_VARIABLES,
                                  GraphKeys.LOCAL_VARIABLES)
@@ -81,7 +79,7 @@ def guarded(initial):
         for x in op.inputs:
             if x.name in inputs or x.op in copied:
                 continue
-            variable = known.get(x.op) if x.op.type in _VARIABLES else None
+            variable = known.get(x.op) if x.op.type in REFERENCE_OPS else None
             inputs[x.name] = x if variable is None else (
                 variable.initialized_value())
     made, = import_graph_def(protos.GraphDef(node=nodes), inputs,

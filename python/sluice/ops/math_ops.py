@@ -5,7 +5,7 @@ import builtins
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
-    IndexedSlices, SparseTensor, constant, convert_to_tensor)
+    IndexedSlices, SparseTensor, constant, convert_to_tensor, quotient_type)
 
 _op = _core.op
 _builtin_range = builtins.range
@@ -288,24 +288,16 @@ def complex(real, imag, name=None):
     """Complex numbers of two tensors of the same type."""
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, name="imag")
-    out = {dtypes.float32: dtypes.complex64,
-           dtypes.float64: dtypes.complex128}.get(real.dtype.base_dtype)
+    out = dtypes.COMPLEX.get(real.dtype.base_dtype)
     if out is None or real.dtype.base_dtype != imag.dtype.base_dtype:
         raise TypeError(f"real and imag have incorrect types: "
                         f"{real.dtype.name} {imag.dtype.name}")
     return _op("Complex")(real, imag, Tout=out, name=name)
 
 
-# What x / y is computed in.
-_TRUEDIV = {dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32,
-            dtypes.uint16: dtypes.float32, dtypes.int16: dtypes.float32,
-            dtypes.int32: dtypes.float64, dtypes.int64: dtypes.float64,
-            dtypes.uint32: dtypes.float64, dtypes.uint64: dtypes.float64}
-
-
 def truediv(x, y, name=None):
     """x / y, elementwise; of integers: as floating-point numbers."""
-    if isinstance(x, _core.Tensor) and x.dtype._number % 100 in (1, 2, 14, 19):
+    if isinstance(x, _core.Tensor) and x.dtype.is_floating:
         return _real_div(x, y, name=name)
     if not (isinstance(x, _core.Tensor) and isinstance(y, _core.Tensor)):
         with graphs.name_scope(name, "truediv", [x, y]) as scope:
@@ -314,9 +306,9 @@ def truediv(x, y, name=None):
         raise TypeError(f"`x` and `y` must have the same dtype, got "
                         f"{x.dtype!r} "
                         f"!= {y.dtype!r}.")
-    wide = _TRUEDIV.get(x.dtype.base_dtype)
-    if wide is None:
+    if not x.dtype.is_integer:
         return _real_div(x, y, name=name)
+    wide = quotient_type(x.dtype)
     with graphs.name_scope(name, "truediv", [x, y]) as scope:
         return _real_div(cast(x, wide), cast(y, wide), name=scope)
 

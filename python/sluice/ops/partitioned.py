@@ -269,5 +269,3 @@ def parts_of(variable):
     if isinstance(variable, PartitionedVariable):
         return list(variable)
     return [variable]
-
-

@@ -35,12 +35,10 @@ def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
     with graphs.name_scope(name, "random_uniform",
                            [shape, minval, maxval]) as scope:
         shape = _shape(shape)
-        if dtype.is_integer:
-            low = convert_to_tensor(minval, dtype, name="min")
-            high = convert_to_tensor(maxval, dtype, name="max")
-            return _uniform_int(shape, low, high, name=scope, **_seeds(seed))
         low = convert_to_tensor(minval, dtype, name="min")
         high = convert_to_tensor(maxval, dtype, name="max")
+        if dtype.is_integer:
+            return _uniform_int(shape, low, high, name=scope, **_seeds(seed))
         drawn = _uniform(shape, dtype, **_seeds(seed))
         return _op("AddV2")(drawn * (high - low), low, name=scope)
 

@@ -76,7 +76,7 @@ def _scatter(kind, ref, indices, updates, use_locking, name):
             ref._handle, indices,
             conversion.convert_to_tensor(updates, ref.dtype.base_dtype),
             name=name)
-        with graphs.control_dependencies([done]):
+        with done.graph.control_dependencies([done]):
             return ref.read_value()
     return _op(kind)(ref, indices, updates, use_locking=use_locking, name=name)
 

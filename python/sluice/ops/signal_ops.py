@@ -48,13 +48,9 @@ def _padded(x, rank, sizes, halved):
                                             axis=1))
 
 
-_COMPLEX = {dtypes.float32: dtypes.complex64,
-            dtypes.float64: dtypes.complex128}
-
-
 def _transform(kind, rank, doc):
     op, inverse = _op(kind), kind.startswith("I")
-    types = [*(_COMPLEX.values() if inverse else _COMPLEX)]
+    types = [*(dtypes.COMPLEX.values() if inverse else dtypes.COMPLEX)]
 
     def transform(input_tensor, fft_length=None, name=None):
         with graphs.name_scope(name, kind.lower(),
@@ -68,7 +64,7 @@ def _transform(kind, rank, doc):
             sizes = (_sizes(x, rank, inverse) if fft_length is None
                      else convert_to_tensor(fft_length, dtypes.int32))
             made = (dict(Treal=kept.real_dtype) if inverse
-                    else dict(Tcomplex=_COMPLEX[kept]))
+                    else dict(Tcomplex=dtypes.COMPLEX[kept]))
             return op(_padded(x, rank, sizes, inverse), sizes, name=scope,
                       **made)
 

@@ -6,7 +6,7 @@ from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant,
-    constant_value, convert_to_tensor)
+    constant_value, convert_to_tensor, parts)
 from sluice.ops import array_ops, check_ops, control_flow, math_ops
 
 _op = _core.op
@@ -21,8 +21,7 @@ def _sparse(value):
 
 
 def _parts(value):
-    value = _sparse(value)
-    return value.indices, value.values, value.dense_shape
+    return parts(_sparse(value))
 
 
 def sparse_placeholder(dtype, shape=None, name=None):

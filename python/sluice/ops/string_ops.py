@@ -2,7 +2,8 @@
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import SparseTensor, convert_to_tensor
+from sluice.framework.conversion import (
+    SparseTensor, convert_to_tensor, parts)
 from sluice.ops import array_ops, math_ops
 
 _op = _core.op
@@ -126,12 +127,12 @@ def _printed(x, tensors):
         return "{" + ", ".join(f"{k!r}: {_printed(x[k], tensors)}"
                                for k in sorted(x)) + "}"
     if isinstance(x, (list, tuple)):
-        parts = ", ".join(_printed(part, tensors) for part in x)
+        inner = ", ".join(_printed(part, tensors) for part in x)
         if isinstance(x, list):
-            return f"[{parts}]"
-        return f"({parts}{',' if len(x) == 1 else ''})"
+            return f"[{inner}]"
+        return f"({inner}{',' if len(x) == 1 else ''})"
     if isinstance(x, SparseTensor):
-        tensors += [x.indices, x.values, x.dense_shape]
+        tensors += parts(x)
         return (f"'SparseTensor(indices={_HOLE}, values={_HOLE}, "
                 f"shape={_HOLE})'")
     if isinstance(x, (str, bytes, int, float, type(None))):

@@ -3,6 +3,7 @@
 import functools
 import threading
 
+from sluice import _core
 from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
@@ -160,7 +161,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             and not callable(initializer)):
         wanted = dtypes.as_dtype(dtype).base_dtype
         if not hasattr(initializer, "dtype"):
-            initializer = graphs._core.as_array(initializer, wanted)
+            initializer = _core.as_array(initializer, wanted)
         given = dtypes.as_dtype(initializer.dtype).base_dtype
         if given is not wanted:
             raise ValueError(f"Initializer type '{given}' and explicit dtype "
@@ -264,7 +265,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
                 f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.")
         return known
     if reuse is True:
-        near = graphs._core.nearest_names(name, list(store.variables))
+        near = _core.nearest_names(name, list(store.variables))
         hint = f" (nearest: {', '.join(near)})" if near else ""
         raise ValueError(
             f"Variable {name} does not exist, or was not created with "

@@ -3,10 +3,11 @@
     import sluice.compat.v1 as tf
 """
 
-from sluice import compat, errors, names as _names
+from sluice import compat, errors, names as _names, version
 
-__version__ = "1.15.0"
-__git_version__ = __compiler_version__ = "unknown"
+__version__ = version.VERSION
+__git_version__ = version.GIT_VERSION
+__compiler_version__ = version.COMPILER_VERSION
 
 
 def disable_eager_execution():
