@@ -74,9 +74,9 @@ def update_checkpoint_state(
         all_model_checkpoint_timestamps, last_preserved_timestamp)
     path = _state_file(save_dir, latest_filename)
     if path == state.model_checkpoint_path:
-        raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts with "
-                           f"path used for checkpoint state.  Please use a "
-                           f"different save path.")
+        raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts "
+                           f"with path used for checkpoint state.  Please use "
+                           f"a different save path.")
     # (A reader sees the old file or the new one.)
     written = f"{path}.tmp{uuid.uuid4().hex}"
     with gfile.GFile(written, "w") as f:

@@ -389,7 +389,8 @@ _TRAIN.update({
     **_from("sluice.ops.confusion_matrix", "confusion_matrix")})
 _TRAIN.update({
     **_from("sluice.session_hooks", "FeedFnHook", "FinalOpsHook",
-            "GlobalStepWaiterHook", "LoggingTensorHook",
+            "CheckpointSaverListener", "GlobalStepWaiterHook",
+            "LoggingTensorHook",
             "NanLossDuringTrainingError", "NanTensorHook", "SecondOrStepTimer",
             "SessionRunArgs", "SessionRunContext", "SessionRunHook",
             "SessionRunValues", "StepCounterHook", "StopAtStepHook"),
@@ -623,15 +624,21 @@ _GROUPS = {
             "InputProjectionWrapper", "LSTMBlockCell",
             "OutputProjectionWrapper")},
     "contrib.seq2seq": _SEQ2SEQ,
-    "contrib.training": _from(
-        "sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
-        "get_or_create_eval_step"),
+    "contrib.training": {
+        **_from("sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
+                "get_or_create_eval_step"),
+        **_from("sluice.hparams", "HParams", "parse_values")},
     "debugging": _DEBUGGING, "distribute": {
         **_from("sluice.cluster", "Server"),
         **_from("sluice.distribute", "get_replica_context", "get_strategy",
                 "has_strategy", "in_cross_replica_context")},
     "contrib.learn": _from("sluice.estimator", ModeKeys="LearnModeKeys"),
-    "dtypes": _DTYPES, "estimator": _from("sluice.estimator", "ModeKeys"),
+    "dtypes": _DTYPES, "estimator": {
+        **_from("sluice.estimator", "ModeKeys"),
+        **{name: where for name, where in _TRAIN.items()
+           if where[0] == "sluice.session_hooks" and (
+               name.endswith(("Hook", "Listener")) or
+               name.startswith(("SessionRun", "NanLoss", "SecondOrStep")))}},
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,

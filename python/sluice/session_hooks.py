@@ -51,6 +51,22 @@ class SessionRunHook:
         """When all steps are done, unless an error ended them."""
 
 
+class CheckpointSaverListener:
+    """What is called around each saving of a checkpoint."""
+
+    def begin(self):
+        """Before the session is made."""
+
+    def before_save(self, session, global_step_value):
+        """Before a checkpoint is written."""
+
+    def after_save(self, session, global_step_value):
+        """After a checkpoint was written; True asks to stop."""
+
+    def end(self, session, global_step_value):
+        """When all steps are done."""
+
+
 class SecondOrStepTimer:
     """Says when it is time: every so many seconds, or steps."""
 

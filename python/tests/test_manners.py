@@ -593,8 +593,9 @@ def test_modules_that_are_not_there_say_what_they_need():
             except ImportError as e:
                 print(e)
     """
-    out = subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
-                         capture_output=True, text=True).stdout.splitlines()
+    out = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=60,
+        capture_output=True, text=True).stdout.splitlines()
     assert len(out) == 4
     assert all("'tensorflow.contrib.tpu'" in line for line in out[:2])
     assert all("needs data sets" in line for line in out[2:])
@@ -746,3 +747,25 @@ def test_what_differs_is_told_in_tensorflows_words():
             ("mismatched keys", case.assertAllClose, {"a": 1}, {"b": 1})):
         with pytest.raises(AssertionError, match=words):
             check(a, b)
+
+
+def test_parameters_of_functions_are_known():
+    program = """if True:
+        import functools
+        import sluice.run
+        sluice.run.install()
+        from tensorflow.python.util import function_utils as utils
+
+        class Thing:
+            def __call__(self, a, b, **more):
+                pass
+            def method(self, c):
+                pass
+
+        assert utils.fn_args(Thing().method) == ("c",)
+        assert utils.fn_args(Thing()) == ("a", "b")
+        assert utils.fn_args(functools.partial(Thing(), 1, b=2)) == ()
+        assert utils.fn_args(lambda x, *, y: x) == ("x",)
+        assert utils.has_kwargs(Thing()) and not utils.has_kwargs(lambda x: x)
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

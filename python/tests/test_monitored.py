@@ -269,3 +269,11 @@ def test_progress_of_evaluation_is_told(monkeypatch):
         evaluation.StopAfterNEvalsHook(25)])
     assert told == [f"Evaluation [{n}/25]" for n in (
         *range(2, 25, 2), 25)]
+
+
+def test_listeners_of_savers_need_do_nothing():
+    listener = tf.train.CheckpointSaverListener()
+    listener.begin()
+    assert listener.after_save(None, 1) is None
+    assert tf.estimator.CheckpointSaverListener is type(listener)
+    assert tf.estimator.SessionRunHook is tf.train.SessionRunHook

@@ -445,3 +445,16 @@ def test_cross_entropies_may_take_logits_first(run, rng):
                       f"deprecated_flipped_{kind}_cross_entropy_with_logits")
         new = getattr(tf.nn, f"{kind}_cross_entropy_with_logits")
         near(run(old(x, y)), run(new(labels=y, logits=x)))
+
+
+def test_dropout_that_keeps_next_to_nothing_gives_zeros(run):
+    # (1 - 1e-8 is 1 in single precision.)
+    got = run(tf.nn.dropout(tf.ones([100]), keep_prob=1e-8, seed=1))
+    assert not got.any()
+
+
+def test_shapes_that_do_not_broadcast_are_told_in_known_words(run):
+    a, b = tf.placeholder(tf.int32, [3]), tf.placeholder(tf.int32, [2])
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=r"Incompatible shapes: \[2,3,5\] vs. \[3,2\]"):
+        run(tf.broadcast_dynamic_shape(a, b), {a: [2, 3, 5], b: [3, 2]})

@@ -456,3 +456,40 @@ def test_bytes_beside_text(run):
 def test_lists_of_unequal_lists_are_no_tensor():
     with pytest.raises(ValueError, match="must be a dense tensor"):
         tf.constant([[1], [2, 3]])
+
+
+def test_what_becomes_an_integer_is_an_index(run):
+    class Index:
+        dtype = tf.int32
+
+    class Other:
+        dtype = tf.float32
+
+    for cls in (Index, Other):
+        tf.register_tensor_conversion_function(
+            cls, lambda v, dtype=None, name=None, as_ref=False: tf.constant(
+                1, v.dtype))
+    x = tf.constant([1, 2, 3])
+    assert run(x[Index()]) == 2
+    assert run(x[Index():]).tolist() == [2, 3]
+    with pytest.raises(TypeError, match="valid indices"):
+        x[Other()]
+
+
+def test_operators_are_known_by_their_names(run):
+    class Doubled:
+        def __init__(self, value):
+            self.value = value
+
+    def forward(name):
+        def method(self, *args):
+            return getattr(tf.Tensor, name)(self.value, *args)
+        return method
+
+    names = tf.Tensor.OVERLOADABLE_OPERATORS
+    for name in names:
+        assert hasattr(tf.Tensor, name)
+        setattr(Doubled, name, forward(name))
+    x = Doubled(tf.constant([1, 2]))
+    assert run(x * 3).tolist() == [3, 6] and run(3 - x).tolist() == [2, 1]
+    assert run(-x[1]) == -2

@@ -781,3 +781,13 @@ def test_variables_in_parts_have_some():
             ([v], 1, TypeError, "partitions is not a list")):
         with pytest.raises(error, match=words):
             PartitionedVariable("v", [1], tf.float32, parts, partitions)
+
+
+def test_resource_variables_may_begin_with_any_shape(session):
+    zeros = tf.placeholder_with_default(tf.zeros([2, 3]), shape=None)
+    v = tf.Variable(zeros, use_resource=True)
+    assert v.shape.ndims is None
+    session.run(v.initializer)
+    assert session.run(v).shape == (2, 3)
+    with pytest.raises(ValueError, match="must have a shape specified"):
+        tf.Variable(zeros, use_resource=False)

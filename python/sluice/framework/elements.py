@@ -117,6 +117,14 @@ class Tensor(_core.Tensor):
 
     __array_priority__ = 100  # numpy's operators leave it to ours.
     __setattr__ = _set_attribute
+    # The names of its operators, for classes that stand for a tensor.
+    OVERLOADABLE_OPERATORS = frozenset(
+        f"__{name}__" for name in (
+            *(side + name for side in ("", "r") for name in (
+                "add", "and", "floordiv", "matmul", "mod", "mul", "or", "pow",
+                "sub", "truediv", "xor")),
+            "abs", "eq", "ge", "getitem", "gt", "invert", "le", "lt", "ne",
+            "neg"))
 
     @property
     def shape(self):

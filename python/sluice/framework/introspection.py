@@ -54,6 +54,30 @@ def getargspec(obj):
     return ArgSpec(*getfullargspec(obj)[:4])
 
 
+def fn_args(fn):
+    """The names of the parameters that a function, an object that can be
+    called, or a partial is still to be given."""
+    if isinstance(fn, functools.partial):
+        return tuple(a for a in fn_args(fn.func)[len(fn.args):]
+                     if a not in fn.keywords)
+    if inspect.ismethod(getattr(fn, "__call__", None)):
+        fn = fn.__call__
+    args = getfullargspec(fn).args
+    return tuple(args[1:] if inspect.ismethod(unwrap(fn)[1]) else args)
+
+
+def has_kwargs(fn):
+    """Whether a function takes keywords of any name."""
+    if isinstance(fn, functools.partial):
+        fn = fn.func
+    elif inspect.ismethod(getattr(fn, "__call__", None)):
+        fn = fn.__call__
+    elif not callable(fn):
+        raise TypeError(f"fn should be a function-like object, but is of type "
+                        f"{type(fn)}.")
+    return getfullargspec(fn).varkw is not None
+
+
 def make_all(module_name, doc_string_modules=None):
     """The names of a module that its text, or that of others, has as "@@name"
     on a line."""

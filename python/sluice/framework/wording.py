@@ -325,6 +325,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"(broadcast: expected dimensions that are equal or 1, got shapes|"
      r"shapes: expected two that broadcast together, got) " + _SHAPES,
      _unequal),
+    (r"shapes: expected dimensions that are equal or 1, got \[(?P<a>[\d ]*)\] "
+     r"and \[(?P<b>[\d ]*)\]",
+     lambda m: "Incompatible shapes: [{}] vs. [{}]".format(
+         *(m[k].replace(" ", ",") for k in "ab"))),
     (r"matrices: expected inner dimensions that agree, got " + _SHAPES,
      _incompatible),
     (r"shapes " + _SHAPES + " are not compatible", _different),

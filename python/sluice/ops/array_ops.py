@@ -759,9 +759,8 @@ def _index(k):
         return k.value
     if hasattr(k, "__index__"):
         return k.__index__()
-    read = getattr(k, "value", None)
-    if callable(read):
-        return read()
+    if isinstance(getattr(k, "dtype", None), dtypes.DType):
+        return convert_to_tensor(k)  # (Looked at in _index_type.)
     raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
                     f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
                     f"are valid indices, got {k!r}")

@@ -372,6 +372,8 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
                                  f"the range [0, 1), got {rate}")
             if rate == 0:
                 return x
+        # (Of a number in double precision: a rate near 1 is 1 in another.)
+        scale = 1 / (1 - rate) if isinstance(rate, (int, float)) else None
         rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
         rate.shape.assert_is_compatible_with([])
         dims = array_ops.shape(x) if noise_shape is None else noise_shape
@@ -380,7 +382,9 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
                     for i, d in enumerate(dims)]
         noise = random_ops.random_uniform(dims, dtype=x.dtype.base_dtype,
                                           seed=seed)
-        result = x * (1 / (1 - rate)) * math_ops.cast(noise >= rate, x.dtype)
+        if scale is None:
+            scale = 1 / (1 - rate)
+        result = x * scale * math_ops.cast(noise >= rate, x.dtype)
         result.set_shape(x.shape)
         return result
 

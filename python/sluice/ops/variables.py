@@ -194,8 +194,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
             with graph.name_scope("Initializer" if self._resource else scope):
                 initial = convert_to_tensor(initial_value, dtype,
                                             name="initial_value")
-        if validate_shape and not initial.shape.is_fully_defined() and (
-                shape is None):
+        if validate_shape and shape is None and not self._resource and (
+                not initial.shape.is_fully_defined()):
             raise ValueError(f"initial_value must have a shape specified: "
                              f"{initial}")
         known = initial.shape if validate_shape else (
