@@ -116,12 +116,16 @@ py::object ContextName(Node* n) {
   return py::str(c->name());
 }
 
-py::object Attribute(Node* n, const std::string& name) {
+const AttrValue& FindAttribute(Node* n, const std::string& name) {
   const AttrValue* const value = n->FindAttr(name);
   if (value == nullptr)
     Raise(PyExc_ValueError, absl::StrCat("Operation '", n->name(),
                                          "' has no attr named '", name, "'."));
-  return FromAttr(*value);
+  return *value;
+}
+
+py::object Attribute(Node* n, const std::string& name) {
+  return FromAttr(FindAttribute(n, name));
 }
 
 std::vector<std::string> AttributeNames(Node* n) {
@@ -131,9 +135,7 @@ std::vector<std::string> AttributeNames(Node* n) {
 }
 
 py::bytes AttributeMessage(Node* n, const std::string& name) {
-  const AttrValue* const value = n->FindAttr(name);
-  if (value == nullptr) Attribute(n, name);  // (Raises.)
-  return Checked(SerializeAttrValue(*value));
+  return Checked(SerializeAttrValue(FindAttribute(n, name)));
 }
 
 // Attributes of the op's own keep their kind, and those keep their values by

@@ -90,15 +90,18 @@ inline const OperationHandle* AsOperation(py::handle o) {
 }
 
 // What a class has that holds a Python object in its C++ part: the collector is
-// told of it.
+// told of it, and of others if it has Traverse(visit, arg).
 template <typename T, auto kMember>
 py::custom_type_setup Holds() {
   return py::custom_type_setup([](PyHeapTypeObject* heap) {
     heap->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
     heap->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
       Py_VISIT(Py_TYPE(self));
-      if (const T* const part = PartOf<T>(self))
-        Py_VISIT((part->*kMember).ptr());
+      const T* const part = PartOf<T>(self);
+      if (part == nullptr) return 0;
+      Py_VISIT((part->*kMember).ptr());
+      if constexpr (requires { part->Traverse(visit, arg); })
+        return part->Traverse(visit, arg);
       return 0;
     };
   });

@@ -78,6 +78,37 @@ struct Parameter {
   const AttrDef* attr;
 };
 
+// What all functions of an op have in common.
+struct Signature {
+  explicit Signature(const OpDef& op) {
+    for (const ArgDef& in : op.inputs)
+      parameters.push_back({PythonName(op, in.name), &in, nullptr});
+    for (const bool optional : {false, true})
+      for (const AttrDef& attr : op.attrs)
+        if (attr.name[0] != '_' && attr.default_value.has_value() == optional &&
+            !IsInferred(op, attr.name))
+          parameters.push_back({PythonName(op, attr.name), nullptr, &attr});
+    if (op.outputs.size() < 2) return;
+    py::list names;
+    for (const ArgDef& out : op.outputs) names.append(PythonName(op, out.name));
+    results =
+        py::module_::import("collections").attr("namedtuple")(op.name, names);
+  }
+
+  std::vector<Parameter> parameters;  // `name` follows them.
+  py::object results;  // A named tuple's class, where there are several.
+};
+
+// Made once: a named tuple's class takes as long as some ten operations.
+// (Objects live as long as the process; ops do, too.)
+const Signature& SignatureOf(const OpDef& op) {
+  static auto* const known = new std::map<const OpDef*, const Signature>();
+  const auto it = known->find(&op);
+  if (it != known->end()) return it->second;
+  const Signature made(op);  // (Other threads may run meanwhile.)
+  return known->emplace(&op, made).first->second;
+}
+
 // ---- Which graph ------------------------------------------------------------
 
 bool IsVariable(py::handle o) {
@@ -337,15 +368,11 @@ class Call {
 class OpFunction {
  public:
   OpFunction(const OpDef& op, std::string default_name, bool any_order)
-      : op_(op), default_name_(std::move(default_name)), any_order_(any_order) {
-    for (const ArgDef& in : op_.inputs)
-      parameters_.push_back({PythonName(op_, in.name), &in, nullptr});
-    for (const bool optional : {false, true})
-      for (const AttrDef& attr : op_.attrs)
-        if (attr.name[0] != '_' && attr.default_value.has_value() == optional &&
-            !IsInferred(op_, attr.name))
-          parameters_.push_back({PythonName(op_, attr.name), nullptr, &attr});
-  }
+      : op_(op),
+        signature_(SignatureOf(op)),
+        parameters_(signature_.parameters),
+        default_name_(std::move(default_name)),
+        any_order_(any_order) {}
 
   const std::string& name() const { return op_.name; }
 
@@ -463,21 +490,14 @@ class OpFunction {
                        keyword, "'", near));
   }
 
-  py::object Results(Node* node) {
+  py::object Results(Node* node) const {
     const auto n = static_cast<int>(op_.outputs.size());
     if (node->num_outputs() == 0) return py::cast(node);
     if (n == 1) return OneResult(node, 0);
-    if (!results_) {
-      py::list names;
-      for (const ArgDef& out : op_.outputs)
-        names.append(PythonName(op_, out.name));
-      results_ = py::module_::import("collections")
-                     .attr("namedtuple")(op_.name, names);
-    }
     py::tuple values(n);
     for (int i = 0; i < n; ++i)
       values[static_cast<size_t>(i)] = OneResult(node, i);
-    return results_(*values);
+    return signature_.results(*values);
   }
 
   static py::object OneResult(Node* node, int arg) {
@@ -524,10 +544,10 @@ class OpFunction {
   }
 
   const OpDef& op_;
+  const Signature& signature_;
+  const std::vector<Parameter>& parameters_;  // Its own.
   const std::string default_name_;
   const bool any_order_;
-  std::vector<Parameter> parameters_;  // `name` follows them.
-  py::object results_;  // A named tuple's class, where there are several.
 };
 
 py::object MakeOp(const std::string& name,

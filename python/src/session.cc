@@ -62,6 +62,10 @@ class Fetches {
   const std::vector<Output>& outputs() const { return outputs_; }
   const std::vector<Node*>& targets() const { return targets_; }
 
+  int Traverse(visitproc visit, void* arg) const {
+    return root_.Traverse(visit, arg);
+  }
+
   // The tensors are taken over: their arrays become the only owners.
   py::object Assemble(std::vector<Tensor> tensors) const {
     std::vector<py::object> values;
@@ -77,6 +81,14 @@ class Fetches {
     std::vector<Part> parts = {};  // Of a container.
     py::object like = {};          // The type, or what is called with a list.
     py::object keys = {};          // Of a dict.
+
+    int Traverse(visitproc visit, void* arg) const {
+      Py_VISIT(like.ptr());
+      Py_VISIT(keys.ptr());
+      for (const Part& part : parts)
+        if (const int stop = part.Traverse(visit, arg)) return stop;
+      return 0;
+    }
   };
 
   Part Collect(const py::object& graph, py::handle fetch) {
@@ -407,6 +419,11 @@ class Callable {
         fetches_(std::move(fetches)),
         feeds_(std::move(feeds)),
         callable_(std::move(callable)) {}
+
+  // What it calls with values may hold it in turn.
+  int Traverse(visitproc visit, void* arg) const {
+    return fetches_.Traverse(visit, arg);
+  }
 
   const py::object session;  // Which is to outlive it.
 

@@ -131,12 +131,15 @@ def test_cycles_through_sessions_and_callables_are_freed():
             graph.add_to_collection("sessions", session)
             graph.step = session.make_callable({"x": x}, [x])
             assert graph.step(1.0) == {"x": 1.0}
+            # (It makes handles, which know the session.)
+            graph.kept = session.make_callable([tf.get_session_handle(x)], [x])
             session.close()
-        return [weakref.ref(o) for o in (graph, x, session, graph.step)]
+        return [weakref.ref(o) for o in (graph, x, session, graph.step,
+                                         graph.kept)]
 
     dead = build()
     gc.collect()
-    assert [ref() for ref in dead] == [None] * 4
+    assert [ref() for ref in dead] == [None] * 5
 
 
 def test_handles_are_made_by_ops_only():

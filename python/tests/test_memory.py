@@ -69,13 +69,16 @@ def _one(build):
         fetches, feeds = build()
         with tf.Session(graph=graph) as session:
             session.run(tf.global_variables_initializer())
-            try:
-                session.run(fetches, feeds)
-                session.make_callable(fetches, list(feeds))(*feeds.values())
-                handle = session.partial_run_setup(fetches, list(feeds))
-                session.partial_run(handle, fetches, feeds)
-            except tf.errors.InvalidArgumentError:
-                pass
+            step = session.make_callable(fetches, list(feeds))
+            handle = session.partial_run_setup(fetches, list(feeds))
+            for take in (lambda: session.run(fetches, feeds),
+                         lambda: step(*feeds.values()),
+                         lambda: session.partial_run(handle, fetches, feeds)):
+                if build is not _failing_steps:
+                    take()
+                    continue
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    take()
     return weakref.ref(graph)
 
 

@@ -304,6 +304,12 @@ def test_op_functions_have_signatures_and_help():
     assert tf.raw_ops.Relu.__name__ == "Relu"
 
 
+def test_results_of_an_op_are_of_one_class():
+    one, two = tf.nn.top_k([1.0, 2.0]), tf.nn.top_k([3.0])
+    assert type(one) is type(two) is type(tf.raw_ops.TopKV2(input=[1.0], k=1))
+    assert type(one)._fields == ("values", "indices")
+
+
 def test_op_functions_can_be_pickled_and_copied(run):
     class Net:
         activation = tf.nn.relu
