@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::python {
@@ -23,18 +23,13 @@ Handler pythons_handler = nullptr;
 std::atomic<uint32_t> signals = 0;  // How many there were.
 sem_t signalled;
 
-// The steps that the main thread is in, within each other.
-struct Running {
-  std::shared_ptr<Cancellation> step;
-  uint32_t since;  // How many signals there were when it began.
-};
-struct Steps {
-  std::mutex mu;
-  std::vector<Running> all;  // GUARDED_BY(mu)
-};
-Steps& TheSteps() {
-  static auto* const steps = new Steps();
-  return *steps;
+// The innermost step that the main thread is in. GUARDED_BY(the interpreter's
+// lock), as are all that it is within.
+MainThreadStep* innermost = nullptr;
+// What the next step may use: one does for all but those that it has ended.
+std::shared_ptr<Cancellation>& Spare() {
+  static auto* const spare = new std::shared_ptr<Cancellation>();
+  return *spare;
 }
 
 void OnSignal(int signal) {
@@ -62,43 +57,20 @@ bool RaisesKeyboardInterrupt() {
   return (*get)(SIGINT).is(*preset);
 }
 
-void CancelWhenSignalled() {
-  for (;;) {
-    while (sem_wait(&signalled) != 0) {
-    }
-    {
-      const PythonLock lock;
-      if (!RaisesKeyboardInterrupt()) continue;
-    }
-    std::vector<Running> steps;
-    {
-      const std::lock_guard<std::mutex> lock(TheSteps().mu);
-      steps = TheSteps().all;
-    }
-    // (One that began after the signal has nothing to do with it: it may save
-    // what was learnt, in the handler of KeyboardInterrupt.)
-    const uint32_t now = signals;
-    for (const Running& one : steps)
-      if (one.since != now) one.step->Cancel();
-  }
-}
-
 bool watching = false;  // Of the main thread.
 
 void Watch() {
   sem_init(&signalled, 0, 0);
-  std::thread(CancelWhenSignalled).detach();
+  std::thread(MainThreadStep::CancelWhenSignalled).detach();
   watching = true;
 }
 
 // A child has no thread but the one that forked, which is its main one.
 void FollowForks() {
-  pthread_atfork([] { TheSteps().mu.lock(); }, [] { TheSteps().mu.unlock(); },
-                 [] {
-                   TheSteps().mu.unlock();
-                   main_thread = pthread_self();
-                   watching = false;
-                 });
+  pthread_atfork(nullptr, nullptr, [] {
+    main_thread = pthread_self();
+    watching = false;
+  });
 }
 
 // Whoever sets a handler in Python sets Python's there, so each step looks.
@@ -113,27 +85,48 @@ void StandBefore() {
 
 }  // namespace
 
+void MainThreadStep::CancelWhenSignalled() {
+  for (;;) {
+    while (sem_wait(&signalled) != 0) {
+    }
+    std::vector<std::shared_ptr<Cancellation>> steps;
+    {
+      const PythonLock lock;
+      if (!RaisesKeyboardInterrupt()) continue;
+      // (One that began after the signal has nothing to do with it: it may save
+      // what was learnt, in the handler of KeyboardInterrupt.)
+      const uint32_t now = signals;
+      for (const MainThreadStep* s = innermost; s != nullptr; s = s->outer_)
+        if (s->since_ != now) steps.push_back(s->cancellation_);
+    }
+    for (const auto& step : steps) step->Cancel();
+  }
+}
+
 MainThreadStep::MainThreadStep() {
   if (pythons_handler == nullptr ||
       pthread_equal(pthread_self(), main_thread) == 0)
     return;
   StandBefore();
-  cancellation_ = std::make_shared<Cancellation>();
-  {
-    const std::lock_guard<std::mutex> lock(TheSteps().mu);
-    TheSteps().all.push_back({cancellation_, signals});
-  }
+  cancellation_ = std::move(Spare());
+  if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
+      cancellation_->cancelled())
+    cancellation_ = std::make_shared<Cancellation>();
+  since_ = signals;
+  outer_ = std::exchange(innermost, this);
   // What came before that has cancelled nothing.
   if (PyErr_CheckSignals() == 0) return;
-  const std::lock_guard<std::mutex> lock(TheSteps().mu);
-  TheSteps().all.pop_back();
+  Leave();
   throw py::error_already_set();
 }
 
 MainThreadStep::~MainThreadStep() {
-  if (cancellation_ == nullptr) return;
-  const std::lock_guard<std::mutex> lock(TheSteps().mu);
-  TheSteps().all.pop_back();
+  if (cancellation_ != nullptr) Leave();
+}
+
+void MainThreadStep::Leave() {
+  innermost = outer_;
+  Spare() = std::move(cancellation_);
 }
 
 void MainThreadStep::Check() const {

@@ -8,6 +8,7 @@
 #ifndef SLUICE_PYTHON_INTERRUPT_H_
 #define SLUICE_PYTHON_INTERRUPT_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "exec/cancellation.h"
@@ -30,8 +31,15 @@ class MainThreadStep {
   // Raises KeyboardInterrupt if that is why the step ended.
   void Check() const;
 
+  // What our thread does.
+  static void CancelWhenSignalled();
+
  private:
+  void Leave();
+
   std::shared_ptr<Cancellation> cancellation_;
+  MainThreadStep* outer_ = nullptr;  // Which this one is within.
+  uint32_t since_ = 0;  // How many signals there were when it began.
 };
 
 void AddInterrupts(py::module_& m);

@@ -68,16 +68,14 @@ class Fetches {
 
   // The tensors are taken over: their arrays become the only owners.
   py::object Assemble(std::vector<Tensor> tensors) const {
-    std::vector<py::object> values;
-    for (Tensor& t : tensors) values.push_back(ToNumpy(std::move(t)));
-    return Assemble(root_, values);
+    return Assemble(root_, tensors);
   }
 
  private:
   struct Part {
     enum Kind { kValue, kNone, kList, kTuple, kDict, kCall };
     Kind kind;
-    size_t index = 0;              // Of the value.
+    size_t index = 0;              // Of the value, which is of no other part.
     std::vector<Part> parts = {};  // Of a container.
     py::object like = {};          // The type, or what is called with a list.
     py::object keys = {};          // Of a dict.
@@ -134,9 +132,9 @@ class Fetches {
     return parts;
   }
 
-  static py::object Assemble(const Part& part,
-                             const std::vector<py::object>& values) {
-    if (part.kind == Part::kValue) return values[part.index];
+  static py::object Assemble(const Part& part, std::vector<Tensor>& values) {
+    if (part.kind == Part::kValue)
+      return ToNumpy(std::move(values[part.index]));
     if (part.kind == Part::kNone) return py::none();
     py::list list;
     for (const Part& one : part.parts) list.append(Assemble(one, values));
@@ -207,6 +205,7 @@ class Extras {
          int64_t timeout_ms)
       : python_metadata_(metadata) {
     options_.timeout_ms = timeout_ms;
+    if (!metadata.is_none()) metadata_.emplace();
     if (options.is_none()) return;
     if (const auto ms = py::cast<int64_t>(options.attr("timeout_in_ms")))
       options_.timeout_ms = ms;
@@ -215,24 +214,22 @@ class Extras {
   }
 
   RunOptions& options() { return options_; }
-  RunMetadata* metadata() {
-    return python_metadata_.is_none() ? nullptr : &metadata_;
-  }
+  RunMetadata* metadata() { return metadata_ ? &*metadata_ : nullptr; }
   void Fill() const {
-    if (python_metadata_.is_none()) return;
+    if (!metadata_) return;
     py::list events;
-    for (const TraceEvent& e : metadata_.events)
+    for (const TraceEvent& e : metadata_->events)
       events.append(py::make_tuple(e.device, e.node, e.op, e.shapes, e.thread,
                                    e.start_ns, e.end_ns, e.allocated_bytes));
     python_metadata_.attr("_fill")(
-        metadata_.wall_ns, metadata_.step_peak_bytes, metadata_.live_bytes,
-        metadata_.events.empty() ? "" : metadata_.ChromeTrace(), events);
+        metadata_->wall_ns, metadata_->step_peak_bytes, metadata_->live_bytes,
+        metadata_->events.empty() ? "" : metadata_->ChromeTrace(), events);
   }
 
  private:
   RunOptions options_;
-  RunMetadata metadata_;
-  const py::object python_metadata_;
+  std::optional<RunMetadata> metadata_;  // None: nobody asks for it.
+  const py::object& python_metadata_;
 };
 
 // Runs `fn`, which waits for other threads, while other Python threads run.
@@ -391,13 +388,14 @@ py::object MakesHandles(const PySession& session, const Output& output) {
 // A step prepared once: a function of the values of its feeds.
 class Callable {
  public:
-  py::object operator()(const py::args& values, const py::object& options,
+  py::object operator()(const py::tuple& values, const py::object& options,
                         const py::object& metadata) const {
     if (values.size() != feeds_.size())
       Raise(PyExc_TypeError,
             absl::StrCat("callable: expected ", feeds_.size(),
                          " values for its feeds, got ", values.size()));
     std::vector<Tensor> feeds;
+    feeds.reserve(feeds_.size());
     for (size_t i = 0; i < feeds_.size(); ++i)
       feeds.push_back(FeedValue(feeds_[i], values[i], /*share=*/true));
     Extras extras(options, metadata, session_.timeout_ms);
@@ -433,6 +431,37 @@ class Callable {
   const std::vector<Output> feeds_;
   const Session::Callable callable_;
 };
+
+// Calls one from Python: f(*values, options=None, run_metadata=None).
+PyObject* CallCallable(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const auto call = [&] {
+    py::object options = py::none(), metadata = py::none();
+    if (kwargs != nullptr)
+      for (const auto& [key, value] :
+           py::reinterpret_borrow<py::dict>(kwargs)) {
+        const std::string name = py::str(key);
+        if (name != "options" && name != "run_metadata")
+          Raise(PyExc_TypeError,
+                absl::StrCat("callable: expected no other names than options "
+                             "and run_metadata, got ",
+                             name));
+        (name == "options" ? options : metadata) =
+            py::reinterpret_borrow<py::object>(value);
+      }
+    return (*PartOf<Callable>(self))(py::reinterpret_borrow<py::tuple>(args),
+                                     options, metadata);
+  };
+  return FromLibrary(call).release().ptr();
+}
+
+// (The slot itself: a function of pybind11's, which finds out which of its
+// overloads fits, would take a quarter of a small step.)
+py::custom_type_setup SetUpCallable() {
+  return py::custom_type_setup([](PyHeapTypeObject* heap) {
+    Holds<Callable, &Callable::session>().value(heap);
+    heap->ht_type.tp_call = CallCallable;
+  });
+}
 
 std::unique_ptr<Callable> PySession::MakeCallable(const py::object& fetch,
                                                   std::vector<Output> feeds) {
@@ -535,10 +564,7 @@ void AddSessions(py::module_& m) {
            })
       .def("_close", &PySession::Close)
       .def("_devices", &PySession::Devices);
-  py::class_<Callable>(m, "Callable", Holds<Callable, &Callable::session>())
-      .def("__call__", &Callable::operator(), py::kw_only(),
-           py::arg("options") = py::none(),
-           py::arg("run_metadata") = py::none());
+  py::class_<Callable>(m, "Callable", SetUpCallable());
   py::class_<PyPartialRun>(m, "PartialRun",
                            Holds<PyPartialRun, &PyPartialRun::session>())
       .def_readonly("session", &PyPartialRun::session)

@@ -63,6 +63,10 @@ DType TypeOfArray(const py::array& a) {
   return DType::kInvalid;
 }
 
+// PyArray_Scalar of numpy's C interface. (An array's only element, which is
+// what Python has for it, takes ten times as long.)
+PyObject* (*numpys_scalar)(const void* data, PyObject* type, PyObject* base);
+
 // Before anything is done with numpy, here or in pybind11. Both keep in static
 // variables what they look up there: to load it meanwhile, which lets other
 // threads run, would have these wait for the variable with the interpreter's
@@ -72,17 +76,31 @@ void NeedNumpy() {
   if (loaded) return;
   const py::module_ numpy = py::module_::import("numpy");
   const auto version = py::cast<std::string>(numpy.attr("__version__"));
-  if (!kTakesNumpy2 && std::stoi(version) >= 2)
+  const bool is_2 = std::stoi(version) >= 2;
+  if (!kTakesNumpy2 && is_2)
     Raise(PyExc_ImportError,
           absl::StrCat("sluice._core: expected numpy 1, as built with pybind11 "
                        "before 2.12, got numpy ",
                        version, "; hint: numpy<2, or pip install ."));
+  const py::object table =
+      numpy.attr(is_2 ? "_core" : "core").attr("multiarray").attr("_ARRAY_API");
+  constexpr int kScalar = 60;  // In all versions.
+  numpys_scalar = reinterpret_cast<decltype(numpys_scalar)>(
+      static_cast<void**>(PyCapsule_GetPointer(table.ptr(), nullptr))[kScalar]);
   loaded = true;
 }
 
 // An attribute of numpy, looked up once.
 py::object FromNumpy(const char* name) {
   return py::module_::import("numpy").attr(name);
+}
+
+// A numpy scalar of the value there.
+py::object ScalarAt(const void* data, const py::dtype& type) {
+  auto made = py::reinterpret_steal<py::object>(
+      numpys_scalar(data, type.ptr(), Py_None));
+  if (!made) throw py::error_already_set();
+  return made;
 }
 
 // The array that a Python value is, in C's order; raises where it is none.
@@ -349,11 +367,11 @@ py::object ToNumpy(Tensor t) {
     Raise(PyExc_TypeError,
           absl::StrCat("expected a value that numpy can hold, got one of type ",
                        DTypeName(t.dtype())));
+  if (t.rank() == 0) return ScalarAt(t.raw(), *type);
   const size_t bytes = t.bytes();
   if (bytes < kWorthSharing || !t.has_buffer() || !t.unique()) {
     py::array made(*type, dims);
     if (bytes > 0) std::memcpy(made.mutable_data(), t.raw(), bytes);
-    if (t.rank() == 0) return made[py::tuple()];
     return made;
   }
   auto* const owned = new Tensor(std::move(t));

@@ -59,8 +59,6 @@ Execution::~Execution() = default;
 void Execution::Start(const ExecuteOptions& options) {
   options_ = options;
   step_ = options.step;
-  cancellation_ = std::make_shared<Cancellation>();
-  step_.cancellation = cancellation_.get();
   step_.step_resources = &step_resources_;
   step_.deadline = options.deadline;
   status_ = OkStatus();
@@ -70,6 +68,11 @@ void Execution::Start(const ExecuteOptions& options) {
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
   tokens_.Start(options.max_call_depth);
   std::lock_guard<std::mutex> lock(mu_);
+  // (Who cancelled an earlier step may still be at it.)
+  if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
+      cancellation_->cancelled())
+    cancellation_ = std::make_shared<Cancellation>();
+  step_.cancellation = cancellation_.get();
   started_ = true;
 }
 

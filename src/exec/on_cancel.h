@@ -2,8 +2,8 @@
 #ifndef SLUICE_EXEC_ON_CANCEL_H_
 #define SLUICE_EXEC_ON_CANCEL_H_
 
+#include <condition_variable>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -12,36 +12,39 @@
 namespace sluice {
 
 // While one lives, `fn` runs when `cancellation` is cancelled: at once, if it
-// is already; never, if it is null. Its end waits for a run of `fn`.
+// is already; never, if it is null. Its end waits for a run of `fn` that is
+// due.
 class OnCancel {
  public:
   OnCancel(Cancellation* cancellation, std::function<void()> fn)
       : cancellation_(cancellation) {
     if (cancellation == nullptr) return;
-    call_ = std::make_shared<Call>();
-    call_->fn = std::move(fn);
-    id_ = cancellation->Register([call = call_] { call->Run(); });
-    if (id_ < 0) call_->Run();
+    fn_ = std::move(fn);
+    id_ = cancellation->Register([this] { Run(); });
+    if (id_ < 0) Run();
   }
   ~OnCancel() {
     if (cancellation_ == nullptr || cancellation_->Deregister(id_)) return;
-    std::lock_guard<std::mutex> lock(call_->mu);
-    call_->fn = nullptr;
+    std::unique_lock<std::mutex> lock(mu_);
+    ran_cv_.wait(lock, [this] { return ran_; });
   }
   OnCancel(const OnCancel&) = delete;
 
  private:
-  struct Call {
-    std::mutex mu;
-    std::function<void()> fn;  // GUARDED_BY(mu); null: too late.
-    void Run() {
-      std::lock_guard<std::mutex> lock(mu);
-      if (fn) fn();
-    }
-  };
+  void Run() {
+    fn_();
+    // (Held to the end: who waits may be gone after it.)
+    std::lock_guard<std::mutex> lock(mu_);
+    ran_ = true;
+    ran_cv_.notify_all();
+  }
+
   Cancellation* const cancellation_;
-  std::shared_ptr<Call> call_;
+  std::function<void()> fn_;
   int64_t id_ = -1;
+  std::mutex mu_;
+  std::condition_variable ran_cv_;
+  bool ran_ = false;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -115,8 +114,8 @@ struct Session::State {
   StateDevices state_devices;  // GUARDED_BY(graph.mutex())
   std::mutex running_mu;
   std::condition_variable idle_cv;
-  std::set<Step*> running;  // GUARDED_BY(running_mu)
-  bool closed = false;      // GUARDED_BY(running_mu)
+  std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
+  bool closed = false;         // GUARDED_BY(running_mu)
 
   State(Graph& g, SessionOptions o)
       : graph(g),
@@ -174,7 +173,7 @@ struct Session::State {
     if (closed)
       return FailedPrecondition(
           "session: expected an open one, got a closed one");
-    running.insert(e);
+    running.push_back(e);
     return OkStatus();
   }
   static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
@@ -188,7 +187,7 @@ struct Session::State {
   }
   void Rest(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
-    running.erase(e);
+    std::erase(running, e);
     if (running.empty()) idle_cv.notify_all();
   }
   Result<std::vector<Tensor>> RunStep(Compiled& c,
@@ -386,7 +385,7 @@ Status Session::State::Begin(Step* e, const RunOptions& run,
     return FailedPrecondition(
         "session: expected an open one, got a closed one");
   e->Start(o);
-  running.insert(e);
+  running.push_back(e);
   return OkStatus();
 }
 
