@@ -258,6 +258,10 @@ py::object Make(const py::object& type, const Output& key) {
 PyGraph::PyGraph() : serial(NextSerial()) {}
 PyGraph::~PyGraph() { ForgetScopes(*this); }
 
+bool PyGraph::Fetchable(Node* node) const {
+  return unfetchable.count(node) == 0 && ContextOf(Output{node, 0}) == nullptr;
+}
+
 Handle::Handle(const Output& key, PyObject* made)
     : output(key), graph(ObjectOf(GraphOf(key.node))), self(made) {
   GraphOf(output.node).handles[output] = this;
@@ -328,8 +332,7 @@ void AddObjects(py::module_& m) {
           "No step may be asked for this operation, nor its tensors.",
           py::arg("op"))
       .def(
-          "is_fetchable",
-          [](PyGraph& g, Node* op) { return g.unfetchable.count(op) == 0; },
+          "is_fetchable", [](PyGraph& g, Node* op) { return g.Fetchable(op); },
           "Whether a step may be asked for this tensor or operation.",
           py::arg("tensor_or_op"))
       .def_property_readonly(

@@ -37,6 +37,9 @@ struct PyGraph : Graph {
   // What no step may be given, and asked for.
   std::unordered_set<Output, OutputHash> unfeedable;
   std::unordered_set<const Node*> unfetchable;
+  // What is within a conditional or a loop may not be asked for either: what
+  // these give may.
+  bool Fetchable(Node* node) const;
   // What threads find that enter it for the first time; null: nothing.
   std::unique_ptr<const ScopeState> first_scopes;
 };

@@ -32,7 +32,7 @@ namespace {
 }
 
 void CheckFetchable(Node* node) {
-  if (GraphOf(node).unfetchable.count(node) != 0)
+  if (!GraphOf(node).Fetchable(node))
     Raise(PyExc_ValueError,
           absl::StrCat("Operation ", node->name(),
                        " has been marked as not fetchable. Typically this "

@@ -1,5 +1,7 @@
 """Gradients, conditionals and loops."""
 
+import collections
+
 import numpy as np
 import pytest
 
@@ -183,6 +185,58 @@ def test_case(run):
     assert [run(y, {x: v}) for v in (-1, 5, 50)] == [b"neg", b"small", b"big"]
 
 
+def test_wrong_branches(run):
+    one, pred = tf.constant(1), tf.placeholder_with_default(True, [])
+    with pytest.raises(ValueError, match="'true_fn' must have a return value"):
+        tf.cond(pred, lambda: None, lambda: None)
+    with pytest.raises(ValueError, match="'false_fn' must have a return value"):
+        tf.cond(pred, lambda: one, lambda: None)
+    with pytest.raises(TypeError, match="set simultaneously"):
+        tf.cond(pred, lambda: one, fn1=lambda: one, fn2=lambda: one)
+    with pytest.raises(TypeError, match="2-tuple"):
+        tf.case([(pred, lambda: one, 3)], default=lambda: one)
+    for branches, error, match in (
+            ([], ValueError, "at least one item"),
+            ({0: lambda: one, 2: lambda: one}, ValueError, "contiguous"),
+            ([(1.5, lambda: one)], TypeError, "must be a Python `int`"),
+            ([3], TypeError, "2-tuple"), (3, TypeError, "list, tuple, or dict"),
+            ({0: 3}, TypeError, "callable")):
+        with pytest.raises(error, match=match):
+            tf.switch_case(one, branches)
+    with pytest.raises(TypeError, match="int32"):
+        tf.switch_case(tf.constant(1.0), [lambda: one])
+
+
+def test_an_operation_of_a_branch_gives_the_predicate(run):
+    for holds in (True, False):
+        pred = tf.placeholder_with_default(holds, [])
+        assert run(tf.cond(pred, tf.no_op, lambda: tf.group(pred))) == holds
+
+
+def test_groups_and_tuples_are_of_tensors_and_operations(run):
+    v = tf.get_variable("v", initializer=1.0)
+    for wrong in (None, "v", 3, [tf.constant(1), None]):
+        with pytest.raises(TypeError, match="expected Tensor objects"):
+            tf.group(wrong)
+    for nothing in ([], [None]):
+        with pytest.raises(ValueError, match="at least one Tensor"):
+            tf.tuple(nothing)
+    value, none, op = tf.tuple([tf.constant(1), None, v.assign_add(1.0).op])
+    assert none is None and op.type == "NoOp"
+    run(v.initializer)
+    run(value)
+    assert run(v) == 2.0
+
+
+def test_the_identity_of_sparse_values(run):
+    rows = tf.IndexedSlices(tf.constant([1.0]), tf.constant([2]))
+    same = tf.identity(rows, name="same")
+    assert isinstance(same, tf.IndexedSlices) and same.dense_shape is None
+    assert run(same.indices).tolist() == [2] and same.op.type == "Identity"
+    same = tf.identity(tf.SparseTensor([[1]], [2.0], [3]))
+    assert run(same).dense_shape.tolist() == [3]
+
+
 def test_while_loop(run):
     n = tf.placeholder(tf.int32, [])
     i, total = tf.while_loop(lambda i, s: i < n,
@@ -214,7 +268,9 @@ def test_sparse_values_of_loops_may_grow(run):
             tf.concat([r.values, r.values[:1]], 0),
             tf.concat([r.indices, [i + 1]], 0)))
 
-    shapes = [tf.TensorShape([]), tf.TensorShape([None, 4]),
+    # (A SparseTensor's is that of its dense_shape; it may have more values in
+    # any case.)
+    shapes = [tf.TensorShape([]), tf.TensorShape([2]),
               tf.TensorShape([None, 2])]
     _, s, r = tf.while_loop(lambda i, s, r: i < 3, body, [0, sparse, rows],
                             shape_invariants=shapes)
@@ -223,6 +279,52 @@ def test_sparse_values_of_loops_may_grow(run):
     assert list(grown.dense_shape) == [4, 4]
     assert run(r.indices).tolist() == [0, 1, 2, 3]
     assert run(r.values).tolist() == [[1, 2]] * 4
+    _, s = tf.while_loop(lambda i, s: i < 3, lambda i, s: (
+        i + 1, tf.sparse_concat(0, [s, sparse])), [0, sparse])
+    assert s.values.shape.as_list() == [None]
+    assert run(s.values).tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match="with 1 dimension"):
+        tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s), [0, sparse],
+                      shape_invariants=[tf.TensorShape([]),
+                                        tf.TensorShape([None, 4])])
+
+
+def test_a_loop_gives_what_its_body_gives(run):
+    Pair = collections.namedtuple("Pair", "a b")
+    more = tf.while_loop(lambda a, b: a < 4, lambda a, b: [a + 1, b * 2.0],
+                         Pair(0, 1.0))
+    assert type(more) is list and run(more) == [4, 16.0]
+    more = tf.while_loop(lambda i, s: i < 4, lambda i, s: (
+        i + 1, Pair(s.b, s.a)), [0, Pair(1.0, 2.0)])
+    assert type(more) is tuple and run(more) == (4, Pair(1.0, 2.0))
+    assert run(tf.while_loop(lambda i: i < 3, lambda i: i + 1, (0,),
+                             return_same_structure=True)) == [3]
+    with pytest.raises(TypeError, match="same nested structure"):
+        tf.while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, (s.b, s.a)),
+                      [0, Pair(1.0, 2.0)])
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_is_within_a_branch_or_a_loop_is_not_fetched(run, holds):
+    inner = []
+
+    def keep(x):
+        inner.append(x * 2)
+        return inner[-1]
+
+    x = tf.constant(1)
+    pred = tf.placeholder_with_default(holds, [])
+    y = tf.cond(pred, lambda: keep(x), lambda: keep(x) + 1)
+    z = tf.while_loop(lambda i: i < 9, keep, [x])
+    inner.append(inner[0].op.inputs[0])  # (The Switch's.)
+    assert run([y, z]) == [2 if holds else 3, 16]
+    graph = tf.get_default_graph()
+    assert graph.is_fetchable(y) and graph.is_fetchable(z.op)
+    for t in inner:
+        assert not graph.is_fetchable(t)
+        for fetch in (t, t.op, t.name, {"t": [t]}):
+            with pytest.raises(ValueError, match="marked as not fetchable"):
+                run(fetch)
 
 
 def test_nested_loops_and_gradients(run):
@@ -267,6 +369,7 @@ def test_tensor_arrays(run):
         lambda i, _: i < 4,
         lambda i, a: (i + 1, a.write(i, x * tf.cast(i, tf.float32))), [0, out])
     stacked = out.stack()
+    assert stacked.shape == [4]
     np.testing.assert_array_equal(run(stacked), [0, 2, 4, 6])
     assert run(out.size()) == 4
     assert run(tf.gradients(stacked, x)[0]) == 6.0

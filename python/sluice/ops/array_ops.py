@@ -3,13 +3,12 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import (
-    SparseTensor, SparseTensorValue, constant, constant_value,
-    convert_to_tensor)
+    IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
+    convert_to_tensor, parts)
 
 _op = _core.op
 
 reshape = _op("Reshape")
-identity = _op("Identity")
 identity_n = _op("IdentityN")
 stop_gradient = _op("StopGradient")
 tile = _op("Tile")
@@ -30,6 +29,7 @@ dynamic_stitch = _op("DynamicStitch")
 space_to_batch_nd = _op("SpaceToBatchND")
 batch_to_space_nd = _op("BatchToSpaceND")
 matrix_band_part = _op("MatrixBandPart")
+_identity = _op("Identity")
 _placeholder = _op("Placeholder")
 _shape_op = _op("Shape")
 _concat = _op("ConcatV2", "concat")
@@ -38,6 +38,15 @@ _unpack = _op("Unpack", "unstack")
 _strided_slice = _op("StridedSlice", "strided_slice")
 _zeros_like = _op("ZerosLike", "zeros_like")
 _transpose = _op("Transpose", "transpose")
+
+
+def identity(input, name=None):
+    """What has the value of `input`: a tensor, or the like of IndexedSlices or
+    a SparseTensor."""
+    if isinstance(input, (IndexedSlices, SparseTensor)):
+        return type(input)(*(_identity(part, name=name)
+                             for part in parts(input)))
+    return _identity(input, name=name)
 
 
 def placeholder(dtype, shape=None, name=None):

@@ -19,7 +19,11 @@ def group(*inputs, **kwargs):
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
-    leaves = [x for x in nest.flatten(list(inputs)) if x is not None]
+    leaves = nest.flatten(list(inputs))
+    for leaf in leaves:
+        if not hasattr(leaf, "device"):
+            raise TypeError(f"Expected tf.group() expected Tensor objects not "
+                            f"{leaf!r} with type {type(leaf)}")
     with graphs.control_dependencies(leaves):
         return _no_op(name=name or "group_deps")
 
@@ -71,9 +75,19 @@ def tuple(tensors, name=None, control_inputs=None):
     """The tensors, each after all of them are computed."""
     with graphs.name_scope(name, "tuple", tensors):
         after = [t for t in tensors if t is not None]
-        gate = group(*(after + list(control_inputs or [])))
-        return [None if t is None else with_dependencies([gate], t)
-                for t in tensors]
+        if not after:
+            raise ValueError(f"'tensors' must have at least one Tensor. "
+                             f"Received: {tensors}.")
+        gate = group(*after, *(control_inputs or []))
+
+        def behind(t):
+            if t is None:
+                return None
+            if isinstance(t, _core.Operation):
+                with graphs.control_dependencies([gate]):
+                    return group(t)
+            return with_dependencies([gate], t)
+        return [behind(t) for t in tensors]
 
 
 # ---- Structures of tensors ---------------------------------------------------
@@ -87,13 +101,19 @@ def _parts(value):
 
 
 def _part_shapes(value, shape):
-    """What is known of the parts' shapes, where the leaf's own is known:
-    TensorFlow's is that of the whole for a SparseTensor, of the values for
-    IndexedSlices."""
+    """What is known of the parts' shapes in every iteration, where the leaf's
+    own is given (None: it is not): TensorFlow's is that of `dense_shape` for a
+    SparseTensor, of the values for IndexedSlices."""
     if isinstance(value, conversion.SparseTensor):
-        rank = shape.ndims
+        shape = value.dense_shape.shape if shape is None else shape
+        if shape.ndims not in (1, None):
+            raise ValueError(f"Expected a shape with 1 dimension. Obtained: "
+                             f"{shape} which has {shape.ndims} dimensions.")
+        rank = shape.as_list()[0] if shape.ndims else None
         return [tensor_shape.TensorShape(s)
                 for s in ([None, rank], [None], [rank])]
+    if shape is None:
+        return [part.shape for part in _parts(value)]
     if isinstance(value, conversion.IndexedSlices):
         shapes = [shape, shape[:1], tensor_shape.TensorShape([shape.ndims])]
         return shapes[:len(_parts(value))]
@@ -135,8 +155,8 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
     Raises:
       TypeError, ValueError: if they do not, or are not callable.
     """
-    true_fn = fn1 if true_fn is None else true_fn
-    false_fn = fn2 if false_fn is None else false_fn
+    true_fn = _one_of(true_fn, "true_fn", fn1, "fn1")
+    false_fn = _one_of(false_fn, "false_fn", fn2, "fn2")
     if not callable(true_fn):
         raise TypeError("'true_fn' must be callable.")
     if not callable(false_fn):
@@ -152,10 +172,11 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
             if not strict:
                 result = _unpacked(result)
             if result is None:
-                structures.append(None)
-                return [constant(True)]
-            structure = nest.map_structure(_branch_value, result)
-            structures.append((structure, result))
+                which = "false_fn" if structures else "true_fn"
+                raise ValueError(f"'{which}' must have a return value.")
+            structure = nest.map_structure(
+                lambda value: _branch_value(value, pred), result)
+            structures.append(structure)
             return [_value_of(p) for p in _flatten(structure)]
         return build
 
@@ -164,12 +185,18 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
                         f"got {pred}")
     merged = _cond(pred, branch(true_fn), branch(false_fn), structures,
                    name or "cond")
-    if structures[0] is None:
-        return merged[0]
-    return _pack(structures[0][0], merged)
+    return _pack(structures[0], merged)
 
 
 builtins_tuple = type(())
+
+
+def _one_of(value, name, old_value, old_name):
+    """An argument that had another name."""
+    if value is not None and old_value is not None:
+        raise TypeError(f"cond(): '{name}' and '{old_name}' may not be set "
+                        f"simultaneously.")
+    return old_value if value is None else value
 
 
 def _unpacked(result):
@@ -181,30 +208,24 @@ def _unpacked(result):
 def _cond(pred, then_fn, else_fn, structures, name):
     def checked_else():
         values = else_fn()
-        one, two = structures[0], structures[-1]
-        if (one is None) != (two is None):
-            raise ValueError("true_fn must have return value" if one is None
-                             else "false_fn must have return value")
-        if one is not None:
-            try:
-                nest.assert_same_structure(one[0], two[0])
-            except (ValueError, TypeError) as e:
-                raise type(e)(f"Outputs of true_fn and false_fn must have the "
-                              f"same structure: {e}") from None
-            then_values = _flatten(one[0])
-            for a, b in zip(then_values, values):
-                if a.dtype.base_dtype is not b.dtype.base_dtype:
-                    raise ValueError(
-                        f"Outputs of true_fn and false_fn must have the same "
-                        f"type: {a.dtype.name}, {b.dtype.name}")
+        one, two = structures
+        try:
+            nest.assert_same_structure(one, two)
+        except (ValueError, TypeError) as e:
+            raise type(e)(f"Outputs of true_fn and false_fn must have the "
+                          f"same structure: {e}") from None
+        for a, b in zip(_flatten(one), values):
+            if a.dtype.base_dtype is not b.dtype.base_dtype:
+                raise ValueError(
+                    f"Outputs of true_fn and false_fn must have the same "
+                    f"type: {a.dtype.name}, {b.dtype.name}")
         return values
     return _core.cond(pred, then_fn, checked_else, name)
 
 
-def _branch_value(value):
-    if isinstance(value, _core.Operation):
-        with graphs.control_dependencies([value]):
-            return constant(True, name="done")
+def _branch_value(value, pred):
+    if isinstance(value, _core.Operation):  # The predicate, after it.
+        return with_dependencies([value], pred)
     if isinstance(value, (conversion.IndexedSlices, conversion.SparseTensor)
                   ) or hasattr(value, "_flow_of_array"):
         return value
@@ -262,7 +283,11 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
                  else pred_fn_pairs)
     if not pairs and default is None:
         raise ValueError("case: expected a branch, got none")
-    for pred, fn in pairs:
+    for pair in pairs:
+        if not isinstance(pair, builtins_tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. "
+                            f"Received {pair}.")
+        pred, fn = pair
         if not isinstance(pred, _core.Tensor) or not pred.dtype.is_bool:
             raise TypeError(f"pred must be Tensor of type bool: {pred}")
         if not callable(fn):
@@ -295,30 +320,46 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
 def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
     """What the function of a number gives: branch_fns[branch_index](); of one
     that there is not, `default` (or the last one)."""
-    if isinstance(branch_fns, dict):
-        numbered = sorted(branch_fns.items())
-    elif branch_fns and isinstance(branch_fns[0], builtins_tuple):
-        numbered = sorted(branch_fns, key=lambda pair: pair[0])
-    else:
-        numbered = list(enumerate(branch_fns))
-    for i, fn in numbered:
+    if not isinstance(branch_fns, (dict, list, builtins_tuple)):
+        raise TypeError(f"'branch_fns' must be a list, tuple, or dict. "
+                        f"Received {branch_fns}.")
+    if not branch_fns:
+        raise ValueError("Must provide at least one item in 'branch_fns'")
+    numbered = list(branch_fns.items() if isinstance(branch_fns, dict)
+                    else branch_fns)
+    if all(callable(fn) for fn in numbered):
+        numbered = list(enumerate(numbered))
+    for pair in numbered:
+        if not isinstance(pair, builtins_tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. "
+                            f"Received {pair}.")
+        i, fn = pair
+        if not isinstance(i, int):
+            raise TypeError(f"key must be a Python `int`, got {type(i)}")
         if not callable(fn):
             raise TypeError(f"fn for index {i} must be callable.")
+    numbered.sort(key=lambda pair: pair[0])
+    if [i for i, _ in numbered] != list(range(len(numbered))):
+        raise ValueError(f"branch indices (keys) must form contiguous range of "
+                         f"[0 to {len(numbered)}) but found "
+                         f"{[i for i, _ in numbered]}")
     with graphs.name_scope(name):
-        index = convert_to_tensor(branch_index, dtypes.int32, name="index")
+        index = convert_to_tensor(branch_index, name="branch_index")
+        if index.dtype.base_dtype is not dtypes.int32:
+            raise TypeError(f"'branch_index' must be an int32 Tensor, got "
+                            f"{index.dtype!r}")
         if default is None:
             default = numbered.pop()[1]
         if not numbered:
             return default()
         return case([(math_ops.equal(index, i), fn) for i, fn in numbered],
-                    default)
+                    default, strict=True)
 
 
 def Assert(condition, data, summarize=None, name=None):
     """An operation whose step fails, with `data`, unless `condition` holds."""
     with graphs.name_scope(name, "Assert", [condition, data]):
         data = [convert_to_tensor(d) for d in data]
-        condition = convert_to_tensor(condition, dtypes.bool_)
         return _core.op("Assert")(condition, data,
                                   summarize=3 if summarize is None
                                   else summarize, name="Assert")
@@ -366,16 +407,14 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
     if not isinstance(loop_vars, (list, builtins_tuple)):
         loop_vars = [loop_vars]
     with graphs._default_for(nest.flatten(loop_vars)).as_default():
-        packed = _while(cond, body, loop_vars, shape_invariants,
-                        parallel_iterations, back_prop, swap_memory, name,
-                        maximum_iterations)
-    if return_same_structure or 1 not in (len(packed), len(_flatten(packed))):
-        return packed
-    return packed[0]
+        return _while(cond, body, loop_vars, shape_invariants,
+                      parallel_iterations, back_prop, swap_memory, name,
+                      maximum_iterations, return_same_structure)
 
 
 def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
-           back_prop, swap_memory, name, maximum_iterations):
+           back_prop, swap_memory, name, maximum_iterations,
+           return_same_structure):
     def leaf(value):
         if isinstance(value, (conversion.IndexedSlices,
                               conversion.SparseTensor)) or hasattr(
@@ -384,10 +423,13 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
         return convert_to_tensor(value)
 
     init = nest.map_structure(leaf, loop_vars)
+    leaves = nest.flatten(init)
     invariants = []
-    if shape_invariants is not None:
-        shapes = _flat_shapes(loop_vars, shape_invariants)
-        for value, shape in zip(nest.flatten(init), shapes):
+    if shape_invariants is not None or any(
+            isinstance(value, conversion.SparseTensor) for value in leaves):
+        shapes = ([None] * len(leaves) if shape_invariants is None else
+                  _flat_shapes(loop_vars, shape_invariants))
+        for value, shape in zip(leaves, shapes):
             invariants += _part_shapes(value, shape)
     most = None
     if maximum_iterations is not None:
@@ -398,27 +440,30 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
                              f"{most.shape}")
 
     def call_cond(values):
-        return [convert_to_tensor(cond(*_pack(init, values)))]
+        going_on = convert_to_tensor(cond(*_pack(init, values)))
+        if not going_on.dtype.is_bool:
+            raise TypeError(f"while_loop: expected a condition that is a "
+                            f"boolean scalar, got {going_on}")
+        return [going_on]
 
     def call_body(values):
         result = body(*_pack(init, values))
-        if len(loop_vars) == 1 and not (
+        # (TensorFlow refuses the one variable's structure without a list.)
+        bare = not nest.is_nested(result) or (
+            len(init) == 1 and nest.is_nested(init[0]) and not (
                 isinstance(result, (list, builtins_tuple)) and
-                len(result) == 1 and (not nest.is_nested(loop_vars[0]) or
-                                      nest.is_nested(result[0]))):
+                len(result) == 1 and nest.is_nested(result[0])))
+        if bare:
             result = [result]
-        elif not isinstance(result, (list, builtins_tuple)):
-            result = [result]
-        try:
-            nest.assert_same_structure(list(init), list(result), False)
-        except ValueError as e:
-            raise ValueError(f"The two structures don't have the same nested "
-                             f"structure: the loop variables and what the body "
-                             f"returned. {e}") from None
-        flat_init = nest.flatten(init)
+        try:  # (The outermost are a list and a tuple, often.)
+            nest.assert_same_structure(list(init), list(result))
+        except (ValueError, TypeError) as e:
+            raise type(e)(f"The two structures don't have the same nested "
+                          f"structure: the loop variables and what the body "
+                          f"returned. {e}") from None
+        returned[:] = [result, bare]
         next_values = []
-        for i, (value, like) in enumerate(zip(nest.flatten(result),
-                                              flat_init)):
+        for i, (value, like) in enumerate(zip(nest.flatten(result), leaves)):
             if len(_parts(like)) == 1 and not hasattr(like, "_flow_of_array"):
                 value = convert_to_tensor(value,
                                           dtype_hint=like.dtype.base_dtype)
@@ -430,11 +475,16 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
             next_values += _parts(value)
         return next_values
 
+    returned = []
     results = _core.while_loop(
         call_cond, call_body, [_value_of(t) for t in _flatten(init)],
         invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
         most, name or "while")
-    return _pack(init, results)
+    # In the structure that the body gives, as by TensorFlow.
+    structure, bare = returned
+    packed = _pack(nest.pack_sequence_as(structure, leaves), results)
+    one = bare or len(results) == 1
+    return packed[0] if one and not return_same_structure else packed
 
 
 def _value_of(tensor):

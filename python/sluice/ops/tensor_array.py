@@ -53,6 +53,7 @@ class TensorArray:
         self._infer_shape = bool(infer_shape)
         self._element_shape = [tensor_shape.as_shape(element_shape)]
         self._dynamic_size = bool(dynamic_size)
+        self._known_size = None
         with graphs.name_scope(name, "TensorArray",
                                [handle, size, flow]) as scope:
             if handle is None:
@@ -63,6 +64,9 @@ class TensorArray:
                     clear_after_read=clear_after_read is not False,
                     identical_element_shapes=self._infer_shape,
                     tensor_array_name=tensor_array_name or "", name=scope)
+                if not self._dynamic_size:
+                    self._known_size = constant_value(
+                        self._handle.op.inputs[0])
             else:
                 self._handle, self._flow = handle, flow
 
@@ -143,7 +147,11 @@ class TensorArray:
     def stack(self, name=None):
         """All elements as one tensor."""
         with graphs.name_scope(name, "TensorArrayStack", [self._handle]):
-            return self.gather(math_ops.range(0, self.size()))
+            value = self.gather(math_ops.range(0, self.size()))
+            if self._element_shape[0]:
+                value.set_shape([self._known_size] +
+                                self._element_shape[0].as_list())
+            return value
 
     def gather(self, indices, name=None):
         """Some elements as one tensor."""
