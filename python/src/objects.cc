@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "client/initializers.h"
 #include "graph/control_flow.h"
+#include "graph/device_scope.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
 #include "graph/graphdef_op.h"
@@ -68,11 +69,38 @@ py::bytes ExportNode(Node* n) {
   return Checked(ExportNodeDef(*n));
 }
 
+// The first node that `n` is to share a device with; null if there is none.
+Node* Companion(Graph& g, const Node* n, bool placed) {
+  for (const std::string& s : n->AttrOr<AttrValue::Strings>("_class", {})) {
+    Node* const other =
+        s.starts_with("loc:@") ? g.FindNode(s.substr(5)) : nullptr;
+    if (other != nullptr && other != n && !(placed && other->device().empty()))
+      return other;
+  }
+  return nullptr;
+}
+
+// As in TensorFlow: scopes count for imported nodes, too, but for those that
+// have the device of another one.
+void PlaceImported(Graph& g, const std::vector<Node*>& nodes) {
+  std::vector<Node*> others;
+  for (Node* n : nodes)
+    if (Companion(g, n, false) == nullptr)
+      Check(ApplyDeviceScopes(n));
+    else
+      others.push_back(n);
+  for (Node* n : others) g.SetDevice(n, "");
+  for (Node* n : others)
+    if (const Node* const with = Companion(g, n, true))
+      g.SetDevice(n, with->device());
+}
+
 py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
                 const std::map<std::string, Output>& inputs,
                 const std::vector<std::string>& wanted) {
   ImportOptions options;
   options.prefix = prefix;
+  options.unique_names = true;
   for (const auto& [name, output] : inputs)
     if (name.starts_with('^'))
       options.control_input_map.emplace(name.substr(1), output.node);
@@ -82,6 +110,7 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
   const Building here(g);
   ImportResults results;
   Check(ImportGraphDef(bytes, g, options, &results));
+  PlaceImported(g, results.nodes);
   py::list made;
   size_t nodes = 0, outputs = 0;
   for (const std::string& name : wanted) {

@@ -1,6 +1,7 @@
 #include "ops.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "absl/strings/str_join.h"
@@ -171,8 +172,11 @@ class Call {
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].input != nullptr)
         Input(*parameters[i].input, values[i]);
+    std::deque<ColocateWith> with_variables;
+    for (Node* variable : references_) with_variables.emplace_back(variable);
     Node* const node = BuildNode(op_.name, std::move(inputs_),
                                  std::move(attrs_), NodeName(), loc_);
+    while (!with_variables.empty()) with_variables.pop_back();
     CheckBuilt(graph_);
     return node;
   }
@@ -187,7 +191,12 @@ class Call {
     // (None means the default.)
     if (value.is_none() && attr.default_value) return;
     AttrValue v = ToAttr(value, attr.kind, attr.is_list, attr.name);
-    if (const DType* t = v.get<DType>()) v = AttrValue(RemoveRef(*t));
+    if (const DType* t = v.get<DType>()) {
+      v = AttrValue(RemoveRef(*t));
+      CheckAllowed(attr, attr.name, RemoveRef(*t));
+    } else if (const auto* types = v.get<AttrValue::Types>()) {
+      for (const DType one : *types) CheckAllowed(attr, attr.name, one);
+    }
     attrs_.emplace(attr.name, std::move(v));
   }
 
@@ -280,6 +289,12 @@ class Call {
             tensor != nullptr && want == DType::kInvalid)
           want = RemoveRef(tensor->output.dtype());
     }
+    if (items.empty() && !arg.type_attr.empty() && want == DType::kInvalid &&
+        !op_.FindAttr(arg.type_attr)->default_value)
+      TypeError(absl::StrCat(
+          "Don't know how to infer type variable from empty input list passed "
+          "to input '",
+          arg.name, "' of '", op_.name, "' Op."));
     for (size_t i = 0; i < items.size(); ++i) {
       const Output o = Convert(items[i], i < wanted.size() ? wanted[i] : want,
                                arg, absl::StrCat(arg.name, "_", i));
@@ -288,6 +303,7 @@ class Call {
         if (!arg.type_attr.empty()) want = Known(arg.type_attr);
       } else {
         types.push_back(RemoveRef(o.dtype()));
+        CheckAllowed(*op_.FindAttr(arg.type_list_attr), arg.name, types.back());
         inputs_.push_back(o);
       }
     }
@@ -315,6 +331,7 @@ class Call {
   // Checks the type of an input as TensorFlow does, and appends it.
   void Take(const ArgDef& arg, const Output& o) {
     const DType have = RemoveRef(o.dtype());
+    if (arg.is_ref && o.node != nullptr) references_.push_back(o.node);
     if (arg.is_ref && !IsRef(o.dtype()))
       TypeError(absl::StrCat("'", op_.name, "' Op requires that input '",
                              arg.name,
@@ -322,7 +339,8 @@ class Call {
     const DType known =
         arg.type == DType::kInvalid ? Known(arg.type_attr) : arg.type;
     if (known == DType::kInvalid) {
-      CheckAllowed(arg, have);
+      if (const AttrDef* const attr = op_.FindAttr(arg.type_attr))
+        CheckAllowed(*attr, arg.name, have);
       attrs_.emplace(arg.type_attr, AttrValue(have));
       origin_[arg.type_attr] = arg.name;
     } else if (known != have) {
@@ -341,16 +359,16 @@ class Call {
     inputs_.push_back(o);
   }
 
-  void CheckAllowed(const ArgDef& arg, DType t) const {
-    const AttrDef* const attr = op_.FindAttr(arg.type_attr);
-    if (attr == nullptr || attr->allowed_types.empty() ||
-        std::find(attr->allowed_types.begin(), attr->allowed_types.end(), t) !=
-            attr->allowed_types.end())
+  void CheckAllowed(const AttrDef& attr, const std::string& parameter,
+                    DType t) const {
+    const std::vector<DType>& allowed = attr.allowed_types;
+    if (allowed.empty() ||
+        std::find(allowed.begin(), allowed.end(), t) != allowed.end())
       return;
-    TypeError(absl::StrCat(
-        "Value passed to parameter '", arg.name, "' has DataType ",
-        PythonTypeName(t),
-        " not in list of allowed values: ", TypeNames(attr->allowed_types)));
+    TypeError(
+        absl::StrCat("Value passed to parameter '", parameter,
+                     "' has DataType ", PythonTypeName(t),
+                     " not in list of allowed values: ", TypeNames(allowed)));
   }
 
   const OpDef& op_;
@@ -359,6 +377,7 @@ class Call {
   const std::string name_;
   std::string full_name_;
   std::vector<Output> inputs_;
+  std::vector<Node*> references_;  // What an op changes, it is to be with.
   AttrMap attrs_;
   std::map<std::string, std::string> origin_;  // Of types: the argument.
 };

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice.framework import protos
 
 
 def line_of_caller():
@@ -585,3 +586,65 @@ def test_scopes_of_arguments():
             pass
     with pytest.raises(AssertionError, match="not decorated"):
         framework.arg_scoped_arguments(plain)
+
+
+def test_graphs_can_be_imported_again_and_again():
+    with tf.Graph().as_default() as first:
+        tf.identity(tf.constant(1.0, name="a"), name="b")
+    definition = first.as_graph_def()
+    for suffix in ("", "_1", "_2"):
+        b, = tf.import_graph_def(definition, return_elements=["b"], name="")
+        assert (b.name, b.inputs[0].name) == ("b" + suffix, f"a{suffix}:0")
+    with tf.name_scope("c"):
+        tf.constant(0)
+    definition.node[1].name = "c"
+    c, = tf.import_graph_def(definition, return_elements=["c"], name="")
+    assert c.name == "c_1"
+
+
+def test_imported_nodes_are_placed_by_the_scopes():
+    with tf.Graph().as_default() as first:
+        a = tf.constant(1.0, name="a")
+        with tf.device("/cpu:1"):
+            tf.identity(a, name="b")
+        with tf.colocate_with(a):
+            tf.identity(a, name="c")
+    seen = []
+
+    def choose(op):
+        seen.append((op.name, len(op.inputs)))
+        return op.device or "/job:ps"
+
+    with tf.device(choose), tf.device("/task:3"):
+        a, b, c = tf.import_graph_def(first.as_graph_def(), name="",
+                                      return_elements=["a", "b", "c"])
+    assert seen == [("a", 0), ("b", 1)]
+    assert (a.device, b.device, c.device) == (
+        "/task:3", "/task:3/device:CPU:1", "/task:3")
+
+
+def test_imports_leave_out_defaults_that_only_the_producer_knows():
+    with tf.Graph().as_default() as first:
+        tf.identity(tf.constant(1.0, name="a"), name="b")
+    definition = first.as_graph_def()
+    definition.node[1].attr["new"].i = 5
+    producer = protos.OpList()
+    op = producer.op.add(name="Identity")
+    attr = op.attr.add(name="new", type="int")
+    attr.default_value.i = 5
+    b, = tf.import_graph_def(definition, return_elements=["b"],
+                             producer_op_list=producer)
+    with pytest.raises(ValueError, match="no attr named 'new'"):
+        b.get_attr("new")
+    attr.default_value.i = 6
+    b, = tf.import_graph_def(definition, return_elements=["b"],
+                             producer_op_list=producer)
+    assert b.get_attr("new") == 5
+
+
+def test_changes_of_variables_are_placed_with_them():
+    with tf.device("/job:ps"):
+        v = tf.Variable([1.0, 2.0], name="v", use_resource=False)
+    change = tf.scatter_update(v, [0], [3.0]).op
+    assert change.colocation_groups() == [b"loc:@v"]
+    assert change.device == "/job:ps"

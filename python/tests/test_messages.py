@@ -410,3 +410,18 @@ def test_summaries_are_values_under_tags():
     assert tf.Event.FromString(event.SerializeToString()) == event
     assert tf.SessionLog(status=tf.SessionLog.STOP).status == 2
     assert tf.train.SaverDef.V2 == 2
+
+
+def test_graphs_are_equal_wherever_they_were_written():
+    with tf.Graph().as_default() as one:
+        tf.constant(1.0)
+    with tf.Graph().as_default() as two:
+        tf.constant(1.0)
+    assert one.as_graph_def() == two.as_graph_def()
+    assert (one.as_graph_def().SerializeToString() !=
+            two.as_graph_def().SerializeToString())
+    tf.test.TestCase().assertProtoEqualsVersion(
+        str(one.as_graph_def()).partition("versions")[0], two.as_graph_def())
+    with two.as_default():
+        tf.constant(2.0)
+    assert one.as_graph_def() != two.as_graph_def()

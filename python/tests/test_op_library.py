@@ -71,3 +71,63 @@ def test_a_library_adds_its_ops_once(tmp_path):
         copy.write_bytes(f.read())
     subprocess.run([sys.executable, "-c", textwrap.dedent(PROGRAM), LIBRARY,
                     str(copy)], check=True, timeout=60)
+
+
+TEST_OPS = """
+    import sluice.run
+    sluice.run.install()
+    from tensorflow.python.framework import test_ops
+    import tensorflow as tf
+
+    made = test_ops.two_int_outputs(name="made")
+    assert made.a.name == "made:0" and made.b.dtype == tf.int32
+    graph = tf.get_default_graph()
+    op = graph.create_op("FloatOutput", [], name="x")
+    assert op.outputs[0].dtype == tf.float32
+    try:
+        tf.Session().run(op)
+    except tf.errors.UnimplementedError:
+        pass
+    else:
+        raise AssertionError("a kernel")
+    # Some have one.
+    handle = test_ops.stub_resource_handle_op(container="a", shared_name="b")
+    with tf.Session() as session:
+        there = test_ops.resource_initialized_op(handle)
+        assert not session.run(there)
+        create = test_ops.resource_create_op(handle)
+        session.run(create)
+        assert session.run(there)
+        try:
+            session.run(create)
+        except tf.errors.AlreadyExistsError:
+            pass
+        else:
+            raise AssertionError("created twice")
+    # What an op changes, it is to be with.
+    v, w = test_ops.ref_out(T=tf.int32), test_ops.ref_out(T=tf.int32)
+    assert test_ops.two_refs_in(v, w).colocation_groups() == [
+        b"loc:@RefOut", b"loc:@RefOut_1"]
+    # Types that an op does not take, and those that nothing tells.
+    for fails in (lambda: test_ops.n_polymorphic_restrict_out(N=2, T=tf.int32),
+                  lambda: test_ops.out_type_list_restrict([tf.int32]),
+                  lambda: test_ops.type_list_restrict([True, 12]),
+                  lambda: test_ops.in_polymorphic_twice([], [1, 2])):
+        try:
+            fails()
+        except TypeError as e:
+            assert "not in list of allowed" in str(e) or "infer" in str(e), e
+        else:
+            raise AssertionError("a type that is not allowed")
+    # By name, as op definitions had it.
+    apply = test_ops._op_def_lib.apply_op
+    assert apply("ReservedInput", input_=3).inputs[0].dtype == tf.int32
+    assert apply("OutTypeList", T=[]) == []
+    a, b, c = apply("ComplexStruct", n_a=0, n_b=0, t_c=[])
+    assert a == b == c == []
+"""
+
+
+def test_ops_of_tensorflows_tests_are_there():
+    subprocess.run([sys.executable, "-c", textwrap.dedent(TEST_OPS)],
+                   check=True, timeout=60)

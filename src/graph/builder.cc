@@ -148,6 +148,14 @@ Result<std::string> DeviceOfNewNode() {
   return node->device();
 }
 
+Status ApplyDeviceScopes(Node* node) {
+  const Devices& devices = Current().devices;
+  SLUICE_ASSIGN_OR_RETURN(std::string device,
+                          MergeDevices(node->device(), devices.device));
+  node->graph()->SetDevice(node, std::move(device));
+  return devices.Choose(node);
+}
+
 NoDeviceScope::NoDeviceScope()
     : saved_(new Devices(std::exchange(Current().devices, Devices()))) {}
 NoDeviceScope::~NoDeviceScope() {

@@ -34,6 +34,10 @@ class DeviceFunctionScope {
 // own.
 Result<std::string> DeviceOfNewNode();
 
+// Gives a node that was made elsewhere (imported) the device that it would have
+// if it were made now, asking for its own.
+Status ApplyDeviceScopes(Node* node);
+
 // While one of these lives, no scope around it says anything about devices, nor
 // about colocation.
 class NoDeviceScope {

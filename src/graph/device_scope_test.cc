@@ -99,6 +99,23 @@ TEST_F(DeviceScopeTest, WhatANewNodeWouldGetIsKnownBefore) {
   EXPECT_FALSE(DeviceOfNewNode().ok());
 }
 
+TEST_F(DeviceScopeTest, NodesOfElsewhereGetTheDeviceOfTheScopes) {
+  Node* const plain = Const();
+  Node* const placed = [] {
+    const DeviceScope scope("/cpu:1");
+    return Const();
+  }();
+  const DeviceFunctionScope function(
+      [](const Node* n) { return n->device() + "/job:b"; });
+  const DeviceScope scope("/task:2/gpu:0");
+  ASSERT_TRUE(ApplyDeviceScopes(plain).ok());
+  ASSERT_TRUE(ApplyDeviceScopes(placed).ok());
+  EXPECT_EQ(plain->device(), "/job:b/task:2/device:GPU:0");
+  EXPECT_EQ(placed->device(), "/job:b/task:2/device:CPU:1");
+  const DeviceFunctionScope wrong([](const Node*) { return "/task:x"; });
+  EXPECT_FALSE(ApplyDeviceScopes(plain).ok());
+}
+
 TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
   Node* const n = Const();
   const DeviceScope outer("/job:a");

@@ -23,6 +23,9 @@ inline constexpr int kGraphDefVersion = 2474;
 struct ImportOptions {
   // Names become "prefix/name"; "" keeps them.
   std::string prefix;
+  // A name that is one of the graph's nodes or scopes becomes "name_1", ...;
+  // else that of a node is an error.
+  bool unique_names = false;
   // "name:1" (or "name" for output 0) of the GraphDef -> what takes its place
   // wherever it is consumed; the node itself is imported all the same.
   std::map<std::string, Output> input_map;

@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -76,9 +77,36 @@ class Importer {
   }
 
   std::string Prefixed(std::string_view name) const {
-    return options_.prefix.empty()
-               ? std::string(name)
-               : absl::StrCat(options_.prefix, "/", std::string(name));
+    std::string full =
+        options_.prefix.empty()
+            ? std::string(name)
+            : absl::StrCat(options_.prefix, "/", std::string(name));
+    const auto it = renamed_.find(full);
+    return it == renamed_.end() ? full : it->second;
+  }
+
+  // Gives those whose names are taken by nodes of the graph, or by scopes that
+  // hold some, names that no node of the GraphDef has either.
+  void RenameTaken() {
+    std::unordered_set<std::string_view> scopes;
+    for (const auto& node : g_.nodes()) {
+      const std::string_view name = node->name();
+      for (size_t at = name.find('/'); at != name.npos;
+           at = name.find('/', at + 1))
+        scopes.insert(name.substr(0, at));
+    }
+    const auto is_taken = [&](const std::string& name) {
+      return g_.FindNode(name) != nullptr || scopes.count(name) != 0;
+    };
+    for (const proto::NodeDef& node : def_.node()) {
+      const std::string full = Prefixed(node.name());
+      if (!is_taken(full)) continue;
+      int k = 1;
+      while (is_taken(absl::StrCat(full, "_", k)) ||
+             index_.count(absl::StrCat(node.name(), "_", k)) != 0)
+        ++k;
+      renamed_.emplace(full, absl::StrCat(full, "_", k));
+    }
   }
 
   Status CheckVersions() {
@@ -151,6 +179,7 @@ class Importer {
                                      "got '",
                                      name, "' again"));
     }
+    if (options_.unique_names) RenameTaken();
     return OkStatus();
   }
 
@@ -339,7 +368,7 @@ class Importer {
       spec.attrs.erase(line);
     }
     SLUICE_RETURN_IF_ERROR(At(i, CheckAttrs(*p.op, spec.attrs)));
-    if (!options_.prefix.empty()) {
+    if (!options_.prefix.empty() || !renamed_.empty()) {
       PrefixColocation(&spec.attrs);
       PrefixNames(*p.op, &spec.attrs);
     }
@@ -489,8 +518,9 @@ class Importer {
   ImportResults& results_;
   TensorProtoLimits limits_;  // What is left of them.
   const LineTable lines_;
-  std::unordered_map<std::string_view, int> index_;  // Name -> position.
-  std::vector<Pending> nodes_;                       // By position.
+  std::unordered_map<std::string_view, int> index_;       // Name -> position.
+  std::unordered_map<std::string, std::string> renamed_;  // Full names.
+  std::vector<Pending> nodes_;                            // By position.
   std::set<std::string> used_keys_;
 };
 

@@ -183,6 +183,28 @@ TEST(ImportGraphDef, PrefixesMapsAndReturns) {
   EXPECT_EQ(r.nodes.size(), 3u);
 }
 
+TEST(ImportGraphDef, NamesThatAreTakenAreMadeUnique) {
+  Graph g;
+  const std::string text =
+      Value("a") + Value("a_1") +
+      Add("sum", "a", "a_1",
+          "attr { key: '_class' value { list { s: 'loc:@a' } } }");
+  ASSERT_TRUE(Import(text, g).ok());
+  EXPECT_FALSE(Import(text, g).ok());
+  ImportOptions options;
+  options.unique_names = true;
+  options.return_elements = {"sum"};
+  ImportResults r;
+  const Status s = Import(text, g, options, &r);
+  ASSERT_TRUE(s.ok()) << s;
+  Node* const sum = r.return_nodes.at(0);
+  EXPECT_EQ(sum->name(), "sum_1");
+  EXPECT_EQ(sum->input(0).node->name(), "a_2");  // (a_1 is another node.)
+  EXPECT_EQ(sum->input(1).node->name(), "a_1_1");
+  EXPECT_THAT(sum->AttrOr<AttrValue::Strings>("_class", {}),
+              ElementsAre("loc:@a_2"));
+}
+
 TEST(ImportGraphDef, KeepsFunctionsAndTheirGradients) {
   const std::string text =
       Value("a") +

@@ -48,7 +48,20 @@ class Operation(_core.Operation):
 
     @property
     def _input_types(self):
-        return [t.dtype for t in self.inputs]
+        taken = [arg.is_ref for arg in self.op_def.input_arg
+                 for _ in range(self._arg_size(arg))]
+        return [t.dtype if is_ref else t.dtype.base_dtype
+                for is_ref, t in zip(taken, self.inputs)]
+
+    _input_dtypes = _input_types
+
+    def _arg_size(self, arg):
+        """How many tensors an argument of the op stands for."""
+        if arg.number_attr:
+            return self.get_attr(arg.number_attr)
+        if arg.type_list_attr:
+            return len(self.get_attr(arg.type_list_attr))
+        return 1
 
     @property
     def _output_types(self):

@@ -243,6 +243,7 @@ class Message:
     _group_of = {}  # The oneof that a field is in, by name.
     _oneofs = {}  # {name: names of fields of which at most one is set}
 
+    _uncompared = ()  # Numbers of fields that equal messages may differ in.
     _lazy = False  # Whether the binary form is read when it is looked into.
 
     def __init__(self, **fields):
@@ -544,7 +545,12 @@ class Message:
         pending = self._pending
         return pending is not None and pending == other._pending or (
             self.ListFields() == other.ListFields() and
-            sorted(self._unknown, key=repr) == sorted(other._unknown, key=repr))
+            self._compared() == other._compared())
+
+    def _compared(self):
+        """The unknown fields that count where messages are compared."""
+        return sorted((field for field in self._unknown
+                       if field[0] not in self._uncompared), key=repr)
 
     __hash__ = None
 

@@ -1,5 +1,7 @@
 """Graphs as data: what becomes of `GraphDef`s, and how they are made."""
 
+import re
+
 from sluice.framework import dtypes
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, VersionDef)
@@ -27,7 +29,9 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
       input_map: tensors that take the place of some of its tensors, by name.
       return_elements: names of operations ("a") and tensors ("a:0") to return.
       name: the prefix of the new names; "import" by default, "" for none.
-      op_dict, producer_op_list: no matter; ops are those of the registry.
+      op_dict: no matter; ops are those of the registry.
+      producer_op_list: the ops of who made the GraphDef, an OpList: attributes
+        that ours do not have are left out where they have their defaults.
 
     Returns:
       The elements that were asked for, a list, or None.
@@ -36,14 +40,16 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     from sluice.framework.conversion import convert_to_tensor
     input_map = {} if input_map is None else input_map
     if not isinstance(input_map, dict):
-        raise TypeError(f"Argument `input_map` must be a dictionary. Obtained "
-                        f"{type(input_map).__name__}")
+        raise TypeError("input_map must be a dictionary mapping strings to "
+                        "Tensor objects.")
     if not _are_strings(input_map):
-        raise TypeError(f"All keys for argument `input_map` must be strings. "
-                        f"Obtained keys: {list(input_map)}")
+        raise TypeError(f"input_map must be a dictionary mapping strings to "
+                        f"Tensor objects. Got the keys {list(input_map)}")
     if return_elements is not None and not _are_strings(return_elements):
-        raise TypeError(f"Argument `return_elements` must be a list of "
-                        f"strings. Obtained {return_elements}.")
+        raise TypeError(f"return_elements must be a list of strings. Got "
+                        f"{return_elements}")
+    if producer_op_list is not None:
+        graph_def = _without_unknown_defaults(graph_def, producer_op_list)
     data = graph_def
     if hasattr(graph_def, "SerializeToString"):
         data = graph_def.SerializeToString()
@@ -57,6 +63,9 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
         prefix = graph.unique_name(prefix)
     input_map = {_text(k): convert_to_tensor(v) for k, v in input_map.items()}
     elements = [_text(e) for e in return_elements or []]
+    for name in (*input_map, *elements):
+        if not re.fullmatch(r"[^:]*(:\d+)?", name):
+            raise ValueError(f"Cannot convert '{name}' to a tensor name.")
     nodes = []
     if input_map or elements:
         nodes = (GraphDef.FromString(data) if data is graph_def
@@ -83,6 +92,28 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
         raise ValueError(f"Attempted to map inputs that were not found in "
                          f"graph_def: [{', '.join(missing)}]")
     return None if return_elements is None else found
+
+
+def _without_unknown_defaults(graph_def, producer_op_list):
+    """A copy without the attributes that only their producer's ops have, where
+    they have their defaults."""
+    from sluice.framework.graph import get_default_graph
+    made = GraphDef.FromString(
+        graph_def if isinstance(graph_def, bytes)
+        else graph_def.SerializeToString())
+    defaults = {op.name: {a.name: a.default_value for a in op.attr
+                          if a.HasField("default_value")}
+                for op in producer_op_list.op}
+    for node in made.node:
+        theirs = {name: value for name, value in
+                  defaults.get(node.op, {}).items() if name in node.attr}
+        if theirs:
+            ours = {a.name for a in
+                    get_default_graph().op_def_for_type(node.op).attr}
+            for name, value in theirs.items():
+                if name not in ours and node.attr[name] == value:
+                    del node.attr[name]
+    return made
 
 
 def _tensor_name(name):

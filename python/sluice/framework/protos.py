@@ -189,6 +189,7 @@ class GraphDef(Message):
     name. `node` is a list of NodeDefs, `library` has the functions."""
 
     _lazy = True
+    _uncompared = (5,)  # (debug_info: the lines that made the nodes.)
 
 
 GraphDef._declare(("node", 1, [NodeDef]), ("library", 2, FunctionDefLibrary),

@@ -3,6 +3,8 @@ them. They are added to a message that begins as on the left."""
 
 import re
 
+from sluice.version import VERSION
+
 _NODE = re.compile(r"node '([^']*)' \((\w+)\)")
 
 
@@ -298,6 +300,13 @@ def _unparsed(found):
             f"valid {found['type']}: {found['text']}")
 
 
+def _unfed(found):
+    """Inputs that are not as many as the op has."""
+    types = re.findall(r": (?:Ref\()?(\w+)", found["inputs"])
+    return (f"NodeDef expected inputs '{', '.join(types)}' do not match "
+            f"{found['got']} inputs specified")
+
+
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
 _GOT = r"got (?P<got>-?\d+)"
 _WORDS = [(re.compile(pattern), words) for pattern, words in (
@@ -320,6 +329,37 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                    f'"{k}"' for k in m["known"].split(","))),
     (r"input: expected rank (?P<rank>\d) or more, got a scalar",
      lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
+    # Graphs that are imported.
+    (r"duplicate node: expected each name once, got '(?P<name>[^']*)'",
+     lambda m: f"Node '{m['name']}' is not unique"),
+    (r"input (?P<i>\d+) \('\w+'\): expected (?P<want>\w+), got (?P<got>\w+) "
+     r"from '(?P<source>[^']*)'; node '(?P<node>[^']*)'",
+     lambda m: f"Input {m['i']} of node {m['node']} was passed {m['got']} from "
+               f"{m['source']} incompatible with expected {m['want']}."),
+    (r"inputs: expected (?:at least )?\d+ for \w+\((?P<inputs>.*?)\) -> .*, "
+     r"got (?P<got>\d+); node", _unfed),
+    (r"input: expected .*?, got '(?P<input>[^']*)'(?:; nearest: [^;]*)?; node "
+     r"'(?P<node>[^']*)'",
+     lambda m: f"Node '{m['node']}': Unknown input node '{m['input']}'"),
+    (r"input (?P<i>\d+): expected output 0 to (?P<last>\d+) of '"
+     r"(?P<source>[^']*)', got (?P<got>\d+); node '(?P<node>[^']*)'",
+     lambda m: f"Node '{m['node'].rpartition('/')[2]}': Connecting to invalid "
+               f"output {m['got']} of source node "
+               f"{m['source'].rpartition('/')[2]} which has "
+               f"{int(m['last']) + 1} outputs"),
+    (r"return element: expected an output 0 to (?P<last>-?\d+) of .*, got "
+     r"'(?P<node>[^':]*):(?P<got>\d+)'",
+     lambda m: f"Invalid return output {m['got']} of node '{m['node']}', which "
+               f"has {int(m['last']) + 1} output(s)"),
+    (r"GraphDef: expected a minimal consumer of at most (?P<ours>\d+), got "
+     r"(?P<got>\d+)",
+     lambda m: f"GraphDef min consumer version {m['got']} above current "
+               f"version {m['ours']} for TensorFlow {VERSION}.  Please upgrade "
+               f"TensorFlow."),
+    (r"GraphDef: expected a producer version of at least 0, got (?P<got>-\d+)",
+     lambda m: f"GraphDef producer version {m['got']} below min producer 0 "
+               f"supported by TensorFlow {VERSION}.  Please regenerate your "
+               f"graph."),
     (r"diagonal: expected shape \[[\d,?]*\], got \[\]",
      lambda m: "Shape must be at least rank 1 but is rank 0"),
     (r"(broadcast: expected dimensions that are equal or 1, got shapes|"
