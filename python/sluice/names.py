@@ -437,13 +437,39 @@ _FEATURES = _from(
 _IO.update(_FEATURES)
 _SUMMARIES = _from("sluice.framework.summary_protos", "Event", "SessionLog",
                    "Summary", "SummaryDescription", "TaggedRunMetadata")
+_MODEL_VARIABLES = _from(
+    "sluice.ops.model_variables", "VariableDeviceChooser",
+    "add_model_variable", "assign_from_values", "assign_from_values_fn",
+    "filter_variables", "get_local_variables",
+    "get_model_variables", "get_trainable_variables", "get_unique_variable",
+    "get_variable_full_name", "get_variables", "get_variables_by_name",
+    "get_variables_by_suffix", "get_variables_to_restore", "global_variable",
+    "local_variable", "model_variable", "variable")
+_ARG_SCOPES = _from(
+    "sluice.framework.arg_scope", "add_arg_scope", "arg_scope",
+    "arg_scoped_arguments", "current_arg_scope", "has_arg_scope")
 _CONTRIB_LAYERS = {
     **_from("sluice.regularizers", "apply_regularization", "l1_regularizer",
             "l2_regularizer", "l1_l2_regularizer", "sum_regularizer"),
     **_from("sluice.ops.init_ops", xavier_initializer="xavier_initializer",
             xavier_initializer_conv2d="xavier_initializer",
             variance_scaling_initializer="contrib_variance_scaling"),
-    **_from("sluice.layers", "flatten")}
+    **_from("sluice.layers.slim", "avg_pool2d", "avg_pool3d", "batch_norm",
+            "bias_add", "convolution", "convolution1d", "convolution2d",
+            "convolution2d_in_plane", "convolution2d_transpose",
+            "convolution3d", "convolution3d_transpose", "dense_to_sparse",
+            "dropout", "elu", "embed_sequence", "flatten", "fully_connected",
+            "images_to_sequence", "instance_norm", "layer_norm", "linear",
+            "max_pool2d", "max_pool3d", "maxout", "one_hot_encoding", "pool",
+            "relu", "relu6", "repeat", "scale_gradient",
+            "separable_convolution2d", "sequence_to_images", "softmax",
+            "spatial_softmax", "stack", "unit_norm", conv1d="convolution1d",
+            conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
+            conv2d_transpose="convolution2d_transpose",
+            conv3d="convolution3d",
+            conv3d_transpose="convolution3d_transpose",
+            separable_conv2d="separable_convolution2d"),
+    **_from("sluice.ops.embedding", "safe_embedding_lookup_sparse")}
 _INITIALIZERS = _from(
     "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
     random_uniform="RandomUniform", random_normal="RandomNormal",
@@ -606,8 +632,7 @@ _GROUPS = {
                 run_all_tests_in_graph_and_eager_modes=(
                     "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
-        **_from("sluice.framework.arg_scope", "add_arg_scope", "arg_scope",
-                "arg_scoped_arguments", "current_arg_scope", "has_arg_scope"),
+        **_ARG_SCOPES, **_MODEL_VARIABLES,
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "sluice.ops.control_flow", "smart_case", "smart_cond",
             "smart_constant_value"), **{
@@ -624,6 +649,7 @@ _GROUPS = {
             "InputProjectionWrapper", "LSTMBlockCell",
             "OutputProjectionWrapper")},
     "contrib.seq2seq": _SEQ2SEQ,
+    "contrib.slim": {**_CONTRIB_LAYERS, **_MODEL_VARIABLES, **_ARG_SCOPES},
     "contrib.training": {
         **_from("sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
                 "get_or_create_eval_step"),

@@ -113,6 +113,16 @@ class BatchNormalization(Layer):
             self.gamma = self._parameter("gamma", shape)
         if self.center:
             self.beta = self._parameter("beta", shape)
+        # (Averages are whole, whatever the partitioner of the scope says.)
+        partitioner = self._scope.partitioner
+        self._scope.set_partitioner(None)
+        try:
+            self._make_averages(shape)
+        finally:
+            self._scope.set_partitioner(partitioner)
+        self.built = True
+
+    def _make_averages(self, shape):
         self.moving_mean = self._parameter("moving_mean", shape, False)
         self.moving_variance = self._parameter("moving_variance", shape, False)
         if self.renorm:
@@ -122,7 +132,6 @@ class BatchNormalization(Layer):
             self.renorm_stddev = self._parameter("renorm_stddev", shape, False)
             self.renorm_stddev_weight = self._parameter("renorm_stddev_weight",
                                                         (), False)
-        self.built = True
 
     def call(self, inputs, training=False):
         if self.fused:
