@@ -21,7 +21,11 @@ pthread_t main_thread;
 // module was loaded, and is left alone.
 Handler pythons_handler = nullptr;
 std::atomic<uint32_t> signals = 0;  // How many there were.
-sem_t signalled;
+std::atomic<uint32_t> steps = 0;    // How many the main thread began.
+// Our thread looks every 10 ms whether our handler still is where it was put.
+std::atomic<bool> looking = false;
+sem_t awake;            // Our thread: something has changed.
+bool watching = false;  // There is one.
 
 // The innermost step that the main thread is in. GUARDED_BY(the interpreter's
 // lock), as are all that it is within.
@@ -36,7 +40,7 @@ void OnSignal(int signal) {
   const int saved = errno;
   pythons_handler(signal);
   ++signals;
-  sem_post(&signalled);
+  sem_post(&awake);
   errno = saved;
 }
 
@@ -57,25 +61,8 @@ bool RaisesKeyboardInterrupt() {
   return (*get)(SIGINT).is(*preset);
 }
 
-bool watching = false;  // Of the main thread.
-
-void Watch() {
-  sem_init(&signalled, 0, 0);
-  std::thread(MainThreadStep::CancelWhenSignalled).detach();
-  watching = true;
-}
-
-// A child has no thread but the one that forked, which is its main one.
-void FollowForks() {
-  pthread_atfork(nullptr, nullptr, [] {
-    main_thread = pthread_self();
-    watching = false;
-  });
-}
-
-// Whoever sets a handler in Python sets Python's there, so each step looks.
+// REQUIRES: the interpreter's lock; who sets a handler in Python has it.
 void StandBefore() {
-  if (!watching) Watch();
   if (CurrentHandler() != pythons_handler) return;
   struct sigaction ours = {};
   ours.sa_handler = OnSignal;
@@ -83,23 +70,65 @@ void StandBefore() {
   sigaction(SIGINT, &ours, nullptr);
 }
 
+// Whoever sets a handler in Python displaces ours, so somebody must look. A
+// step that did would take half as long again, by the system's call; so our
+// thread does as long as one step follows another, and the first after a while
+// before it begins.
+void LookAgain() {
+  static uint32_t before = 0;
+  const uint32_t now = steps;
+  if (now == before) {
+    looking = false;
+    if (now != steps) looking = true;
+  }
+  before = now;
+  if (CurrentHandler() != pythons_handler) return;
+  const PythonLock lock;
+  StandBefore();
+}
+
+// True if nothing has changed for 10 ms of looking.
+bool IsTimeToLook() {
+  if (!looking) {
+    sem_wait(&awake);
+    return false;
+  }
+  timespec until = {};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += 10'000'000;
+  if (until.tv_nsec >= 1'000'000'000) {
+    until.tv_nsec -= 1'000'000'000;
+    ++until.tv_sec;
+  }
+  return sem_clockwait(&awake, CLOCK_MONOTONIC, &until) != 0 &&
+         errno == ETIMEDOUT;
+}
+
+// A child has no thread but the one that forked, which is its main one.
+void FollowForks() {
+  pthread_atfork(nullptr, nullptr, [] {
+    main_thread = pthread_self();
+    watching = looking = false;
+  });
+}
+
 }  // namespace
 
-void MainThreadStep::CancelWhenSignalled() {
-  for (;;) {
-    while (sem_wait(&signalled) != 0) {
-    }
-    std::vector<std::shared_ptr<Cancellation>> steps;
+void MainThreadStep::Watch() {
+  for (uint32_t told = signals;;) {
+    if (IsTimeToLook()) LookAgain();
+    const uint32_t now = signals;
+    if (std::exchange(told, now) == now) continue;
+    std::vector<std::shared_ptr<Cancellation>> ended;
     {
       const PythonLock lock;
       if (!RaisesKeyboardInterrupt()) continue;
       // (One that began after the signal has nothing to do with it: it may save
       // what was learnt, in the handler of KeyboardInterrupt.)
-      const uint32_t now = signals;
       for (const MainThreadStep* s = innermost; s != nullptr; s = s->outer_)
-        if (s->since_ != now) steps.push_back(s->cancellation_);
+        if (s->since_ != now) ended.push_back(s->cancellation_);
     }
-    for (const auto& step : steps) step->Cancel();
+    for (const auto& step : ended) step->Cancel();
   }
 }
 
@@ -107,7 +136,17 @@ MainThreadStep::MainThreadStep() {
   if (pythons_handler == nullptr ||
       pthread_equal(pthread_self(), main_thread) == 0)
     return;
-  StandBefore();
+  ++steps;
+  if (!looking) {
+    StandBefore();
+    if (!watching) {
+      sem_init(&awake, 0, 0);
+      std::thread(Watch).detach();
+      watching = true;
+    }
+    looking = true;
+    sem_post(&awake);
+  }
   cancellation_ = std::move(Spare());
   if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
       cancellation_->cancelled())

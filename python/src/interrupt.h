@@ -31,10 +31,8 @@ class MainThreadStep {
   // Raises KeyboardInterrupt if that is why the step ended.
   void Check() const;
 
-  // What our thread does.
-  static void CancelWhenSignalled();
-
  private:
+  static void Watch();
   void Leave();
 
   std::shared_ptr<Cancellation> cancellation_;

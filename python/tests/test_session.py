@@ -299,6 +299,28 @@ def test_a_handler_of_ones_own_runs_after_the_step(session):
     timer.join()
 
 
+@pytest.mark.parametrize("where", ["before", "within"])
+def test_ctrl_c_finds_the_step_though_a_handler_was_set(session, where):
+    # (As Jupyter sets it before each cell.)
+    def handle():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    forever = _forever()
+    if where == "within":
+        with tf.control_dependencies([tf.py_func(handle, [], [])]):
+            forever = _forever()
+    small = session.make_callable(tf.constant(1))
+    for _ in range(3):
+        for _ in range(10000):
+            small()
+        timer = _interrupt_soon()
+        if where == "before":
+            handle()
+        with pytest.raises(KeyboardInterrupt):
+            session.run(forever)
+        timer.join()
+
+
 def test_default_sessions():
     x = tf.constant(3.0)
     with pytest.raises(ValueError, match="No default session"):

@@ -104,7 +104,7 @@ Status Execution::Run(std::span<const uint32_t> args,
     quiet_ = false;
   }
   Begin(args, values);
-  Drive();
+  if (Drive()) return status_;
   std::unique_lock<std::mutex> lock(mu_);
   auto quiet = [this] { return quiet_; };
   if (!quiet_) {
@@ -353,15 +353,16 @@ SLUICE_HOT Ready Execution::PopReady() {
 
 // REQUIRES: this thread has the role (driving_). Drives, now or, where it is
 // driving another partition, after that.
-void Execution::Drive() {
+bool Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
   const HeldAgenda drives_at_its_end;
   WaitForTurn(this);
+  return false;  // (Not by now.)
 }
 
 // Gives the role up before it returns, from when on the execution may be gone,
 // or is on the agenda.
-void Execution::DriveThis() {
+bool Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
       if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
@@ -373,27 +374,28 @@ void Execution::DriveThis() {
         } else if (options_.outbox != nullptr && OthersWait()) {
           options_.outbox->Flush();
           WaitForTurn(this);  // It is their turn.
-          return;
+          return false;
         }
       } else if (!Process(PopReady())) {
-        return;
+        return false;
       }
     }
     if (options_.outbox != nullptr) options_.outbox->Flush();
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
       driving_ = false;
-      if (in_flight_ > 0 || (rendezvous_.waiting() > 0 && status_.ok())) return;
+      if (in_flight_ > 0 || (rendezvous_.waiting() > 0 && status_.ok()))
+        return false;
       quiet_ = true;
       if (on_quiet_ == nullptr) {
         quiet_cv_.notify_all();
-        return;
+        return true;
       }
       const auto on_quiet = std::exchange(on_quiet_, nullptr);
       const Status status = status_;
       lock.unlock();
       on_quiet(status);
-      return;
+      return true;
     }
     lock.unlock();
     HandleMail();

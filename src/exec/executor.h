@@ -117,8 +117,9 @@ class Execution {
   };
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
-  void Drive();
-  void DriveThis();
+  // These return whether the step has come to rest on this thread.
+  bool Drive();
+  bool DriveThis();
   Ready PopReady();
   void PickReady();
   // These return whether this thread still is the driver.

@@ -50,24 +50,8 @@ struct Session::Compiled {
   // By fetch; of a step that runs elsewhere and is fed in stages.
   std::vector<std::vector<size_t>> feeds_needed;
 
-  std::mutex mu;
-  std::vector<std::unique_ptr<Step>> idle;  // GUARDED_BY(mu)
-
-  std::unique_ptr<Step> Acquire() {
-    {
-      std::lock_guard<std::mutex> lock(mu);
-      if (!idle.empty()) {
-        std::unique_ptr<Step> step = std::move(idle.back());
-        idle.pop_back();
-        return step;
-      }
-    }
-    return std::make_unique<Step>(parts);
-  }
-  void Release(std::unique_ptr<Step> step) {
-    std::lock_guard<std::mutex> lock(mu);
-    idle.push_back(std::move(step));
-  }
+  // Those to be used again. GUARDED_BY(the session's running_mu)
+  std::vector<std::unique_ptr<Step>> idle;
 
   Status CheckFeed(size_t i, const Tensor& t) const {
     if (t.dtype() == feed_types[i] &&
@@ -157,8 +141,9 @@ struct Session::State {
   }
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
-  Status Begin(Step* e, const RunOptions& run, TraceCollector* trace);
-  void End(Step* e);
+  Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
+                                      TraceCollector* trace);
+  void End(Compiled& c, std::unique_ptr<Step> e);
   // What the graph's builders recorded. While another thread builds or compiles
   // nothing is told: the next step does, and this one need not wait.
   Status GraphStatus() {
@@ -187,6 +172,9 @@ struct Session::State {
   }
   void Rest(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
+    Remove(e);
+  }
+  void Remove(Step* e) {  // REQUIRES(running_mu)
     std::erase(running, e);
     if (running.empty()) idle_cv.notify_all();
   }
@@ -365,8 +353,10 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
 
 // ---- Running ----------------------------------------------------------------
 
-Status Session::State::Begin(Step* e, const RunOptions& run,
-                             TraceCollector* trace) {
+// A step that has started, and counts as running until Rest or End.
+Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
+                                                    const RunOptions& run,
+                                                    TraceCollector* trace) {
   ExecuteOptions o;
   o.step.step_id = next_step_id.fetch_add(1, std::memory_order_relaxed);
   o.step.resources = resources.get();
@@ -380,18 +370,29 @@ Status Session::State::Begin(Step* e, const RunOptions& run,
                          : options.scheduler_seed +
                                static_cast<uint64_t>(o.step.step_id) * 7919;
   o.deadline = DeadlineOf(run);
-  std::lock_guard<std::mutex> lock(running_mu);
+  std::unique_ptr<Step> e;
+  std::unique_lock<std::mutex> lock(running_mu);
+  if (c.idle.empty()) {
+    lock.unlock();
+    e = std::make_unique<Step>(c.parts);
+    lock.lock();
+  } else {
+    e = std::move(c.idle.back());
+    c.idle.pop_back();
+  }
   if (closed)
     return FailedPrecondition(
         "session: expected an open one, got a closed one");
   e->Start(o);
-  running.push_back(e);
-  return OkStatus();
+  running.push_back(e.get());
+  return e;
 }
 
-void Session::State::End(Step* e) {
+void Session::State::End(Compiled& c, std::unique_ptr<Step> e) {
   e->Finish();
-  Rest(e);
+  std::lock_guard<std::mutex> lock(running_mu);
+  Remove(e.get());
+  c.idle.push_back(std::move(e));
 }
 
 Result<std::vector<Tensor>> Session::State::RunStep(
@@ -418,8 +419,8 @@ Result<std::vector<Tensor>> Session::State::RunStep(
   if (measured) Allocator::Cpu()->ResetPeak();
   const int64_t live = measured ? Allocator::Cpu()->stats().live_bytes : 0;
 
-  std::unique_ptr<Step> e = c.Acquire();
-  SLUICE_RETURN_IF_ERROR(Begin(e.get(), run, run.trace ? &trace : nullptr));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Step> e,
+                          Begin(c, run, run.trace ? &trace : nullptr));
   Status status;
   {
     const OnCancel on_cancel(run.cancellation,
@@ -437,8 +438,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     }
     out.push_back(std::move(*value));
   }
-  End(e.get());
-  c.Release(std::move(e));
+  End(c, std::move(e));
 
   if (measured) {
     *metadata = RunMetadata();
@@ -638,20 +638,15 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
                             state_->backend->StartPartialRun(c->remote));
     return run;
   }
-  stage.execution = c->Acquire();
-  Status s = state_->Begin(stage.execution.get(), stage.options, nullptr);
-  if (!s.ok()) {
-    stage.execution.reset();
-    return s;
-  }
+  SLUICE_ASSIGN_OR_RETURN(stage.execution,
+                          state_->Begin(*c, stage.options, nullptr));
   state_->Rest(stage.execution.get());
   return run;
 }
 
 Session::PartialRun::~PartialRun() {
   if (stage_ == nullptr || stage_->execution == nullptr) return;
-  state_->End(stage_->execution.get());
-  stage_->compiled->Release(std::move(stage_->execution));
+  state_->End(*stage_->compiled, std::move(stage_->execution));
 }
 
 Result<std::vector<Tensor>> Session::PartialRun::Run(
