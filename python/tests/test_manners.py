@@ -720,14 +720,13 @@ def test_helpers_of_tensorflows_insides():
     told = [line.partition(":sluice:")[2] for line in out.stderr.splitlines()
             if line.startswith("WARNING")]
     assert told == [
-        "__main__.f is deprecated and will be removed after 2020-01-01. "
-        "Instructions for updating:",
-        "the argument b of g is deprecated and will be removed in a future "
-        "version. Instructions for updating:",
-        "a=1 of g is deprecated and will be removed in a future version. "
-        "Instructions for updating:",
-        "the argument c of h is deprecated and will be removed in a future "
-        "version. Instructions for updating:",
+        "f (from __main__) is deprecated and will be removed after 2020-01-01.",
+        "calling g (from __main__) with b is deprecated and will be removed in "
+        "a future version.",
+        "calling g (from __main__) with a=1 is deprecated and will be removed "
+        "in a future version.",
+        "calling h (from __main__) with c is deprecated and will be removed in "
+        "a future version.",
         "first 0", "every 0", "first 1", "every 3"]
     assert "needs readers of files" in out.stdout
 

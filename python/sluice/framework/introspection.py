@@ -10,43 +10,82 @@ import re
 import sys
 
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
-contextmanager = contextlib.contextmanager
+
+
+class TFDecorator:
+    """What stands before a function, and can be called in its place."""
+
+    def __init__(self, decorator_name, target, decorator_doc="",
+                 decorator_argspec=None):
+        self.decorator_name, self.decorated_target = decorator_name, target
+        self.decorator_doc = decorator_doc
+        self.decorator_argspec = decorator_argspec
+        self.__name__ = target.__name__
+        self.__doc__ = decorator_doc or target.__doc__ or ""
+
+    def __get__(self, instance, owner):
+        return functools.partial(self.__call__, instance)
+
+    def __call__(self, *args, **kwargs):
+        return self.decorated_target(*args, **kwargs)
 
 
 def make_decorator(target, decorator_func, decorator_name=None,
                    decorator_doc="", decorator_argspec=None):
-    """`decorator_func`, told to stand before `target`."""
+    """`decorator_func`, told to stand before `target`; by the name of who calls
+    this, unless another is given."""
+    if decorator_name is None:
+        decorator_name = sys._getframe(1).f_code.co_name
+    decorator = TFDecorator(decorator_name, target, decorator_doc,
+                            decorator_argspec)
     functools.update_wrapper(decorator_func, target)
-    decorator_func._tf_decorator = target
-    if decorator_doc:
-        decorator_func.__doc__ = decorator_doc
-    if decorator_argspec is not None:
-        decorator_func._argspec = decorator_argspec
+    decorator_func._tf_decorator = decorator
+    decorator_func.__doc__ = decorator.__doc__
     return decorator_func
 
 
+def contextmanager(target):
+    """`contextlib.contextmanager`, as a decorator that can be unwrapped."""
+    return make_decorator(target, contextlib.contextmanager(target),
+                          "contextmanager")
+
+
 def unwrap(maybe_decorator):
-    """(the decorators of `make_decorator` around a function, the outermost
-    first, the function): others say themselves what their parameters are."""
+    """(the TFDecorators around a function, the outermost first, the
+    function)."""
     decorators = []
-    while hasattr(maybe_decorator, "_tf_decorator"):
-        decorators.append(maybe_decorator)
-        maybe_decorator = maybe_decorator._tf_decorator
-    return decorators, maybe_decorator
+    while True:
+        decorator = (maybe_decorator if isinstance(maybe_decorator, TFDecorator)
+                     else getattr(maybe_decorator, "_tf_decorator", None))
+        if decorator is None:
+            return decorators, maybe_decorator
+        decorators.append(decorator)
+        maybe_decorator = decorator.decorated_target
 
 
 def getfullargspec(obj):
     """The parameters of what can be called, without its decorators."""
     decorators, target = unwrap(obj)
     for decorator in decorators:
-        if hasattr(decorator, "_argspec"):
-            return decorator._argspec
+        if decorator.decorator_argspec is not None:
+            return decorator.decorator_argspec
     if isinstance(target, type):
         target = target.__init__
     elif callable(target) and not inspect.isroutine(target) and (
             not isinstance(target, functools.partial)):
         target = type(target).__call__
     return inspect.getfullargspec(target)
+
+
+def getcallargs(func, *positional, **named):
+    """The values that parameters would have in a call, by name."""
+    spec = getfullargspec(func)
+    if inspect.ismethod(func):
+        positional = (func.__self__, *positional)
+    preset = spec.defaults or ()
+    values = dict(zip(spec.args[len(spec.args) - len(preset):], preset))
+    values.update(zip(spec.args, positional))
+    return {**values, **named}
 
 
 def getargspec(obj):
@@ -100,6 +139,9 @@ def remove_undocumented(module_name, allowed_exception_list=None,
 
 
 def __getattr__(name):
-    if hasattr(inspect, name):
-        return getattr(inspect, name)
-    raise AttributeError(name)
+    found = getattr(inspect, name, None)
+    if found is None:
+        raise AttributeError(name)
+    if name.startswith("is") or name in ("getfile", "getsource"):
+        return lambda obj: found(unwrap(obj)[1])
+    return found

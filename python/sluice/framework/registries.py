@@ -1,6 +1,41 @@
 """What TensorFlow's programs register of types of operations: statistics, and
 shapes, which ours know; and how their own collections become data."""
 
+import sys
+
+
+class Registry:
+    """Functions or classes by name; each is there once."""
+
+    def __init__(self, name):
+        self._name, self._found = name, {}
+
+    def register(self, candidate, name=None):
+        """Takes one, by its own name unless another is given.
+
+        Raises:
+          KeyError: if the name is taken.
+        """
+        name = name or candidate.__name__
+        if name in self._found:
+            code, line = self._found[name][1:]
+            raise KeyError(
+                f"Registering two {self._name} with name {name!r}! (Previous "
+                f"registration was in {code.co_name} {code.co_filename}:"
+                f"{line})")
+        caller = sys._getframe(1)
+        self._found[name] = candidate, caller.f_code, caller.f_lineno
+
+    def list(self):
+        """The names."""
+        return list(self._found)
+
+    def lookup(self, name):
+        """What is registered by a name; LookupError if nothing is."""
+        if name not in self._found:
+            raise LookupError(f"{self._name} registry has no entry for: {name}")
+        return self._found[name][0]
+
 
 class OpStats:
     """A number that says something of an operation: its "flops"."""
