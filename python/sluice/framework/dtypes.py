@@ -56,42 +56,42 @@ class DType:
     @property
     def is_bool(self):
         """Whether it is `bool`."""
-        return self._number % 100 == 10
+        return self.base_dtype is bool_
 
     @property
     def is_floating(self):
         """Whether its values are real numbers of some precision."""
-        return self._number % 100 in (1, 2, 14, 19)
+        return self._number % 100 in _FLOATS
 
     @property
     def is_complex(self):
         """Whether its values are complex numbers."""
-        return self._number % 100 in (8, 18)
+        return self._number % 100 in _COMPLEX
 
     @property
     def is_integer(self):
         """Whether its values are integers (not quantised ones)."""
-        return self._number % 100 in (3, 4, 5, 6, 9, 17, 22, 23)
+        return self._number % 100 in _INTEGERS
 
     @property
     def is_quantized(self):
         """Whether it is one of the quantised types."""
-        return self._number % 100 in (11, 12, 13, 15, 16)
+        return self._name.startswith("q")
 
     @property
     def is_unsigned(self):
         """Whether it is an unsigned integer type."""
-        return self._number % 100 in (4, 17, 22, 23)
+        return self._name.startswith("uint")
 
     @property
     def is_numpy_compatible(self):
         """Whether numpy arrays have such elements."""
-        return self._number % 100 not in (20, 21)
+        return self.base_dtype not in (resource, variant)
 
     @property
     def size(self):
         """Bytes per element; 1 for strings, resources and variants."""
-        return _SIZES.get(self._number % 100, 1)
+        return _SIZES[self._number % 100]
 
     @property
     def min(self):
@@ -161,18 +161,30 @@ _NAMES = {
     21: "variant", 22: "uint32", 23: "uint64"}
 _TYPE_TO_STRING = {**_NAMES, **{number + 100: name + "_ref"
                                for number, name in _NAMES.items()}}
-_SIZES = {1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 8: 8, 9: 8, 10: 1, 11: 1, 12: 1,
-          13: 4, 14: 2, 15: 2, 16: 2, 17: 2, 18: 16, 19: 2, 22: 4, 23: 8}
+# (The digits of a name are how many bits it has.)
+_SIZES = {number: int("".join(filter(str.isdigit, name)) or 8) // 8
+          for number, name in _NAMES.items()}
+
+
+def _numbers_of(*beginnings):
+    return frozenset(number for number, name in _NAMES.items()
+                     if name.startswith(beginnings))
+
+
+_FLOATS, _INTEGERS = _numbers_of("float", "bfloat"), _numbers_of("int", "uint")
+_COMPLEX = _numbers_of("complex")
+# As C has them, and messages.
+OLD_NAMES = {1: "float", 2: "double", 19: "half"}
 
 _BY_NUMBER = {number: DType(number, name) for number, name in _NAMES.items()}
 _BY_NUMBER.update({number + 100: DType(number + 100, name + "_ref")
                    for number, name in _NAMES.items()})
 _KNOWN = {t.name: t for t in _BY_NUMBER.values()}
 _KNOWN.update(_BY_NUMBER)
-_KNOWN.update({"float": _BY_NUMBER[1], "double": _BY_NUMBER[2],
-               "half": _BY_NUMBER[19], "float_ref": _BY_NUMBER[101],
-               "double_ref": _BY_NUMBER[102], "half_ref": _BY_NUMBER[119],
-               float: _BY_NUMBER[1], int: _BY_NUMBER[3], bool: _BY_NUMBER[10],
+for _number, _name in OLD_NAMES.items():
+    _KNOWN[_name] = _BY_NUMBER[_number]
+    _KNOWN[_name + "_ref"] = _BY_NUMBER[_number + 100]
+_KNOWN.update({float: _BY_NUMBER[1], int: _BY_NUMBER[3], bool: _BY_NUMBER[10],
                complex: _BY_NUMBER[18], str: _BY_NUMBER[7],
                bytes: _BY_NUMBER[7]})
 
@@ -195,9 +207,9 @@ def _numpy_type(number):
     if number == 7 or number in (20, 21):
         return np.object_
     # numpy has no bfloat16 of its own: its values are float32 there.
-    names = {11: "int8", 12: "uint8", 13: "int32", 14: "float32", 15: "int16",
-             16: "uint16", 10: "bool_"}
-    return getattr(np, names.get(number, _NAMES[number]))
+    name = {"bfloat16": "float32", "bool": "bool_"}.get(_NAMES[number],
+                                                        _NAMES[number])
+    return getattr(np, name.removeprefix("q"))
 
 
 def as_dtype(type_value):

@@ -13,7 +13,7 @@ from sluice.framework.wire import DecodeError
 # The values of the enumeration of types, by name.
 DATA_TYPES = {"DT_INVALID": 0}
 for _number in range(1, 24):
-    _name = {1: "float", 2: "double", 19: "half"}.get(
+    _name = dtypes.OLD_NAMES.get(
         _number, dtypes.as_dtype(_number).name).upper()
     DATA_TYPES["DT_" + _name] = _number
     DATA_TYPES[f"DT_{_name}_REF"] = _number + 100

@@ -80,18 +80,22 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
         found = graph._import(data, prefix, input_map, elements)
     except LookupError as e:
         raise ValueError(str(e)) from None
-    # (Those that an input names need not be of the GraphDef.)
+    _check_mapped(graph, prefix and prefix + "/", input_map, nodes, names)
+    return None if return_elements is None else found
+
+
+def _check_mapped(graph, scope, input_map, nodes, names):
+    """Raises ValueError for keys of an `input_map` that name no tensor of the
+    nodes that were imported; those that an input names need not be of them."""
     unused = dict.fromkeys(map(_tensor_name, input_map))
     for node in nodes:
         for name in node.input:
             unused.pop(_tensor_name(name), None)
-    scope = prefix and prefix + "/"
     missing = [key for key in unused if _node_name(key) not in names or
                not _has_output(graph, scope + _node_name(key), key)]
     if missing:
         raise ValueError(f"Attempted to map inputs that were not found in "
                          f"graph_def: [{', '.join(missing)}]")
-    return None if return_elements is None else found
 
 
 def _without_unknown_defaults(graph_def, producer_op_list):

@@ -100,6 +100,14 @@ def _parts(value):
     return conversion.parts(value)
 
 
+def _leaf(value):
+    """What a leaf is: of what has parts itself, else a tensor."""
+    has_parts = isinstance(value, (
+        conversion.IndexedSlices, conversion.SparseTensor)) or hasattr(
+            value, "_flow_of_array")
+    return value if has_parts else convert_to_tensor(value)
+
+
 def _part_shapes(value, shape):
     """What is known of the parts' shapes in every iteration, where the leaf's
     own is given (None: it is not): TensorFlow's is that of `dense_shape` for a
@@ -226,10 +234,7 @@ def _cond(pred, then_fn, else_fn, structures, name):
 def _branch_value(value, pred):
     if isinstance(value, _core.Operation):  # The predicate, after it.
         return with_dependencies([value], pred)
-    if isinstance(value, (conversion.IndexedSlices, conversion.SparseTensor)
-                  ) or hasattr(value, "_flow_of_array"):
-        return value
-    return convert_to_tensor(value)
+    return _leaf(value)
 
 
 def smart_constant_value(pred):
@@ -415,14 +420,7 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
 def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
            back_prop, swap_memory, name, maximum_iterations,
            return_same_structure):
-    def leaf(value):
-        if isinstance(value, (conversion.IndexedSlices,
-                              conversion.SparseTensor)) or hasattr(
-                                  value, "_flow_of_array"):
-            return value
-        return convert_to_tensor(value)
-
-    init = nest.map_structure(leaf, loop_vars)
+    init = nest.map_structure(_leaf, loop_vars)
     leaves = nest.flatten(init)
     invariants = []
     if shape_invariants is not None or any(

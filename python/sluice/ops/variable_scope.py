@@ -130,8 +130,8 @@ class _Store:
 def _store():
     graph = graphs.get_default_graph()
     store = graph.__dict__.get("_variable_store")
-    if store is None:
-        store = graph._variable_store = _Store()
+    if store is None:  # (Another thread may have made one meanwhile.)
+        store = graph.__dict__.setdefault("_variable_store", _Store())
     return store
 
 
@@ -157,15 +157,8 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
         shape or type, or the initialiser does not fit.
     """
     scope = get_variable_scope()
-    if (partitioner is None and dtype is not None and initializer is not None
-            and not callable(initializer)):
-        wanted = dtypes.as_dtype(dtype).base_dtype
-        if not hasattr(initializer, "dtype"):
-            initializer = _core.as_array(initializer, wanted)
-        given = dtypes.as_dtype(initializer.dtype).base_dtype
-        if given is not wanted:
-            raise ValueError(f"Initializer type '{given}' and explicit dtype "
-                             f"'{wanted}' don't match.")
+    if partitioner is None and dtype is not None:
+        initializer = _of_type(initializer, dtypes.as_dtype(dtype).base_dtype)
     trainable, synchronization, aggregation = specs.across_copies(
         name, trainable, synchronization, aggregation)
     if dtype is None:
@@ -185,31 +178,8 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
                                  use_resource, constraint, caching_device,
                                  synchronization, aggregation)
 
-        whole = _store().partitioned.get(name)
-        if whole is not None and reuse and (
-                partitioner is None or shape is None or
-                list(partitioner(shape=whole.shape, dtype=dtype)) ==
-                whole.partitions):
-            return whole
-        if whole is not None and reuse:
-            raise ValueError(
-                f"Trying to reuse partitioned variable {name}, but specified "
-                f"partitions "
-                f"{list(partitioner(shape=whole.shape, dtype=dtype))} and "
-                f"found partitions {whole.partitions}.")
-        known = None if shape is None else tensor_shape.as_shape(shape)
-        if partitioner is None or known is not None and known.ndims == 0:
-            return find(name, shape, initializer)
-        if known is None:
-            known = convert_to_tensor(initializer).shape
-        if not known.is_fully_defined():
-            raise ValueError(
-                f"Shape of a new partitioned variable ({name}) must be fully "
-                f"defined, but instead was {known}.")
-        made = _store().partitioned[name] = partitioned.make(
-            name, known, dtype, partitioner,
-            _default_initializer(name, dtype, initializer), find)
-        return made
+        return _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
+                                  partitioner)
 
     for wrap in (scope._custom_getter, custom_getter):
         if wrap is not None:
@@ -231,6 +201,48 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             synchronization=synchronization, aggregation=aggregation)
 
 
+def _of_type(initializer, dtype):
+    """What is not called to get a first value, of the type that is asked
+    for."""
+    if initializer is None or callable(initializer):
+        return initializer
+    if not hasattr(initializer, "dtype"):
+        initializer = _core.as_array(initializer, dtype)
+    given = dtypes.as_dtype(initializer.dtype).base_dtype
+    if given is not dtype:
+        raise ValueError(f"Initializer type '{given}' and explicit dtype "
+                         f"'{dtype}' don't match.")
+    return initializer
+
+
+def _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
+                       partitioner):
+    """find(name, shape, initializer), or the parts that a partitioner says are
+    to be found so."""
+    whole = _store().partitioned.get(name)
+    if whole is not None and reuse:
+        asked = whole.partitions if partitioner is None or shape is None else (
+            list(partitioner(shape=whole.shape, dtype=dtype)))
+        if asked != whole.partitions:
+            raise ValueError(
+                f"Trying to reuse partitioned variable {name}, but specified "
+                f"partitions {asked} and found partitions {whole.partitions}.")
+        return whole
+    known = None if shape is None else tensor_shape.as_shape(shape)
+    if partitioner is None or known is not None and known.ndims == 0:
+        return find(name, shape, initializer)
+    if known is None:
+        known = convert_to_tensor(initializer).shape
+    if not known.is_fully_defined():
+        raise ValueError(
+            f"Shape of a new partitioned variable ({name}) must be fully "
+            f"defined, but instead was {known}.")
+    made = _store().partitioned[name] = partitioned.make(
+        name, known, dtype, partitioner,
+        _default_initializer(name, dtype, initializer), find)
+    return made
+
+
 def _default_initializer(name, dtype, initializer):
     if initializer is not None:
         return initializer
@@ -242,6 +254,24 @@ def _default_initializer(name, dtype, initializer):
                      f"required")
 
 
+def _check_shared(known, name, shape, dtype, reuse):
+    """Raises ValueError unless a variable that is there may be used again."""
+    if reuse is False:  # (None, of a getter: either will do.)
+        line = known.op._line
+        at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
+        raise ValueError(
+            f"Variable {name} already exists, disallowed. Did you mean to set "
+            f"reuse=True or reuse=tf.AUTO_REUSE in VarScope?{at}")
+    if shape is not None and not shape.is_compatible_with(known.shape):
+        raise ValueError(
+            f"Trying to share variable {name}, but specified shape {shape} and "
+            f"found shape {known.shape}.")
+    if not dtype.is_compatible_with(known.dtype.base_dtype):
+        raise ValueError(
+            f"Trying to share variable {name}, but specified dtype "
+            f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.")
+
+
 def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
                   trainable, collections, validate_shape, use_resource,
                   constraint, caching_device, synchronization, aggregation):
@@ -249,20 +279,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
     shape = None if shape is None else tensor_shape.as_shape(shape)
     known = store.variables.get(name)
     if known is not None:
-        if reuse is False:  # (None, of a getter: either will do.)
-            line = known.op._line
-            at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
-            raise ValueError(
-                f"Variable {name} already exists, disallowed. Did you mean to "
-                f"set reuse=True or reuse=tf.AUTO_REUSE in VarScope?{at}")
-        if shape is not None and not shape.is_compatible_with(known.shape):
-            raise ValueError(
-                f"Trying to share variable {name}, but specified shape {shape} "
-                f"and found shape {known.shape}.")
-        if not dtype.is_compatible_with(known.dtype.base_dtype):
-            raise ValueError(
-                f"Trying to share variable {name}, but specified dtype "
-                f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.")
+        _check_shared(known, name, shape, dtype, reuse)
         return known
     if reuse is True:
         near = _core.nearest_names(name, list(store.variables))
