@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "graph/op_library.h"
+#include "graph/shape_context.h"
 #include "scopes.h"
 #include "values.h"
 
@@ -694,6 +695,11 @@ void AddOps(py::module_& m) {
           return IsConstant(value) ? MakeConstant(value, dtype, name)
                                    : Output();
         });
+  // What is known before a step of the shape whose dimensions a tensor holds.
+  m.def("constant_as_shape", [](const Output& o) {
+    const GraphLock lock(GraphOf(o.node));
+    return Checked(ConstantAsShape(o));
+  });
   // What a constant of the value would hold.
   m.def("as_array", [](const py::object& value, std::optional<DType> dtype) {
     return ToNumpy(ToTensor(value, dtype.value_or(DType::kInvalid)));

@@ -414,6 +414,15 @@ def test_values_that_are_computed_of_constants_are_known():
     assert known(tf.shape(x)[1:]).as_list() == [None, 7]
     assert known(tf.concat([[2], tf.shape(x)], 0)).as_list() == [2, 4, None, 7]
     assert known(tf.stack([5, n])).as_list() == [5, None]
+    assert known(tf.stack([tf.shape(x)[0], n])).as_list() == [4, None]
+    assert known(tf.cast(tf.shape(x), tf.int64) * 2).as_list() == [8, None, 14]
+    assert known(tf.constant([2, -1])).as_list() == [2, None]
+    assert known(tf.placeholder(tf.int64, [2])).as_list() == [None, None]
+    assert known(tf.placeholder(tf.int64)).ndims is None
+    with pytest.raises(ValueError, match="expected a vector of dimensions"):
+        known(tf.constant(3))
+    slices = tf.IndexedSlices(tf.ones([1]), tf.constant([0]), [5, -1])
+    assert slices.shape.as_list() == [5, None]
 
 
 def test_types_are_made_of_their_numbers():

@@ -240,46 +240,10 @@ def _array(value):
 
 def constant_value_as_shape(tensor):
     """The TensorShape that a tensor of dimensions stands for."""
-    value = constant_value(tensor)
-    known = _shape_of_parts(tensor.op) if value is None else None
-    if known is not None:
-        return known
-    if value is None:
-        dims = tensor._dims
-        return tensor_shape.unknown_shape(
-            dims[0] if dims is not None and len(dims) == 1 else None)
-    return tensor_shape.TensorShape([None if d < 0 else int(d)
-                                     for d in value])
-
-
-def _shape_of_parts(op):
-    """`constant_value_as_shape` of what is computed of dimensions, of which not
-    all need be known; None if it is not."""
-    if op.type == "Shape":
-        return op.inputs[0].shape
-    if op.type == "Pack":
-        sizes = [constant_value(x) for x in op.inputs]
-        return tensor_shape.TensorShape([
-            None if s is None or s < 0 else int(s) for s in sizes])
-    if op.type == "ConcatV2":
-        shape = tensor_shape.TensorShape([])
-        for part in op.inputs[:-1]:
-            shape = shape.concatenate(constant_value_as_shape(part))
-        return shape
-    if op.type == "StridedSlice":
-        begin, end, step = (constant_value(x) for x in op.inputs[1:4])
-        masks = {m: op._attr(m) for m in ("begin_mask", "end_mask")}
-        if any(op._attr(m) for m in ("ellipsis_mask", "new_axis_mask",
-                                     "shrink_axis_mask")) or any(
-                p is None or p.size != 1 for p in (begin, end, step)):
-            return None
-        whole = constant_value_as_shape(op.inputs[0])
-        if whole.ndims is None:
-            return None
-        return tensor_shape.TensorShape(whole.as_list()[slice(
-            None if masks["begin_mask"] else int(begin[0]),
-            None if masks["end_mask"] else int(end[0]), int(step[0]))])
-    return None
+    if not isinstance(tensor, _core.Tensor):
+        return tensor_shape.TensorShape([None if d < 0 else int(d)
+                                         for d in tensor])
+    return tensor_shape.TensorShape._of(_core.constant_as_shape(tensor))
 
 
 # ---- Conversions -------------------------------------------------------------
