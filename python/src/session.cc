@@ -448,8 +448,13 @@ PyObject* CallCallable(PyObject* self, PyObject* args, PyObject* kwargs) {
         (name == "options" ? options : metadata) =
             py::reinterpret_borrow<py::object>(value);
       }
-    return (*PartOf<Callable>(self))(py::reinterpret_borrow<py::tuple>(args),
-                                     options, metadata);
+    const Callable* const callable = PartOf<Callable>(self);
+    if (callable == nullptr)
+      Raise(PyExc_TypeError,
+            "callable: expected one that make_callable gave, got one that was "
+            "made by its class");
+    return (*callable)(py::reinterpret_borrow<py::tuple>(args), options,
+                       metadata);
   };
   return FromLibrary(call).release().ptr();
 }

@@ -148,6 +148,12 @@ def test_callables(run):
         assert metadata.wall_nanos > 0
 
 
+def test_callables_are_made_by_sessions_only(session):
+    kind = type(session.make_callable(tf.constant(1)))
+    with pytest.raises(TypeError, match="expected one that make_callable gave"):
+        kind.__new__(kind)()
+
+
 def test_run_metadata(run):
     metadata = tf.RunMetadata()
     x = tf.placeholder(tf.float32, [2])
