@@ -163,7 +163,8 @@ class ExponentialMovingAverage:
         """The name under which the average of a variable is saved."""
         known = self._averages.get(var.name)
         return known.op.name if known is not None else (
-            slot_creator.full_name(var, self._name))
+            graphs.get_default_graph().unique_name(
+                f"{var.op.name}/{self._name}", mark_as_used=False))
 
     def variables_to_restore(self, moving_avg_variables=None):
         """{name in a checkpoint: variable}: the averages in the place of

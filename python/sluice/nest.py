@@ -1,5 +1,6 @@
 """Structures of values: lists, tuples, named tuples and dicts, nested."""
 
+import collections
 from collections import abc
 
 
@@ -36,7 +37,10 @@ def flatten(structure):
 def _like(structure, children):
     if isinstance(structure, abc.Mapping):
         by_key = dict(zip(sorted(structure), children))
-        return type(structure)((k, by_key[k]) for k in structure)
+        pairs = [(k, by_key[k]) for k in structure]
+        if isinstance(structure, collections.defaultdict):
+            return type(structure)(structure.default_factory, pairs)
+        return type(structure)(pairs)
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
         return type(structure)(*children)
     return type(structure)(children)
@@ -94,6 +98,12 @@ def assert_same_structure(nest1, nest2, check_types=True):
     _assert_same(nest1, nest2, check_types)
 
 
+def _same_named_tuples(a, b):
+    """Whether two classes of named tuples are of one name and fields."""
+    return hasattr(a, "_fields") and hasattr(b, "_fields") and (
+        a._fields == b._fields and type(a).__name__ == type(b).__name__)
+
+
 def _assert_same(nest1, nest2, check_types):
     a = _children(nest1) if is_nested(nest1) else None
     b = _children(nest2) if is_nested(nest2) else None
@@ -104,11 +114,13 @@ def _assert_same(nest1, nest2, check_types):
     if a is None:
         return
     if check_types and type(nest1) is not type(nest2) and not (
-            isinstance(nest1, abc.Mapping) and isinstance(nest2, abc.Mapping)):
+            isinstance(nest1, abc.Mapping) and isinstance(nest2, abc.Mapping)
+            or _same_named_tuples(nest1, nest2)):
         raise TypeError(f"The two structures don't have the same sequence "
                         f"type. First structure has type {type(nest1)}, while "
                         f"second structure has type {type(nest2)}.")
-    if isinstance(nest1, abc.Mapping) and set(nest1) != set(nest2):
+    if check_types and isinstance(nest1, abc.Mapping) and (
+            set(nest1) != set(nest2)):
         raise ValueError(f"The two structures don't have the same nested "
                          f"structure: the two dictionaries don't have the same "
                          f"set of keys. First structure has keys "

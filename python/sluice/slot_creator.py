@@ -2,6 +2,7 @@
 named after it."""
 
 from sluice.framework import graph as graphs
+from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, variables
 from sluice.ops.variable_scope import get_variable_scope
 
@@ -17,16 +18,20 @@ def create_slot(primary, val, name, colocate_with_primary=True):
 
     Args:
       primary: a variable or tensor.
-      val: a tensor.
+      val: a tensor, or what becomes one; or a function that makes one, of the
+        primary's shape.
       name: of the slot.
       colocate_with_primary: whether both are on the same device.
     """
     with graphs.name_scope(None), graphs.colocate_with(
             primary.op if colocate_with_primary else None):
+        if not callable(val):
+            val = convert_to_tensor(val)
+        shape = primary.shape if callable(val) else val.shape
         return variables.Variable(
             val, trainable=False, name=full_name(primary, name),
             use_resource=getattr(primary, "_resource", False),
-            validate_shape=val.shape.is_fully_defined())
+            validate_shape=shape.is_fully_defined())
 
 
 def create_slot_with_initializer(primary, initializer, shape, dtype, name,

@@ -1,9 +1,10 @@
 """Optimizers, and the global step."""
 
-from sluice import _core
+from sluice import _core, slot_creator
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
-    IndexedSlices, constant, convert_to_tensor)
+    IndexedSlices, constant, convert_to_tensor,
+    convert_to_tensor_or_indexed_slices)
 from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, control_flow, math_ops
 from sluice.ops.gradients import _list, gradients
@@ -110,15 +111,10 @@ class Optimizer:
         if all(g is None for g, _ in pairs):
             raise ValueError(f"No gradients provided for any variable: "
                              f"{[str(v) for _, v in pairs]}.")
-        pairs = [(g.value() if isinstance(g, Variable) else g, v)
-                 for g, v in pairs]
+        pairs = [(_gradient(g), v) for g, v in pairs]
         for g, v in pairs:
             if not isinstance(v, Variable):
                 raise NotImplementedError(f"Trying to update a Tensor {v}")
-            if g is not None and not isinstance(g, (_core.Tensor,
-                                                    IndexedSlices)):
-                raise TypeError(f"Gradient must be a Tensor, IndexedSlices, or "
-                                f"None: {g}")
             if v.constraint is not None and isinstance(g, IndexedSlices):
                 raise RuntimeError("Cannot use a constraint function on a "
                                    "sparse variable.")
@@ -128,6 +124,8 @@ class Optimizer:
             type(self)._finish is not Optimizer._finish)
         refs = [(g, v._ref()) for g, v in pairs]
         with pairs[0][1].graph.as_default():
+            with graphs.init_scope():
+                self._create_slots([v for g, v in pairs if g is not None])
             if finishes or global_step is not None:
                 train = self._apply_and_finish(refs, constrained, finishes,
                                                global_step, name)
@@ -212,10 +210,7 @@ class Optimizer:
         """A slot that begins as a value."""
         slots, key = self._slot_dict(slot_name), _key(var)
         if key not in slots:
-            slots[key] = Variable(
-                val if callable(val) or isinstance(val, _core.Tensor)
-                else lambda: convert_to_tensor(val), trainable=False,
-                name=f"{var.op.name}/{op_name}", use_resource=var._resource)
+            slots[key] = slot_creator.create_slot(var, val, op_name)
         return slots[key]
 
     def _get_or_make_slot_with_initializer(self, var, initializer, shape, dtype,
@@ -246,9 +241,6 @@ class Optimizer:
 
     # ---- What _core calls.
 
-    def _create_slots_for(self, handle):
-        self._create_slots([_variable_of_handle(handle)])
-
     def _dense(self, grad, handle):
         var = _variable_of_handle(handle)
         if var._resource:
@@ -268,7 +260,6 @@ class _Updates:
 
     def __init__(self, optimizer, scope):
         self._optimizer, self._scope = optimizer, scope
-        self._create_slots_for = optimizer._create_slots_for
 
     def _prepare(self):
         with graphs.name_scope(self._scope):
@@ -284,6 +275,15 @@ class _Updates:
     def _sparse(self, grad, handle):
         with self._update_scope(handle):
             return self._optimizer._sparse(grad, handle)
+
+
+def _gradient(value):
+    """What becomes a gradient, or None."""
+    try:
+        return convert_to_tensor_or_indexed_slices(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"Gradient must be convertible to a Tensor or "
+                        f"IndexedSlices, or None: {value}") from None
 
 
 def _key(var):
@@ -493,11 +493,12 @@ class AdamOptimizer(Optimizer):
         self._epsilon = epsilon
 
     def _create_slots(self, var_list):
+        first = min(var_list, key=lambda v: v.name)
+        for beta, name in ((self._beta1, "beta1_power"),
+                           (self._beta2, "beta2_power")):
+            self._create_non_slot_variable(self._call_if_callable(beta), name,
+                                           first)
         for v in var_list:
-            self._create_non_slot_variable(
-                self._call_if_callable(self._beta1), "beta1_power", v)
-            self._create_non_slot_variable(
-                self._call_if_callable(self._beta2), "beta2_power", v)
             self._zeros_slot(v, "m", self._name)
             self._zeros_slot(v, "v", self._name)
 

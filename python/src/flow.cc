@@ -192,8 +192,8 @@ std::vector<Output> MakeWhile(
 // ---- Optimizers -------------------------------------------------------------
 
 // An optimizer whose updates are methods of a Python object: _prepare(),
-// _create_slots_for(handle), _dense(gradient, handle), _sparse((values,
-// indices, dense_shape), handle); the library decides what they wait for.
+// _dense(gradient, handle), _sparse((values, indices, dense_shape), handle); the
+// library decides what they wait for. (Python makes its slots before.)
 class PythonOptimizer : public Optimizer {
  public:
   PythonOptimizer(std::string name, bool accepts_repeated_indices)
@@ -249,9 +249,6 @@ class PythonOptimizer : public Optimizer {
   }
 
  protected:
-  void CreateSlots(const Var& var) override {
-    FromLibrary([&] { self_.attr("_create_slots_for")(var.handle()); });
-  }
   void Prepare() override {
     FromLibrary([&] { self_.attr("_prepare")(); });
   }

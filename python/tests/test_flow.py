@@ -647,3 +647,30 @@ def test_gradients_that_are_not_to_be_asked_for():
 def test_map_gives_what_its_types_say():
     with pytest.raises(TypeError, match="structure"):
         tf.map_fn(lambda x: (x, x), tf.range(2), dtype=[tf.int32, tf.int32])
+
+
+def test_arrays_are_checked_when_they_are_written(run):
+    a = tf.TensorArray(tf.float32, 2, infer_shape=False, element_shape=[2])
+    with pytest.raises(ValueError, match="Inconsistent shapes"):
+        a.write(0, [1.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="float"):
+        run(tf.TensorArray(tf.float32, 2).write(0, "one").flow)
+    parts = tf.TensorArray(tf.float32, 3).split(np.ones([3, 2], np.float32),
+                                                [1, 1, 1])
+    assert parts.concat().shape == [3, 2]
+
+
+def test_what_is_mapped_over_and_to(run):
+    for function in (tf.map_fn, tf.foldl, tf.foldr, tf.scan):
+        with pytest.raises(ValueError, match="elems must be"):
+            function(lambda *x: x, [])
+    spec = tf.TensorSpec([2], tf.int32)
+    whole = tf.map_fn(lambda row: tf.cast(row, tf.int32),
+                      tf.constant([[1.0, 2.0]]), fn_output_signature=spec)
+    assert run(whole).tolist() == [[1, 2]]
+
+
+def test_an_unknown_way_to_add_gradients_is_refused():
+    x = tf.constant(1.0)
+    with pytest.raises(ValueError, match="Invalid `aggregation_method`"):
+        tf.gradients(x * x, x, aggregation_method=7)

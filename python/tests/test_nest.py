@@ -67,3 +67,15 @@ def test_how_structures_differ_is_told():
         nest.pack_sequence_as([1, 2], "ab")
     with pytest.raises(ValueError, match="Only valid keyword"):
         nest.map_structure(abs, [1], check=True)
+
+
+def test_dicts_with_defaults_and_named_tuples_of_one_name():
+    made = nest.pack_sequence_as(
+        collections.defaultdict(int, {"z": 1, "a": 2}), [5, 6])
+    assert made == {"a": 5, "z": 6} and made["none"] == 0
+    one, same, other = (collections.namedtuple(n, "a b")
+                        for n in ("One", "One", "Other"))
+    nest.assert_same_structure(one(1, 2), same(3, 4))
+    with pytest.raises(TypeError):
+        nest.assert_same_structure(one(1, 2), other(3, 4))
+    nest.assert_same_structure({"a": 1}, {"b": 1}, check_types=False)

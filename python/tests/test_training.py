@@ -604,3 +604,63 @@ def test_averages_are_beside_their_variables():
         average.apply([v, x])
     assert average.average(v).device == "/job:ps"
     assert average.average(x).device == "/job:worker"
+
+
+def test_slots_are_named_within_the_scopes_around_minimize():
+    with tf.variable_scope("outer"):
+        v = tf.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+        optimizer = tf.train.AdamOptimizer(0.1)
+        optimizer.minimize(tf.reduce_sum(v * v))
+    assert [x.op.name for x in optimizer.variables()] == [
+        "outer/beta1_power", "outer/beta2_power", "outer/outer/v/Adam",
+        "outer/outer/v/Adam_1"]
+
+
+def test_slots_are_made_for_all_variables_at_once():
+    seen = []
+
+    class Own(tf.train.GradientDescentOptimizer):
+
+        def _create_slots(self, var_list):
+            seen.append([v.op.name for v in var_list])
+
+    v, w, unused = (tf.get_variable(n, initializer=1.0) for n in "vwu")
+    with tf.control_dependencies([tf.no_op(name="before")]):
+        Own(0.1).minimize(v * w, var_list=[v, w, unused])
+    assert seen == [["v", "w"]]
+
+
+def test_a_variable_of_unknown_shape_has_slots(run):
+    v = tf.Variable(tf.placeholder_with_default([1.0, 2.0], [None]),
+                    validate_shape=False)
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    train = optimizer.minimize(tf.reduce_sum(v * v))
+    run(tf.global_variables_initializer())
+    run(train)
+    np.testing.assert_allclose(run(optimizer.get_slot(v, "momentum")), [2, 4])
+
+
+def test_gradients_that_are_not_tensors_become_some(run):
+    v = tf.get_variable("v", initializer=[1.0, 2.0])
+    train = tf.train.GradientDescentOptimizer(0.5).apply_gradients(
+        [(np.ones(2, np.float32), v)])
+    run(v.initializer)
+    run(train)
+    assert run(v).tolist() == [0.5, 1.5]
+    with pytest.raises(TypeError, match="must be convertible to a Tensor"):
+        tf.train.GradientDescentOptimizer(0.5).apply_gradients([(object(), v)])
+
+
+def test_the_norm_of_nothing_is_zero(run):
+    clipped, norm = tf.clip_by_global_norm([None], 1.0)
+    assert clipped == [None] and run(norm) == 0.0
+    clipped, _ = tf.clip_by_global_norm([tf.constant([3.0, 4.0])], 1.0)
+    assert clipped[0].op.name.endswith("clip_by_global_norm/_0")
+
+
+def test_the_name_of_an_average_is_within_the_scope():
+    v = tf.get_variable("v", initializer=1.0)
+    averages = tf.train.ExponentialMovingAverage(0.9)
+    with tf.name_scope("scope"):
+        assert averages.average_name(v) == (
+            "scope/v/ExponentialMovingAverage")

@@ -208,7 +208,7 @@ def stack(values, axis=0, name="stack"):
     """The tensors as one of a dimension more, at `axis`."""
     if axis == 0 and (
             type(values).__module__ == "numpy" or
-            isinstance(values, (list, tuple)) and values and all(
+            isinstance(values, (list, tuple)) and all(
                 isinstance(v, (int, float)) for v in values)):
         return constant(values, name=name)
     return _pack(values, axis=axis, name=name)

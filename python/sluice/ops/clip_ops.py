@@ -74,12 +74,14 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
             1.0 / norm, constant(1.0, norm.dtype) / clip_norm)
         scale = array_ops.where(math_ops.is_finite(norm), scale, norm - norm)
         clipped = []
-        for t in t_list:
+        for i, t in enumerate(t_list):
             if t is None:
                 clipped.append(None)
-            elif isinstance(t, IndexedSlices):
-                clipped.append(IndexedSlices(t.values * scale, t.indices,
-                                             t.dense_shape))
-            else:
-                clipped.append(t * scale)
+                continue
+            sparse = isinstance(t, IndexedSlices)
+            scaled = array_ops.identity(
+                (t.values if sparse else t) * scale,
+                name=f"clip_by_global_norm/_{i}")
+            clipped.append(IndexedSlices(scaled, t.indices, t.dense_shape)
+                           if sparse else scaled)
         return clipped, norm

@@ -14,6 +14,9 @@ def _arrays(elems, n):
 
 def _count(elems):
     """How many slices there are, and the known number or None."""
+    if not elems:
+        raise ValueError("elems must be a Tensor or (possibly nested) sequence "
+                         "of Tensors. Got none.")
     known = tensor_shape.TensorShape([None])
     for e in elems:
         if e.shape.ndims == 0:
@@ -42,8 +45,9 @@ def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True,
     dtype = fn_output_signature if dtype is None else dtype
     with graphs.name_scope(name, "map", nest.flatten(elems)):
         flat = _tensors(elems)
-        types = nest.map_structure(dtypes.as_dtype, dtype) if (
-            dtype is not None) else nest.pack_sequence_as(
+        types = nest.map_structure(
+            lambda t: dtypes.as_dtype(getattr(t, "dtype", t)), dtype) if (
+                dtype is not None) else nest.pack_sequence_as(
                 elems, [e.dtype.base_dtype for e in flat])
         n, known = _count(flat)
         inputs = _arrays(flat, n)

@@ -64,6 +64,10 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
     Raises:
       LookupError: if an op on the way has no gradient.
     """
+    if aggregation_method not in (None, 0, 1, 2):
+        raise ValueError(f"Invalid `aggregation_method` specified "
+                         f"{aggregation_method}. Accepted values are "
+                         f"[0, 1, 2].")
     ys, xs = _list(ys), _list(xs)
     with graphs._default_for(ys + xs).as_default():
         return _gradients(ys, xs, grad_ys, name,

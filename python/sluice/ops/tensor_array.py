@@ -108,10 +108,10 @@ class TensorArray:
         return self._flow.graph
 
     def _learn(self, shape):
-        if not self._infer_shape:
-            return
         try:
-            self._element_shape[0] = self._element_shape[0].merge_with(shape)
+            merged = self._element_shape[0].merge_with(shape)
+            if self._infer_shape:
+                self._element_shape[0] = merged
         except ValueError:
             raise ValueError(f"Inconsistent shapes: saw {shape} but expected "
                              f"{self._element_shape[0]}") from None
@@ -139,7 +139,9 @@ class TensorArray:
 
     def write(self, index, value, name=None):
         """The array with `value` as element `index`."""
-        value = convert_to_tensor(value, self._dtype, name="value")
+        # (Of another type it fails in a step, as by TensorFlow.)
+        value = convert_to_tensor(value, preferred_dtype=self._dtype,
+                                  name="value")
         self._learn(value.shape)
         return self._flow_of_array(_write(self._handle, index, value,
                                           self._flow, name=name))
@@ -167,7 +169,10 @@ class TensorArray:
                            element_shape_except0=self._element_shape[0][1:],
                            name=name)
         if self._element_shape[0]:
-            value.set_shape([None] + self._element_shape[0].as_list()[1:])
+            first, *others = self._element_shape[0].as_list()
+            rows = None if None in (first, self._known_size) or (
+                not self._infer_shape) else first * self._known_size
+            value.set_shape([rows] + others)
         return value
 
     def unstack(self, value, name=None):
