@@ -525,3 +525,26 @@ def test_ranges_go_to_what_a_variable_is(run):
     assert run(tf.range(2, v, 0.5)).tolist() == [2, 2.5, 3, 3.5]
     halves = run(tf.range(tf.constant(3), dtype=tf.float64))
     assert halves.dtype == np.float64 and halves.tolist() == [0, 1, 2]
+
+
+def test_handles_of_arrays_may_have_tensorflows_shape():
+    raw, flow = tf.raw_ops, tf.constant(0.0)
+    # What TensorFlow says of a handle that a loop keeps for its gradient.
+    handle = tf.placeholder(tf.resource, [2])
+    x = raw.TensorArrayReadV3(handle=handle, index=0, flow_in=flow,
+                              dtype=tf.float32)
+    grad = raw.TensorArrayGradV3(handle=handle, flow_in=flow, source="g")
+    raw.TensorArrayWriteV3(handle=handle, index=0, value=x, flow_in=flow)
+    raw.TensorArrayGatherV3(handle=handle, indices=[0], flow_in=flow,
+                            dtype=tf.float32)
+    raw.TensorArrayScatterV3(handle=handle, indices=[0], value=[1.0],
+                             flow_in=flow)
+    raw.TensorArrayConcatV3(handle=handle, flow_in=flow, dtype=tf.float32)
+    raw.TensorArraySplitV3(handle=handle, value=[1.0], lengths=np.int64([1]),
+                           flow_in=flow)
+    size = raw.TensorArraySizeV3(handle=handle, flow_in=grad.flow_out)
+    raw.TensorArrayCloseV3(handle=handle)
+    with pytest.raises(ValueError, match="expected rank 0"):
+        raw.TensorArraySizeV3(handle=tf.placeholder(tf.resource, [3]),
+                              flow_in=flow)
+    assert size.shape == ()

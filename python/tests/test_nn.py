@@ -102,6 +102,16 @@ def test_rows_of_ids_are_combined(run, rng, combiner):
                     combiner=combiner)), combined(True))
 
 
+def test_weighted_rows_without_ids_are_zeros(run):
+    where, shape = [[0, 0], [2, 1]], [3, 2]
+    ids = tf.SparseTensor(where, [1, 0], shape)
+    weights = tf.SparseTensor(where, [0.5, 2.0], shape)
+    for combiner in ("sum", "mean", "sqrtn"):
+        rows = run(tf.nn.embedding_lookup_sparse(
+            tf.eye(2), ids, weights, combiner=combiner))
+        assert rows[1].tolist() == [0, 0] and (rows[[0, 2]].sum(1) > 0).all()
+
+
 def test_samples_of_classes(run):
     true = tf.constant([[1], [2]], tf.int64)
     for sampler in (tf.nn.uniform_candidate_sampler,

@@ -252,8 +252,16 @@ Status RunArrayClose(KernelContext& ctx) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// All inputs but those of rank given otherwise are scalars.
+// The handle is a scalar. TensorFlow takes it for a vector of two, and so say
+// the shapes that it stores (where a loop keeps the handle for its gradient).
+Status RequireHandle(ShapeContext& c) {
+  if (c.input(0) == PartialShape({2})) return OkStatus();
+  return c.RequireScalar(0);
+}
+
+// These inputs are, beside the handle.
 Status RequireScalars(ShapeContext& c, std::initializer_list<int> inputs) {
+  SLUICE_RETURN_IF_ERROR(RequireHandle(c));
   for (const int i : inputs) SLUICE_RETURN_IF_ERROR(c.RequireScalar(i));
   return OkStatus();
 }
@@ -264,24 +272,24 @@ Status MakeArrayShape(ShapeContext& c) {
 }
 
 Status GradShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(RequireHandle(c));
   if (c.num_inputs() > 2) SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
   return ScalarShape(c);
 }
 
 Status WriteShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1, 3}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {1, 3}));
   return ScalarShape(c);
 }
 
 Status ReadShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1, 2}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {1, 2}));
   c.set_output(0, TensorArrayElementShape(c.node().input(0)));
   return OkStatus();
 }
 
 Status ArrayGatherShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 2}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {2}));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRank(1, 1));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape element,
                           TensorArrayElementShape(c.node().input(0))
@@ -292,14 +300,14 @@ Status ArrayGatherShape(ShapeContext& c) {
 }
 
 Status ArrayScatterShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {3}));
   SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(2, 1).status());
   return ScalarShape(c);
 }
 
 Status ArrayConcatShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {1}));
   PartialShape rest =
       c.node().AttrOr<PartialShape>("element_shape_except0", PartialShape());
   const PartialShape element = TensorArrayElementShape(c.node().input(0));
@@ -313,18 +321,18 @@ Status ArrayConcatShape(ShapeContext& c) {
 }
 
 Status ArraySplitShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 3}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {3}));
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
   return ScalarShape(c);
 }
 
 Status SizeShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {0, 1}));
+  SLUICE_RETURN_IF_ERROR(RequireScalars(c, {1}));
   return ScalarShape(c);
 }
 
-Status CloseShape(ShapeContext& c) { return c.RequireScalar(0); }
+Status CloseShape(ShapeContext& c) { return RequireHandle(c); }
 
 // ---- Gradients --------------------------------------------------------------
 //

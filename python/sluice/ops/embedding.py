@@ -127,7 +127,7 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
             by = math_ops.segment_sum(wide, segments)
         else:
             by = math_ops.sqrt(math_ops.segment_sum(wide * wide, segments))
-        return math_ops.div(total, by, name=scope)
+        return math_ops.div_no_nan(total, by, name=scope)
 
 
 def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
