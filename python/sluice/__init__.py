@@ -13,7 +13,9 @@
 """
 
 import os as _os
+import sys as _sys
 import threading as _threading
+import types as _types
 
 from sluice import _core
 
@@ -43,6 +45,19 @@ _core.watch_interrupts(_threading.main_thread().ident)
 from sluice import names as _names
 
 __version__ = "0.1.0"
+
+
+class _Package(_types.ModuleType):
+    """A namespace (`sl.train`) stays one when a module of that name is loaded,
+    which Python would set here."""
+
+    def __setattr__(self, name, value):
+        if name not in _names._GROUPS or value is not _sys.modules.get(
+                f"sluice.{name}"):
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name):

@@ -718,7 +718,8 @@ _ABSENT = {
         "image.resize_area image.crop_and_resize image.rgb_to_hsv "
         "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
     "ragged tensors": "RaggedTensorSpec strings.ngrams",
-    "lookup tables": "tables_initializer"}
+    "lookup tables": "tables_initializer",
+    "eager tensors": "enable_eager_execution"}
 _NEEDS = {name: what for what, names in _ABSENT.items()
           for name in names.split()}
 # Namespaces most of whose names are not there yet, by what these need: programs
@@ -788,11 +789,25 @@ def _telling(function):
             known = list(signature.parameters)
             near = ", ".join(near for k in kwargs if k not in known
                              for near in _core.nearest_names(k, known))
-            raise TypeError(f"{e}{f' (nearest: {near})' if near else ''}"
+            words = str(e).replace(
+                f"{function.__qualname__}()",
+                f"{type(args[0]).__name__ if of_class else told.__name__}()")
+            raise TypeError(f"{words}{f' (nearest: {near})' if near else ''}"
                             ) from None
+    of_class = function.__name__ == "__init__"
     told.__signature__ = signature
     told.__module__ = "sluice.compat.v1"  # (Where pickle finds it.)
     return told
+
+
+def _tell_of_class(cls):
+    """Has a class of Python's tell it, too, when it is called."""
+    init = cls.__init__
+    if isinstance(init, types.FunctionType) and (
+            init.__module__.startswith("sluice.")) and (
+                "told" not in init.__code__.co_name):
+        cls.__init__ = _telling(init)
+        cls.__init__.__module__ = init.__module__
 
 
 def _find(where, name, prefix, names, cache):
@@ -803,10 +818,14 @@ def _find(where, name, prefix, names, cache):
         if isinstance(value, types.FunctionType):
             value = _telling(value)
             value.__qualname__ = _places()[entry]
+            value.__name__ = value.__qualname__.rpartition(".")[2]
+        elif isinstance(value, type):
+            _tell_of_class(value)
         elif isinstance(value, _core.OpFunction):
             value.__qualname__ = _places()[entry]
             value.__name__ = value.__qualname__.rpartition(".")[2]
             value.__module__ = "sluice.compat.v1"
+            value._set_called(value.__name__)
     elif key in _GROUPS:
         value = _Namespace(f"{where}.{name}", key)
     elif key in _MODULES:

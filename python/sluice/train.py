@@ -108,6 +108,10 @@ class Optimizer:
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(f"apply_gradients: expected pairs of a "
+                                f"gradient and its variable, got {pair!r}")
         if all(g is None for g, _ in pairs):
             raise ValueError(f"No gradients provided for any variable: "
                              f"{[str(v) for _, v in pairs]}.")

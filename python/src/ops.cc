@@ -127,6 +127,23 @@ bool HoldsTensor(py::handle list) {
   return false;
 }
 
+// "", or "; the first at FILE:LINE, the other at FILE:LINE": where two values
+// were made.
+std::string BothLines(py::handle first, py::handle other) {
+  const auto line = [](py::handle o) {
+    if (const TensorHandle* const tensor = AsTensor(o))
+      return tensor->output.node->loc();
+    const OperationHandle* const op =
+        AsOperation(IsVariable(o) ? py::object(o.attr("op"))
+                                  : py::reinterpret_borrow<py::object>(o));
+    return op == nullptr ? SourceLoc() : op->output.node->loc();
+  };
+  const SourceLoc a = line(first), b = line(other);
+  return a.known() && b.known() ? absl::StrCat("; the first at ", a.ToString(),
+                                               ", the other at ", b.ToString())
+                                : "";
+}
+
 // The graph that a value is of, if any, must be that which was found before.
 void FindGraph(py::handle o, PyGraph** graph, py::handle* owner) {
   if (PyList_CheckExact(o.ptr()) || PyTuple_CheckExact(o.ptr())) {
@@ -147,7 +164,7 @@ void FindGraph(py::handle o, PyGraph** graph, py::handle* owner) {
   if (*graph != nullptr)
     Raise(PyExc_ValueError,
           absl::StrCat(Repr(o), " must be from the same graph as ",
-                       Repr(*owner), "."));
+                       Repr(*owner), ".", BothLines(o, *owner)));
   *graph = here;
   *owner = o;
 }
@@ -183,9 +200,27 @@ class Call {
   }
 
  private:
-  [[noreturn]] void TypeError(const std::string& message) const {
+  [[noreturn]] void TypeError(const std::string& message,
+                              const std::string& more = "") const {
     Raise(PyExc_TypeError,
-          message + (loc_.known() ? "; at " + loc_.ToString() : ""));
+          absl::StrCat(message, loc_.known() ? "; at " + loc_.ToString() : "",
+                       more));
+  }
+
+  // "; inputs 'a' (Const) int32 at x.py:3, ...": those so far, and a wrong one.
+  std::string InputsAnd(const Output& wrong) const {
+    std::string text;
+    const auto add = [&text](const Output& o) {
+      absl::StrAppend(
+          &text, text.empty() ? "; inputs '" : ", '",
+          o.index == 0 ? o.node->name() : o.name(), "' (", o.node->op_name(),
+          ") ", PythonTypeName(RemoveRef(o.dtype())),
+          o.node->loc().known() ? " at " + o.node->loc().ToString() : "");
+    };
+    for (size_t i = 0; i < std::min<size_t>(inputs_.size(), 8); ++i)
+      add(inputs_[i]);
+    add(wrong);
+    return text;
   }
 
   void Attribute(const AttrDef& attr, py::handle value) {
@@ -304,7 +339,8 @@ class Call {
         if (!arg.type_attr.empty()) want = Known(arg.type_attr);
       } else {
         types.push_back(RemoveRef(o.dtype()));
-        CheckAllowed(*op_.FindAttr(arg.type_list_attr), arg.name, types.back());
+        CheckAllowed(*op_.FindAttr(arg.type_list_attr), arg.name, types.back(),
+                     &o);
         inputs_.push_back(o);
       }
     }
@@ -341,27 +377,30 @@ class Call {
         arg.type == DType::kInvalid ? Known(arg.type_attr) : arg.type;
     if (known == DType::kInvalid) {
       if (const AttrDef* const attr = op_.FindAttr(arg.type_attr))
-        CheckAllowed(*attr, arg.name, have);
+        CheckAllowed(*attr, arg.name, have, &o);
       attrs_.emplace(arg.type_attr, AttrValue(have));
       origin_[arg.type_attr] = arg.name;
     } else if (known != have) {
       const auto from = origin_.find(arg.type_attr);
-      TypeError(absl::StrCat(
-          "Input '", arg.name, "' of '", op_.name, "' Op has type ",
-          PythonTypeName(have), " that does not match ",
-          arg.type != DType::kInvalid
-              ? absl::StrCat("expected type of ", PythonTypeName(known))
-              : absl::StrCat("type ", PythonTypeName(known), " of argument '",
-                             from == origin_.end() ? FirstWith(arg.type_attr)
-                                                   : from->second,
-                             "'"),
-          "."));
+      TypeError(
+          absl::StrCat(
+              "Input '", arg.name, "' of '", op_.name, "' Op has type ",
+              PythonTypeName(have), " that does not match ",
+              arg.type != DType::kInvalid
+                  ? absl::StrCat("expected type of ", PythonTypeName(known))
+                  : absl::StrCat(
+                        "type ", PythonTypeName(known), " of argument '",
+                        from == origin_.end() ? FirstWith(arg.type_attr)
+                                              : from->second,
+                        "'"),
+              "."),
+          InputsAnd(o));
     }
     inputs_.push_back(o);
   }
 
-  void CheckAllowed(const AttrDef& attr, const std::string& parameter,
-                    DType t) const {
+  void CheckAllowed(const AttrDef& attr, const std::string& parameter, DType t,
+                    const Output* value = nullptr) const {
     const std::vector<DType>& allowed = attr.allowed_types;
     if (allowed.empty() ||
         std::find(allowed.begin(), allowed.end(), t) != allowed.end())
@@ -369,7 +408,8 @@ class Call {
     TypeError(
         absl::StrCat("Value passed to parameter '", parameter,
                      "' has DataType ", PythonTypeName(t),
-                     " not in list of allowed values: ", TypeNames(allowed)));
+                     " not in list of allowed values: ", TypeNames(allowed)),
+        value == nullptr ? "" : InputsAnd(*value));
   }
 
   const OpDef& op_;
@@ -392,9 +432,12 @@ class OpFunction {
         signature_(SignatureOf(op)),
         parameters_(signature_.parameters),
         default_name_(std::move(default_name)),
-        any_order_(any_order) {}
+        any_order_(any_order),
+        called_(op.name) {}
 
   const std::string& name() const { return op_.name; }
+  // What errors call it: its public name, where there is one.
+  void SetCalled(std::string name) { called_ = std::move(name); }
 
   // What pickle takes: the public name, where there is one (sluice/names.py
   // sets it), or how to make it again.
@@ -470,7 +513,7 @@ class OpFunction {
     std::vector<py::handle> values(n + 1);
     if (args.size() > n + 1)
       Raise(PyExc_TypeError,
-            absl::StrCat(op_.name, "() takes at most ", n + 1, " arguments (",
+            absl::StrCat(called_, "() takes at most ", n + 1, " arguments (",
                          args.size(), " given)"));
     std::copy(args.begin(), args.end(), values.begin());
     for (const auto& [key, value] : keywords) {
@@ -487,7 +530,7 @@ class OpFunction {
       if (at == n && name != "name") Unexpected(name);
       if (values[at])
         Raise(PyExc_TypeError,
-              absl::StrCat(op_.name, "() got multiple values for argument '",
+              absl::StrCat(called_, "() got multiple values for argument '",
                            name, "'"));
       values[at] = value;
     }
@@ -495,7 +538,7 @@ class OpFunction {
       if (!values[i] && (parameters_[i].input != nullptr ||
                          !parameters_[i].attr->default_value))
         Raise(PyExc_TypeError,
-              absl::StrCat(op_.name, "() missing a required argument: '",
+              absl::StrCat(called_, "() missing a required argument: '",
                            parameters_[i].name, "'"));
     return values;
   }
@@ -503,10 +546,11 @@ class OpFunction {
   [[noreturn]] void Unexpected(const std::string& keyword) const {
     std::vector<std::string> names;
     for (const Parameter& p : parameters_) names.push_back(p.name);
+    names.push_back("name");
     std::string near = absl::StrJoin(NearestNames(keyword, names, 2), ", ");
     if (!near.empty()) near = absl::StrCat(" (nearest: ", near, ")");
     Raise(PyExc_TypeError,
-          absl::StrCat(op_.name, "() got an unexpected keyword argument '",
+          absl::StrCat(called_, "() got an unexpected keyword argument '",
                        keyword, "'", near));
   }
 
@@ -568,6 +612,7 @@ class OpFunction {
   const std::vector<Parameter>& parameters_;  // Its own.
   const std::string default_name_;
   const bool any_order_;
+  std::string called_;
 };
 
 py::object MakeOp(const std::string& name,
@@ -675,6 +720,7 @@ void AddOps(py::module_& m) {
              return py::cast<const OpFunction&>(self).Reduce(self);
            })
       .def_property_readonly("_op_name", &OpFunction::name)
+      .def("_set_called", &OpFunction::SetCalled)
       .def("_parameters", &OpFunction::Parameters)
       .def("_outputs", &OpFunction::Outputs);
   m.def("op", MakeOp, py::arg("name"), py::arg("default_name") = py::none(),

@@ -181,6 +181,9 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
   try {
     t = ToTensor(value, o.dtype(), share, Numbers::kCast);
   } catch (const py::error_already_set& e) {
+    if (e.matches(PyExc_ValueError))
+      Raise(PyExc_ValueError,
+            absl::StrCat(std::string(py::str(e.value())), "; feed ", o.name()));
     if (!e.matches(PyExc_TypeError)) throw;
     Raise(
         PyExc_TypeError,

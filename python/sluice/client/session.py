@@ -5,7 +5,7 @@ import threading
 import warnings
 
 from sluice import _core, nest
-from sluice.framework import conversion, errors, graph as graphs
+from sluice.framework import conversion, errors, graph as graphs, members
 from sluice.framework.config import ConfigProto
 
 _stack = threading.local()
@@ -55,6 +55,17 @@ class DeviceAttributes:
 _DeviceAttributes = DeviceAttributes
 
 
+def _as_dict(feed_dict):
+    """A mapping, or pairs, as a dict."""
+    if feed_dict is None or isinstance(feed_dict, dict):
+        return feed_dict
+    try:
+        return dict(feed_dict)
+    except (TypeError, ValueError):
+        raise TypeError(f"feed_dict: expected a dict of values by tensor, got "
+                        f"{feed_dict!r}") from None
+
+
 def list_local_devices(session_config=None):
     """The devices of this process (`tensorflow.python.client.device_lib`)."""
     with Session(graph=graphs.Graph(), config=session_config) as session:
@@ -66,6 +77,8 @@ class BaseSession(_core.Session):
 
     All methods may be called by several threads at once.
     """
+
+    __getattr__ = members.missing
 
     def __init__(self, target="", graph=None, config=None):
         if graph is None:
@@ -128,9 +141,7 @@ class BaseSession(_core.Session):
                                "the graph before calling run().")
         if feed_dict is None and options is None and run_metadata is None:
             return self._run(fetches)
-        if feed_dict is not None and not isinstance(feed_dict, dict):
-            feed_dict = dict(feed_dict)
-        return self._run(fetches, feed_dict, options, run_metadata)
+        return self._run(fetches, _as_dict(feed_dict), options, run_metadata)
 
     def _check_open(self):
         if self._closed:
@@ -170,9 +181,7 @@ class BaseSession(_core.Session):
             raise errors.InvalidArgumentError(
                 None, None, f"handle: expected what partial_run_setup of this "
                 f"session gave, got {handle!r}")
-        if feed_dict is not None and not isinstance(feed_dict, dict):
-            feed_dict = dict(feed_dict)
-        return handle._run(fetches, feed_dict)
+        return handle._run(fetches, _as_dict(feed_dict))
 
     def make_callable(self, fetches, feed_list=None, accept_options=False):
         """A function that runs this step, for the lowest overhead.
@@ -345,7 +354,8 @@ def _expand_fetch(fetch, graph):
     their values), or (one part, None)."""
     if fetch is None:
         raise TypeError("Fetch argument None has invalid type <class "
-                        "'NoneType'>")
+                        "'NoneType'> (tf.gradients gives None where ys do not "
+                        "depend on an x)")
     if isinstance(fetch, conversion.SparseTensor):
         return (conversion.parts(fetch),
                 lambda v: conversion.SparseTensorValue(*v))

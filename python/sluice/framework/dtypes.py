@@ -2,6 +2,8 @@
 
 import sys
 
+from sluice import _core
+
 
 class DType:
     """The type of the elements of a tensor; there is one object per type.
@@ -238,5 +240,8 @@ def as_dtype(type_value):
             known = _KNOWN.get(array_type.name)
             if known is not None:
                 return known
+    near = isinstance(type_value, str) and ", ".join(_core.nearest_names(
+        type_value, [name for name in _KNOWN if isinstance(name, str)]))
     raise TypeError(
-        f"Cannot convert value {type_value!r} to a TensorFlow DType.")
+        f"Cannot convert value {type_value!r} to a TensorFlow DType."
+        f"{f' (nearest: {near})' if near else ''}")

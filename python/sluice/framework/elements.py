@@ -3,7 +3,7 @@
 import traceback
 
 from sluice import _core
-from sluice.framework import dtypes, tensor_shape
+from sluice.framework import dtypes, members, tensor_shape
 from sluice.framework.protos import AttrValue, NodeDef
 
 
@@ -22,6 +22,7 @@ class Operation(_core.Operation):
     """
 
     __setattr__ = _set_attribute
+    __getattr__ = members.missing
 
     @property
     def node_def(self):
@@ -130,6 +131,7 @@ class Tensor(_core.Tensor):
 
     __array_priority__ = 100  # numpy's operators leave it to ours.
     __setattr__ = _set_attribute
+    __getattr__ = members.missing
     # The names of its operators, for classes that stand for a tensor.
     OVERLOADABLE_OPERATORS = frozenset(
         f"__{name}__" for name in (

@@ -127,9 +127,19 @@ def _worded(message):
     return wording.add(message)
 
 
+def _inputs(op):
+    """Where what an operation reads was made: "; inputs 'a' (Const) at x.py:3,
+    ..."."""
+    return "; inputs " + ", ".join(
+        t.op._describe().removeprefix("node ") for t in op.inputs[:8])
+
+
 def _from_status(code, message, graph):
     """The exception for a status of the library; _core raises it."""
     found = _NODE.search(message)
     op = graph._find_operation(found.group(1)) if found and graph else None
+    if code == INVALID_ARGUMENT and op is not None and len(op.inputs) > 1 and (
+            "; inputs '" not in message):  # (It tells of shapes, mostly.)
+        message += _inputs(op)
     return exception_type_from_error_code(code)(
         None if op is None else op.node_def, op, _worded(message))

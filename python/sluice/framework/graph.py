@@ -5,6 +5,7 @@ import re
 import threading
 
 from sluice import _core
+from sluice.framework import members
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
@@ -85,6 +86,8 @@ class Graph(_core.Graph):
     A thread builds into the graph of its innermost `as_default`, or into the
     process's default graph.
     """
+
+    __getattr__ = members.missing
 
     def __init__(self):
         super().__init__()

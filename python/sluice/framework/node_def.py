@@ -54,7 +54,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     if hasattr(graph_def, "SerializeToString"):
         data = graph_def.SerializeToString()
     elif not isinstance(graph_def, bytes):
-        raise TypeError("graph_def must be a GraphDef proto.")
+        raise TypeError(f"graph_def must be a GraphDef proto. It is "
+                        f"{type(graph_def).__name__}.")
     graph = graphs.get_default_graph()
     prefix = "import" if name is None else name
     if prefix.endswith("/"):  # (It is a scope as it is.)

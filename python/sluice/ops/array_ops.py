@@ -199,7 +199,9 @@ def concat(values, axis, name="concat"):
         values = [values]
     if len(values) == 1:
         with graphs.name_scope(name) as scope:
-            convert_to_tensor(axis, dtypes.int32, name="concat_dim")
+            # (Before TensorFlow 1.0 the axis came first.)
+            convert_to_tensor(axis, dtypes.int32,
+                              name="concat_dim").shape.assert_has_rank(0)
             return identity(values[0], name=scope)
     return _concat(list(values), axis, name=name)
 

@@ -194,7 +194,9 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
         if None not in (n, m) and m != n - 1:
             raise ValueError(
                 f"Rank mismatch: Rank of labels (received {m}) should equal "
-                f"rank of logits minus 1 (received {n}).")
+                f"rank of logits minus 1 (received {n}). Labels have shape "
+                f"{labels.shape}, {labels.op._describe()}; logits have shape "
+                f"{logits.shape}, {logits.op._describe()}")
         if n == 2:
             return _sparse_xent(logits, labels, name=scope).loss
         classes = array_ops.shape(logits)[array_ops.rank(logits) - 1]
@@ -357,6 +359,9 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
             raise ValueError("You must provide a rate to dropout.")
         if isinstance(keep_prob, (list, tuple)):
             keep_prob = convert_to_tensor(keep_prob)
+        if isinstance(keep_prob, (int, float)) and not 0 < keep_prob <= 1:
+            raise ValueError(f"keep_prob must be a scalar tensor or a float in "
+                             f"the range (0, 1], got {keep_prob}")
         rate = 1 - keep_prob
     elif keep_prob is not None:
         raise ValueError("Only one of `rate` and `keep_prob` can be set.")

@@ -56,6 +56,14 @@ def _activation(function):
     return function or math_ops.tanh
 
 
+def _parts(state):
+    """c and h of an LSTM's state."""
+    if not isinstance(state, (list, tuple)) or len(state) != 2:
+        raise TypeError(f"state: expected a pair (c, h), as zero_state() makes, "
+                        f"got {state!r}")
+    return state
+
+
 def _check_types(*tensors):
     for t in nest.flatten(list(tensors)):
         if t is None:
@@ -275,7 +283,8 @@ class BasicLSTMCell(LayerRNNCell):
 
     def call(self, inputs, state):
         _check_types(inputs, state)
-        c, h = state if self._state_is_tuple else array_ops.split(state, 2, 1)
+        c, h = _parts(state) if self._state_is_tuple else array_ops.split(
+            state, 2, 1)
         i, j, f, o = array_ops.split(nn.bias_add(math_ops.matmul(
             array_ops.concat([inputs, h], 1), self._kernel), self._bias), 4, 1)
         sigmoid = math_ops.sigmoid
@@ -345,7 +354,7 @@ class LSTMCell(LayerRNNCell):
 
     def call(self, inputs, state):
         _check_types(inputs, state)
-        c, h = state if self._state_is_tuple else array_ops.split(
+        c, h = _parts(state) if self._state_is_tuple else array_ops.split(
             state, [self._num_units, self.output_size], 1)
         i, j, f, o = array_ops.split(nn.bias_add(math_ops.matmul(
             array_ops.concat([inputs, h], 1), self._kernel), self._bias), 4, 1)

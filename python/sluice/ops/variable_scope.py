@@ -256,20 +256,20 @@ def _default_initializer(name, dtype, initializer):
 
 def _check_shared(known, name, shape, dtype, reuse):
     """Raises ValueError unless a variable that is there may be used again."""
+    line = known.op._line
+    at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
     if reuse is False:  # (None, of a getter: either will do.)
-        line = known.op._line
-        at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
         raise ValueError(
             f"Variable {name} already exists, disallowed. Did you mean to set "
             f"reuse=True or reuse=tf.AUTO_REUSE in VarScope?{at}")
     if shape is not None and not shape.is_compatible_with(known.shape):
         raise ValueError(
             f"Trying to share variable {name}, but specified shape {shape} and "
-            f"found shape {known.shape}.")
+            f"found shape {known.shape}.{at}")
     if not dtype.is_compatible_with(known.dtype.base_dtype):
         raise ValueError(
             f"Trying to share variable {name}, but specified dtype "
-            f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.")
+            f"{dtype.name} and found dtype {known.dtype.base_dtype.name}.{at}")
 
 
 def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,

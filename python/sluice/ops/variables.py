@@ -7,7 +7,7 @@ import threading
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, references, scopes, specs,
+    conversion, dtypes, graph as graphs, members, references, scopes, specs,
     tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
@@ -86,6 +86,11 @@ def _creators():
 class _Creation(type):
     """Makes a Variable as the functions of `variable_creator_scope` have it."""
 
+    @property
+    def __signature__(cls):  # (Else that of __call__.)
+        own = inspect.signature(cls.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
     def __call__(cls, *args, **kwargs):
         creators = _creators()
         if not creators or cls is not Variable:
@@ -128,6 +133,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
       name: of the variable ("Variable"), made unique.
       dtype: the type that the initial value is to have.
     """
+
+    __getattr__ = members.missing
 
     def __init__(self, initial_value=None, trainable=None, collections=None,
                  validate_shape=True, caching_device=None, name=None,

@@ -8,6 +8,8 @@
 #include <optional>
 #include <type_traits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/dnn/gemm_simd.h"
 #include "kernels/dnn/matmul_bf16.h"
 #include "kernels/dnn/threads.h"
@@ -271,9 +273,12 @@ Result<BatchMatMulShape> BatchMatMulShape::Make(const int64_t* a_dims,
   const bool ta = trans_a != Trans::kNone, tb = trans_b != Trans::kNone;
   const int64_t k = am[ta ? 0 : 1], bk = bm[tb ? 1 : 0];
   if (k != bk) {
+    const auto shape = [](const int64_t* dims, int rank) {
+      return absl::StrCat("[", absl::StrJoin(dims, dims + rank, ","), "]");
+    };
     return InvalidArgument(
-        "inner dimensions of a matrix product: expected equal ones, got ", k,
-        " and ", bk);
+        "matrices: expected inner dimensions that agree, got ",
+        shape(a_dims, a_rank), " and ", shape(b_dims, b_rank));
   }
   s.gemm_ = {am[ta ? 1 : 0], bm[tb ? 0 : 1], k, trans_a, trans_b, false};
   const int ra = a_rank - 2, rb = b_rank - 2;

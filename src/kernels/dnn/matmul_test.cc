@@ -270,8 +270,8 @@ TEST(BatchMatMulTest, ManyProductsAreSharedAmongThreads) {
 
 TEST(BatchMatMulTest, SaysWhatDoesNotFit) {
   EXPECT_EQ(Shape({2, 3}, {4, 2}).status().message(),
-            "inner dimensions of a matrix product: expected equal ones, got 3 "
-            "and 4");
+            "matrices: expected inner dimensions that agree, got [2,3] and "
+            "[4,2]");
   EXPECT_FALSE(Shape({3}, {3, 2}).ok());
   EXPECT_EQ(Shape({2, 2, 3}, {3, 3, 2}).status().message(),
             "batch dimensions of a matrix product: expected equal ones or 1, "

@@ -1,0 +1,159 @@
+"""What wrong calls are answered with: the nearest right name; both shapes or
+types, and the lines where both were made."""
+
+import importlib
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import sluice as sl
+import sluice.compat.v1 as tf
+
+
+def _line(tensor):
+    """"FILE:LINE" of what made a tensor."""
+    return ":".join(map(str, tensor.op._line))
+
+
+def test_members_that_are_not_there_are_answered_with_the_nearest(session):
+    x = tf.placeholder(tf.float32, [2])
+    v = tf.Variable(1.0)
+    for owner, member, nearest in (
+            (x, "shpae", "shape"), (x.op, "inputz", "inputs"),
+            (x.graph, "get_tensor_by_nam", "get_tensor_by_name"),
+            (session, "rnu", "run"), (v, "asign_add", "assign_add")):
+        assert not hasattr(owner, member)
+        with pytest.raises(AttributeError, match=(
+                rf"object has no attribute '{member}' \(nearest: {nearest}")):
+            getattr(owner, member)
+    with pytest.raises(AttributeError, match="has no attribute 'zzzzzzzz'$"):
+        x.zzzzzzzz
+
+
+def test_members_of_arrays_are_answered_with_what_does_it_here():
+    x = tf.placeholder(tf.float32, [2])
+    with pytest.raises(AttributeError, match=r"session.run\(\) gives its val"):
+        x.numpy()
+    with pytest.raises(AttributeError, match="function: tf.reshape"):
+        x.reshape([1, 2])
+    with pytest.raises(AttributeError, match="function: tf.reduce_sum"):
+        x.sum()
+
+
+def test_what_a_property_raises_is_told_as_it_is():
+    v = tf.Variable(1.0, use_resource=False)
+    with pytest.raises(AttributeError, match="expected a resource variable"):
+        v.handle
+
+
+def test_wrong_keywords_of_classes_and_ops_are_answered_with_the_nearest():
+    for call, words in (
+            (lambda: tf.Variable(1.0, trainble=False),
+             r"Variable\(\) got .* \(nearest: trainable\)"),
+            (lambda: tf.Session(grpah=None),
+             r"Session\(\) got .* \(nearest: graph\)"),
+            (lambda: tf.train.AdamOptimizer(learning_rat=1.0),
+             r"AdamOptimizer\(\) got .* \(nearest: learning_rate"),
+            (lambda: tf.nn.relu(1.0, nmae="x"),
+             r"^relu\(\) got .* \(nearest: name\)"),
+            (lambda: tf.reduce_max(1.0, axs=0), r"^reduce_max\(\) got ")):
+        with pytest.raises(TypeError, match=words):
+            call()
+    assert "trainable" in inspect.signature(tf.Variable).parameters
+
+
+def test_types_are_answered_with_the_nearest():
+    with pytest.raises(TypeError, match=r"'flaot32' .* \(nearest: float32\)"):
+        tf.placeholder("flaot32")
+
+
+def test_different_types_are_told_with_both_places():
+    a = tf.placeholder(tf.float32, [2], name="a")
+    b = tf.placeholder(tf.int32, [2], name="b")
+    with pytest.raises(TypeError) as e:
+        a + b
+    assert str(e.value).endswith(
+        f"; inputs 'a' (Placeholder) float32 at {_line(a)}, "
+        f"'b' (Placeholder) int32 at {_line(b)}")
+    with pytest.raises(TypeError, match="list of allowed values.*; inputs 'b' "
+                       rf"\(Placeholder\) int32 at {re.escape(_line(b))}"):
+        tf.nn.softmax(b)
+
+
+def test_different_shapes_in_a_step_are_told_with_both_places(session):
+    a = tf.placeholder(tf.float32, name="a")
+    b = tf.placeholder(tf.float32, name="b")
+    product, total = tf.matmul(a, b), a + b
+    feeds = {a: np.zeros([2, 3]), b: np.zeros([4, 5])}
+    for fetch in (product, total):
+        with pytest.raises(tf.errors.InvalidArgumentError) as e:
+            session.run(fetch, feeds)
+        assert "[2,3] and [4,5]" in str(e.value)
+        assert (f"; inputs 'a' (Placeholder) at {_line(a)}, "
+                f"'b' (Placeholder) at {_line(b)}") in str(e.value)
+
+
+def test_different_graphs_are_told_with_both_places():
+    with tf.Graph().as_default():
+        a = tf.constant(1.0)
+    b = tf.constant(1.0)
+    with pytest.raises(ValueError, match="same graph") as e:
+        b + a
+    assert str(e.value).endswith(
+        f"; the first at {_line(a)}, the other at {_line(b)}")
+
+
+def test_labels_of_a_wrong_rank_are_told_with_shapes_and_places():
+    labels = tf.placeholder(tf.int32, [2, 3])
+    logits = tf.placeholder(tf.float32, [2, 4])
+    with pytest.raises(ValueError, match="Rank mismatch") as e:
+        tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits)
+    for tensor, shape in ((labels, "(2, 3)"), (logits, "(2, 4)")):
+        assert shape in str(e.value) and _line(tensor) in str(e.value)
+
+
+def test_a_variable_of_another_shape_is_told_with_its_place():
+    with tf.variable_scope("s"):
+        w = tf.get_variable("w", [2])
+    for options in ({"shape": [3]}, {"shape": [2], "dtype": tf.int32}):
+        with tf.variable_scope("s", reuse=True), pytest.raises(
+                ValueError, match=re.escape(
+                    f"Originally defined at {_line(w)}")):
+            tf.get_variable("w", **options)
+
+
+def test_wrong_feeds_are_told_with_what_they_were_for(session):
+    x = tf.placeholder(tf.float32, [2, 2], name="x")
+    for value in (None, [[1, 2], [3]]):
+        with pytest.raises(ValueError, match="; feed x:0$"):
+            session.run(x, {x: value})
+    with pytest.raises(TypeError, match=r"feed_dict: expected a dict .* \[1\]"):
+        session.run(x, [1])
+
+
+def test_arguments_in_the_order_of_old_are_refused():
+    with pytest.raises(ValueError, match="must have rank 0"):
+        tf.concat(0, [tf.zeros([2]), tf.zeros([2])])
+
+
+def test_states_and_gradients_of_a_wrong_form_are_told():
+    with pytest.raises(TypeError, match=r"expected a pair \(c, h\)"):
+        tf.nn.rnn_cell.LSTMCell(3)(tf.zeros([2, 4]), tf.zeros([2, 3]))
+    with pytest.raises(TypeError, match="expected pairs of a gradient"):
+        tf.train.AdamOptimizer().apply_gradients([tf.zeros([])])
+    with pytest.raises(ValueError, match="keep_prob .* got 1.5"):
+        tf.nn.dropout(tf.zeros([3]), 1.5)
+
+
+def test_namespaces_stay_when_modules_of_their_name_are_loaded():
+    for name in ("train", "losses", "metrics", "layers", "distribute",
+                 "saved_model"):
+        before = getattr(sl, name)
+        importlib.import_module(f"sluice.{name}")
+        assert getattr(sl, name) is before
+    assert sl.train.get_global_step() is None
+    with pytest.raises(AttributeError, match="needs savers"):
+        sl.train.Saver
