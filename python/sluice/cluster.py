@@ -6,7 +6,7 @@ import socket
 import threading
 
 from sluice import _core
-from sluice.framework.protos import NodeDef
+from sluice.framework.protos import ClusterDef, NodeDef
 
 
 class DeviceSpec:
@@ -119,12 +119,15 @@ class ClusterSpec:
     """The addresses of a cluster's tasks, job by job.
 
     Args:
-      cluster: {job: [address]} or {job: {task: address}}, or a ClusterSpec.
+      cluster: {job: [address]} or {job: {task: address}}, a ClusterSpec, or a
+        ClusterDef.
     """
 
     def __init__(self, cluster):
         if isinstance(cluster, ClusterSpec):
             cluster = cluster.as_dict()
+        elif isinstance(cluster, ClusterDef):
+            cluster = {job.name: dict(job.tasks) for job in cluster.job}
         if not isinstance(cluster, dict):
             raise TypeError(f"`cluster` must be a dictionary mapping one or "
                             f"more job names to lists of network addresses, or "
@@ -148,6 +151,13 @@ class ClusterSpec:
         return {job: list(tasks.values())
                 if list(tasks) == list(range(len(tasks))) else dict(tasks)
                 for job, tasks in self._jobs.items()}
+
+    def as_cluster_def(self):
+        """The cluster as a message."""
+        made = ClusterDef()
+        for name, tasks in sorted(self._jobs.items()):
+            made.job.add(name=name, tasks=tasks)
+        return made
 
     @property
     def jobs(self):

@@ -219,30 +219,35 @@ void AddControlInput(Node* n, Node* other) {
   Check(n->graph()->AddControlEdge(other, n));
 }
 
-// Closes a loop: a NextIteration instead of what a Merge was made with. Nodes
-// that read the Merge know the shape that it had then.
+// Another source for an input. What reads the node knows the shapes that it
+// has, so the new one's must fit the old one's.
 void UpdateInput(Node* n, int index, const Output& next) {
   const GraphLock lock(*n->graph());
-  if (n->op().role != OpRole::kMerge || next.graph() != n->graph() ||
-      next.node->op().role != OpRole::kNextIteration)
+  if (next.graph() != n->graph())
     Raise(PyExc_ValueError,
-          absl::StrCat("_update_input: expected a NextIteration for a Merge of "
-                       "its graph, got ",
-                       Describe(next), " for ", n->Describe()));
+          absl::StrCat("_update_input: ", Describe(next),
+                       " must be from the same graph as ", n->Describe()));
   if (index < 0 || index >= n->num_inputs())
-    Raise(PyExc_IndexError,
-          absl::StrCat("_update_input: expected an index below ",
-                       n->num_inputs(), ", got ", index));
+    CheckRun(OutOfRange("_update_input: expected an index below ",
+                        n->num_inputs(), ", got ", index, "; ", n->Describe()),
+             py::none());
   const Output before = n->input(index);
-  if (RemoveRef(before.dtype()) != RemoveRef(next.dtype()))
+  if (RemoveRef(before.dtype()) != RemoveRef(next.dtype()) ||
+      (IsRef(before.dtype()) && !IsRef(next.dtype())))
     Raise(PyExc_TypeError, absl::StrCat("_update_input: expected ",
                                         PythonTypeName(before.dtype()),
                                         ", got ", Describe(next)));
   if (!(before.shape().Union(next.shape()) == before.shape()))
-    Raise(PyExc_ValueError,
-          absl::StrCat("_update_input: expected the shape ",
-                       before.shape().ToString(), ", got ", Describe(next)));
+    CheckRun(InvalidArgument("_update_input: expected the shape ",
+                             before.shape().ToString(), ", got ",
+                             next.shape().ToString(), "; ", n->Describe()),
+             py::none());
   Check(n->graph()->ReplaceInput(n, index, next));
+}
+
+void RemoveControlInputs(Node* n) {
+  const GraphLock lock(*n->graph());
+  n->graph()->SetControlInputs(n, {});
 }
 
 std::vector<Output> Outputs(Node* n) {
@@ -261,9 +266,8 @@ void SetShape(const Output& o, const PartialShape& shape) {
 std::vector<Node*> Consumers(const Output& o) {
   std::vector<Node*> nodes;
   for (const auto& n : o.graph()->nodes())
-    if (std::find(n->inputs().begin(), n->inputs().end(), o) !=
-        n->inputs().end())
-      nodes.push_back(n.get());
+    for (const Output& in : n->inputs())
+      if (in == o) nodes.push_back(n.get());
   return nodes;
 }
 
@@ -404,6 +408,7 @@ void AddObjects(py::module_& m) {
           .def("_set_device", SetDevice)
           .def("_add_control_input", AddControlInput)
           .def("_update_input", UpdateInput)
+          .def("_remove_all_control_inputs", RemoveControlInputs)
           .def("_describe", [](Node* n) { return n->Describe(); });
   operation_type = reinterpret_cast<PyTypeObject*>(operation.ptr());
 

@@ -531,15 +531,12 @@ def test_a_loop_is_closed_by_hand(run):
     out, again = ops.Switch(merge.output, ops.LoopCond(
         tf.reduce_all(merge.output < 100.0)))
     step = merge.output.op._update_input
-    with pytest.raises(ValueError, match="expected a NextIteration"):
-        step(1, again)
-    with pytest.raises(ValueError, match="expected a NextIteration"):
-        again.op._update_input(0, ops.NextIteration(again))
-    with pytest.raises(ValueError, match=r"expected the shape \[1\]"):
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=r"expected the shape \[1\].*TensorFlow: Cannot"):
         step(1, ops.NextIteration(tf.concat([again, again], 0)))
     with pytest.raises(TypeError, match="expected float32"):
         step(1, ops.NextIteration(tf.cast(again, tf.int32)))
-    with pytest.raises(IndexError, match="below 2"):
+    with pytest.raises(tf.errors.OutOfRangeError, match="below 2"):
         step(2, ops.NextIteration(again))
     step(1, ops.NextIteration(again * 3.0))
     assert run(ops.Exit(out)) == [243]

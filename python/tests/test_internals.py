@@ -4,7 +4,9 @@ import pytest
 
 import sluice.compat.v1 as tf
 from sluice import logging
-from sluice.framework import deprecation, introspection, registries
+from sluice.framework import (
+    deprecation, graph as graphs, introspection, registries)
+from sluice.ops import gradients, partitioned, resources, variable_scope
 
 
 def test_decorators_can_be_told_and_unwrapped():
@@ -75,7 +77,7 @@ def test_what_will_go_says_so_in_its_documentation(monkeypatch):
             (lambda: deprecation.deprecated(None, ""), "instructions"),
             (lambda: deprecation.deprecated(None, "x")(3), "not a function"),
             (lambda: deprecation.deprecated_args(None, "x"), "argument"),
-            (lambda: deprecation.deprecated_args(None, "x", "b")(g), "not pres")):
+            (lambda: deprecation.deprecated_args(None, "x", "b")(g), "present")):
         with pytest.raises(ValueError, match=words):
             fails()
 
@@ -90,3 +92,142 @@ def test_registries_hold_each_name_once():
         registry.register(max, "size")
     with pytest.raises(LookupError, match="things registry has no entry"):
         registry.lookup("other")
+
+
+def test_operations_are_made_of_node_defs():
+    graph = tf.Graph()
+    x = tf.Operation(graphs._NodeDef("NoOp", "x", device="/cpu:0"), graph)
+    assert (x.name, x.type, x.graph) == ("x", "NoOp", graph)
+    assert x.device == "/device:CPU:0"
+    with graph.as_default():
+        one = tf.constant(1.0)
+    attr = tf.AttrValue()
+    attr.type = int(tf.float32)
+    y = tf.Operation(graphs._NodeDef("Identity", "y", attrs={"T": attr}), graph,
+                     [one], control_inputs=[x])
+    assert list(y.inputs) == [one] and y.control_inputs == [x]
+    assert y.outputs[0].value_index == 0
+    y._set_device(tf.DeviceSpec(job="a"))
+    assert y.device == "/job:a" and x._control_outputs == [y]
+    y._remove_all_control_inputs()
+    assert y.control_inputs == []
+    for name in ("", "_x", "-x", "x:0"):
+        with pytest.raises(ValueError, match="not a valid node name"):
+            tf.Operation(graphs._NodeDef("NoOp", name), graph)
+
+
+def test_inputs_can_be_changed_to_others_that_fit():
+    a, b = tf.constant(2), tf.constant(3)
+    y = tf.multiply(a, a)
+    assert a.consumers() == [y.op, y.op]
+    y.op._update_input(1, b)
+    assert (a.consumers(), b.consumers()) == ([y.op], [y.op])
+    with tf.Session() as session:
+        assert session.run(y) == 6
+    with tf.Graph().as_default():
+        other = tf.constant(1)
+    for error, index, to in (
+            (ValueError, 0, other), (TypeError, 0, tf.constant(1.0)),
+            (tf.errors.InvalidArgumentError, 0, tf.constant([1, 2])),
+            (tf.errors.OutOfRangeError, 2, a)):
+        with pytest.raises(error):
+            y.op._update_input(index, to)
+
+
+def test_gradient_functions_are_found():
+    name = "SeventimesOf" + __name__
+
+    @tf.RegisterGradient(name)
+    def seven_times(op, grad):
+        return grad * 7.0
+    x = tf.constant(3.0)
+    with tf.get_default_graph().gradient_override_map({"Square": name}):
+        y = tf.square(x)
+    with tf.get_default_graph().gradient_override_map({"Square": "nothing"}):
+        z = tf.square(x)
+    assert gradients.get_gradient_function(y.op) is seven_times
+    with pytest.raises(LookupError, match="nothing"):
+        gradients.get_gradient_function(z.op)
+    square = tf.square(x)
+    grad, = gradients.get_gradient_function(square.op)(square.op, 2.0)
+    product, = gradients._hessian_vector_product(x * x * x, [x], [2.0])
+    with tf.Session() as session:
+        assert session.run([grad, product]) == [12, 36]
+    assert gradients.get_gradient_function(tf.no_op()) is None
+
+
+def test_scopes_of_names_want_a_name_and_values_of_one_graph():
+    a = tf.constant(1)
+    with tf.Graph().as_default():
+        b = tf.constant(1)
+    for error, args in ((ValueError, (None, None, [a])),
+                        (TypeError, ("n", [a])),
+                        (ValueError, ("n", None, [a, b]))):
+        with pytest.raises(error):
+            with tf.name_scope(*args):
+                pass
+    with tf.name_scope("n", None, [b]):
+        assert tf.get_default_graph() is b.graph
+
+
+def test_the_store_of_variables_is_there(fresh_graph):
+    store = variable_scope._get_default_variable_store()
+    with tf.variable_scope("s"):
+        v = tf.get_variable("v", [2])
+    assert store._vars == {"s/v": v}
+    assert store.get_variable("s/v", [2]) is v
+    with pytest.raises(ValueError, match="exist"):
+        store.get_variable("other", [2], reuse=True)
+
+
+def test_parts_of_variables_say_where_they_are(fresh_graph):
+    info = partitioned.PartitionInfo([9, 3], [4, 0])
+    assert info.single_slice_dim([2, 3]) == 0
+    assert info.single_offset([2, 3]) == 4
+    for shape in ([1, 2, 3], [6, 3], [1, 1]):
+        with pytest.raises(ValueError):
+            info.single_slice_dim(shape)
+    with pytest.raises(TypeError):
+        partitioned.PartitionInfo("foo", [0])
+    with pytest.raises(ValueError):
+        partitioned.PartitionInfo([1, 1], [0, 1])
+    parts = [tf.Variable([float(i)]) for i in range(2)]
+    with pytest.raises(ValueError, match="save_slice_info"):
+        partitioned.PartitionedVariable("p", [2], tf.float32, parts, [2])
+    for i, part in enumerate(parts):
+        part._set_save_slice_info(tf.Variable.SaveSliceInfo("p", [2], [i], [1]))
+    whole = partitioned.PartitionedVariable("p", [2], tf.float32, parts[::-1],
+                                            [2])
+    assert list(whole) == parts
+    made = tf.MetaGraphDef.FromString(
+        tf.train.export_meta_graph().SerializeToString())
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(made)
+        again = tf.global_variables()[1]._save_slice_info
+        assert (again.full_name, again.var_offset) == ("p", [1])
+    with pytest.raises(ValueError, match="Partitioner"):
+        tf.get_variable("v", [2], partitioner=lambda **_: [3])
+    with pytest.raises(ValueError, match="initial value"):
+        tf.create_partitioned_variables([2, 2], [1, 1], tf.zeros([3, 2]))
+
+
+def test_clusters_are_messages_too():
+    spec = tf.train.ClusterSpec({"ps": ["a:1"], "worker": {2: "b:2"}})
+    made = spec.as_cluster_def()
+    assert [job.name for job in made.job] == ["ps", "worker"]
+    assert dict(made.job[1].tasks) == {2: "b:2"}
+    assert tf.train.ClusterSpec(made) == spec
+
+
+def test_resources_are_created_and_reported(run):
+    there = tf.Variable(False, name="there")
+    handle = tf.Variable(0, name="handle")
+    resources.register_resource(handle, there.assign(True).op, there,
+                                is_shared=False)
+    run(tf.global_variables_initializer())
+    missing = resources.report_uninitialized_resources()
+    assert run(missing).tolist() == [b"handle:0"]
+    run(resources.initialize_resources(resources.local_resources()))
+    assert run(missing).tolist() == []
+    assert run(resources.report_uninitialized_resources([])).tolist() == []
+    assert resources.shared_resources() == []

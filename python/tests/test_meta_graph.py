@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice.framework import meta_graph
 from sluice.framework import protos
 
 
@@ -95,11 +96,32 @@ def test_scopes_and_devices():
 
 
 def test_what_cannot_be_is_said():
-    for what in ("clear_extraneous_savers", "strip_default_attrs"):
-        with pytest.raises(NotImplementedError, match=what):
-            tf.train.export_meta_graph(**{what: True})
+    with pytest.raises(NotImplementedError, match="clear_extraneous_savers"):
+        tf.train.export_meta_graph(clear_extraneous_savers=True)
     with pytest.raises(ValueError, match="too early|wire type"):
         tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")
+
+
+def test_default_attributes_are_left_out_if_that_is_asked():
+    @tf.Defun(tf.float32)
+    def square(x):
+        return tf.complex(x, x, name="inner")
+
+    square(tf.constant(1.0, name="one"))
+    tf.complex(tf.constant(1.0, tf.float64), tf.constant(1.0, tf.float64),
+               name="other")
+    made = tf.train.export_meta_graph(strip_default_attrs=True)
+    assert made.meta_info_def.stripped_default_attrs
+    other, = (n for n in made.graph_def.node if n.name == "other")
+    assert other.attr["T"].type == tf.float64
+    inner, = (n for f in made.graph_def.library.function for n in f.node_def
+              if n.op == "Complex")
+    assert "T" not in inner.attr and "Tout" not in inner.attr
+    full = tf.train.export_meta_graph()
+    assert not full.meta_info_def.stripped_default_attrs
+    # (Functions are no ops; those of functions that are called are.)
+    assert [op.name for op in meta_graph.stripped_op_list_for_graph(
+        full.graph_def).op] == ["Complex", "Const"]
 
 
 def test_parts_of_graphs_say_what_they_lack(tmp_path, run):

@@ -477,6 +477,11 @@ def _slices_to_tensor(value, dtype=None, name=None, as_ref=False):
                                           name=name)
 
 
+def _operation_to_tensor(value, dtype=None, name=None, as_ref=False):
+    raise TypeError(f"Can't convert Operation '{value.name}' to Tensor (target "
+                    f"dtype={dtype!r}, name={name!r}, as_ref={as_ref!r})")
+
+
 def _shape_to_tensor(value, dtype=None, name=None, as_ref=False):
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape "
@@ -505,6 +510,7 @@ def _dimensions(value, dtype, name):
 
 
 register_tensor_conversion_function(IndexedSlices, _slices_to_tensor)
+register_tensor_conversion_function(graphs.Operation, _operation_to_tensor, 0)
 register_tensor_conversion_function(tensor_shape.TensorShape, _shape_to_tensor)
 register_tensor_conversion_function(tensor_shape.Dimension,
                                     _dimension_to_tensor)

@@ -1,5 +1,6 @@
 """What graphs are made of: Operation and Tensor."""
 
+import re
 import traceback
 
 from sluice import _core
@@ -23,6 +24,34 @@ class Operation(_core.Operation):
 
     __setattr__ = _set_attribute
     __getattr__ = members.missing
+
+    def __new__(cls, node_def, g, inputs=None, output_types=None,
+                control_inputs=None, input_types=None, original_op=None,
+                op_def=None):
+        """A new operation of a graph that is as a NodeDef says, with these
+        inputs; its op says what it makes."""
+        if not isinstance(node_def, NodeDef):
+            raise TypeError(f"node_def needs to be a NodeDef: {node_def}")
+        if not isinstance(g, _core.Graph):
+            raise TypeError(f"g needs to be a Graph: {g}")
+        if not re.fullmatch(r"[A-Za-z0-9.][\w.\\/>-]*", node_def.name):
+            raise ValueError(f"'{node_def.name}' is not a valid node name")
+        with g.as_default(), g.control_dependencies(None), (
+                g.control_dependencies(control_inputs)):
+            made = g.create_op(node_def.op, list(inputs or ()),
+                               input_types=input_types,
+                               name=node_def.name + "/", attrs=node_def.attr)
+        if node_def.device:
+            made._set_device(node_def.device)
+        return made
+
+    def __init__(self, *args, **kwargs):
+        """(All is done when it is made.)"""
+
+    def _set_device(self, device):
+        """Asks for another device: a name or a DeviceSpec."""
+        super()._set_device(device if isinstance(device, str)
+                            else device.to_string())
 
     @property
     def node_def(self):
@@ -77,6 +106,10 @@ class Operation(_core.Operation):
         """The operations that wait for this one."""
         return [op for op in self.graph.get_operations()
                 if self in op.control_inputs]
+
+    @property
+    def _control_outputs(self):
+        return self.control_outputs
 
     @property
     def _control_flow_context(self):
@@ -162,6 +195,14 @@ class Tensor(_core.Tensor):
     def ndim(self):
         """The rank, or None."""
         return None if self._dims is None else len(self._dims)
+
+    @property
+    def _value_index(self):
+        return self.value_index
+
+    def _as_node_def_input(self):
+        """What NodeDefs of operations that read it say."""
+        return self.name.removesuffix(":0")
 
     def _shape_as_list(self):
         return None if self._dims is None else list(self._dims)

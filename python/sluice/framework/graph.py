@@ -494,22 +494,30 @@ def name_scope(name, default_name=None, values=None):
     """A with-block in which names begin with `name/` (or `default_name/`).
 
     The graph of `values` is the default one within.
+
+    Raises:
+      ValueError: if there are values but no name, or they are of several
+        graphs.
+      TypeError: if `default_name` is no str.
     """
+    if default_name is not None and not isinstance(default_name, str):
+        raise TypeError(f"`default_name` type ({type(default_name)}) is not a "
+                        f"string type. You likely meant to pass this into the "
+                        f"`values` kwarg.")
+    if name is None and default_name is None and values is not None:
+        raise ValueError("At least one of name (None) and default_name (None) "
+                         "must be provided.")
     return _default_for(values)._name_scope(
         default_name if name is None else name, makes_default=True)
 
 
 def _default_for(values):
-    """The graph of the first value that has one, or the default one; the body
-    of a function takes values of all."""
+    """The graph of all values that have one, or the default one; the body of a
+    function takes values of any."""
     default = _core.get_default_graph()
-    if default.building_function:
+    if not values or default.building_function:
         return default
-    for value in values or ():
-        graph = getattr(value, "graph", None)
-        if isinstance(graph, _core.Graph):
-            return graph
-    return default
+    return _get_graph_from_inputs(values)
 
 
 def _outermost(graph):

@@ -3,7 +3,8 @@
 from sluice.framework import (
     graph as graphs, messages, node_def, registries, scopes)
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
-    CollectionDef, MetaGraphDef, SaveSliceInfoDef, VariableDef)
+    CollectionDef, MetaGraphDef, OpList, SaveSliceInfoDef, VariableDef)
+from sluice.version import GIT_VERSION, VERSION
 
 
 def _collection_def(key, values, scope):
@@ -68,6 +69,64 @@ def _within(graph_def, scope, unbound):
     return made
 
 
+def _nodes(graph_def):
+    """The nodes, with those of functions."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
+def _op_defs(graph_def):
+    """The declarations of the ops that nodes, or functions that they call,
+    are of, by name; not of functions, nor of what is no op here."""
+    functions = {f.signature.name: f for f in graph_def.library.function}
+    found, seen = {}, set()
+    waiting = [node.op for node in graph_def.node]
+    while waiting:
+        op = waiting.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op in functions:
+            waiting.extend(node.op for node in functions[op].node_def)
+            continue
+        try:
+            found[op] = graphs.get_default_graph().op_def_for_type(op)
+        except RuntimeError:
+            pass
+    return found
+
+
+def stripped_op_list_for_graph(graph_def):
+    """The declarations of the ops that a GraphDef needs, an OpList in the order
+    of their names."""
+    found = _op_defs(graph_def)
+    return OpList(op=[found[name] for name in sorted(found)])
+
+
+def strip_graph_default_valued_attrs(meta_graph_def):
+    """Takes the attributes away that have their op's defaults."""
+    defaults = {op.name: {a.name: a.default_value for a in op.attr
+                          if a.HasField("default_value")}
+                for op in _op_defs(meta_graph_def.graph_def).values()}
+    for node in _nodes(meta_graph_def.graph_def):
+        for name, value in defaults.get(node.op, {}).items():
+            if name in node.attr and node.attr[name] == value:
+                del node.attr[name]
+    meta_graph_def.meta_info_def.stripped_default_attrs = True
+
+
+def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None,
+                          collection_list=None, graph=None, export_scope=None,
+                          strip_default_attrs=False):
+    """A graph and its collections as a MetaGraphDef: see
+    `export_meta_graph`."""
+    return export_scoped_meta_graph(
+        graph_def=graph_def, graph=graph, export_scope=export_scope,
+        saver_def=saver_def, strip_default_attrs=strip_default_attrs,
+        meta_info_def=meta_info_def, collection_list=collection_list)[0]
+
+
 def export_scoped_meta_graph(
         filename=None, graph_def=None, graph=None, export_scope=None,
         as_text=False, unbound_inputs_col_name="unbound_inputs",
@@ -81,8 +140,7 @@ def export_scoped_meta_graph(
         the rest, or None: what must be given as `input_map` to import it.
     """
     for given, what in ((saver_def, "saver_def"),
-                        (clear_extraneous_savers, "clear_extraneous_savers"),
-                        (strip_default_attrs, "strip_default_attrs")):
+                        (clear_extraneous_savers, "clear_extraneous_savers")):
         if given:
             raise NotImplementedError(f"export_meta_graph: expected no {what}, "
                                       f"got {given!r}")
@@ -99,6 +157,13 @@ def export_scoped_meta_graph(
                              "is")
         definition = _within(definition, export_scope, unbound)
     made.graph_def.CopyFrom(definition)
+    info = made.meta_info_def
+    if not info.HasField("stripped_op_list"):
+        info.stripped_op_list.CopyFrom(stripped_op_list_for_graph(definition))
+    info.tensorflow_version = VERSION
+    info.tensorflow_git_version = GIT_VERSION
+    if strip_default_attrs:
+        strip_graph_default_valued_attrs(made)
     for key in (graph.get_all_collection_keys() if collection_list is None
                 else collection_list):
         collection = _collection_def(
@@ -137,6 +202,8 @@ def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
       graph: the default one, unless given.
       export_scope: the name scope to which to keep; its name is left out.
       clear_devices: whether to leave out what devices nodes ask for.
+      strip_default_attrs: whether to leave out attributes that have their op's
+        defaults.
     """
     return export_scoped_meta_graph(
         filename, graph_def, graph, export_scope, as_text,

@@ -196,6 +196,18 @@ GraphDef._declare(("node", 1, [NodeDef]), ("library", 2, FunctionDefLibrary),
                   ("version", 3, "int32"), ("versions", 4, VersionDef))
 
 
+class JobDef(Message):
+    """The addresses of a job's tasks, by number."""
+
+
+class ClusterDef(Message):
+    """The jobs of a cluster."""
+
+
+JobDef._declare(("name", 1, "string"), ("tasks", 2, {"int32": "string"}))
+ClusterDef._declare(("job", 1, [JobDef]))
+
+
 class SaveSliceInfoDef(Message):
     """Which part of a larger variable one is."""
 

@@ -347,6 +347,12 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"output {m['got']} of source node "
                f"{m['source'].rpartition('/')[2]} which has "
                f"{int(m['last']) + 1} outputs"),
+    (r"_update_input: expected an index below (?P<n>\d+), got (?P<got>-?\d+)",
+     lambda m: f"Cannot update edge. Input index [{m['got']}] is greater than "
+               f"the number of total inputs [{m['n']}]."),
+    (r"_update_input: expected the shape (?P<old>\S+), got (?P<new>[^\s;]+)",
+     lambda m: f"Cannot update edge, incompatible shapes: {m['new']} and "
+               f"{m['old']}"),
     (r"return element: expected an output 0 to (?P<last>-?\d+) of .*, got "
      r"'(?P<node>[^':]*):(?P<got>\d+)'",
      lambda m: f"Invalid return output {m['got']} of node '{m['node']}', which "

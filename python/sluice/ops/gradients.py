@@ -103,6 +103,9 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
     return [IndexedSlices(*g) if type(g) is tuple else g for g in made]
 
 
+_registered = {}  # Functions of Python's, by op or name.
+
+
 class RegisterGradient:
     """A decorator that registers a function as the gradient of an op.
 
@@ -120,15 +123,37 @@ class RegisterGradient:
 
     def __call__(self, f):
         _core.register_gradient(self._op_type, f)
+        _registered[self._op_type] = f
         return f
 
 
 def NotDifferentiable(op_type):
     """Registers that no gradients flow through ops of a type."""
     _core.register_gradient(op_type, None)
+    _registered[op_type] = None
 
 
 NoGradient = NotDifferentiable
+
+
+def get_gradient_function(op):
+    """The function that gives the gradient of an operation: of (operation,
+    gradients of its results). None if nothing flows through it.
+
+    Raises:
+      LookupError: if nothing is registered under the name that
+        `Graph.gradient_override_map` gave it.
+    """
+    if not op.outputs:
+        return None
+    name = op.type
+    if "_gradient_op_type" in op._attr_names():
+        name = op.get_attr("_gradient_op_type").decode()
+    if name in _registered:
+        return _registered[name]
+    if name != op.type:
+        raise LookupError(f"gradient registry has no entry for: {name}")
+    return lambda op, *grads: gradients(op.outputs, list(op.inputs), grads)
 
 
 def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
@@ -164,6 +189,18 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
             rows.stack(),
             array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
     return result
+
+
+def _hessian_vector_product(ys, xs, v):
+    """The matrix of second derivatives of sum(ys) times a vector, which has a
+    part for each x: a list of such parts."""
+    from sluice.ops import array_ops, math_ops
+    xs, v = _list(xs), _list(v)
+    if len(v) != len(xs):
+        raise ValueError("xs and v must have the same length.")
+    products = [math_ops.multiply(grad, array_ops.stop_gradient(part))
+                for grad, part in zip(gradients(ys, xs), v) if grad is not None]
+    return gradients(products, xs)
 
 
 def _AggregateIndexedSlicesGradients(grads):

@@ -4,6 +4,7 @@ import math
 
 from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
 from sluice.ops import array_ops, init_ops
+from sluice.ops.variables import SaveSliceInfo
 
 
 class PartitionedVariable:
@@ -25,7 +26,18 @@ class PartitionedVariable:
             raise ValueError("variable_list may not be empty")
         self._name, self._dtype = name, dtype
         self._shape = tensor_shape.as_shape(shape)
-        self._parts, self._partitions = list(variable_list), list(partitions)
+        for part in variable_list:
+            info = part._save_slice_info
+            if info is None:
+                raise ValueError(f"All variables must have a save_slice_info "
+                                 f"available: {part}")
+            if self._shape != info.full_shape:
+                raise ValueError(f"All variables' full shapes must match "
+                                 f"shape: {self._shape}; but found "
+                                 f"{info.full_shape}")
+        self._parts = sorted(variable_list,
+                             key=lambda v: v._save_slice_info.var_offset)
+        self._partitions = list(partitions)
         self._element = None
 
     name = property(lambda self: self._name, doc="What its parts begin with.")
@@ -122,26 +134,59 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
     setattr(PartitionedVariable, f"__{_name}__", _forward(f"__{_name}__"))
 
 
-class SaveSliceInfo:
-    """Which part of a whole a variable is, for who stores it."""
-
-    def __init__(self, full_name, full_shape, var_offset, var_shape):
-        self.full_name, self.full_shape = full_name, list(full_shape)
-        self.var_offset, self.var_shape = list(var_offset), list(var_shape)
-
-    @property
-    def spec(self):
-        """The whole's shape, and where the part begins and how long it is:
-        "10 20 0,10:5,3"."""
-        return " ".join(map(str, self.full_shape)) + " " + ":".join(
-            f"{o},{n}" for o, n in zip(self.var_offset, self.var_shape))
-
-
 class PartitionInfo:
     """Which part of a variable an initialiser makes."""
 
     def __init__(self, full_shape, var_offset):
+        for what, value in (("full_shape", full_shape),
+                            ("var_offset", var_offset)):
+            if isinstance(value, str) or not hasattr(value, "__iter__"):
+                raise TypeError(f"`{what}` must be a sequence (like tuple or "
+                                f"list) instead of {type(value).__name__}")
         self.full_shape, self.var_offset = list(full_shape), list(var_offset)
+        if len(self.full_shape) != len(self.var_offset):
+            raise ValueError(f"Expected equal length, but `var_offset` is of "
+                             f"length {len(self.var_offset)} while full_shape "
+                             f"is of length {len(self.full_shape)}.")
+        if any(at < 0 or at >= size
+               for at, size in zip(self.var_offset, self.full_shape)):
+            raise ValueError(f"Expected 0 <= offset < size, got offsets "
+                             f"{self.var_offset} in {self.full_shape}")
+
+    def single_offset(self, shape):
+        """Where a part of that shape begins, along the dimension of parts."""
+        axis = self.single_slice_dim(shape)
+        return 0 if axis is None else self.var_offset[axis]
+
+    def single_slice_dim(self, shape):
+        """The dimension along which a part of that shape is one; None if it is
+        the whole.
+
+        Raises:
+          ValueError: if there are several, or the part is not within the whole.
+        """
+        if isinstance(shape, str) or not hasattr(shape, "__iter__"):
+            raise TypeError(f"`shape` must be a sequence (like tuple or list) "
+                            f"instead of {type(shape).__name__}")
+        shape = list(shape)
+        if len(shape) != len(self.full_shape):
+            raise ValueError(f"Expected equal length, but received shape="
+                             f"{shape} of length {len(shape)} while "
+                             f"self.full_shape={self.full_shape} is of length "
+                             f"{len(self.full_shape)}.")
+        if any(at + n > size for at, n, size in zip(
+                self.var_offset, shape, self.full_shape)):
+            raise ValueError(f"With self.var_offset={self.var_offset}, a "
+                             f"partition of shape={shape} would exceed "
+                             f"self.full_shape={self.full_shape}")
+        cut = [i for i, (n, size) in enumerate(zip(shape, self.full_shape))
+               if n != size]
+        if len(cut) > 1:
+            raise ValueError(f"Cannot use single_slice_dim() with shape="
+                             f"{shape} and self.full_shape={self.full_shape} "
+                             f"since slice dim could be either dimension "
+                             f"{cut[0]} or {cut[1]}.")
+        return cut[0] if cut else None
 
 
 def make(name, shape, dtype, partitioner, initializer, get):
@@ -157,6 +202,9 @@ def make(name, shape, dtype, partitioner, initializer, get):
                          f"or more than one axis to slice: {partitions}")
     axis = next((i for i, n in enumerate(partitions) if n > 1), 0)
     count = partitions[axis]
+    if count > dims[axis]:
+        raise ValueError(f"Partitioner returned {count} partitions for axis "
+                         f"{axis} of the shape {shape}")
     parts, offset = [], 0
     for i in range(count):
         # (The first parts take one more each, if it does not come out even.)
@@ -179,6 +227,9 @@ def _slice(initializer, dims, part, at):
         initializer = initializer()
     if not callable(initializer):
         whole = conversion.convert_to_tensor(initializer)
+        if not whole.shape.is_compatible_with(dims):
+            raise ValueError(f"Expected an initial value of shape {dims}, got "
+                             f"{whole.shape}")
         return array_ops.slice(whole, at, part)
     info = PartitionInfo(dims, at)
     return lambda shape, dtype: init_ops.first_value(initializer, shape, dtype,

@@ -122,9 +122,26 @@ class _Store:
     """A graph's variables by name, and its scopes."""
 
     def __init__(self):
-        self.variables = {}
-        self.partitioned = {}
+        self._vars = {}
+        self._partitioned_vars = {}
         self.scopes = _Scopes()
+
+    def get_variable(self, name, shape=None, dtype=dtypes.float32,
+                     initializer=None, regularizer=None, reuse=None,
+                     trainable=None, collections=None, caching_device=None,
+                     partitioner=None, validate_shape=True, use_resource=None,
+                     constraint=None, synchronization=None, aggregation=None):
+        """The variable of that full name, whatever the scope."""
+        dtype = dtypes.as_dtype(dtype).base_dtype
+
+        def find(name, shape, initializer):
+            return _make_or_find(name, shape, dtype, initializer, regularizer,
+                                 reuse, trainable, collections, validate_shape,
+                                 use_resource, constraint, caching_device,
+                                 synchronization, aggregation)
+
+        return _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
+                                  partitioner)
 
 
 def _store():
@@ -133,6 +150,10 @@ def _store():
     if store is None:  # (Another thread may have made one meanwhile.)
         store = graph.__dict__.setdefault("_variable_store", _Store())
     return store
+
+
+_get_default_variable_store = _store
+_PartitionInfo = partitioned.PartitionInfo
 
 
 def get_variable_scope():
@@ -167,20 +188,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     # (The parts of a variable without a name are named by the scope.)
     full_name = "/".join(n for n in (scope.name, name) if n)
 
-    def getter(name, shape=None, dtype=dtype, initializer=None,
-               regularizer=None, reuse=None, trainable=None, collections=None,
-               caching_device=None, partitioner=None, validate_shape=True,
-               use_resource=None, constraint=None, synchronization=None,
-               aggregation=None):
-        def find(name, shape, initializer):
-            return _make_or_find(name, shape, dtype, initializer, regularizer,
-                                 reuse, trainable, collections, validate_shape,
-                                 use_resource, constraint, caching_device,
-                                 synchronization, aggregation)
-
-        return _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
-                                  partitioner)
-
+    getter = _store().get_variable
     for wrap in (scope._custom_getter, custom_getter):
         if wrap is not None:
             if not callable(wrap):
@@ -219,7 +227,7 @@ def _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
                        partitioner):
     """find(name, shape, initializer), or the parts that a partitioner says are
     to be found so."""
-    whole = _store().partitioned.get(name)
+    whole = _store()._partitioned_vars.get(name)
     if whole is not None and reuse:
         asked = whole.partitions if partitioner is None or shape is None else (
             list(partitioner(shape=whole.shape, dtype=dtype)))
@@ -237,7 +245,7 @@ def _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
         raise ValueError(
             f"Shape of a new partitioned variable ({name}) must be fully "
             f"defined, but instead was {known}.")
-    made = _store().partitioned[name] = partitioned.make(
+    made = _store()._partitioned_vars[name] = partitioned.make(
         name, known, dtype, partitioner,
         _default_initializer(name, dtype, initializer), find)
     return made
@@ -277,12 +285,12 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
                   constraint, caching_device, synchronization, aggregation):
     store = _store()
     shape = None if shape is None else tensor_shape.as_shape(shape)
-    known = store.variables.get(name)
+    known = store._vars.get(name)
     if known is not None:
         _check_shared(known, name, shape, dtype, reuse)
         return known
     if reuse is True:
-        near = _core.nearest_names(name, list(store.variables))
+        near = _core.nearest_names(name, list(store._vars))
         hint = f" (nearest: {', '.join(near)})" if near else ""
         raise ValueError(
             f"Variable {name} does not exist, or was not created with "
@@ -321,7 +329,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         constraint=constraint, use_resource=use_resource,
         caching_device=caching_device, synchronization=synchronization,
         aggregation=aggregation)
-    store.variables[name] = variable
+    store._vars[name] = variable
     if regularizer:  # (Programs say {} for none, too.)
         with graphs.colocate_with(variable.op), graphs.name_scope(
                 name + "/Regularizer/"):

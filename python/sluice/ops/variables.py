@@ -11,6 +11,7 @@ from sluice.framework import (
     tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
+from sluice.framework.protos import SaveSliceInfoDef
 from sluice.ops import initial_values, scatters
 
 _op = _core.op
@@ -20,6 +21,37 @@ _assign = _op("Assign")
 _assign_resource = _op("AssignVariableOp", "Assign")
 _identity = _op("Identity")
 _read = _op("ReadVariableOp")
+
+
+class SaveSliceInfo:
+    """Which part of a whole a variable is, for who stores it."""
+
+    def __init__(self, full_name, full_shape, var_offset, var_shape):
+        self.full_name, self.full_shape = full_name, list(full_shape)
+        self.var_offset, self.var_shape = list(var_offset), list(var_shape)
+
+    @property
+    def spec(self):
+        """The whole's shape, and where the part begins and how long it is:
+        "10 20 0,10:5,3"."""
+        return " ".join(map(str, self.full_shape)) + " " + ":".join(
+            f"{o},{n}" for o, n in zip(self.var_offset, self.var_shape))
+
+    def to_proto(self, export_scope=None):
+        """The names and shapes as a message; None if it is not within the
+        scope."""
+        if export_scope and not self.full_name.startswith(
+                scopes.within(export_scope)):
+            return None
+        return SaveSliceInfoDef(
+            full_name=scopes.strip_name_scope(self.full_name, export_scope),
+            full_shape=self.full_shape, var_offset=self.var_offset,
+            var_shape=self.var_shape)
+
+    @classmethod
+    def _from_proto(cls, definition, prefix=""):
+        return cls(prefix + definition.full_name, definition.full_shape,
+                   definition.var_offset, definition.var_shape)
 
 
 @contextlib.contextmanager
@@ -276,7 +308,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                                  "one behind a reference")
         return self._handle
 
-    _save_slice_info = None  # (Of a part: partitioned.SaveSliceInfo.)
+    SaveSliceInfo = SaveSliceInfo
+    _save_slice_info = None  # (Of a part.)
 
     def _set_save_slice_info(self, info):
         self._save_slice_info = info
@@ -493,7 +526,9 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
             variable_name=name(self), initializer_name=name(self.initializer),
             initial_value_name=name(self.initial_value),
             snapshot_name=name(self._snapshot), is_resource=self._resource,
-            trainable=bool(self._trainable))
+            trainable=bool(self._trainable),
+            save_slice_info_def=self._save_slice_info and
+            self._save_slice_info.to_proto(export_scope))
 
     @staticmethod
     def from_proto(variable_def, import_scope=None):
@@ -507,6 +542,9 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         self = cls._of_handle(graph.get_tensor_by_name(
             prefix + definition.variable_name))
         self._trainable = definition.trainable
+        if definition.HasField("save_slice_info_def"):
+            self._set_save_slice_info(SaveSliceInfo._from_proto(
+                definition.save_slice_info_def, prefix))
         self._initializer = graph.get_operation_by_name(
             prefix + definition.initializer_name)
         self._snapshot = graph.get_tensor_by_name(
