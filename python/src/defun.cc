@@ -34,6 +34,11 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
   return Checked(MakeFunctionDef(spec, body));
 }
 
+void Order(PyGraph& g) {
+  const Building here(g);
+  Check(OrderEffects(&g));
+}
+
 void DefineIn(PyGraph& g, const std::string& name, const std::string& def) {
   const Building here(g);
   Check(g.function_library().Define(name, def));
@@ -75,6 +80,7 @@ Node* AddCall(const std::string& name, const std::vector<Output>& inputs,
 
 void AddDefun(py::module_& m) {
   m.def("make_function_def", MakeDef);
+  m.def("order_effects", Order);
   m.def("define_function", DefineIn);
   m.def("declare_function", DeclareIn);
   m.def("set_function_gradient", SetGradient);

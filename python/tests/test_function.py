@@ -86,6 +86,33 @@ def test_changes_are_made_in_the_programs_order():
         assert session.run(v) == 22
 
 
+def test_functions_of_python_are_called_in_the_programs_order():
+    seen = []
+
+    def note(x, what):
+        tf.py_func(lambda x: seen.append((what, float(x))), [x], [])
+
+    @tf.function
+    def inner(x):
+        note(x, "inner")
+
+    v = tf.Variable(1.0, use_resource=True)
+
+    @tf.function
+    def outer(x):
+        for i in range(5):
+            note(x, i)
+        inner(x)
+        v.assign_add(1.0)
+        inner(v)
+        note(x, "last")
+        return x
+
+    run(outer(tf.constant(7.0)))
+    assert seen == [(i, 7) for i in (0, 1, 2, 3, 4, "inner")] + [
+        ("inner", 2), ("last", 7)]
+
+
 def test_methods_variables_and_gradients():
     class Layer:
         def __init__(self):

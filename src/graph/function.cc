@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_join.h"
+#include "graph/control_flow.h"
 #include "graph/graphdef_function.h"
 #include "graph/shape_context.h"
 
@@ -145,6 +147,31 @@ void FindEffects(FunctionBody* body) {
                                    exits->second.begin(), exits->second.end());
     }
   }
+}
+
+Status OrderEffects(Graph* graph) {
+  const auto& functions = graph->function_library().defs();
+  std::unordered_map<Output, Node*, OutputHash> last_user;  // By resource.
+  Node* last_shown = nullptr;
+  const auto comes_after = [graph](Node** last, Node* n) {
+    Node* const before = std::exchange(*last, n);
+    if (before == nullptr || before == n) return OkStatus();
+    return graph->AddControlEdge(before, n);
+  };
+  for (const auto& node : graph->nodes()) {
+    Node* const n = node.get();
+    if (ContextOf(n) != nullptr) continue;
+    bool uses_resource = false;
+    for (const Output& in : n->inputs()) {
+      if (!in || in.dtype() != DType::kResource) continue;
+      uses_resource = true;
+      SLUICE_RETURN_IF_ERROR(comes_after(&last_user[in], n));
+    }
+    // (A function may do more than what it uses tells.)
+    if (HasEffect(*n) && (!uses_resource || functions.contains(n->op_name())))
+      SLUICE_RETURN_IF_ERROR(comes_after(&last_shown, n));
+  }
+  return OkStatus();
 }
 
 std::vector<DType> FunctionBody::arg_types() const { return DTypes(args); }

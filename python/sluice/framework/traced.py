@@ -5,7 +5,7 @@ import functools
 import inspect
 
 from sluice import _core, nest
-from sluice.framework import dtypes, graph as graphs
+from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.function import _Body, call, define
 from sluice.framework.references import _Reference
@@ -33,22 +33,6 @@ def _static(value):
     except TypeError:
         return _Reference(value)  # (Held: another could be where it was.)
     return type(value), value
-
-
-def _order_effects(body):
-    """What uses a resource waits for what used it before, as the program says;
-    for operations that are in no loop or branch."""
-    last = {}
-    for op in body.get_operations():
-        if op._context_name is not None:
-            continue
-        for handle in op.inputs:
-            if handle.dtype is not dtypes.resource:
-                continue
-            before = last.get(handle)
-            if before not in (None, op, *op.control_inputs):
-                op._add_control_input(before)
-            last[handle] = op
 
 
 class Function:
@@ -144,7 +128,7 @@ class Function:
             raise ValueError("tf.function-decorated function tried to create "
                              "variables on non-first call.")
         outermost._defined[self, "traced"] = True
-        _order_effects(body)
+        _core.order_effects(body)
 
         name = define(graph, body, results,
                       "__inference_" + self.__name__.strip("<>"),
