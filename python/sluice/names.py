@@ -470,6 +470,12 @@ _CONTRIB_LAYERS = {
             conv3d_transpose="convolution3d_transpose",
             separable_conv2d="separable_convolution2d"),
     **_from("sluice.ops.embedding", "safe_embedding_lookup_sparse")}
+_DISTRIBUTIONS = _from(
+    "sluice.distributions", "Bernoulli", "Beta", "Categorical", "Dirichlet",
+    "DirichletMultinomial", "Distribution", "Exponential",
+    "FULLY_REPARAMETERIZED", "Gamma", "Laplace", "Multinomial",
+    "NOT_REPARAMETERIZED", "Normal", "RegisterKL", "ReparameterizationType",
+    "StudentT", "Uniform", "kl_divergence")
 _INITIALIZERS = _from(
     "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
     random_uniform="RandomUniform", random_normal="RandomNormal",
@@ -659,6 +665,15 @@ _GROUPS = {
         **_from("sluice.distribute", "get_replica_context", "get_strategy",
                 "has_strategy", "in_cross_replica_context")},
     "contrib.learn": _from("sluice.estimator", ModeKeys="LearnModeKeys"),
+    "distributions": _DISTRIBUTIONS,
+    "contrib.distributions": {
+        **_DISTRIBUTIONS,
+        **_from("sluice.distributions.util", "softplus_inverse"),
+        **_from("sluice.distributions", "BetaWithSoftplusConcentration",
+                "ExponentialWithSoftplusRate",
+                "GammaWithSoftplusConcentrationRate",
+                "LaplaceWithSoftplusScale", "NormalWithSoftplusScale",
+                "StudentTWithAbsDfSoftplusScale")},
     "dtypes": _DTYPES, "estimator": {
         **_from("sluice.estimator", "ModeKeys"),
         **{name: where for name, where in _TRAIN.items()

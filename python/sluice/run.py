@@ -197,7 +197,15 @@ _OURS = {"ops": "graph conversion registries scopes gradients",
          "reconstruction_ops": "signal_ops", "window_ops": "signal_ops",
          "shape_ops": "signal_ops", "mel_ops": "signal_ops",
          "mfcc_ops": "signal_ops", "stateless_random_ops": "random_ops",
-         "smart_cond": "control_flow"}
+         "smart_cond": "control_flow",
+         **{name: "distributions." + module for module, names in (
+             ("numbers", "bernoulli beta exponential gamma laplace normal "
+                         "student_t uniform"),
+             ("classes", "categorical dirichlet dirichlet_multinomial "
+                         "multinomial"),
+             *((name, name) for name in ("distribution", "kullback_leibler",
+                                         "special_math", "util")))
+            for name in names.split()}}
 
 
 def _internal(fullname, parts, contrib=None):
@@ -207,7 +215,8 @@ def _internal(fullname, parts, contrib=None):
     if parts[-1:] == ["test_ops"]:  # (Which has its ops by being there.)
         return importlib.import_module("sluice.framework.test_ops")
     from sluice import names
-    return _Internal(fullname, len(parts) < 2 and (
+    return _Internal(fullname, parts[-1:] == ["distributions"] or (
+                         len(parts) < 2 and
                          parts[-1:] not in (["tf2"], ["tfe"])),
                      contrib if contrib in names._GROUPS else None)
 
