@@ -66,6 +66,32 @@ class TestCase(unittest.TestCase):
                 msg, f"Missing elements {missing}\nExpected: "
                 f"{expected_subset}\nActual: {actual_set}"))
 
+    def assertNoCommonElements(self, expected_seq, actual_seq, msg=None):
+        """Asserts that nothing is in both."""
+        common = set(expected_seq) & set(actual_seq)
+        if common:
+            self.fail(self._formatMessage(
+                msg, f"Common elements {common}\nExpected: {expected_seq}\n"
+                f"Actual: {actual_seq}"))
+
+    def assertSequenceAlmostEqual(self, expected_seq, actual_seq, places=None,
+                                  msg=None, delta=None):
+        """Asserts numbers that are nearly the same, one by one."""
+        self.assertLen(actual_seq, len(expected_seq), msg)
+        for expected, actual in zip(expected_seq, actual_seq):
+            self.assertAlmostEqual(expected, actual, places=places, msg=msg,
+                                   delta=delta)
+
+    def assertContainsInOrder(self, strings, target, msg=None):
+        """Asserts that a text has these parts, one after the other."""
+        at = 0
+        for part in [strings] if isinstance(strings, str) else strings:
+            found = target.find(part, at)
+            if found < 0:
+                self.fail(self._formatMessage(
+                    msg, f"Did not find {part!r} in {target[at:]!r}"))
+            at = found + len(part)
+
     def assertRaisesWithLiteralMatch(
             self, expected_exception, expected_exception_message,
             callable_obj=None, *args, **kwargs):

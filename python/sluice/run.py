@@ -144,9 +144,8 @@ class _Internal(types.ModuleType):
 _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "googletest": "test", "rnn_cell": "nn.rnn_cell",
            "nest": "nest", "gfile": "gfile", "app": "app", "flags": "flags",
-           "errors": "errors",
-           "test_util": "test", "compat": "compat",
-           "gradient_checker": "test", "spectral_ops_test_util": "test"}
+           "errors": "errors", "test_util": "test", "compat": "compat",
+           "spectral_ops_test_util": "test"}
 # Whose public names are those of one namespace.
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",

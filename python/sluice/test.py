@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+from collections import abc
 from unittest import mock
 
 import numpy as np
@@ -20,7 +21,8 @@ from sluice import assertions, cluster, version
 from sluice.client import session as sessions
 from sluice.framework import (
     conversion, dtypes, errors, graph as graphs, messages, protos)
-from sluice.ops import array_ops, gradients as _gradients
+from sluice.gradient_checker import compute_gradient, compute_gradient_error
+from sluice.ops import array_ops
 from sluice.ops.variables import Variable
 
 
@@ -51,14 +53,26 @@ def gpu_device_name():
     return ""
 
 
+def _device(graph, use_gpu):
+    return contextlib.nullcontext() if use_gpu else graph.device(
+        "/device:CPU:0")
+
+
 class TestCase(assertions.TestCase):
     """A test with a graph of its own, sessions, and assertions on arrays."""
 
     # (Not of setUp: that of a derived class may not call ours.)
     _cached_session = None
+    _threads = ()
+
+    def _skip_session(self):
+        if self._testMethodName == "test_session":
+            self.skipTest("Not a test.")
 
     def setUp(self):
         super().setUp()
+        self._skip_session()
+        self._threads = []
         random.seed(87654321)
         np.random.seed(87654321)
         try:
@@ -70,6 +84,9 @@ class TestCase(assertions.TestCase):
         graphs.set_random_seed(87654321)
 
     def tearDown(self):
+        for thread in self._threads:
+            if not thread.joined:
+                self.fail("A checked thread was not joined.")
         if self._cached_session is not None:
             self._cached_session.close()
             self._cached_session = None
@@ -80,37 +97,56 @@ class TestCase(assertions.TestCase):
         return get_temp_dir()
 
     @contextlib.contextmanager
-    def session(self, graph=None, config=None, use_gpu=False, force_gpu=False):
-        """A new session, the default one."""
+    def session(self, graph=None, config=None, use_gpu=True, force_gpu=False):
+        """A new session, the default one; without `use_gpu` what is built
+        within is for the CPU."""
         with sessions.Session(graph=graph, config=config) as session:
+            with _device(session.graph, use_gpu or force_gpu):
+                yield session
+
+    @contextlib.contextmanager
+    def cached_session(self, graph=None, config=None, use_gpu=True,
+                       force_gpu=False):
+        """The test's session, the default one; the same each time, so that it
+        is to be asked for alike."""
+        asked = (graph, config, force_gpu)
+        if self._cached_session is not None:
+            for name, value, first in zip(("graph", "config", "force_gpu"),
+                                          asked, self._asked):
+                if value is not first:
+                    raise ValueError(
+                        f"The {name} value used to get the cached session is "
+                        f"different than the one that was used to create the "
+                        f"session. Maybe create a new session with "
+                        f"self.session()")
+        with self._shared(*asked, use_gpu) as session:
             yield session
 
     @contextlib.contextmanager
-    def cached_session(self, graph=None, config=None, use_gpu=False,
-                       force_gpu=False):
-        """The test's session, the default one; the same each time."""
+    def _shared(self, graph=None, config=None, force_gpu=False, use_gpu=True):
         if self._cached_session is None:
+            self._asked = (graph, config, force_gpu)
             self._cached_session = sessions.Session(
                 graph=graph or graphs.get_default_graph(), config=config)
         session = self._cached_session
-        with session.graph.as_default(), session.as_default():
+        with session.graph.as_default(), session.as_default(), _device(
+                session.graph, use_gpu or force_gpu):
             yield session
 
-    def test_session(self, graph=None, config=None, use_gpu=False,
+    def test_session(self, graph=None, config=None, use_gpu=True,
                      force_gpu=False):
         """A session: new for a graph that is given, else the test's."""
-        if self._testMethodName == "test_session":
-            self.skipTest("Not a test.")
+        self._skip_session()
         if graph is not None:
-            return self.session(graph, config)
-        return self.cached_session(config=config)
+            return self.session(graph, config, use_gpu, force_gpu)
+        return self._shared(None, config, force_gpu, use_gpu)
 
     def evaluate(self, tensors):
         """Their values, in the default session or the test's."""
         session = sessions.get_default_session()
         if session is not None:
             return session.run(tensors)
-        with self.cached_session() as session:
+        with self._shared() as session:
             return session.run(tensors)
 
     def _value(self, a):
@@ -135,6 +171,11 @@ class TestCase(assertions.TestCase):
     def assertAllEqual(self, a, b, msg=None):
         """Asserts that all elements are equal; rows may differ in length."""
         a, b = self._value(a), self._value(b)
+        if isinstance(a, conversion.SparseTensorValue):
+            self.assertIsInstance(b, conversion.SparseTensorValue, msg)
+            for x, y in zip(a, b):
+                self.assertAllEqual(x, y, msg)
+            return
         try:
             a, b = self._array(a), self._array(b)
         except ValueError:  # These are lists of lists, not arrays.
@@ -146,16 +187,19 @@ class TestCase(assertions.TestCase):
             return
         self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
                          f"{b.shape}. {msg or ''}")
+        if {a.dtype.kind, b.dtype.kind} == {"S", "U"}:  # (b"a" is "a".)
+            a, b = (x if x.dtype.kind == "S" else np.char.encode(x, "utf-8")
+                    for x in (a, b))
         same = a == b
         if a.dtype.kind in "fc" and b.dtype.kind in "fc":
             same = np.logical_or(same, np.logical_and(np.isnan(a),
                                                       np.isnan(b)))
         if not np.all(same):
-            where = np.where(np.logical_not(same))
+            where = np.where(np.logical_not(same)) if a.ndim else ()
             raise self.failureException(
                 f"not equal where = {where}, not equal lhs = "
-                f"{a[where] if a.ndim else a}, not equal rhs = "
-                f"{b[where] if b.ndim else b}. {msg or ''}")
+                f"{a[where]}, not equal rhs = "
+                f"{b[where]}. {msg or ''}")
 
     def assertNotAllEqual(self, a, b, msg=None):
         """Asserts that some element differs."""
@@ -168,37 +212,51 @@ class TestCase(assertions.TestCase):
 
     def assertAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
         """Asserts that all elements are near, in nested structures too."""
-        if isinstance(a, dict):
-            self.assertEqual(set(a), set(b), f"mismatched keys. {msg or ''}")
+        self._assert_close(a, b, rtol, atol, msg or "", "")
+
+    def _assert_close(self, a, b, rtol, atol, msg, path):
+        a, b = (x._asdict() if hasattr(x, "_asdict") else x for x in (a, b))
+        if isinstance(a, abc.Mapping) != isinstance(b, abc.Mapping):
+            raise ValueError(f"Can't compare dict to non-dict, a{path} vs "
+                             f"b{path}. {msg}")
+        if isinstance(a, abc.Mapping):
+            self.assertEqual(set(a), set(b),
+                             f"mismatched keys: a{path} has keys {list(a)}, "
+                             f"but b{path} has keys {list(b)}. {msg}")
             for key in a:
-                self.assertAllClose(a[key], b[key], rtol, atol, msg)
+                self._assert_close(a[key], b[key], rtol, atol, msg,
+                                   f"{path}[{key}]")
             return
-        if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-            try:
-                a, b = self._array(a), self._array(b)
-                if a.dtype == object or b.dtype == object:
-                    raise ValueError
-            except ValueError:
-                self.assertEqual(len(a), len(b), msg)
-                for x, y in zip(a, b):
-                    self.assertAllClose(x, y, rtol, atol, msg)
-                return
-        a, b = self._array(a), self._array(b)
-        self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
-                         f"{b.shape}. {msg or ''}")
-        if np.float16 in (a.dtype, b.dtype):
-            rtol, atol = max(rtol, 1e-3), max(atol, 1e-3)
+        told = f"Mismatched value: a{path} is different from b{path}. {msg}"
+        if not isinstance(a, (list, tuple)):
+            self._assert_arrays_close(a, b, rtol, atol, told)
+            return
         try:
-            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol,
-                                       err_msg=msg or "")
-        except AssertionError as e:
-            where = np.where(np.atleast_1d(~np.isclose(
-                a, b, rtol, atol, equal_nan=True)))
-            # (Of truth values and unsigned integers there is none.)
-            apart = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, 1.0)))
-            raise self.failureException(
-                f"{e}\nnot close where = {where}\nnot close dif = "
-                f"{np.atleast_1d(apart)[where]}") from None
+            self._assert_arrays_close(a, b, rtol, atol, told)
+        except (ValueError, TypeError):  # These are no arrays, but of some.
+            if len(a) != len(b):
+                raise ValueError(
+                    f"Mismatched length: a{path} has {len(a)} items, but "
+                    f"b{path} has {len(b)} items. {msg}") from None
+            for i, (x, y) in enumerate(zip(a, b)):
+                self._assert_close(x, y, rtol, atol, msg, f"{path}[{i}]")
+
+    def _assert_arrays_close(self, a, b, rtol, atol, msg):
+        a, b = self._array(a), self._array(b)
+        self.assertEqual(a.shape, b.shape, f"Shape mismatch: expected "
+                         f"{a.shape}, got {b.shape}. {msg}")
+        if np.allclose(a, b, rtol, atol, equal_nan=True):
+            return
+        # (Of truth values and unsigned integers there is no difference.)
+        apart = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, 1.0)))
+        near = atol + rtol * np.abs(b)
+        far = (apart > near) | (np.isnan(a) != np.isnan(b))
+        where = np.where(far) if a.ndim else ()
+        np.testing.assert_allclose(
+            a, b, rtol=rtol, atol=atol, err_msg="\n".join([msg] + [
+                f"not close {name} = {value}" for name, value in (
+                    ("where", where), ("lhs", a[where]), ("rhs", b[where]),
+                    ("dif", apart[where]), ("tol", near[where]))]))
 
     def assertAllCloseAccordingToType(
             self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,
@@ -242,6 +300,13 @@ class TestCase(assertions.TestCase):
                          open_lower_bound=False, open_upper_bound=False):
         """Asserts that all elements lie between two bounds."""
         target = self._array(target)
+        if target.dtype.kind not in "fiu":
+            raise AssertionError(f"The value of {target} does not have an "
+                                 f"ordered numeric type, instead it has type: "
+                                 f"{target.dtype}")
+        if np.isnan(target).any():
+            raise AssertionError(f"{np.isnan(target).sum()} of the "
+                                 f"{target.size} element(s) are NaN")
         low = target <= lower_bound if open_lower_bound else (
             target < lower_bound)
         high = target >= upper_bound if open_upper_bound else (
@@ -252,19 +317,23 @@ class TestCase(assertions.TestCase):
 
     def assertAllGreaterEqual(self, a, comparison_target):
         """Asserts that no element is less."""
-        self.assertGreaterEqual(np.min(self._array(a)), comparison_target)
+        self.assertGreaterEqual(np.min(self._array(a)),
+                                       self._value(comparison_target))
 
     def assertAllLessEqual(self, a, comparison_target):
         """Asserts that no element is greater."""
-        self.assertLessEqual(np.max(self._array(a)), comparison_target)
+        self.assertLessEqual(np.max(self._array(a)),
+                                    self._value(comparison_target))
 
     def assertAllGreater(self, a, comparison_target):
         """Asserts that all elements are greater."""
-        self.assertGreater(np.min(self._array(a)), comparison_target)
+        self.assertGreater(np.min(self._array(a)),
+                                  self._value(comparison_target))
 
     def assertAllLess(self, a, comparison_target):
         """Asserts that all elements are less."""
-        self.assertLess(np.max(self._array(a)), comparison_target)
+        self.assertLess(np.max(self._array(a)),
+                               self._value(comparison_target))
 
     def assertAllInSet(self, target, expected_set):
         """Asserts that all elements are among these."""
@@ -326,26 +395,42 @@ class TestCase(assertions.TestCase):
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type,
                                        expected_err_re_or_predicate):
-        """Asserts an exception whose text matches, or that fits a function."""
+        """Asserts an exception whose text (and the name of the operation that
+        failed) matches, or that fits a function."""
         try:
             yield
-        except exception_type as e:
-            text = str(e.message if isinstance(e, errors.OpError) else e)
-            fits = (expected_err_re_or_predicate(e)
+        except Exception as e:  # (Another one is a failure, too.)
+            text = str(e)
+            if isinstance(e, errors.OpError):
+                text = e.message + (f"\nCaused by: {e.op.name}" if e.op
+                                    else "")
+            if not isinstance(e, exception_type) or not (
+                    expected_err_re_or_predicate(e)
                     if callable(expected_err_re_or_predicate) else
-                    re.search(expected_err_re_or_predicate, text))
-            self.assertTrue(fits, f"unexpected text: {text}")
+                    re.search(expected_err_re_or_predicate, text)):
+                raise AssertionError(f"Exception of type {type(e)}: "
+                                     f"{text}") from e
         else:
-            raise self.failureException(f"{exception_type} not raised")
+            self.fail(f"{exception_type.__name__} not raised")
 
     def assertRaisesOpError(self, expected_err_re_or_predicate):
         """Asserts an error of a step."""
         return self.assertRaisesWithPredicateMatch(
             errors.OpError, expected_err_re_or_predicate)
 
+    def assertRaisesIncompatibleShapesError(
+            self, exception_type=errors.InvalidArgumentError):
+        """Asserts an error of shapes that do not go together."""
+        return self.assertRaisesWithPredicateMatch(
+            exception_type, "Incompatible shapes|Dimensions must be equal|"
+            "required broadcastable shapes")
+
     def checkedThread(self, target, args=None, kwargs=None):
-        """A thread; what the target raises fails the test as it is joined."""
-        return _CheckedThread(self, target, args or (), kwargs or {})
+        """A thread, to be joined; what the target raises fails the test
+        then."""
+        thread = _CheckedThread(self, target, args or (), kwargs or {})
+        self._threads = [*self._threads, thread]
+        return thread
 
     assertItemsEqual = unittest.TestCase.assertCountEqual
 
@@ -369,7 +454,7 @@ class _Captured:
 class _CheckedThread:
 
     def __init__(self, test, target, args, kwargs):
-        self._test, self._error = test, None
+        self._test, self._error, self.joined = test, None, False
 
         def run():
             try:
@@ -385,6 +470,7 @@ class _CheckedThread:
     def join(self):
         """Waits for its end, which must not be an exception."""
         self._thread.join()
+        self.joined = True
         if self._error is not None:
             self._test.fail(f"Error in checkedThread: {self._error}")
 
@@ -443,6 +529,9 @@ run_v1_only = run_deprecated_v1 = deprecated_graph_mode_only = _as_it_is
 run_all_without_tensor_float_32 = run_without_tensor_float_32 = _as_it_is
 with_c_api = enable_c_api = disable_c_api = _as_it_is
 with_control_flow_v2 = assert_no_new_pyobjects_executing_eagerly = _as_it_is
+run_in_async_and_sync_mode = with_forward_compatibility_horizons = _as_it_is
+disable_tfrt = disable_asan = disable_tsan = run_functions_eagerly = _as_it_is
+run_all_in_deprecated_graph_mode_only = _as_it_is
 disable_xla = disable_all_xla = xla_allow_fallback = _as_it_is
 enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
 
@@ -505,6 +594,19 @@ def skip_if(condition):
 
 
 @contextlib.contextmanager
+def skip_if_error(test_obj, error_type, messages=None):
+    """A with-block whose error, of a type (and with one of some texts), skips
+    the test."""
+    try:
+        yield
+    except error_type as e:
+        texts = [messages] if isinstance(messages, str) else messages
+        if texts and not any(text in str(e) for text in texts):
+            raise
+        test_obj.skipTest(f"Skipping error: {type(e)}: {e}")
+
+
+@contextlib.contextmanager
 def device(use_gpu):
     """A with-block on the CPU: there is nothing else."""
     with graphs.device("/device:CPU:0"):
@@ -523,6 +625,7 @@ CudaSupportsHalfMatMulAndConv = GpuSupportsHalfMatMulAndConv = (
     IsGoogleCudaEnabled)
 IsMklEnabled = IsBuiltWithROCm = is_xla_enabled = IsGoogleCudaEnabled
 is_built_with_rocm = is_built_with_gpu_support = IsGoogleCudaEnabled
+is_built_with_xla = IsGoogleCudaEnabled
 
 
 def _moved(x, order):
@@ -568,6 +671,11 @@ def assert_meta_graph_protos_equal(tester, a, b):
 
 def assert_equal_graph_def(actual, expected):
     """Asserts that two GraphDefs have the same nodes, in any order."""
+    for value, name in ((actual, "actual"), (expected, "expected")):
+        if not isinstance(value, protos.GraphDef):
+            raise TypeError(f"Expected tf.GraphDef for {name}, got "
+                            f"{type(value).__name__}")
+
     def nodes(graph_def):
         return {n.name: str(n) for n in graph_def.node}
 
@@ -678,81 +786,3 @@ def test_src_dir_path(relative_path):
 
 
 test_src_dir_path.__test__ = False  # (No test for pytest.)
-
-
-# ---- Gradients against finite differences ------------------------------------
-
-
-def _dense(slices, shape):
-    """The array that an IndexedSlicesValue stands for."""
-    made = np.zeros(shape, slices.values.dtype)
-    np.add.at(made, slices.indices, slices.values)
-    return made
-
-
-def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
-    session = graphs._use_session(None, x.graph, "eval")
-    value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
-    if y.shape.is_fully_defined():
-        y_shape = y.shape.as_list()
-    dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
-    dx = _gradients.gradients(y, x, grad_ys=dy)[0]
-    # (Complex numbers are two real ones.)
-    nx = int(np.prod(x_shape)) * (2 if x.dtype.is_complex else 1)
-    ny = int(np.prod(y_shape)) * (2 if y.dtype.is_complex else 1)
-    kind = x.dtype.real_dtype.as_numpy_dtype
-    theory = np.zeros([nx, ny], kind)
-    numeric = np.zeros([nx, ny], kind)
-
-    def flat(a):
-        a = np.ascontiguousarray(a).reshape(-1)
-        return a.view(a.real.dtype)
-
-    for column in range(ny):
-        unit = np.zeros(y_shape, y.dtype.as_numpy_dtype)
-        flat(unit)[column] = 1
-        got = session.run(dx, {x: value, dy: unit, **extra})
-        if isinstance(got, conversion.IndexedSlicesValue):
-            got = _dense(got, x_shape)
-        theory[:, column] = flat(got)
-    for row in range(nx):
-        sides = []
-        for sign in (1, -1):
-            moved = value.copy()
-            flat(moved)[row] += sign * delta
-            sides.append(flat(session.run(y, {x: moved, **extra})))
-        numeric[row] = (sides[0] - sides[1]) / (2 * delta)
-    return theory, numeric
-
-
-def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3,
-                     init_targets=None, extra_feed_dict=None):
-    """(by `gradients`, by finite differences): the Jacobians dy / dx."""
-    if init_targets is not None:
-        for target in init_targets:
-            graphs._use_session(None, x.graph, "eval").run(target)
-    many = isinstance(x, list)
-    xs, shapes = (x, x_shape) if many else ([x], [x_shape])
-    values = x_init_value if many else [x_init_value]
-    values = [np.random.random_sample(s) if v is None else v
-              for v, s in zip(values or [None] * len(xs), shapes)]
-    extra = dict(extra_feed_dict or {})
-    results = []
-    for i, (t, s, v) in enumerate(zip(xs, shapes, values)):
-        others = {o: np.array(w, o.dtype.as_numpy_dtype).reshape(p)
-                  for j, (o, p, w) in enumerate(zip(xs, shapes, values))
-                  if j != i}
-        results.append(_jacobians(t, s, y, y_shape, v, delta,
-                                  {**others, **extra}))
-    return results if many else results[0]
-
-
-def compute_gradient_error(x, x_shape, y, y_shape, x_init_value=None,
-                           delta=1e-3, init_targets=None,
-                           extra_feed_dict=None):
-    """The largest difference of the two Jacobians."""
-    grads = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta,
-                             init_targets, extra_feed_dict)
-    if isinstance(grads, tuple):
-        grads = [grads]
-    return max((np.abs(a - b).max() if a.size else 0.0) for a, b in grads)

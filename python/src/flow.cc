@@ -192,8 +192,8 @@ std::vector<Output> MakeWhile(
 // ---- Optimizers -------------------------------------------------------------
 
 // An optimizer whose updates are methods of a Python object: _prepare(),
-// _dense(gradient, handle), _sparse((values, indices, dense_shape), handle); the
-// library decides what they wait for. (Python makes its slots before.)
+// _dense(gradient, handle), _sparse((values, indices, dense_shape), handle);
+// the library decides what they wait for. (Python makes its slots before.)
 class PythonOptimizer : public Optimizer {
  public:
   PythonOptimizer(std::string name, bool accepts_repeated_indices)
