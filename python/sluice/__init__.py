@@ -42,7 +42,7 @@ _core.set_hooks(
 _core.set_default_graph(_graph.Graph())
 _core.watch_interrupts(_threading.main_thread().ident)
 
-from sluice import names as _names
+from sluice import name_lookup as _lookup, names as _names
 
 __version__ = "0.1.0"
 
@@ -61,7 +61,7 @@ _sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name):
-    return _names.lookup("sluice", name, globals())
+    return _lookup.lookup("sluice", name, globals())
 
 
 def __dir__():

@@ -126,11 +126,11 @@ class _Internal(types.ModuleType):
         return _OURS.get(self._own, self._own).split()
 
     def __getattr__(self, name):
-        from sluice import names
+        from sluice import name_lookup, names
         if name.startswith("__") or self._is_package and (
                 name not in names._GROUPS.get(self._group, ())):
             raise AttributeError(name)
-        found = names.anywhere(
+        found = name_lookup.anywhere(
             self.__name__, name, self._group,
             [f"sluice.{folder}{module}"
              for module in self._modules()

@@ -439,8 +439,8 @@ class OpFunction {
   // What errors call it: its public name, where there is one.
   void SetCalled(std::string name) { called_ = std::move(name); }
 
-  // What pickle takes: the public name, where there is one (sluice/names.py
-  // sets it), or how to make it again.
+  // What pickle takes: the public name, where there is one
+  // (sluice/name_lookup.py sets it), or how to make it again.
   py::object Reduce(const py::object& self) const {
     if (py::dict(self.attr("__dict__")).contains("__module__"))
       return self.attr("__qualname__");

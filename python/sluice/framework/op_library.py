@@ -4,7 +4,7 @@ import os
 import re
 import types
 
-from sluice import _core, names
+from sluice import _core, name_lookup
 
 # Where a word of an op's name begins, as TensorFlow has it.
 _WORD = re.compile("(?<=[a-z])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])")
@@ -34,7 +34,7 @@ def load_op_library(library_filename):
     """
     path = os.fspath(library_filename)
     found = _core.load_op_library(path)
-    names._ops_by_name.cache_clear()
+    name_lookup._ops_by_name.cache_clear()
     stem = os.path.basename(path).partition(".")[0]
     made = types.ModuleType(stem, f"The ops of {path}.")
     for name in found:

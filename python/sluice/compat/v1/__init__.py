@@ -3,7 +3,8 @@
     import sluice.compat.v1 as tf
 """
 
-from sluice import compat, errors, names as _names, version
+from sluice import (
+    compat, errors, name_lookup as _lookup, names as _names, version)
 
 __version__ = version.VERSION
 __git_version__ = version.GIT_VERSION
@@ -37,7 +38,7 @@ def disable_control_flow_v2():
 
 
 def __getattr__(name):
-    return _names.lookup("sluice.compat.v1", name, globals())
+    return _lookup.lookup("sluice.compat.v1", name, globals())
 
 
 def __dir__():

@@ -1,0 +1,55 @@
+"""Names of TensorFlow's that are not there yet."""
+
+# What is not there yet, by what it needs.
+_ABSENT = {
+    "queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
+              "RandomShuffleQueue ConditionalAccumulator "
+              "SparseConditionalAccumulator train.QueueRunner "
+              "train.add_queue_runner train.start_queue_runners train.batch "
+              "train.batch_join train.shuffle_batch train.shuffle_batch_join "
+              "train.input_producer train.limit_epochs "
+              "train.range_input_producer train.slice_input_producer "
+              "train.string_input_producer contrib.training.batch "
+              "contrib.training.bucket contrib.training.stratified_sample",
+    "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
+                        "TextLineReader WholeFileReader read_file "
+                        "write_file matching_files io.read_file "
+                        "io.write_file io.tf_record_iterator",
+    "ops that parse Example messages": "parse_example parse_single_example "
+                                       "io.parse_example "
+                                       "io.parse_single_example",
+    "savers": "train.Saver train.Checkpoint train.init_from_checkpoint "
+              "train.Supervisor train.CheckpointSaverHook "
+              "saved_model.Builder saved_model.load saved_model.main_op "
+              "saved_model.simple_save",
+    "summaries": "train.summary_iterator train.SummarySaverHook",
+    "strategies": "distribute.Strategy distribute.MirroredStrategy "
+                  "distribute.OneDeviceStrategy "
+                  "distribute.experimental",
+    "ops that call Python eagerly": "py_function",
+    "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
+        "image.decode_gif image.encode_png image.encode_jpeg "
+        "image.resize image.resize_images image.resize_bilinear "
+        "image.resize_nearest_neighbor image.resize_bicubic "
+        "image.resize_area image.crop_and_resize image.rgb_to_hsv "
+        "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
+    "ragged tensors": "RaggedTensorSpec strings.ngrams",
+    "lookup tables": "tables_initializer",
+    "eager tensors": "enable_eager_execution"}
+NEEDS = {name: what for what, names in _ABSENT.items()
+         for name in names.split()}
+# Namespaces most of whose names are not there yet, by what these need.
+_ABSENT_MODULES = {
+    "queues": "queue train.queue_runner",
+    "readers of files": "python_io",
+    "savers": "saved_model.loader saved_model.builder",
+    "summaries": "summary contrib.summary",
+    "data sets": "data contrib.data",
+    "estimators": "estimator feature_column contrib.learn contrib.estimator",
+    "Keras's layers": "keras keras.backend keras.callbacks keras.layers "
+                      "keras.losses keras.models keras.optimizers keras.utils "
+                      "contrib.keras",
+    "ragged tensors": "ragged",
+    "lookup tables": "lookup contrib.lookup"}
+MODULE_NEEDS = {name: what for what, names in _ABSENT_MODULES.items()
+                for name in names.split()}
