@@ -1,5 +1,6 @@
 """Moving averages of variables and tensors."""
 
+import contextlib
 import itertools
 
 from sluice import slot_creator
@@ -146,8 +147,10 @@ class ExponentialMovingAverage:
             first = lambda: array_ops.zeros_like(  # noqa: E731
                 x, optimize=True)
         near = x.op if of_variable or x.op.type in VARIABLE_OPS else None
+        beside = (contextlib.nullcontext() if near is None
+                  else graphs.colocate_with(near))
         with graphs.control_dependencies(None), graphs.name_scope(
-                None), graphs.colocate_with(near):
+                None), beside:
             average = Variable(first, trainable=False,
                                name=slot_creator.full_name(x, self._name),
                                use_resource=of_variable and x._resource)

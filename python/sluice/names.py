@@ -22,7 +22,7 @@ _FRAMEWORK = {
             "string", "complex64", "complex128", "resource", "variant",
             "qint8", "quint8", "qint16", "quint16", "qint32", bool="bool_"),
     **_from("sluice.framework.tensor_shape", "TensorShape", "Dimension",
-            "dimension_value"),
+            "dimension_value", "dimension_at_index"),
     **_from("sluice.framework.elements", "Operation", "Tensor"),
     **_from("sluice.framework.graph", "Graph",
             "GraphKeys", "get_default_graph", "reset_default_graph",

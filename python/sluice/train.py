@@ -283,6 +283,8 @@ class _Updates:
 
 def _gradient(value):
     """What becomes a gradient, or None."""
+    if value is None:
+        return None
     try:
         return convert_to_tensor_or_indexed_slices(value)
     except (TypeError, ValueError):

@@ -84,11 +84,15 @@ Node* Companion(Graph& g, const Node* n, bool placed) {
 // have the device of another one.
 void PlaceImported(Graph& g, const std::vector<Node*>& nodes) {
   std::vector<Node*> others;
-  for (Node* n : nodes)
-    if (Companion(g, n, false) == nullptr)
-      Check(ApplyDeviceScopes(n));
-    else
+  for (Node* n : nodes) {
+    if (Companion(g, n, false) != nullptr) {
       others.push_back(n);
+      continue;
+    }
+    const Status placed = ApplyDeviceScopes(n);
+    if (PyErr_Occurred()) throw py::error_already_set();  // (Of a function.)
+    Check(placed);
+  }
   for (Node* n : others) g.SetDevice(n, "");
   for (Node* n : others)
     if (const Node* const with = Companion(g, n, true))
@@ -108,6 +112,7 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
       options.input_map.emplace(name, output);
   options.return_elements = wanted;
   const Building here(g);
+  options.control_dependencies = CurrentControlDependencies();
   ImportResults results;
   Check(ImportGraphDef(bytes, g, options, &results));
   PlaceImported(g, results.nodes);

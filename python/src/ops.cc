@@ -242,9 +242,11 @@ class Call {
       const ArgDef* const input = parameters[i].input;
       if (input == nullptr || input->type_attr.empty() || IsList(*input))
         continue;
-      if (const TensorHandle* const tensor = AsTensor(values[i]))
-        attrs_.emplace(input->type_attr,
-                       AttrValue(RemoveRef(tensor->output.dtype())));
+      if (const TensorHandle* const tensor = AsTensor(values[i])) {
+        const DType type = RemoveRef(tensor->output.dtype());
+        CheckAllowed(*op_.FindAttr(input->type_attr), input->name, type);
+        attrs_.emplace(input->type_attr, AttrValue(type));
+      }
     }
   }
 

@@ -48,7 +48,8 @@ def test_operators_name_their_constants_as_tensorflow_does():
     assert [t.name for t in y.op.inputs] == ["x:0", "add/y:0"]
     z = 2 * x
     assert [t.name for t in z.op.inputs] == ["mul/x:0", "x:0"]
-    assert tf.add(x, 1.5).op.inputs[1].name == "Add/y:0"
+    # (Names that differ in case only count as one.)
+    assert tf.add(x, 1.5).op.inputs[1].name == "Add_1/y:0"
     assert (x / 2).op.inputs[1].name == "truediv/y:0"
     assert (2 / x).op.inputs[0].name == "truediv_1/x:0"
     i = tf.constant([1, 2])
@@ -649,3 +650,99 @@ def test_changes_of_variables_are_placed_with_them():
     change = tf.scatter_update(v, [0], [3.0]).op
     assert change.colocation_groups() == [b"loc:@v"]
     assert change.device == "/job:ps"
+
+
+def test_names_that_are_made_differ_in_more_than_case(fresh_graph):
+    x = tf.constant(1.0)
+    assert tf.add(x, x).op.name == "Add"
+    assert (x + x).op.name == "add_1"
+    with tf.name_scope("Layer") as first, tf.name_scope("inner"):
+        pass
+    with tf.name_scope("layer") as second:
+        pass
+    assert (first, second) == ("Layer/", "layer_1/")
+    names = [tf.get_variable(n, [1]).name for n in "wW"]
+    assert names == ["w:0", "W_1:0"]
+    assert fresh_graph.unique_name("CONST") == "CONST_1"
+
+
+def _a_loop_and_a_sum():
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        with tf.device("/cpu:0"):
+            y = tf.constant(2.0, name="y")
+        tf.while_loop(lambda i: i < 5.0, lambda i: i + y, [x], name="loop")
+        tf.add(x, y, name="z")
+    return graph.as_graph_def()
+
+
+def test_imports_name_what_is_there_already_anew(fresh_graph, run):
+    given = _a_loop_and_a_sum()
+    results = [tf.import_graph_def(given, name="", return_elements=[
+        "loop/Exit:0", "x:0", "z"]) for _ in range(2)]
+    (first, x, z), (second, other_x, other_z) = results
+    assert (z.name, other_z.name) == ("z", "z_1")
+    assert other_z.inputs[0] is other_x
+    # (The loops are not one.)
+    assert run([first, second], {x: 0.0, other_x: 1.0}) == [6.0, 5.0]
+    in_scope, = tf.import_graph_def(given, name="a/", return_elements=["z"])
+    again, = tf.import_graph_def(given, name="a/", return_elements=["z"])
+    assert (in_scope.name, again.name) == ("a/z", "a/z_1")
+
+
+def test_imports_return_what_takes_an_outputs_place():
+    x = tf.constant(5.0)
+    found = tf.import_graph_def(_a_loop_and_a_sum(), {"x": x},
+                                ["x:0", "x", "z:0"])
+    assert found[0] is x and found[1].name == "import/x"
+    assert found[2].op.inputs[0] is x
+
+
+def test_imports_are_placed_and_ordered_by_the_scopes_around_them():
+    before = tf.no_op()
+    given = _a_loop_and_a_sum()
+    with tf.device("/job:worker"), tf.control_dependencies([before]):
+        y, z = tf.import_graph_def(given, return_elements=["y", "z"])
+    assert y.device == "/job:worker/device:CPU:0"
+    assert z.device == "/job:worker"
+    assert y.control_inputs == [before] and z.inputs[1].op is y
+    seen = []
+
+    def place(op):
+        seen.append(op.name)
+        return "/device:CPU:1" if op.type == "AddV2" else ""
+    with tf.device(place):
+        z, = tf.import_graph_def(given, return_elements=["z"], name="again")
+    assert z.device == "/device:CPU:1" and len(seen) == len(given.node)
+
+    def fails(op):
+        raise KeyError(op.name)
+    with pytest.raises(KeyError), tf.device(fails):
+        tf.import_graph_def(given)
+
+
+def test_what_waits_for_a_variable_does_not_read_it(run):
+    v = tf.Variable(1.0, name="v")
+    with tf.control_dependencies([v]):
+        ready = tf.no_op()
+    assert ready.control_inputs == [v.op]
+    run(ready)  # (It has no value.)
+    assert isinstance(v.assign(2.0, read_value=False), tf.Operation)
+
+
+def test_wrong_scopes_and_elements_are_told(fresh_graph):
+    with pytest.raises(ValueError, match="reset colocation"):
+        tf.colocate_with(None)
+    with pytest.raises(ValueError, match="at least one Tensor"):
+        tf.tuple([])
+    with pytest.raises(ValueError, match="looks a like a Tensor name"):
+        fresh_graph.as_graph_element("a:0:0")
+    with pytest.raises(TypeError, match="valid indices"):
+        tf.constant([1, 2])[tf.constant([1])]
+    with pytest.raises(TypeError, match="not in list of allowed values"):
+        tf.constant(1.0) & 1
+    with pytest.raises(TypeError, match="a tensor among them"):
+        tf.constant([tf.constant(1), 2])
+    fresh_graph.finalize()
+    with pytest.raises(RuntimeError, match="finalized"):
+        fresh_graph.clear_collection("c")

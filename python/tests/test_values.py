@@ -1,6 +1,7 @@
 """Conversions: types, constants, arrays; the element types."""
 
 import array
+import collections
 import fractions
 import subprocess
 import sys
@@ -193,7 +194,8 @@ def test_sums_of_strings_join_them(run):
                              (v + "x", b"vx")):
         assert joined.op.type == "Add"
         assert np.asarray(run(joined)).tolist() == expected
-    assert joined.op.name == "add_4" and (a + a).op.name == "add_5"
+    # (With "Add_4" of tf.add.)
+    assert joined.op.name == "add_5" and (a + a).op.name == "add_6"
     assert tf.add(1, 2).op.type == (tf.constant(1) + 2).op.type == "AddV2"
 
 
@@ -502,3 +504,62 @@ def test_operators_are_known_by_their_names(run):
     x = Doubled(tf.constant([1, 2]))
     assert run(x * 3).tolist() == [3, 6] and run(3 - x).tolist() == [2, 1]
     assert run(-x[1]) == -2
+
+
+def test_lists_of_tensors_are_packed_under_one_name():
+    x = tf.constant(1.0, name="x")
+    packed = tf.convert_to_tensor([x, 2.0])
+    assert packed.name == "packed:0"
+    assert [t.name for t in packed.op.inputs] == ["x:0", "packed/1:0"]
+    nested = tf.convert_to_tensor([[x, 2.0], [x, x]], name="n")
+    assert [t.name for t in nested.op.inputs] == ["n/0:0", "n/1:0"]
+    assert tf.convert_to_tensor(tf.TensorShape([1])).op.name == (
+        "shape_as_tensor")
+
+
+def test_values_of_classes_of_their_own_are_converted(run):
+    point = collections.namedtuple("Point", "x y")
+    assert tf.convert_to_tensor(point(1, 2)).op.type == "Const"
+
+    class Wrong:
+        pass
+    tf.register_tensor_conversion_function(
+        Wrong, lambda value, dtype=None, name=None, as_ref=False: (
+            tf.constant(1)))
+    with pytest.raises(RuntimeError, match="incompatible dtype"):
+        tf.convert_to_tensor(Wrong(), tf.float32)
+
+
+def test_static_values_are_those_of_tensors():
+    assert tf.get_static_value(tf.range(1, 7, 2)).tolist() == [1, 3, 5]
+    assert tf.get_static_value(tf.Variable(1.0)) is None
+    assert tf.get_static_value(tf.constant(["a"])).dtype == object
+
+
+def test_sparse_tensors_fit_together(run):
+    for values, shape in (([1, 2], [2, 2]), ([1], [2])):
+        with pytest.raises(ValueError, match="not compatible"):
+            tf.SparseTensor([[0, 1]], values, shape)
+    s = tf.SparseTensor([[0, 1]], [1], [2, 2])
+    total = tf.sparse_reduce_sum(s)
+    assert s.consumers() == [total.op]
+    assert run(s.with_values([5])).values.tolist() == [5]
+    with pytest.raises(TypeError, match="neither"):
+        tf.SparseTensor.from_value(3)
+    with pytest.raises(RuntimeError, match="dtype mismatch"):
+        tf.convert_to_tensor_or_sparse_tensor(s, tf.float32)
+
+
+def test_sparse_placeholders_know_the_shape_they_were_said_to_have(run):
+    s = tf.sparse_placeholder(tf.float32, [None, 3])
+    assert s.shape.as_list() == [None, 3]
+    dense = tf.sparse_tensor_to_dense(s)
+    given = tf.SparseTensorValue([[1, 2]], [4.0], [2, 3])
+    assert run(dense, {s: given}).tolist() == [[0, 0, 0], [0, 0, 4]]
+
+
+def test_dimensions_are_true_where_they_are_known_and_not_none():
+    assert tf.Dimension(2)
+    assert not tf.Dimension(0) and not tf.Dimension(None)
+    assert tf.dimension_at_index(tf.TensorShape(None), 3).value is None
+    assert tf.dimension_at_index(tf.TensorShape([4]), 0) == 4

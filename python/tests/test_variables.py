@@ -791,3 +791,48 @@ def test_resource_variables_may_begin_with_any_shape(session):
     assert session.run(v).shape == (2, 3)
     with pytest.raises(ValueError, match="must have a shape specified"):
         tf.Variable(zeros, use_resource=False)
+
+
+def test_a_resource_has_the_shape_that_is_known_of_its_first_value():
+    vector = tf.placeholder(tf.float32, [None])
+    for validate in (True, False):
+        v = tf.Variable(vector, validate_shape=validate, use_resource=True)
+        assert v.shape.as_list() == [None]
+    with pytest.raises(ValueError, match="must have a shape"):
+        tf.Variable(vector)
+
+
+def test_resources_are_read_where_they_are_cached(run):
+    v = tf.Variable(1.0, caching_device="/cpu:0", use_resource=True)
+    assert v.value() is v.value() and v.value().device == "/device:CPU:0"
+    with pytest.raises(TypeError):
+        bool(v)
+    assert not run(v.is_initialized())
+    run(v.initializer)
+    assert run(v.is_initialized()) and run(v + 1.0) == 2.0
+
+
+def test_first_values_have_the_shape_that_was_asked_for():
+    def wrong(shape, dtype=None, partition_info=None):
+        return tf.zeros([3])
+    with pytest.raises(ValueError, match="gives shape"):
+        tf.get_variable("v", [2], initializer=wrong)
+
+
+def test_constraints_are_of_one_scope():
+    with tf.variable_scope("a", constraint=tf.abs):
+        assert tf.get_variable("v", [1]).constraint is tf.abs
+        with tf.variable_scope("b"):
+            assert tf.get_variable("v", [1]).constraint is None
+
+
+def test_wrong_reuse_and_partitions_are_told():
+    with pytest.raises(ValueError, match="reuse"):
+        tf.variable_scope("a", reuse="yes")
+    with pytest.raises(ValueError, match="name_or_scope"):
+        tf.variable_scope(None, "a", reuse=True)
+    for partitioner, error in ((3, "callable"),
+                               (lambda shape, dtype: 3, "sequence"),
+                               (lambda shape, dtype: [3], "for axis 0")):
+        with pytest.raises(ValueError, match=error):
+            tf.get_variable("v", [2], partitioner=partitioner)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "graph/attr_kind.h"
@@ -434,6 +435,9 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
         if (m.ok()) props.output_shapes[i] = *m;
       }
 
+  // (For UniqueName, which looks for small letters.)
+  if (std::string key = absl::AsciiStrToLower(props.name); key != props.name)
+    scopes_.insert(std::move(key));
   node->id_ = num_nodes();
   nodes_.push_back(std::move(node));
   IndexNames();
@@ -680,19 +684,26 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
   return Output(n, index);
 }
 
+// Names that are made differ in more than case, as in TensorFlow's Python: as
+// files of a checkpoint or a log they may have to.
 std::string Graph::UniqueName(const std::string& base) {
-  if (FindId(base) < 0 && !scopes_.count(base)) return base;
-  // All up to base_taken were once; a name that was not used is given again.
-  int& taken = name_counts_[base];
+  const std::string key = absl::AsciiStrToLower(base);
+  const auto is_taken = [&](const std::string& end) {
+    return FindId(base + end) >= 0 || scopes_.count(key + end) > 0 ||
+           (key != base && FindId(key + end) >= 0);
+  };
+  if (!is_taken("")) return base;
+  // All up to key_taken were once; a name that was not used is given again.
+  int& taken = name_counts_[key];
   for (;; ++taken) {
-    std::string name = absl::StrCat(base, "_", taken + 1);
-    if (FindId(name) < 0 && !scopes_.count(name)) return name;
+    const std::string end = absl::StrCat("_", taken + 1);
+    if (!is_taken(end)) return base + end;
   }
 }
 
 std::string Graph::UniqueScope(const std::string& base) {
   std::string name = UniqueName(base);
-  scopes_.insert(name);
+  scopes_.insert(absl::AsciiStrToLower(name));
   return name;
 }
 

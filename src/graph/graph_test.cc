@@ -100,6 +100,17 @@ TEST(Graph, CopiesAreFoundByNameAndKeepNamesUnique) {
   EXPECT_EQ(h.AddNode(again).status().code(), StatusCode::kAlreadyExists);
 }
 
+TEST(Graph, NamesThatAreMadeDifferInMoreThanCase) {
+  Graph g;
+  Split(g, "Add");
+  EXPECT_EQ(g.UniqueName("add"), "add_1");
+  EXPECT_EQ(g.UniqueName("ADD"), "ADD_1");
+  EXPECT_EQ(g.UniqueScope("Scope"), "Scope");
+  EXPECT_EQ(g.UniqueName("scope"), "scope_1");
+  Split(g, "add");  // (Names that are given may differ in case.)
+  EXPECT_EQ(g.UniqueName("Add"), "Add_1");
+}
+
 // What TensorFlow gives.
 TEST(Graph, NodesDoNotWaitForWhatTheirInputsWaitFor) {
   Graph g;

@@ -31,7 +31,8 @@ struct ImportOptions {
   std::map<std::string, Output> input_map;
   // The same for "^name".
   std::map<std::string, Node*> control_input_map;
-  // What to find in the results: "name" is a node, "name:0" an output.
+  // What to find in the results: "name" is a node, "name:0" an output, or what
+  // takes its place.
   std::vector<std::string> return_elements;
   // Every imported node runs after these.
   std::vector<Node*> control_dependencies;

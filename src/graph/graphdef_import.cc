@@ -28,7 +28,8 @@ class Importer {
         options_(options),
         results_(*results),
         limits_(options.tensor_limits),
-        lines_(def.debug_info(), g) {}
+        lines_(def.debug_info(), g),
+        first_(g.num_nodes()) {}
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(CheckVersions());
@@ -40,10 +41,9 @@ class Importer {
       SLUICE_RETURN_IF_ERROR(CollectEdges(i));
     SLUICE_RETURN_IF_ERROR(CheckReturnElements());
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
-    const int first = g_.num_nodes();
     for (int i : order) SLUICE_RETURN_IF_ERROR(AddNode(i));
     for (int i : order) SLUICE_RETURN_IF_ERROR(CloseCycles(i));
-    TakeScopes(&g_, first);
+    TakeScopes(&g_, first_);
     return Return();
   }
 
@@ -76,6 +76,7 @@ class Importer {
                                loc.known() ? " at " : "", loc.ToString()));
   }
 
+  // What becomes of a name.
   std::string Prefixed(std::string_view name) const {
     std::string full =
         options_.prefix.empty()
@@ -247,18 +248,23 @@ class Importer {
     return true;
   }
 
-  bool MapInput(const InputName& in, Pending* p) {
-    if (options_.input_map.empty()) return false;
+  // What takes the place of an output; or null.
+  Output Mapped(const InputName& in) {
+    if (options_.input_map.empty()) return Output();
     const std::string node(in.node);
     auto it = options_.input_map.find(absl::StrCat(node, ":", in.index));
     if (it == options_.input_map.end() && in.index == 0)
       it = options_.input_map.find(node);
-    if (it == options_.input_map.end()) return false;
+    if (it == options_.input_map.end()) return Output();
     used_keys_.insert(it->first);
+    return it->second;
+  }
+
+  bool MapInput(const InputName& in, Pending* p) {
     Edge e;
-    e.mapped = it->second;
-    p->inputs.push_back(e);
-    return true;
+    e.mapped = Mapped(in);
+    if (e.mapped) p->inputs.push_back(e);
+    return bool(e.mapped);
   }
 
   Status NoSuchInput(const std::string& text, const InputName& in) const {
@@ -472,7 +478,12 @@ class Importer {
         it->second = AttrValue(Prefixed(*name));
     };
     for (const char* attr : kNamingAttrs) prefix(attr);
-    if (op.role == OpRole::kEnter) prefix("frame_name");
+    if (op.role != OpRole::kEnter) return;
+    prefix("frame_name");
+    auto frame = attrs->find("frame_name");
+    if (renamed_.empty() || frame == attrs->end()) return;
+    if (const std::string* name = frame->second.get<std::string>())
+      frame->second = AttrValue(absl::StrCat(*name, "_", first_));
   }
 
   Status CloseCycles(int i) {
@@ -493,13 +504,15 @@ class Importer {
 
   Status Return() {
     for (const Pending& p : nodes_) results_.nodes.push_back(p.node);
-    for (const auto& [key, output] : options_.input_map)
-      if (!used_keys_.count(key)) results_.unused_input_map_keys.push_back(key);
     for (const std::string& element : options_.return_elements) {
       SLUICE_ASSIGN_OR_RETURN(const InputName in, ParseInputName(element));
       Node* node = pending(index_.at(in.node)).node;
       if (element.find(':') == std::string::npos) {
         results_.return_nodes.push_back(node);
+        continue;
+      }
+      if (const Output mapped = Mapped(in)) {
+        results_.return_outputs.push_back(mapped);
         continue;
       }
       if (in.index >= node->num_outputs())
@@ -508,6 +521,8 @@ class Importer {
                         ", got '", element, "'");
       results_.return_outputs.emplace_back(node, in.index);
     }
+    for (const auto& [key, output] : options_.input_map)
+      if (!used_keys_.count(key)) results_.unused_input_map_keys.push_back(key);
     return OkStatus();
   }
 
@@ -518,6 +533,7 @@ class Importer {
   ImportResults& results_;
   TensorProtoLimits limits_;  // What is left of them.
   const LineTable lines_;
+  const int first_;  // How many nodes there were.
   std::unordered_map<std::string_view, int> index_;       // Name -> position.
   std::unordered_map<std::string, std::string> renamed_;  // Full names.
   std::vector<Pending> nodes_;                            // By position.

@@ -1,6 +1,7 @@
 #include "graph/graphdef.h"
 
 #include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "graph/graphdef_internal.h"
@@ -203,6 +204,35 @@ TEST(ImportGraphDef, NamesThatAreTakenAreMadeUnique) {
   EXPECT_EQ(sum->input(1).node->name(), "a_1_1");
   EXPECT_THAT(sum->AttrOr<AttrValue::Strings>("_class", {}),
               ElementsAre("loc:@a_2"));
+}
+
+TEST(ImportGraphDef, FramesOfLoopsThatAreRenamedAreTheirOwn) {
+  Graph g;
+  ASSERT_TRUE(Import(Loop(), g).ok());
+  ImportOptions options;
+  options.unique_names = true;
+  ImportResults r;
+  const Status s = Import(Loop(), g, options, &r);
+  ASSERT_TRUE(s.ok()) << s;
+  std::set<std::string> frames;
+  for (const auto& node : g.nodes())
+    if (const AttrValue* frame = node->FindAttr("frame_name"))
+      frames.insert(*frame->get<std::string>());
+  EXPECT_EQ(frames.size(), 2u);
+}
+
+TEST(ImportGraphDef, ReturnsWhatTakesAnOutputsPlace) {
+  Graph g;
+  ASSERT_TRUE(Import(Value("outer"), g).ok());
+  ImportOptions options;
+  options.prefix = "copy";
+  options.input_map = {{"a", Output(g.FindNode("outer"))}};
+  options.return_elements = {"a:0", "a"};
+  ImportResults r;
+  ASSERT_TRUE(Import(Value("a"), g, options, &r).ok());
+  EXPECT_THAT(r.return_outputs, ElementsAre(Output(g.FindNode("outer"))));
+  EXPECT_THAT(r.return_nodes, ElementsAre(g.FindNode("copy/a")));
+  EXPECT_TRUE(r.unused_input_map_keys.empty());
 }
 
 TEST(ImportGraphDef, KeepsFunctionsAndTheirGradients) {

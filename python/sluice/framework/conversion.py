@@ -5,7 +5,7 @@ import collections
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 
-_pack = _core.op("Pack", "stack")
+_pack = _core.op("Pack")
 
 
 # ---- Made of tensors ---------------------------------------------------------
@@ -68,12 +68,23 @@ class IndexedSlices:
             return tensor_shape.unknown_shape()
         return constant_value_as_shape(self._dense_shape)
 
+    def consumers(self):
+        """The operations that read a part of it."""
+        return _consumers(self._values, self._indices, self._dense_shape)
+
     def __neg__(self):
         return IndexedSlices(-self._values, self._indices, self._dense_shape)
 
     def __repr__(self):
+        dense = ("" if self._dense_shape is None
+                 else f", dense_shape={self._dense_shape}")
         return (f"IndexedSlices(indices={self._indices}, "
-                f"values={self._values})")
+                f"values={self._values}{dense})")
+
+
+def _consumers(*tensors):
+    return list(dict.fromkeys(op for t in tensors if t is not None
+                              for op in t.consumers()))
 
 
 IndexedSlicesValue = collections.namedtuple(
@@ -92,14 +103,29 @@ class SparseTensor:
             self._values = convert_to_tensor(values, name="values")
             self._dense_shape = convert_to_tensor(dense_shape, dtypes.int64,
                                                   "dense_shape")
-        self._indices.shape.with_rank(2)
-        self._values.shape.with_rank(1)
-        self._dense_shape.shape.with_rank(1)
+        indices = self._indices.shape.with_rank(2)
+        count = self._values.shape.with_rank(1)[0]
+        rank = self._dense_shape.shape.with_rank(1)[0]
+        indices.dims[0].assert_is_compatible_with(count)
+        indices.dims[1].assert_is_compatible_with(rank)
 
     @classmethod
     def from_value(cls, value):
         """A SparseTensor of a SparseTensor or a SparseTensorValue."""
-        return value if isinstance(value, cls) else cls(*value)
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, SparseTensorValue):
+            raise TypeError(f"Argument sparse_tensor_value={value} is neither "
+                            f"a SparseTensor nor SparseTensorValue.")
+        return cls(*value)
+
+    def with_values(self, new_values):
+        """One with other elements at the same coordinates."""
+        return SparseTensor(self._indices, new_values, self._dense_shape)
+
+    def consumers(self):
+        """The operations that read a part of it."""
+        return _consumers(self._indices, self._values, self._dense_shape)
 
     @property
     def indices(self):
@@ -131,33 +157,33 @@ class SparseTensor:
         """The graph of the values."""
         return self._values.graph
 
+    _known_shape = None  # (Of a placeholder: what it was said to be.)
+
     @property
     def shape(self):
         """What is known of the whole's shape."""
-        return constant_value_as_shape(self._dense_shape)
+        return (constant_value_as_shape(self._dense_shape)
+                if self._known_shape is None else self._known_shape)
 
     get_shape = lambda self: self.shape  # noqa: E731
 
-    def _with(self, op, dense):
+    def _with(self, op, dense, name=None):
         """Its elements and those of a dense tensor at their places."""
-        return SparseTensor(self._indices, _core.op(op)(
-            self._indices, self._values, self._dense_shape, dense),
-                            self._dense_shape)
+        return self.with_values(_core.op(op)(
+            self._indices, self._values, self._dense_shape, dense, name=name))
 
     def __mul__(self, dense):
-        return self._with("SparseDenseCwiseMul", dense)
+        return self._with("SparseDenseCwiseMul", dense, "mul")
 
     __rmul__ = __mul__
 
     def __truediv__(self, dense):
         dense = convert_to_tensor(dense, self.dtype.base_dtype)
         if not dense.dtype.is_integer:
-            return self._with("SparseDenseCwiseDiv", dense)
+            return self._with("SparseDenseCwiseDiv", dense, "truediv")
         numbers = quotient_type(dense.dtype)
-        return SparseTensor(
-            self._indices, _core.op("Cast")(self._values, numbers),
-            self._dense_shape)._with("SparseDenseCwiseDiv",
-                                     _core.op("Cast")(dense, numbers))
+        return self.with_values(_core.op("Cast")(self._values, numbers))._with(
+            "SparseDenseCwiseDiv", _core.op("Cast")(dense, numbers), "truediv")
 
     __div__ = __truediv__
 
@@ -191,17 +217,18 @@ def parts(value):
 def constant_value(tensor, partial=False):
     """The value of a constant, as a numpy array; None if it is none."""
     if not isinstance(tensor, _core.Tensor):
-        return tensor
+        return None if hasattr(tensor, "_as_graph_element") else tensor
     op = tensor.op
     if op.type == "Const":
-        return _array(op._attr("value"))
+        value = _array(op._attr("value"))
+        return value.astype(object) if value.dtype.kind == "S" else value
     if op.type == "Shape":
         dims = op.inputs[0]._dims
         if dims is not None and None not in dims:
             return _core.as_array(list(dims), tensor.dtype)
     if op.type == "Rank" and op.inputs[0]._dims is not None:
         return _array(_core.as_array(len(op.inputs[0]._dims), tensor.dtype))
-    if op.type in ("Pack", "ConcatV2", "Fill", "Equal", "NotEqual"):
+    if op.type in ("Pack", "ConcatV2", "Fill", "Equal", "NotEqual", "Range"):
         return _computed_value(op, partial)
     if op.type == "Cast":
         value = constant_value(op.inputs[0])
@@ -229,6 +256,8 @@ def _computed_value(op, partial):
         return np.concatenate(parts[:-1], int(parts[-1]))
     if op.type == "Fill":
         return np.full(parts[0], parts[1], parts[1].dtype)
+    if op.type == "Range":
+        return np.arange(*parts, dtype=parts[0].dtype)
     return np.array(parts[0] == parts[1] if op.type == "Equal" else
                     parts[0] != parts[1])
 
@@ -278,25 +307,28 @@ def _convert(value, dtype, name, as_ref):
         if result is not NotImplemented:
             if not isinstance(result, _core.Tensor):
                 raise RuntimeError(
-                    f"Conversion function {function!r} for type {types} "
-                    f"returned non-Tensor: {result!r}")
+                    f"Conversion function {function!r} for type "
+                    f"{type(value)} returned non-Tensor: {result!r}")
             if dtype is not None and not dtype.is_compatible_with(
                     result.dtype.base_dtype):
-                raise ValueError(
-                    f"Tensor conversion requested dtype {dtype.name} for "
-                    f"Tensor with dtype {result.dtype.name}: {result!r}")
+                raise RuntimeError(
+                    f"Conversion function {function!r} for type {type(value)} "
+                    f"returned incompatible dtype: requested = {dtype.name}, "
+                    f"actual = {result.dtype.name}")
             return result
     if value is None:
         raise ValueError("None values not supported.")
     if isinstance(value, (list, tuple)):
-        return _pack_list(value, dtype, name, as_ref)
+        plain = list(value)  # (It may be a class of its own.)
+        made = _core.to_tensor(plain, dtype, name or "Const")
+        return _pack_list(plain, dtype, name) if made is None else made
     if isinstance(value, range):
         # (Even one of no numbers is of ints.)
         return _core.constant(list(value), dtype or (
-            None if value else dtypes.int32), name)
+            None if value else dtypes.int32), name or "Const")
     if hasattr(value, "__array__"):
         import numpy as np
-        return _core.constant(np.asarray(value), dtype, name)
+        return _core.constant(np.asarray(value), dtype, name or "Const")
     raise TypeError(f"Failed to convert {value!r} to a Tensor: expected a "
                     f"number, a string, an array, or a list of these, got "
                     f"{type(value).__name__}."
@@ -308,9 +340,11 @@ def _pack_list(values, dtype, name, as_ref=False):
     asked = dtype is not None
     if not asked:
         dtype = _dtype_within(values)
-    parts = [convert_to_tensor(v, dtype) if not isinstance(v, _core.Tensor)
-             else _checked(v, dtype, asked) for v in values]
-    return _pack(parts, name=name)
+    with graphs.get_default_graph().name_scope(name or "packed") as scope:
+        parts = [convert_to_tensor(v, dtype, str(i))
+                 if not isinstance(v, _core.Tensor)
+                 else _checked(v, dtype, asked) for i, v in enumerate(values)]
+        return _pack(parts, name=scope)
 
 
 def _dtype_within(values):
@@ -376,8 +410,7 @@ def _plain_or_registered(value, dtype, name):
     if made is not None:
         return made
     return _convert(value, None if dtype is None else dtype.base_dtype,
-                    name or ("stack" if isinstance(value, (list, tuple))
-                             else "Const"), False)
+                    name, False)
 
 
 # What the classes of tensors have in common in TensorFlow.
@@ -405,17 +438,21 @@ def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
 
 
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
-    """IndexedSlices and None as they are, all else as a tensor."""
-    if value is None or isinstance(value, (IndexedSlices, SparseTensor)):
+    """IndexedSlices as they are, all else as a tensor."""
+    if isinstance(value, (IndexedSlices, SparseTensor)):
         return value
     return convert_to_tensor(value, dtype, name)
 
 
 def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
     """A SparseTensor of what is one, else a tensor."""
-    if isinstance(value, SparseTensorValue):
-        return SparseTensor.from_value(value)
-    if isinstance(value, SparseTensor):
+    if isinstance(value, (SparseTensor, SparseTensorValue)):
+        value = SparseTensor.from_value(value)
+        if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(
+                value.dtype):
+            raise RuntimeError(
+                f"Sparse dtype mismatch. Requested: "
+                f"{dtypes.as_dtype(dtype).name},  Actual: {value.dtype.name}")
         return value
     return convert_to_tensor(value, dtype, name)
 
@@ -436,7 +473,11 @@ def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
     if isinstance(value, _core.Tensor):
         raise TypeError(f"constant: expected a value, got {value!r}")
     if shape is None:
-        return _core.constant(value, dtype, name)
+        try:
+            return _core.constant(value, dtype, name)
+        except NotImplementedError:  # (A tensor is no array.)
+            raise TypeError(f"constant: expected values, got a tensor among "
+                            f"them: {value!r}") from None
     import numpy as np
     dims = tensor_shape.as_shape(shape).as_list()
     is_array = isinstance(value, (np.ndarray, np.generic))

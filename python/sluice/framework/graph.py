@@ -146,7 +146,7 @@ class Graph(_core.Graph):
                             f"{kinds}.")
         name, colon, index = obj.rpartition(":")
         if colon and allow_tensor:
-            if not index.isdigit():
+            if not index.isdigit() or ":" in name:
                 raise ValueError(
                     f"The name {obj!r} looks a like a Tensor name, but is not "
                     f"a valid one. Tensor names must be of the form "
@@ -326,6 +326,9 @@ class Graph(_core.Graph):
         """A with-block for operations on the device of `op`."""
         if op is not None:
             op = _operation_of(op)
+        elif not ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but "
+                             "ignore_existing is not True")
         return _Scope(lambda: _core.enter_colocation(self, op,
                                                      bool(ignore_existing)))
 
@@ -341,6 +344,8 @@ class Graph(_core.Graph):
             self, control_inputs))
 
     def _control_input(self, c):
+        if hasattr(c, "_to_run_after"):
+            c = c._to_run_after()
         values = getattr(c, "values", None)  # IndexedSlices.
         if not isinstance(c, (_core.Operation, _core.Tensor)) and isinstance(
                 values, _core.Tensor):
@@ -424,6 +429,8 @@ class Graph(_core.Graph):
 
     def clear_collection(self, name):
         """Empties a collection."""
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
         with self._lock:
             self._shared(name)
             self._collections.pop(name, None)

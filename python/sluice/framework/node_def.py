@@ -80,6 +80,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     try:
         found = graph._import(data, prefix, input_map, elements)
     except LookupError as e:
+        if type(e) is not LookupError:  # (Of a function that chooses devices.)
+            raise
         raise ValueError(str(e)) from None
     _check_mapped(graph, prefix and prefix + "/", input_map, nodes, names)
     return None if return_elements is None else found

@@ -113,6 +113,9 @@ class Dimension:
     def __rmod__(self, other):
         return self._calculate(other, lambda a, b: b % a)
 
+    def __bool__(self):
+        return bool(self._value)
+
     def __int__(self):
         return self._value
 
@@ -142,6 +145,11 @@ def as_dimension(value):
 def dimension_value(dimension):
     """The int or None that a dimension is."""
     return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+def dimension_at_index(shape, index):
+    """A shape's dimension; an unknown one of an unknown shape."""
+    return Dimension(None) if shape.ndims is None else shape.dims[index]
 
 
 class TensorShape:

@@ -519,10 +519,10 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0,
     """What x[begin:end:strides] is, with the masks of NumPy's indexing."""
     if strides is None:
         strides = _op("OnesLike")(convert_to_tensor(begin))
-    return _strided_slice(input_, begin, end, strides, begin_mask=begin_mask,
-                          end_mask=end_mask, ellipsis_mask=ellipsis_mask,
-                          new_axis_mask=new_axis_mask,
-                          shrink_axis_mask=shrink_axis_mask, name=name)
+    return _op("StridedSlice")(
+        input_, begin, end, strides, begin_mask=begin_mask, end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask, name=name)
 
 
 def meshgrid(*args, **kwargs):
@@ -764,14 +764,16 @@ def _getitem(tensor, key):
 
 
 def _index(k):
-    if isinstance(k, (_core.Tensor, int)):
+    if isinstance(k, int):
         return k
     if isinstance(k, tensor_shape.Dimension):
         return k.value
-    if hasattr(k, "__index__"):
-        return k.__index__()
     if isinstance(getattr(k, "dtype", None), dtypes.DType):
-        return convert_to_tensor(k)  # (Looked at in _index_type.)
+        made = convert_to_tensor(k)  # (Its type is looked at in _index_type.)
+        if not made._dims:
+            return made
+    elif hasattr(k, "__index__"):
+        return k.__index__()
     raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
                     f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
                     f"are valid indices, got {k!r}")

@@ -55,11 +55,12 @@ def clip_by_average_norm(t, clip_norm, name=None):
 def global_norm(t_list, name=None):
     """The Euclidean norm of all elements of several tensors."""
     from sluice.ops import nn
-    with graphs.name_scope(name, "global_norm", t_list) as scope:
+    with graphs.name_scope(name, "global_norm", t_list):
         halves = [nn.l2_loss(t.values if isinstance(t, IndexedSlices) else t)
                   for t in t_list if t is not None]
         total = math_ops.reduce_sum(array_ops.stack(halves))
-        return math_ops.sqrt(total * constant(2.0, total.dtype), name=scope)
+        return math_ops.sqrt(total * constant(2.0, total.dtype),
+                             name="global_norm")
 
 
 def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
@@ -67,8 +68,8 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
     limit, that norm)."""
     if not isinstance(t_list, (list, tuple)):
         raise TypeError("t_list should be a sequence")
-    norm = global_norm(t_list) if use_norm is None else use_norm
-    with graphs.name_scope(name, "clip_by_global_norm"):
+    norm = global_norm(t_list, name) if use_norm is None else use_norm
+    with graphs.name_scope(name, "clip_by_global_norm") as scope:
         # (Of a norm that is not finite: NaN, as it should be seen.)
         scale = clip_norm * math_ops.minimum(
             1.0 / norm, constant(1.0, norm.dtype) / clip_norm)
@@ -79,9 +80,9 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
                 clipped.append(None)
                 continue
             sparse = isinstance(t, IndexedSlices)
+            # (The scope's name within it, as in TensorFlow.)
             scaled = array_ops.identity(
-                (t.values if sparse else t) * scale,
-                name=f"clip_by_global_norm/_{i}")
+                (t.values if sparse else t) * scale, name=f"{scope}_{i}")
             clipped.append(IndexedSlices(scaled, t.indices, t.dense_shape)
                            if sparse else scaled)
         return clipped, norm

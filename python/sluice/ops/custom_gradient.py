@@ -177,6 +177,7 @@ class Template:
     func = property(lambda self: self._func, doc="The function.")
     variable_scope = property(lambda self: self._scope,
                               doc="The scope of its variables.")
+    var_scope = variable_scope
 
     @property
     def variable_scope_name(self):

@@ -1,6 +1,7 @@
 """Arithmetic, comparisons, reductions, products; the operators of tensors."""
 
 import builtins
+import math
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -189,14 +190,15 @@ def cast(x, dtype, name=None):
 
 def saturate_cast(value, dtype, name=None):
     """`cast`, with values beyond the type's range brought to its ends."""
-    value = convert_to_tensor(value, name="value")
-    dtype = dtypes.as_dtype(dtype).base_dtype
-    low, high = value.dtype.limits
-    if low < dtype.min:
-        value = maximum(value, convert_to_tensor(dtype.min, value.dtype))
-    if high > dtype.max:
-        value = minimum(value, convert_to_tensor(dtype.max, value.dtype))
-    return cast(value, dtype, name=name)
+    with graphs.name_scope(name, "saturate_cast", [value]) as scope:
+        value = convert_to_tensor(value, name="value")
+        dtype = dtypes.as_dtype(dtype).base_dtype
+        low, high = value.dtype.limits
+        if low < dtype.min:
+            value = maximum(value, convert_to_tensor(dtype.min, value.dtype))
+        if high > dtype.max:
+            value = minimum(value, convert_to_tensor(dtype.max, value.dtype))
+        return cast(value, dtype, name=scope)
 
 
 def _caster(dtype, python_name):
@@ -245,11 +247,13 @@ def conj(x, name=None):
 
 
 def angle(x, name=None):
-    """The angle of complex numbers; of real ones 0."""
+    """The angle of complex numbers; of real ones 0, or pi below 0."""
     x = convert_to_tensor(x, name="x")
     if x.dtype.is_complex:
         return _op("Angle")(x, Tout=x.dtype.real_dtype, name=name)
-    return _op("ZerosLike")(x, name=name)
+    with graphs.name_scope(name, "Angle", [x]) as scope:
+        zeros = _op("ZerosLike")(x)
+        return _op("Select")(x < 0, zeros + math.pi, zeros, name=scope)
 
 
 def _as_indexed_slices(x, optimize=True):
@@ -762,9 +766,9 @@ def install_operators(cls):
     both("and", _logical("LogicalAnd", "BitwiseAnd", "and"))
     both("or", _logical("LogicalOr", "BitwiseOr", "or"))
     xor = _logical("LogicalOr", "BitwiseXor", "xor")
-    both("xor", (lambda x, y: logical_xor(x, y) if x.dtype.is_bool
+    both("xor", (lambda x, y: logical_xor(x, y, "xor") if x.dtype.is_bool
                  else xor[0](x, y),
-                 lambda y, x: logical_xor(x, y) if y.dtype.is_bool
+                 lambda y, x: logical_xor(x, y, "xor") if y.dtype.is_bool
                  else xor[1](y, x)))
     for name, op in (("lt", less), ("le", less_equal), ("gt", greater),
                      ("ge", greater_equal)):

@@ -193,7 +193,11 @@ def make(name, shape, dtype, partitioner, initializer, get):
     """The parts of a variable: get(name of the part, shape or None, its
     initialiser)."""
     dims = shape.as_list()
-    partitions = [int(n) for n in partitioner(shape=shape, dtype=dtype)]
+    partitions = partitioner(shape=shape, dtype=dtype)
+    if not isinstance(partitions, (list, tuple)):
+        raise ValueError(f"Partitioner must return a sequence, but saw: "
+                         f"{partitions}")
+    partitions = [int(n) for n in partitions]
     if len(partitions) != len(dims):
         raise ValueError(f"Partitioner returned a partition list that does not "
                          f"match the Variable's rank: {partitions} vs. {shape}")

@@ -3,7 +3,7 @@
 import math
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs
+from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant,
     constant_value, convert_to_tensor, parts)
@@ -28,15 +28,21 @@ def sparse_placeholder(dtype, shape=None, name=None):
     """A sparse tensor whose value every step is given."""
     prefix = name or "Placeholder"
     rank = None if shape is None else len(shape)
-    if shape is None or None in list(shape):
+    if shape is None:
         dims = array_ops.placeholder(dtypes.int64, [rank],
                                      name=f"{prefix}/shape")
-    else:
-        dims = convert_to_tensor(list(shape), dtypes.int64)
-    return SparseTensor(
+    else:  # (What is given may be of another shape.)
+        shape = tensor_shape.as_shape(shape)
+        dims = array_ops.placeholder_with_default(
+            convert_to_tensor([-1 if d is None else d
+                               for d in shape.as_list()], dtypes.int64),
+            [rank], name=f"{prefix}/shape")
+    made = SparseTensor(
         array_ops.placeholder(dtypes.int64, [None, rank],
                               name=f"{prefix}/indices"),
         array_ops.placeholder(dtype, [None], name=f"{prefix}/values"), dims)
+    made._known_shape = shape
+    return made
 
 
 def sparse_to_dense(sp_input, default_value=None, validate_indices=True,

@@ -237,6 +237,9 @@ def _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
                 f"partitions {asked} and found partitions {whole.partitions}.")
         return whole
     known = None if shape is None else tensor_shape.as_shape(shape)
+    if partitioner is not None and not callable(partitioner):
+        raise ValueError(f"Partitioner must be callable, but received: "
+                         f"{partitioner}")
     if partitioner is None or known is not None and known.ndims == 0:
         return find(name, shape, initializer)
     if known is None:
@@ -329,6 +332,10 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         constraint=constraint, use_resource=use_resource,
         caching_device=caching_device, synchronization=synchronization,
         aggregation=aggregation)
+    if shape is not None and validate_shape and not (
+            variable.shape.is_compatible_with(shape)):
+        raise ValueError(f"Initializer of variable {name} gives shape "
+                         f"{variable.shape}, where {shape} was specified.")
     store._vars[name] = variable
     if regularizer:  # (Programs say {} for none, too.)
         with graphs.colocate_with(variable.op), graphs.name_scope(
@@ -368,6 +375,12 @@ class variable_scope:
         if name_or_scope is None and default_name is None:
             raise TypeError("If default_name is None then name_or_scope is "
                             "required")
+        if reuse not in (None, False, True, AUTO_REUSE) or type(reuse) is int:
+            raise ValueError(f"The reuse parameter must be True or False or "
+                             f"None, got {reuse!r}.")
+        if name_or_scope is None and reuse:
+            raise ValueError("reuse=True cannot be used without a "
+                             "name_or_scope")
         self._args = (name_or_scope, default_name)
         self._values = values
         self._reuse = reuse
@@ -412,7 +425,7 @@ class variable_scope:
             self._reuse or base._reuse, name, base._initializer,
             base._regularizer, base._caching_device, base._partitioner,
             base._custom_getter, base._name_scope, base._dtype,
-            base._use_resource, base._constraint)
+            base._use_resource)
         for field, value in self._defaults.items():
             if value is not None:
                 setattr(entered, "_" + field, value)

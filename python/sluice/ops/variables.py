@@ -237,7 +237,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                 not initial.shape.is_fully_defined()):
             raise ValueError(f"initial_value must have a shape specified: "
                              f"{initial}")
-        known = initial.shape if validate_shape else (
+        known = initial.shape if validate_shape or self._resource else (
             tensor_shape.unknown_shape())
         if shape is not None:
             known = tensor_shape.as_shape(shape)
@@ -261,6 +261,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                     self._handle, first, name="Assign")
                 with graph.name_scope("Read"), _cached(graph, caching_device):
                     self._snapshot = _read(self._handle, base)
+                self._is_cached = caching_device is not None
             else:
                 self._initializer = _assign(
                     self._handle, first, validate_shape=validate_shape,
@@ -310,6 +311,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     SaveSliceInfo = SaveSliceInfo
     _save_slice_info = None  # (Of a part.)
+    _is_cached = False  # (Whether a device keeps what is read.)
 
     def _set_save_slice_info(self, info):
         self._save_slice_info = info
@@ -382,7 +384,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     def value(self):
         """The value in the step, at some time: one tensor, kept."""
-        if self._resource:
+        if self._resource and not self._is_cached:
             return self.read_value()
         return self._snapshot
 
@@ -408,6 +410,11 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
     def _as_graph_element(self):
         return self._snapshot
 
+    def _to_run_after(self):
+        """What runs before what waits for the variable: of a reference, which
+        has no value yet perhaps, no read."""
+        return self._snapshot if self._resource else self._handle
+
     def _ref(self):
         return self._handle
 
@@ -426,8 +433,9 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                 read_value):
         base = self.dtype.base_dtype
         if not self._resource:
-            return _op(reference)(self._handle, value,
-                                  use_locking=bool(use_locking), name=name)
+            new = _op(reference)(self._handle, value,
+                                 use_locking=bool(use_locking), name=name)
+            return new if read_value else new.op
         with self._graph.colocate_with(self._handle.op):
             done = _op(resource)(
                 self._handle, convert_to_tensor(value, base), name=name)
@@ -476,6 +484,13 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                 self._handle, indices, dtype=self.dtype, name=name)
         return _op("GatherNd")(self._snapshot, indices, name=name)
 
+    def is_initialized(self, name=None):
+        """Whether it has a value, a boolean tensor; of a resource variable."""
+        if not self._resource:
+            raise AttributeError("is_initialized: expected a resource "
+                                 "variable, got one behind a reference")
+        return _op("VarIsInitializedOp")(self._handle, name=name)
+
     # ---- As a tensor.
 
     def __getitem__(self, key):
@@ -498,6 +513,9 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
             self._handle, begin, end, strides, value, name=name, **masks)
         with done.graph.control_dependencies([done]):
             return self.read_value()
+
+    def __bool__(self):
+        return not self._resource or bool(self.value())
 
     def __iter__(self):
         raise TypeError("'Variable' object is not iterable.")
