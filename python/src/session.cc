@@ -204,16 +204,22 @@ Tensor FeedValue(const Output& o, py::handle value, bool share) {
 // RunOptions and RunMetadata of Python, as far as they are given.
 class Extras {
  public:
-  Extras(const py::object& options, const py::object& metadata,
-         int64_t timeout_ms)
+  // `session`: Python's, with the timeout that holds where there is no other.
+  Extras(const PySession& session, const py::object& options,
+         const py::object& metadata, int64_t timeout_ms)
       : python_metadata_(metadata) {
     options_.timeout_ms = timeout_ms;
+    if (options.is_none() && metadata.is_none()) return;
+    py::cast(&session, py::return_value_policy::reference)
+        .attr("_check_options")(options, metadata);
     if (!metadata.is_none()) metadata_.emplace();
     if (options.is_none()) return;
     if (const auto ms = py::cast<int64_t>(options.attr("timeout_in_ms")))
       options_.timeout_ms = ms;
     options_.trace =
         py::cast<int>(options.attr("trace_level")) > 0 && !metadata.is_none();
+    options_.partition_graphs =
+        py::cast<bool>(options.attr("output_partition_graphs"));
   }
 
   RunOptions& options() { return options_; }
@@ -224,9 +230,13 @@ class Extras {
     for (const TraceEvent& e : metadata_->events)
       events.append(py::make_tuple(e.device, e.node, e.op, e.shapes, e.thread,
                                    e.start_ns, e.end_ns, e.allocated_bytes));
+    py::list graphs;
+    for (const std::string& graph : metadata_->partition_graphs)
+      graphs.append(py::bytes(graph));
     python_metadata_.attr("_fill")(
         metadata_->wall_ns, metadata_->step_peak_bytes, metadata_->live_bytes,
-        metadata_->events.empty() ? "" : metadata_->ChromeTrace(), events);
+        metadata_->events.empty() ? "" : metadata_->ChromeTrace(), events,
+        graphs);
   }
 
  private:
@@ -280,7 +290,7 @@ class PySession {
                  const py::object& options, const py::object& metadata) {
     const Fetches fetches(*this, fetch);
     Feeds feeds = MakeFeeds(feed_dict, /*share=*/true);
-    Extras extras(options, metadata, timeout_ms);
+    Extras extras(*this, options, metadata, timeout_ms);
     std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
       extras.options().cancellation = cancel;
       return session_->Run(feeds, fetches.outputs(), fetches.targets(),
@@ -401,7 +411,7 @@ class Callable {
     feeds.reserve(feeds_.size());
     for (size_t i = 0; i < feeds_.size(); ++i)
       feeds.push_back(FeedValue(feeds_[i], values[i], /*share=*/true));
-    Extras extras(options, metadata, session_.timeout_ms);
+    Extras extras(session_, options, metadata, session_.timeout_ms);
     std::vector<Tensor> made =
         RunStep(session_.graph, [&](Cancellation* cancel) {
           extras.options().cancellation = cancel;

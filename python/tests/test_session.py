@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -521,6 +522,87 @@ def test_a_session_is_entered_once():
                 pass
         with session.as_default():
             pass
+
+
+def _parts(session, fetch, feed_dict=None):
+    """Of a step: for each device, the types and devices of its nodes."""
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(output_partition_graphs=True)
+    session.run(fetch, feed_dict, options=options, run_metadata=metadata)
+    return [{node.name: (node.op, node.device) for node in graph.node}
+            for graph in metadata.partition_graphs]
+
+
+def test_metadata_tell_what_a_device_ran(session):
+    x = tf.placeholder(tf.float32, [], name="x")
+    y = tf.multiply(x, tf.constant(2.0) + 1.0, name="y")
+    tf.negative(y, name="unread")
+    nodes, = _parts(session, y, {x: 1.0})
+    assert nodes["y"][0] == "Mul" and "unread" not in nodes
+    assert sorted(op for op, _ in nodes.values()) == [
+        "Const", "Mul", "_Arg", "_Retval"]  # (What is constant is folded.)
+    assert {device for _, device in nodes.values()} == {
+        "/job:localhost/replica:0/task:0/device:CPU:0"}
+    metadata = tf.RunMetadata()
+    session.run(y, {x: 1.0}, run_metadata=metadata)
+    assert not metadata.partition_graphs  # Nobody asked.
+    f = session.make_callable(y, [x])
+    f(1.0, options=tf.RunOptions(output_partition_graphs=True),
+      run_metadata=metadata)
+    assert len(metadata.partition_graphs) == 1
+
+
+def test_metadata_tell_what_each_of_several_devices_ran():
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+        x = tf.placeholder(tf.float32, [], name="x")
+        with tf.device("/cpu:1"):
+            y = tf.square(x, name="y")
+        with tf.device("/cpu:0"):
+            z = tf.negative(y, name="z")
+        parts = _parts(session, z, {x: 1.0})
+        assert len(parts) == 2
+        for nodes, own, edge, number in zip(
+                sorted(parts, key=lambda nodes: "y" in nodes), "zy",
+                ("_Recv", "_Send"), (0, 1)):
+            assert own in nodes and edge in {op for op, _ in nodes.values()}
+            assert {device for _, device in nodes.values()} == {
+                f"/job:localhost/replica:0/task:0/device:CPU:{number}"}
+
+
+def test_a_session_may_be_told_not_to_tell_what_devices_ran():
+    config = tf.ConfigProto()
+    config.experimental.disable_output_partition_graphs = True
+    with tf.Session(config=config) as session:
+        x = tf.constant(1.0)
+        assert session.run(x, options=tf.RunOptions()) == 1.0
+        with pytest.raises(tf.errors.InvalidArgumentError,
+                           match="disable_output_partition_graphs is true"):
+            session.run(x, options=tf.RunOptions(output_partition_graphs=True))
+
+
+def test_options_that_make_no_sense_are_told(session):
+    x = tf.constant(1.0)
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="Invalid inter_op_thread_pool: 1"):
+        session.run(x, options=tf.RunOptions(inter_op_thread_pool=1))
+    with pytest.raises(TypeError, match="options must be a tf.RunOptions"):
+        session.run(x, options=tf.RunMetadata())
+    with pytest.raises(TypeError, match="run_metadata must be a tf.RunMeta"):
+        session.make_callable(x)(run_metadata=tf.RunOptions())
+    with pytest.raises(TypeError, match="options and run_metadata, got feed"):
+        session.make_callable(x)(feed=1)
+    with pytest.raises(tf.errors.NotFoundError, match="No CPU devices"):
+        tf.Session(config=tf.ConfigProto(device_count={"CPU": 0}))
+
+
+def test_steps_tell_when_they_were(session):
+    metadata = tf.RunMetadata()
+    full = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    x = tf.placeholder(tf.float32, [])
+    before = time.time()
+    session.run(tf.square(x), {x: 2.0}, options=full, run_metadata=metadata)
+    node = metadata.step_stats.dev_stats[0].node_stats[0]
+    assert before - 1 < node.all_start_micros * 1e-6 < time.time() + 1
 
 
 def test_metadata_tell_what_they_have(session):

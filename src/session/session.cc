@@ -13,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "exec/device.h"
 #include "exec/on_cancel.h"
+#include "graph/graphdef.h"
 #include "passes/passes.h"
 #include "passes/stage.h"
 #include "session/backend.h"
@@ -130,7 +131,8 @@ struct Session::State {
   }
 
   Device& FindDevice(const std::string& name) const;
-  Result<std::vector<StepPart>> Cut(OptimizedStep step);
+  Result<std::vector<StepPart>> Cut(OptimizedStep step, bool tell);
+  Result<std::vector<std::string>> PartitionGraphs(const StepSignature& s);
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status Check(const StepSignature& s) const;
   Status CheckEdge(const Output& o, const char* list, size_t i) const;
@@ -192,7 +194,9 @@ Device& Session::State::FindDevice(const std::string& name) const {
   return *devices[0];
 }
 
-Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step) {
+// `tell`: the log, where the nodes go.
+Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step,
+                                                  bool tell) {
   PlacementOptions placement;
   for (const auto& d : devices)
     placement.devices.push_back({d->name(), [d = d.get()](const Node& n) {
@@ -204,14 +208,15 @@ Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step) {
   placement.state = &state_devices;
   placement.whole = &graph;
   std::vector<Placement> log;
-  if (options.placement_log) placement.log = &log;
+  tell = tell && options.placement_log != nullptr;
+  if (tell) placement.log = &log;
   PartitionOptions partition;
   partition.has_own_memory = [this](const std::string& name) {
     return !FindDevice(name).host_memory();
   };
   SLUICE_ASSIGN_OR_RETURN(std::vector<StepPart> parts,
                           PlaceAndCut(std::move(step), placement, partition));
-  if (options.placement_log) options.placement_log(FormatPlacements(log));
+  if (tell) options.placement_log(FormatPlacements(log));
   return parts;
 }
 
@@ -254,7 +259,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     parts.push_back({std::move(step.graph), (*host)->name().ToString(),
                      std::move(step.targets)});
   } else {
-    SLUICE_ASSIGN_OR_RETURN(parts, Cut(std::move(step)));
+    SLUICE_ASSIGN_OR_RETURN(parts, Cut(std::move(step), /*tell=*/true));
   }
   for (StepPart& part : parts) {
     Device& device = FindDevice(part.device);
@@ -276,6 +281,23 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     c->built.push_back(*std::move(built));
   }
   return c;
+}
+
+Result<std::vector<std::string>> Session::State::PartitionGraphs(
+    const StepSignature& s) {
+  std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  SLUICE_ASSIGN_OR_RETURN(OptimizedStep step,
+                          OptimizeStep(graph, s, options.constant_folding,
+                                       options.common_subexpressions));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<StepPart> parts,
+                          Cut(std::move(step), /*tell=*/false));
+  std::vector<std::string> graphs;
+  for (const StepPart& part : parts) {
+    for (const auto& n : part.graph->nodes())
+      part.graph->SetDevice(n.get(), part.device);
+    SLUICE_ASSIGN_OR_RETURN(graphs.emplace_back(), ExportGraphDef(*part.graph));
+  }
+  return graphs;
 }
 
 // Feeds, fetches and targets that a step may have.
@@ -403,7 +425,13 @@ Result<std::vector<Tensor>> Session::State::RunStep(
                            feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i)
     SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
+  const bool measured = metadata != nullptr;
+  const bool shown = measured && run.partition_graphs;
   if (backend != nullptr) {
+    if (shown)
+      return Unimplemented(
+          "partition graphs: expected a session of this process, got one of a "
+          "cluster");
     SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
                             backend->Run(c.remote, feeds, run, metadata));
     if (out.size() != c.signature.fetches.size())
@@ -413,7 +441,10 @@ Result<std::vector<Tensor>> Session::State::RunStep(
       SLUICE_RETURN_IF_ERROR(c.CheckFetch(i, out[i]));
     return out;
   }
-  const bool measured = metadata != nullptr;
+  std::vector<std::string> graphs;
+  if (shown) {
+    SLUICE_ASSIGN_OR_RETURN(graphs, PartitionGraphs(c.signature));
+  }
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
   if (measured) Allocator::Cpu()->ResetPeak();
@@ -447,6 +478,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     metadata->peak_bytes = stats.peak_bytes;
     metadata->step_peak_bytes = std::max<int64_t>(stats.peak_bytes - live, 0);
     metadata->live_bytes = stats.live_bytes;
+    metadata->partition_graphs = std::move(graphs);
     metadata->events = trace.Take();
     for (const TraceEvent& event : metadata->events)
       metadata->allocated_bytes += event.allocated_bytes;

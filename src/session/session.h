@@ -63,6 +63,8 @@ struct SessionOptions {
 struct RunOptions {
   int64_t timeout_ms = 0;  // 0: none. A step past it fails: DeadlineExceeded.
   bool trace = false;      // Fill RunMetadata::events.
+  // Fill RunMetadata::partition_graphs: they are made for that, each time.
+  bool partition_graphs = false;
   // Where Print writes; null: standard error.
   std::function<void(const std::string&)> log = nullptr;
   // Whoever cancels this ends the step: Cancelled. Outlives the step.
@@ -80,6 +82,10 @@ struct RunMetadata {
   int64_t allocated_bytes = 0;  // By kernels of the step (if traced).
   std::vector<TraceEvent> events;
   std::vector<TraceTask> tasks;  // Of a cluster, if traced.
+  // If asked for, what each device ran: the step's part of the graph, without
+  // what was folded, as a serialised GraphDef. (Not what then became one
+  // kernel.)
+  std::vector<std::string> partition_graphs;
   // Events for chrome://tracing or ui.perfetto.dev.
   std::string ChromeTrace() const { return sluice::ChromeTrace(events, tasks); }
 };

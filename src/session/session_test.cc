@@ -11,6 +11,8 @@
 #include <random>
 #include <thread>
 
+#include "graph/graphdef.h"
+
 namespace sluice {
 namespace {
 
@@ -725,6 +727,22 @@ TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   const auto json = nlohmann::json::parse(m.ChromeTrace(), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   EXPECT_THAT(m.ChromeTrace(), HasSubstr("minus"));
+}
+
+TEST_F(SessionTest, AStepTellsItsPartitionsIfAsked) {
+  const Output x = Placeholder("x");
+  const Output y = Build("Neg", {x}, {}, "minus");
+  RunOptions o;
+  RunMetadata m;
+  ASSERT_TRUE(session_.Run({{x, F(1)}}, {y}, {}, o, &m).ok());
+  EXPECT_TRUE(m.partition_graphs.empty());
+  o.partition_graphs = true;
+  ASSERT_TRUE(session_.Run({{x, F(1)}}, {y}, {}, o, &m).ok());
+  ASSERT_EQ(m.partition_graphs.size(), 1u);
+  const auto text = PrintTextGraphDef(m.partition_graphs[0]);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("name: \"minus\""));
+  EXPECT_THAT(*text, HasSubstr("task:0/device:CPU:0"));
 }
 
 TEST_F(SessionTest, AStepsPeakLeavesOutWhatWasThereBefore) {

@@ -6,7 +6,7 @@ import warnings
 
 from sluice import _core, nest
 from sluice.framework import conversion, errors, graph as graphs, members
-from sluice.framework.config import ConfigProto
+from sluice.framework.config import ConfigProto, RunMetadata, RunOptions
 
 _stack = threading.local()
 
@@ -93,6 +93,9 @@ class BaseSession(_core.Session):
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {target!r}")
         config = config or ConfigProto()
+        if config.device_count.get("CPU", 1) < 1:
+            raise errors.NotFoundError(
+                None, None, "No CPU devices are available in this process")
         super().__init__(graph, "" if target == "local" else target,
                          config._options(), config.operation_timeout_in_ms)
         self._graph = graph
@@ -142,6 +145,26 @@ class BaseSession(_core.Session):
         if feed_dict is None and options is None and run_metadata is None:
             return self._run(fetches)
         return self._run(fetches, _as_dict(feed_dict), options, run_metadata)
+
+    def _check_options(self, options, run_metadata):
+        """Called by _core with what a step is given; either may be None."""
+        if not isinstance(run_metadata, (RunMetadata, type(None))):
+            raise TypeError(f"run_metadata must be a tf.RunMetadata, but got "
+                            f"{run_metadata!r}")
+        if options is None:
+            return
+        if not isinstance(options, RunOptions):
+            raise TypeError(f"options must be a tf.RunOptions, but got "
+                            f"{options!r}")
+        pool = options.inter_op_thread_pool
+        if pool >= max(len(self._config.session_inter_op_thread_pool), 1):
+            raise errors.InvalidArgumentError(
+                None, None, f"Invalid inter_op_thread_pool: {pool}")
+        if (options.output_partition_graphs and
+                self._config.experimental.disable_output_partition_graphs):
+            raise errors.InvalidArgumentError(
+                None, None, "RunOptions.output_partition_graphs() is not "
+                "supported when disable_output_partition_graphs is true.")
 
     def _check_open(self):
         if self._closed:

@@ -3,6 +3,8 @@
 Fields that nothing here asks for are kept, and have no effect.
 """
 
+import time
+
 from sluice import _core
 from sluice.framework.messages import enumerate_in
 from sluice.framework.protos import GraphDef, Message
@@ -201,16 +203,30 @@ ConfigProto._declare(
 
 
 class RunOptions(Message):
-    """How a step runs: a time limit, whether it is traced."""
+    """How a step runs: a time limit, whether it is traced, and whether it tells
+    what each device ran."""
+
+    class Experimental(Message):
+        """Fields that may change; without effect."""
+
+        class RunHandlerPoolOptions(Message):
+            """Whose steps go first."""
 
 
+RunOptions.Experimental.RunHandlerPoolOptions._declare(
+    ("priority", 1, "int64"))
+RunOptions.Experimental._declare(
+    ("collective_graph_key", 1, "int64"), ("use_run_handler_pool", 2, "bool"),
+    ("run_handler_pool_options", 3,
+     RunOptions.Experimental.RunHandlerPoolOptions))
 RunOptions._declare(
     ("trace_level", 1, enumerate_in(
         RunOptions, "TraceLevel", NO_TRACE=0, SOFTWARE_TRACE=1,
         HARDWARE_TRACE=2, FULL_TRACE=3)),
     ("timeout_in_ms", 2, "int64"), ("inter_op_thread_pool", 3, "int32"),
     ("output_partition_graphs", 5, "bool"),
-    ("report_tensor_allocations_upon_oom", 7, "bool"))
+    ("report_tensor_allocations_upon_oom", 7, "bool"),
+    ("experimental", 8, RunOptions.Experimental))
 
 
 class AllocatorMemoryUsed(Message):
@@ -264,8 +280,11 @@ class RunMetadata(Message):
     chrome_trace = ""
     _events = ()  # Of a traced step, until they are looked at.
 
-    def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace, events):
+    def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace, events,
+              graphs):
         self.Clear()
+        for graph in graphs:
+            self.partition_graphs.add().ParseFromString(graph)
         self.__dict__.update(
             wall_nanos=wall_nanos, peak_bytes=peak_bytes, live_bytes=live_bytes,
             chrome_trace=chrome_trace, _events=events)
@@ -288,17 +307,20 @@ class RunMetadata(Message):
         values = super()._values
         if events:
             devices = {}
+            since_1970 = time.time_ns() - time.monotonic_ns()
             for device, *event in events:
                 device = device or _ONLY_DEVICE
                 if device not in devices:
                     devices[device] = self.step_stats.dev_stats.add(
                         device=device)
-                _add_event(devices[device].node_stats, *event)
+                _add_event(devices[device].node_stats, since_1970, *event)
         return values
 
 
-def _add_event(stats, node_name, op, shapes, thread_id, start, end, allocated):
+def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
+               allocated):
     """Adds a kernel's NodeExecStats."""
+    start, end = start + since_1970, end + since_1970
     made = stats.add(
         node_name=node_name, timeline_label=f"{node_name} = {op}: {shapes}",
         thread_id=thread_id, all_start_micros=start // 1000,
