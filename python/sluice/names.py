@@ -641,6 +641,11 @@ _GROUPS = {
     "contrib.nn": _from("sluice.ops.nn", *(
         f"deprecated_flipped_{kind}_cross_entropy_with_logits"
         for kind in ("sigmoid", "softmax", "sparse_softmax"))),
+    "contrib.opt": _from(
+        "sluice.contrib_optimizers", "AdaMaxOptimizer", "AdamWOptimizer",
+        "DecoupledWeightDecayExtension", "ExternalOptimizerInterface",
+        "LazyAdamOptimizer", "MomentumWOptimizer", "NadamOptimizer",
+        "ScipyOptimizerInterface", "extend_with_decoupled_weight_decay"),
     "contrib.rnn": {**_CELLS, **_from(
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
             "sluice.ops.rnn_cell", "EmbeddingWrapper",

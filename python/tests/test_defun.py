@@ -331,3 +331,11 @@ def test_a_call_waits_although_an_argument_waited_already():
             assert sess.run(called) == 2
             sess.run(v.initializer)
             assert sess.run(branch, {p: True}) == 2
+
+
+def test_what_a_compiler_is_told_changes_nothing(run):
+    @tf.Defun(tf.float32, compiled=True, separate_compiled_gradients=True)
+    def doubled(x):
+        return 2 * x
+
+    assert run(doubled(3.0)) == run(doubled(3.0, compiled=False)) == 6

@@ -106,6 +106,8 @@ def define(graph, body, results, label="", name=None, names=None, out_names=(),
       out_names: the results' names.
       doc: what the function is.
       noinline: what TensorFlow is told of it.
+      compiled, separate_compiled_gradients: nothing; what TensorFlow's compiler
+        is told of it.
       arguments: operations; by default all arguments of the body.
     """
     if arguments is None:
@@ -245,7 +247,9 @@ class _DefinedFunction:
         graph = graphs.get_default_graph()
         made = self._in(graph)
         node_name = kwargs.pop("name", None)
-        kwargs.pop("noinline", None)  # (Bodies are always put in place.)
+        # (Bodies are always put in place, and never compiled.)
+        for ignored in ("noinline", "compiled", "separate_compiled_gradients"):
+            kwargs.pop(ignored, None)
         if kwargs:
             raise ValueError(f"Unknown keyword arguments: {list(kwargs)}")
         if len(args) != len(self._types):
@@ -336,13 +340,15 @@ class Defun:
     def __init__(self, *input_types, **kwargs):
         self._types = tuple(dtypes.as_dtype(t) for t in input_types)
         known = ("func_name", "grad_func", "python_grad_func", "out_names",
-                 "shape_func", "noinline", "capture_by_value")
+                 "shape_func", "noinline", "capture_by_value", "compiled",
+                 "separate_compiled_gradients")
         for name in kwargs:
             if name not in known:
                 near = ", ".join(_core.nearest_names(name, list(known)))
                 raise TypeError(f"Defun: unexpected keyword argument {name!r}"
                                 f"{f' (nearest: {near})' if near else ''}")
-        self._options = kwargs
+        self._options = {name: value for name, value in kwargs.items()
+                         if "compiled" not in name}
 
     def __call__(self, func):
         if not callable(func):
