@@ -6,7 +6,7 @@ import re
 import uuid
 
 from sluice import gfile, logging
-from sluice.framework import errors, messages
+from sluice.framework import errors, message_text
 from sluice.framework.messages import Message
 from sluice.framework.protos import SaverDef
 
@@ -94,8 +94,8 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     state = CheckpointState()
     try:
         with gfile.GFile(path) as f:
-            messages.Merge(f.read(), state)
-    except (errors.OpError, messages.ParseError) as e:
+            message_text.Merge(f.read(), state)
+    except (errors.OpError, message_text.ParseError) as e:
         logging.warning("%s: %s", type(e).__name__, e)
         logging.warning("%s: Checkpoint ignored", path)
         return None

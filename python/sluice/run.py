@@ -82,12 +82,12 @@ def _text_format(name, found):
     made = types.ModuleType(name)
     if name != _TEXT_FORMAT[-1]:
         return made
-    from sluice.framework import messages
+    from sluice.framework import message_text, messages
     if found is not None:  # The library's own, for messages of others.
         found.loader.exec_module(made)
 
     def either(name):
-        ours, theirs = getattr(messages, name), getattr(made, name, None)
+        ours, theirs = getattr(message_text, name), getattr(made, name, None)
 
         def function(*args, **kwargs):
             known = any(isinstance(a, messages.Message)
@@ -96,7 +96,7 @@ def _text_format(name, found):
                 return theirs(*args, **kwargs)
             try:
                 return ours(*args, **kwargs)
-            except messages.ParseError as e:
+            except message_text.ParseError as e:
                 raise made.ParseError(str(e)) from None
         function.__name__, function.__doc__ = name, ours.__doc__
         return function
@@ -104,7 +104,7 @@ def _text_format(name, found):
     for which in ("Merge", "Parse", "MessageToString"):
         setattr(made, which, either(which))
     if found is None:
-        made.ParseError = messages.ParseError
+        made.ParseError = message_text.ParseError
     return made
 
 

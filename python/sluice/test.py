@@ -20,7 +20,7 @@ import numpy as np
 from sluice import assertions, cluster, version
 from sluice.client import session as sessions
 from sluice.framework import (
-    conversion, dtypes, errors, graph as graphs, messages, protos)
+    conversion, dtypes, errors, graph as graphs, message_text, protos)
 from sluice.gradient_checker import compute_gradient, compute_gradient_error
 from sluice.ops import array_ops
 from sluice.ops.variables import Variable
@@ -361,7 +361,7 @@ class TestCase(assertions.TestCase):
         """Asserts that a message is as another one, or its text, says."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, (str, bytes)):
-            expected = messages.Merge(expected, type(message)())
+            expected = message_text.Merge(expected, type(message)())
         if expected != message:
             self.assertMultiLineEqual(str(expected), str(message), msg)
             self.fail(f"messages of different classes: {type(expected)} and "

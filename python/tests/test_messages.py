@@ -7,7 +7,7 @@ from concurrent import futures
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.framework import messages, protos, wire
+from sluice.framework import message_text, messages, protos, wire
 from sluice.framework.config import RewriterConfig
 
 
@@ -37,7 +37,7 @@ def test_messages_are_as_they_were_stored():
     assert pickle.loads(pickle.dumps(node)) == node
     assert node.attr["l"].WhichOneof("value") == "list"
     assert tf.make_ndarray(again.attr["t"].tensor).tolist() == [1, 2]
-    assert messages.Parse(str(node), protos.NodeDef()) == node
+    assert message_text.Parse(str(node), protos.NodeDef()) == node
     node.attr["f"].i = 3  # (One of the fields is set.)
     assert not node.attr["f"].HasField("f") and node != again
     node.ClearField("input")
@@ -59,7 +59,7 @@ def test_what_a_field_does_not_take_is_told():
 
 
 def test_text_is_read_as_it_is_written_by_others():
-    graph = messages.Parse("""
+    graph = message_text.Parse("""
         # A comment.
         node { name: 'a' op: "Const" input: "b" "c"
                attr < key: "dtype" value { type: DT_INT32 } >
@@ -72,8 +72,8 @@ def test_text_is_read_as_it_is_written_by_others():
     for wrong, told in (("node { nam: 'x' }", 'no field named "nam"'),
                         ("\nnode {", "2: expected"), ("version: x", "kind int"),
                         ("node { name: x }", "quoted string")):
-        with pytest.raises(messages.ParseError, match=told):
-            messages.Parse(wrong, protos.GraphDef())
+        with pytest.raises(message_text.ParseError, match=told):
+            message_text.Parse(wrong, protos.GraphDef())
 
 
 def test_shapes_and_types_are_messages_too():
@@ -100,7 +100,8 @@ def test_numbers_without_end_are_written_and_read():
                         (0.1, "0.1"), (1e300, "inf")):
         attr = protos.AttrValue(f=value)
         assert str(attr) == f"f: {text}\n"
-        assert str(messages.Parse(str(attr), protos.AttrValue())) == str(attr)
+        again = message_text.Parse(str(attr), protos.AttrValue())
+        assert str(again) == str(attr)
 
 
 def test_threads_that_look_into_a_graph_see_all_of_it():
@@ -201,8 +202,8 @@ def test_integers_have_bounds():
             assert getattr(again, name) == value
             with pytest.raises(ValueError, match=f"got {value + beyond}$"):
                 setattr(message, name, value + beyond)
-    with pytest.raises(messages.ParseError, match="int32"):
-        messages.Parse("producer: 3000000000", protos.VersionDef())
+    with pytest.raises(message_text.ParseError, match="int32"):
+        message_text.Parse("producer: 3000000000", protos.VersionDef())
 
 
 def test_text_of_tensorflows_files_is_read():
@@ -219,13 +220,13 @@ def test_text_of_tensorflows_files_is_read():
           inputs { key: "x" value { name: "x:0" dtype: DT_FLOAT } }
           method_name: "m" } }
         asset_file_def { tensor_info { name: "f:0" } filename: "words" }"""
-    meta = messages.Parse(text, protos.MetaGraphDef())
+    meta = message_text.Parse(text, protos.MetaGraphDef())
     function, = meta.graph_def.library.function
     assert function.arg_attr[1].attr["x"].i == 2
     assert function.resource_arg_unique_id == {0: 5}
     assert meta.signature_def["d"].inputs["x"].WhichOneof("encoding") == "name"
     assert "version: V2" in str(meta)
-    assert messages.Parse(str(meta), protos.MetaGraphDef()) == meta
+    assert message_text.Parse(str(meta), protos.MetaGraphDef()) == meta
     assert protos.MetaGraphDef.FromString(meta.SerializeToString()) == meta
 
 

@@ -1,7 +1,7 @@
 """Graphs with their collections as data: `MetaGraphDef`."""
 
 from sluice.framework import (
-    graph as graphs, messages, node_def, registries, scopes)
+    graph as graphs, message_text, node_def, registries, scopes)
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     CollectionDef, MetaGraphDef, OpList, SaveSliceInfoDef, VariableDef)
 from sluice.version import GIT_VERSION, VERSION
@@ -223,7 +223,7 @@ def read_meta_graph_file(filename):
     try:
         return MetaGraphDef.FromString(data)
     except ValueError:
-        return messages.Merge(data, MetaGraphDef())
+        return message_text.Merge(data, MetaGraphDef())
 
 
 def import_scoped_meta_graph(
