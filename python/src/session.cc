@@ -49,6 +49,7 @@ void CheckFeedable(const Output& o) {
 
 class PySession;
 const py::object& GraphOfSession(const PySession& session);
+bool IsClosed(const PySession& session);
 // The function that makes what was asked for of [a handle that `output` gives].
 py::object MakesHandles(const PySession& session, const Output& output);
 
@@ -254,12 +255,18 @@ auto WithoutLock(const Fn& fn) {
 
 // Runs a step, or a stage of one: `fn` of what cancels it.
 template <typename Fn>
-std::vector<Tensor> RunStep(const py::object& graph, const Fn& fn) {
+std::vector<Tensor> RunStep(const PySession& session, const Fn& fn) {
   const MainThreadStep interrupts;
   Result<std::vector<Tensor>> result =
       WithoutLock([&] { return fn(interrupts.cancellation()); });
-  if (!result.ok()) interrupts.Check();
-  CheckRun(result.status(), graph);
+  if (!result.ok()) {
+    interrupts.Check();
+    // (By their code threads know that they are to end.)
+    if (IsClosed(session) &&
+        result.status().code() == StatusCode::kFailedPrecondition)
+      result = Cancelled("Session has been closed.");
+  }
+  CheckRun(result.status(), GraphOfSession(session));
   return *std::move(result);
 }
 
@@ -291,7 +298,7 @@ class PySession {
     const Fetches fetches(*this, fetch);
     Feeds feeds = MakeFeeds(feed_dict, /*share=*/true);
     Extras extras(*this, options, metadata, timeout_ms);
-    std::vector<Tensor> values = RunStep(graph, [&](Cancellation* cancel) {
+    std::vector<Tensor> values = RunStep(*this, [&](Cancellation* cancel) {
       extras.options().cancellation = cancel;
       return session_->Run(feeds, fetches.outputs(), fetches.targets(),
                            extras.options(), extras.metadata());
@@ -352,8 +359,10 @@ class PySession {
   }
 
   void Close() {
+    closed_ = true;
     WithoutLock([this] { (void)session_->Close(); });
   }
+  bool closed() const { return closed_; }
 
   std::vector<std::string> Devices() {
     Result<std::vector<std::string>> names =
@@ -386,11 +395,14 @@ class PySession {
   }
 
   std::unique_ptr<Session> session_;
+  bool closed_ = false;  // GUARDED_BY(the interpreter's lock)
 };
 
 const py::object& GraphOfSession(const PySession& session) {
   return session.graph;
 }
+
+bool IsClosed(const PySession& session) { return session.closed(); }
 
 py::object MakesHandles(const PySession& session, const Output& output) {
   return GetHooks().session_handle(
@@ -412,12 +424,11 @@ class Callable {
     for (size_t i = 0; i < feeds_.size(); ++i)
       feeds.push_back(FeedValue(feeds_[i], values[i], /*share=*/true));
     Extras extras(session_, options, metadata, session_.timeout_ms);
-    std::vector<Tensor> made =
-        RunStep(session_.graph, [&](Cancellation* cancel) {
-          extras.options().cancellation = cancel;
-          return callable_.Run(std::span<const Tensor>(feeds), extras.options(),
-                               extras.metadata());
-        });
+    std::vector<Tensor> made = RunStep(session_, [&](Cancellation* cancel) {
+      extras.options().cancellation = cancel;
+      return callable_.Run(std::span<const Tensor>(feeds), extras.options(),
+                           extras.metadata());
+    });
     extras.Fill();
     feeds.clear();
     return fetches_.Assemble(std::move(made));
@@ -509,13 +520,12 @@ class PyPartialRun {
     const Fetches fetches(session_, fetch);
     // (Later stages read them, too.)
     Feeds feeds = session_.MakeFeeds(feed_dict, /*share=*/false);
-    std::vector<Tensor> values =
-        RunStep(session_.graph, [&](Cancellation* cancel) {
-          RunOptions options;
-          options.timeout_ms = session_.timeout_ms;
-          options.cancellation = cancel;
-          return run_->Run(feeds, fetches.outputs(), options);
-        });
+    std::vector<Tensor> values = RunStep(session_, [&](Cancellation* cancel) {
+      RunOptions options;
+      options.timeout_ms = session_.timeout_ms;
+      options.cancellation = cancel;
+      return run_->Run(feeds, fetches.outputs(), options);
+    });
     return fetches.Assemble(std::move(values));
   }
 

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import json
 import os
 import pickle
 import signal
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+from sluice.client import timeline
+from sluice.framework import config as config_pb2
 
 
 def test_structures_of_fetches_come_back_alike(run):
@@ -593,6 +596,63 @@ def test_options_that_make_no_sense_are_told(session):
         session.make_callable(x)(feed=1)
     with pytest.raises(tf.errors.NotFoundError, match="No CPU devices"):
         tf.Session(config=tf.ConfigProto(device_count={"CPU": 0}))
+
+
+def test_threads_with_callables_know_a_closed_session_by_its_code():
+    session = tf.Session()
+    f = session.make_callable(tf.constant(1.0))
+    assert f() == 1.0
+    session.close()
+    with pytest.raises(tf.errors.CancelledError,
+                       match="Session has been closed"):
+        f()
+
+
+def test_callables_take_what_is_several_tensors(session):
+    x = tf.sparse_placeholder(tf.float32)
+    y = tf.placeholder(tf.float32, [])
+    f = session.make_callable(tf.sparse_tensor_to_dense(x) * y, [x, y])
+    value = tf.SparseTensorValue([[0, 1]], [3.0], [1, 2])
+    metadata = tf.RunMetadata()
+    np.testing.assert_array_equal(f(value, 2.0, run_metadata=metadata),
+                                  [[0, 6]])
+    assert metadata.wall_nanos > 0
+    with pytest.raises(TypeError, match="expected 2 values for its feeds"):
+        f(value)
+
+
+def test_callables_are_made_of_options(session):
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.square(x, name="y")
+    v = tf.Variable(1.0, name="v")
+    session.run(v.initializer)
+    v.assign_add(1.0, name="count")
+    options = config_pb2.CallableOptions(feed=["x:0"], fetch=["y:0", "x:0"],
+                                         target=["count"])
+    f = session._make_callable_from_options(options)
+    assert f(3.0) == [9.0, 3.0] and f(1.0) == [1.0, 1.0]
+    assert session.run(v) == 3.0
+    options.run_options.trace_level = tf.RunOptions.FULL_TRACE
+    metadata = tf.RunMetadata()
+    session._make_callable_from_options(options)(2.0, run_metadata=metadata)
+    assert metadata.step_stats.dev_stats
+    options.tensor_connection.add(from_tensor="y:0", to_tensor="x:0")
+    with pytest.raises(tf.errors.UnimplementedError, match="tensor_connection"):
+        session._make_callable_from_options(options)
+
+
+def test_a_timeline_shows_a_steps_kernels(session):
+    metadata = tf.RunMetadata()
+    x = tf.placeholder(tf.float32, [3], name="x")
+    session.run(tf.square(x, name="y"), {x: [1, 2, 3]},
+                options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+                run_metadata=metadata)
+    line = timeline.Timeline(metadata.step_stats)
+    process, event = json.loads(
+        line.generate_chrome_trace_format())["traceEvents"]
+    assert process["args"]["name"].endswith("CPU:0 Compute")
+    assert (event["name"], event["args"]["name"]) == ("Square", "y")
+    assert event["args"]["outputs"] == "float[3]" and event["dur"] > 0
 
 
 def test_steps_tell_when_they_were(session):

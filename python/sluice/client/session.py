@@ -215,9 +215,40 @@ class BaseSession(_core.Session):
         self._check_open()
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError("`feed_list` must be a list or tuple.")
-        feeds = [self._graph.as_graph_element(f, allow_operation=False)
-                 for f in feed_list or []]
+        try:
+            feeds = [self._graph.as_graph_element(f, allow_operation=False)
+                     for f in feed_list or []]
+        except TypeError:  # Such as sparse tensors, which are several.
+            feed_list = list(feed_list)
+
+            def run_with(*values, options=None, run_metadata=None):
+                if len(values) != len(feed_list):
+                    raise TypeError(f"callable: expected {len(feed_list)} "
+                                    f"values for its feeds, got {len(values)}")
+                return self.run(fetches, dict(zip(feed_list, values)), options,
+                                run_metadata)
+
+            return run_with
         return self._make_callable(fetches, feeds)
+
+    def _make_callable_from_options(self, callable_options):
+        """A function that runs the step of a CallableOptions: of the values of
+        `feed`, the list of those of `fetch`."""
+        if callable_options.tensor_connection:
+            raise errors.UnimplementedError(
+                None, None, "tensor_connection: expected none, got "
+                f"{len(callable_options.tensor_connection)}; hint: feed the "
+                "value that another step fetched")
+        step = self.make_callable(
+            [list(callable_options.fetch),
+             [self._graph.as_graph_element(t, allow_tensor=False)
+              for t in callable_options.target]], list(callable_options.feed))
+        options = callable_options.run_options
+
+        def run(*values, run_metadata=None):
+            return step(*values, options=options, run_metadata=run_metadata)[0]
+
+        return run
 
     def list_devices(self):
         """The devices that steps may use: `DeviceAttributes`."""

@@ -229,6 +229,25 @@ RunOptions._declare(
     ("experimental", 8, RunOptions.Experimental))
 
 
+class TensorConnection(Message):
+    """A tensor whose value is to be another one's."""
+
+
+class CallableOptions(Message):
+    """What a step is, by names: `Session._make_callable_from_options`."""
+
+
+TensorConnection._declare(("from_tensor", 1, "string"),
+                          ("to_tensor", 2, "string"))
+CallableOptions._declare(
+    ("feed", 1, ["string"]), ("fetch", 2, ["string"]),
+    ("target", 3, ["string"]), ("run_options", 4, RunOptions),
+    ("tensor_connection", 5, [TensorConnection]),
+    ("feed_devices", 6, {"string": "string"}),
+    ("fetch_devices", 7, {"string": "string"}),
+    ("fetch_skip_sync", 8, "bool"))
+
+
 class AllocatorMemoryUsed(Message):
     """What a kernel allocated."""
 
