@@ -227,10 +227,12 @@ class Extras {
   RunMetadata* metadata() { return metadata_ ? &*metadata_ : nullptr; }
   void Fill() const {
     if (!metadata_) return;
-    py::list events;
+    py::object events = py::none();
+    if (options_.trace) events = py::list();
     for (const TraceEvent& e : metadata_->events)
-      events.append(py::make_tuple(e.device, e.node, e.op, e.shapes, e.thread,
-                                   e.start_ns, e.end_ns, e.allocated_bytes));
+      events.attr("append")(py::make_tuple(e.device, e.node, e.op, e.shapes,
+                                           e.thread, e.start_ns, e.end_ns,
+                                           e.allocated_bytes));
     py::list graphs;
     for (const std::string& graph : metadata_->partition_graphs)
       graphs.append(py::bytes(graph));

@@ -231,3 +231,23 @@ def test_resources_are_created_and_reported(run):
     assert run(missing).tolist() == []
     assert run(resources.report_uninitialized_resources([])).tolist() == []
     assert resources.shared_resources() == []
+
+
+def test_a_traced_step_without_kernels_tells_its_device(session):
+    metadata = tf.RunMetadata()
+    one = tf.constant(1.0)
+    session.run(one, run_metadata=metadata)
+    assert not metadata.HasField("step_stats")
+    session.run(one, run_metadata=metadata,
+                options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
+    assert len(metadata.step_stats.dev_stats) == 1
+
+
+def test_sparse_feeds_need_no_shape_that_is_known(run):
+    x = tf.sparse_placeholder(tf.float32, [2, 2])
+    dense = tf.sparse_tensor_to_dense(x)
+    fed = run(dense, {x: ([[0, 1]], [3.0])})
+    assert fed.tolist() == [[0, 3], [0, 0]]
+    y = tf.sparse_placeholder(tf.float32)
+    with pytest.raises(ValueError, match="expected 3 values"):
+        run(tf.sparse_tensor_to_dense(y), {y: ([[0, 1]], [3.0])})

@@ -717,11 +717,14 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
              std::find(wanted.begin(), wanted.end(), f) != wanted.end();
     };
     while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
-    if (i == sig.fetches.size())
+    if (i == sig.fetches.size()) {
+      const bool again = std::find(sig.fetches.begin(), sig.fetches.end(), o) !=
+                         sig.fetches.end();
       return InvalidArgument(
-          "partial run: expected a declared fetch that has not "
-          "been fetched, got '",
-          o.name(), "'");
+          again ? "partial run: expected each edge fetched once, got '"
+                : "partial run: expected a declared fetch, got '",
+          o.name(), again ? "' again" : "'");
+    }
     wanted.push_back(static_cast<uint32_t>(i));
   }
   if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted, options);

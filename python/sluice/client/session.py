@@ -451,7 +451,10 @@ def _expand_feed(key, value, graph):
     if convert is not None:
         return list(convert(key, value))
     if isinstance(key, conversion.SparseTensor):
-        return _pairs(key, conversion.parts(key), value)
+        keys = conversion.parts(key)
+        if len(value) == 2 and key.dense_shape.op.type == "Const":
+            keys = keys[:2]  # (The shape is known.)
+        return _pairs(key, keys, value)
     if isinstance(key, conversion.IndexedSlices):
         keys = conversion.parts(key)
         return _pairs(key, keys, value[:2] if len(keys) == 2 else value)

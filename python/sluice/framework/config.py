@@ -297,7 +297,7 @@ class RunMetadata(Message):
 
     wall_nanos = peak_bytes = live_bytes = 0
     chrome_trace = ""
-    _events = ()  # Of a traced step, until they are looked at.
+    _events = None  # Of a traced step, until they are looked at.
 
     def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace, events,
               graphs):
@@ -312,7 +312,7 @@ class RunMetadata(Message):
         """Gives all fields their defaults back."""
         for name in _MEASURED:
             self.__dict__.pop(name, None)
-        self.__dict__["_events"] = ()
+        self.__dict__["_events"] = None
         super().Clear()
 
     def CopyFrom(self, other):
@@ -322,11 +322,13 @@ class RunMetadata(Message):
 
     @property
     def _values(self):
-        events, self.__dict__["_events"] = self._events, ()
+        events, self.__dict__["_events"] = self._events, None
         values = super()._values
-        if events:
+        if events is not None:
             devices = {}
             since_1970 = time.time_ns() - time.monotonic_ns()
+            if not events:  # (It took no kernels.)
+                self.step_stats.dev_stats.add(device=_ONLY_DEVICE)
             for device, *event in events:
                 device = device or _ONLY_DEVICE
                 if device not in devices:

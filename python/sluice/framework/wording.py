@@ -473,10 +473,11 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"{' and shape ' + m['shape'] if m['shape'] else ''}"),
     (r"partial run: expected each edge fed once, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} has already been fed."),
-    (r"partial run: expected a declared fetch that has not been fetched, got "
-     r"'(?P<name>.*?)'",
-     lambda m: f"Edge {m['name']} was not specified in partial_run_setup, or "
-               f"has already been fetched."),
+    (r"partial run: expected each edge fetched once, got '(?P<name>.*?)'",
+     lambda m: f"Tensor {m['name']} has already been fetched."),
+    (r"partial run: expected a declared fetch, got '(?P<name>.*?)'",
+     lambda m: f"Tensor {m['name']} was not specified in "
+               f"partial_run_setup."),
     (r"partial run: expected a declared feed, got '(?P<name>.*?)'",
      lambda m: f"The feed {m['name']} was not specified in "
                f"partial_run_setup."),

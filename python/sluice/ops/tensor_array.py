@@ -215,7 +215,7 @@ class TensorArray:
 def _GetGradSource(op_or_tensor):
     """The scope of gradients ("gradients_1/...") that a name is in, and what is
     around it; ValueError if it is in none."""
-    parts = op_or_tensor.name.split(":")[0].split("/")
+    parts = op_or_tensor.name.split("/")
     at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
     if not at:
         raise ValueError(f"Expected op/tensor name to start with gradients "
