@@ -4,11 +4,11 @@
     python3 python/tools/compare_tensorflow.py --tensorflow PYTHON [PROGRAM...]
 
 PYTHON is an interpreter that has tensorflow. Each program of graph_programs.py
-is built by both, with TensorFlow's conditionals and loops of version 1 and of
-version 2; each graph is stored as a MetaGraphDef, and run by both. Of what
-TensorFlow cannot build (tf.layers and cells without the package tf_keras,
-second derivatives of loops of version 1) it runs Sluice's graph alone. Ends
-with 1 if any value differs.
+and flow_programs.py is built by both, with TensorFlow's conditionals and loops
+of version 1 and of version 2; each graph is stored as a MetaGraphDef, and run
+by both. Of what TensorFlow cannot build (tf.layers and cells without the
+package tf_keras, second derivatives of loops of version 1) it runs Sluice's
+graph alone. Ends with 1 if any value differs.
 """
 
 import argparse
@@ -21,7 +21,10 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import graph_programs
+# (Both fill PROGRAMS.)
+import flow_programs  # noqa: F401
+import graph_programs  # noqa: F401
+from program_kit import PROGRAMS
 
 _RTOL, _ATOL = 2e-4, 2e-5
 
@@ -47,7 +50,7 @@ def _steps(tf, session, about, feeds):
 def build(tf, name, folder):
     """Builds a program; stores its graph, and what it gives here."""
     with tf.Graph().as_default() as graph:
-        fetches, feeds = graph_programs.PROGRAMS[name](tf)
+        fetches, feeds = PROGRAMS[name](tf)
         init = tf.global_variables_initializer()
         names = [op.name for op in graph.get_operations()]
         about = {"fetches": [tf.convert_to_tensor(f).name for f in fetches],
@@ -139,7 +142,7 @@ def main():
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("programs", nargs="*")
     args = parser.parse_args()
-    names = args.programs or list(graph_programs.PROGRAMS)
+    names = args.programs or list(PROGRAMS)
     if args.work:
         _tensorflow(args.work, names)
         return 0
