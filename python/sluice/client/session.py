@@ -452,7 +452,8 @@ def _expand_feed(key, value, graph):
         return list(convert(key, value))
     if isinstance(key, conversion.SparseTensor):
         keys = conversion.parts(key)
-        if len(value) == 2 and key.dense_shape.op.type == "Const":
+        if len(value) == 2 and key.dense_shape.op.type in (
+                "Const", "PlaceholderWithDefault"):
             keys = keys[:2]  # (The shape is known.)
         return _pairs(key, keys, value)
     if isinstance(key, conversion.IndexedSlices):
