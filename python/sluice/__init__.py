@@ -65,4 +65,5 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_names.PUBLIC))
+    return sorted({name for name in globals() if name.startswith("__")}
+                  | _lookup.shown())

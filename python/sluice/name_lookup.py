@@ -115,6 +115,13 @@ def _find(where, name, prefix, names, cache):
     return value
 
 
+def shown():
+    """What `sl.<TAB>` shows: the public names, and namespaces of which there is
+    something."""
+    return set(PUBLIC) | {key for key in (*_GROUPS, *_MODULES)
+                          if "." not in key and key not in MODULE_NEEDS}
+
+
 def lookup(where, name, cache):
     """What `name` is in the module `where`, whose globals are `cache`.
 

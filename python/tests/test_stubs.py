@@ -25,6 +25,8 @@ def _names_in(*path):
             found |= {alias.asname for alias in node.names}
         elif isinstance(node, ast.AnnAssign):
             found.add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
     return found
@@ -57,7 +59,23 @@ both: tf.Tensor = tf.concat([2 * w, tf.zeros_like(w) * 2 + w], 1)
 parts: list[tf.Tensor] = tf.split(both[:, :2], 2, 1)
 values, indices = tf.nn.top_k(tf.reshape(w, [-1, tf.Dimension(3)]))
 done: tf.Operation = tf.group(total.op, w.initializer)
-with tf.Session() as session:
+v: tf.Variable = sl.get_variable("v", [2], initializer=sl.zeros_initializer())
+added: tf.Tensor = 1.0 - v.assign_add([1.0, 2.0])[0] * x[0, 0]
+sizes: list[int | None] = total.op.inputs[0].shape.as_list()
+again: tf.Tensor = x.graph.get_tensor_by_name(total.name)
+array: sl.TensorArray = sl.TensorArray(sl.float32, 1).write(0, added)
+state: tf.Tensor = cell(x, cell.zero_state(2, tf.float32))[0]
+for gradient, of in tf.train.AdamOptimizer().compute_gradients(loss):
+    print(of.name, sl.TensorShape([2]).ndims, gradient)
+
+
+class Test(tf.test.TestCase):
+    def test_sums(self) -> None:
+        with self.cached_session():
+            self.assertAllClose(self.evaluate(tf.constant(1.0)), 1.0)
+
+
+with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
     session.run(tf.global_variables_initializer())
     try:
         session.run(train, {x: [[1, 2, 3]]})
@@ -72,7 +90,7 @@ def test_mypy_knows_what_is_right_and_wrong(tmp_path):
         path = tmp_path / "program.py"
         path.write_text(text)
         return subprocess.run(
-            ["mypy", "--strict", "--allow-untyped-calls",
+            ["mypy", "--strict",
              "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"),
              "--python-version", "%d.%d" % sys.version_info[:2], str(path)],
             env={**os.environ, "MYPYPATH": os.path.dirname(_FOLDER)},
@@ -86,7 +104,10 @@ def test_mypy_knows_what_is_right_and_wrong(tmp_path):
             ("tf.matmul({}, x)", 'Argument 1 to "matmul"'),
             ("o: tf.Operation = tf.reduce_sum(x)", "Incompatible types in ass"),
             ("tf.cast(x, object())", 'Argument 2 to "cast"'),
-            ("tf.reduce_sum(x, name=3)", 'Argument "name" to "reduce_sum"'))
+            ("tf.reduce_sum(x, name=3)", 'Argument "name" to "reduce_sum"'),
+            ("x.shpae", 'has no attribute "shpae"; maybe "shape"'),
+            ("tf.Session(grpah=1)", 'Unexpected keyword argument "grpah"'),
+            ("n: int = x.shape.ndims", "Incompatible types in assignment"))
     # (All at once, since each run takes seconds.)
     said = check(_RIGHT + "".join(line + "\n" for line, _ in wrong))
     first = _RIGHT.count("\n") + 1

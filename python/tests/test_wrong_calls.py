@@ -148,6 +148,16 @@ def test_states_and_gradients_of_a_wrong_form_are_told():
         tf.nn.dropout(tf.zeros([3]), 1.5)
 
 
+def test_completion_shows_what_is_public():
+    for module in (sl, tf):
+        shown = set(dir(module))
+        assert {"add", "nn", "train", "errors", "Session"} <= shown
+        assert not {"client", "framework", "ops", "names", "keras",
+                    "queue"} & shown
+        assert all(hasattr(module, name) for name in shown)
+        assert not [n for n in shown if n[0] == "_" and n[:2] != "__"]
+
+
 def test_namespaces_stay_when_modules_of_their_name_are_loaded():
     for name in ("train", "losses", "metrics", "layers", "distribute",
                  "saved_model"):

@@ -3,8 +3,7 @@
     import sluice.compat.v1 as tf
 """
 
-from sluice import (
-    compat, errors, name_lookup as _lookup, names as _names, version)
+from sluice import compat, errors, name_lookup as _lookup, version
 
 __version__ = version.VERSION
 __git_version__ = version.GIT_VERSION
@@ -41,5 +40,8 @@ def __getattr__(name):
     return _lookup.lookup("sluice.compat.v1", name, globals())
 
 
+_OWN = {name for name in globals() if name[0] != "_" or name[:2] == "__"}
+
+
 def __dir__():
-    return sorted(set(globals()) | set(_names.PUBLIC))
+    return sorted(_OWN | _lookup.shown())

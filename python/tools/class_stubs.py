@@ -1,0 +1,270 @@
+"""What type checkers read of the package's classes: `_stubs/_classes.pyi`.
+
+Members and parameters are those of the classes; what members are is told here
+for the classes that every program uses, and else by the source."""
+
+import ast
+import enum
+import inspect
+import textwrap
+import types
+
+import result_types
+
+# By class: members and what they are, or return.
+_MEMBERS = {
+    "Tensor": {
+        "name": "Str", "op": "Operation", "graph": "Graph", "dtype": "DType",
+        "device": "Str", "value_index": "Int", "consumers": "list[Operation]",
+        "shape": "TensorShape", "get_shape": "TensorShape", "set_shape": "None",
+        "ndim": "Int | None"},
+    "Operation": {
+        "name": "Str", "type": "Str", "graph": "Graph", "device": "Str",
+        "inputs": "tuple[Tensor, ...]", "outputs": "list[Tensor]",
+        "control_inputs": "list[Operation]", "node_def": "NodeDef",
+        "values": "tuple[Tensor, ...]", "run": "None",
+        "colocation_groups": "list[builtins.bytes]"},
+    "Graph": {
+        "version": "Int", "seed": "Int | None", "finalized": "Bool",
+        "building_function": "Bool", "finalize": "None",
+        "as_default": "ContextManager[Graph]", "as_graph_def": "GraphDef",
+        "get_operations": "list[Operation]",
+        "get_operation_by_name": "Operation", "get_tensor_by_name": "Tensor",
+        "unique_name": "Str", "get_collection": "list[Any]",
+        "get_collection_ref": "list[Any]", "add_to_collection": "None",
+        "get_all_collection_keys": "list[Any]", "is_feedable": "Bool",
+        "is_fetchable": "Bool", "name_scope": "ContextManager[Str]",
+        **dict.fromkeys("device control_dependencies colocate_with container "
+                        "gradient_override_map".split(),
+                        "ContextManager[Any]")},
+    "BaseSession": {
+        "graph": "Graph", "run": "Any", "close": "None", "sess_str": "Any",
+        "make_callable": "Callable[..., Any]", "as_default":
+        "ContextManager[Any]", "partial_run_setup": "Any"},
+    "Variable": {
+        "name": "Str", "op": "Operation", "graph": "Graph", "dtype": "DType",
+        "device": "Str", "shape": "TensorShape", "get_shape": "TensorShape",
+        "initializer": "Operation", "handle": "Tensor", "trainable": "Bool",
+        "load": "None", **dict.fromkeys(
+            "value read_value initialized_value initial_value assign "
+            "assign_add assign_sub scatter_add scatter_sub scatter_update "
+            "scatter_nd_add scatter_nd_sub scatter_nd_update sparse_read "
+            "count_up_to".split(), "Tensor")},
+    "TensorShape": {
+        "as_list": "list[Int | None]", "ndims": "Int | None",
+        "rank": "Int | None", "dims": "list[Dimension] | None",
+        "is_fully_defined": "Bool", "is_compatible_with": "Bool",
+        "num_elements": "Int | None", "__len__": "Int",
+        "__iter__": "Iterator[Dimension]", **dict.fromkeys(
+            "concatenate merge_with with_rank with_rank_at_least "
+            "with_rank_at_most".split(), "TensorShape"), **dict.fromkeys(
+                "assert_has_rank assert_same_rank assert_is_fully_defined "
+                "assert_is_compatible_with".split(), "None")},
+    "Dimension": {
+        "value": "Int | None", "__int__": "Int", "__index__": "Int",
+        "is_compatible_with": "Bool", "merge_with": "Dimension",
+        **dict.fromkeys([f"__{side}{op}__" for side in ("", "r") for op in (
+            "add", "sub", "mul", "floordiv", "mod")], "Dimension")},
+    "DType": {
+        "name": "Str", "size": "Int", "base_dtype": "DType",
+        "real_dtype": "DType", "as_datatype_enum": "Int",
+        "is_compatible_with": "Bool", **dict.fromkeys(
+            "is_floating is_integer is_complex is_bool is_unsigned "
+            "is_quantized is_numpy_compatible".split(), "Bool")},
+    "SparseTensor": {
+        "indices": "Tensor", "values": "Tensor", "dense_shape": "Tensor",
+        "op": "Operation", "graph": "Graph", "dtype": "DType",
+        "shape": "TensorShape", "get_shape": "TensorShape"},
+    "IndexedSlices": {
+        "indices": "Tensor", "values": "Tensor", "dense_shape": "Tensor | None",
+        "op": "Operation", "graph": "Graph", "dtype": "DType", "name": "Str",
+        "device": "Str"},
+    "TensorArray": {
+        "dtype": "DType", "flow": "Tensor", "close": "Operation",
+        **dict.fromkeys("read stack gather concat size".split(), "Tensor"),
+        **dict.fromkeys("write unstack scatter split identity grad".split(),
+                        "TensorArray")},
+    "Optimizer": {
+        "minimize": "Operation", "apply_gradients": "Operation",
+        "compute_gradients": "list[tuple[Any, Variable]]", "get_name": "Str",
+        "get_slot": "Variable | None", "get_slot_names": "list[Str]",
+        "variables": "list[Variable]"},
+    "ExponentialMovingAverage": {
+        "apply": "Operation", "average": "Variable | None",
+        "average_name": "Str", "variables_to_restore": "dict[Str, Variable]"},
+    "Layer": {
+        "name": "Str", "built": "Bool", "trainable": "Bool",
+        "add_weight": "Variable", "count_params": "Int", "build": "None",
+        **dict.fromkeys("variables trainable_variables weights "
+                        "trainable_weights non_trainable_variables "
+                        "non_trainable_weights".split(), "list[Variable]")},
+    "RNNCell": {"__call__": "tuple[Tensor, Any]"},
+    "OpError": {"op": "Operation | None", "message": "Str",
+                "error_code": "Int"},
+    "VariableScope": {"name": "Str", "original_name_scope": "Str",
+                      "reuse_variables": "None"},
+}
+# Operators of tensors and variables, which sluice.ops.math_ops sets.
+_OPERATORS = "".join(
+    f"    def __{side}{op}__(self, other: _t.Any) -> Tensor: ...\n"
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
+               "matmul", "and", "or", "xor") for side in ("", "r")) + "".join(
+    f"    def __{op}__(self, other: _t.Any) -> Tensor: ...\n"
+    for op in ("lt", "le", "gt", "ge", "getitem")) + "".join(
+    f"    def __{op}__(self) -> Tensor: ...\n"
+    for op in ("neg", "abs", "invert"))
+_SPECIAL = {"__init__", "__call__", "__len__", "__iter__", "__getitem__",
+            "__int__", "__index__", "__add__", "__radd__", "__sub__",
+            "__rsub__", "__mul__", "__rmul__", "__floordiv__", "__rfloordiv__",
+            "__mod__", "__rmod__", "__lt__", "__le__", "__gt__", "__ge__"}
+_OPERATED = ("Tensor", "Variable")
+# Modules of Python's whose classes are bases that matter.
+_OUTSIDE = ("builtins", "enum", "threading", "unittest.case")
+_HEAD = '''# mypy: disable-error-code="override"
+"""The package's classes. Generated by gen_stubs.py: do not edit."""
+
+import builtins
+import enum
+import threading
+import typing
+import unittest
+from typing import Any, Callable, ContextManager, Iterator
+
+from sluice._stubs import _types as _t
+from sluice._stubs._types import Bool, Int, Str
+
+'''
+
+
+def is_ours(value):
+    """Whether it is a class of the package, in Python."""
+    return isinstance(value, type) and value.__module__.startswith(
+        "sluice.") and value.__module__ != "sluice._core"
+
+
+class Classes:
+    """The classes that stubs ask for, and those that these derive from."""
+
+    def __init__(self, function_stub):
+        self._stub = function_stub
+        self._texts, self._names = {}, {}
+
+    def name(self, cls):
+        """What a class is called in `_classes.pyi`."""
+        if cls not in self._names:
+            name = cls.__name__
+            while name in self._names.values():
+                name += "_"
+            self._names[cls] = name
+            self._texts[cls] = self._text(cls)
+        return self._names[cls]
+
+    def text(self):
+        """All of `_classes.pyi`."""
+        return _HEAD + "\n".join(self._texts.values())
+
+    def _text(self, cls):
+        bases, past, lines = [], {object}, []
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            bases.append("typing.NamedTuple")
+            past.update(c for c in cls.__mro__ if "_fields" in vars(c))
+            lines = [f"    {field}: Any\n" for field in cls._fields]
+        for base in cls.__mro__[1:]:
+            if base not in past and not lines and (
+                    is_ours(base) and base.__name__[0] != "_"
+                    or base.__module__ in _OUTSIDE):
+                bases.append(self.name(base) if is_ours(base) else
+                             f"{base.__module__.split('.')[0]}."
+                             f"{base.__name__}")
+                past.update(base.__mro__)
+        own = [c for c in cls.__mro__ if c not in past]
+        lines += self._members(cls, own)
+        summary = (cls.__doc__ or "").partition("\n\n")[0]
+        summary = " ".join(summary.replace("\\", "\\\\").split())
+        of = f"({', '.join(bases)})" if bases else ""
+        return (f"class {self._names[cls]}{of}:\n"
+                f'    """{summary}"""\n' + "".join(lines))
+
+    def _known(self, cls):
+        """What is told here of a class, and of what it derives from."""
+        known = {}
+        for one in reversed(cls.__mro__):
+            known.update(_MEMBERS.get(one.__name__, {}))
+        return known
+
+    def _members(self, cls, own):
+        known, lines, done = self._known(cls), [], set()
+        if issubclass(cls, enum.Enum):
+            return [f"    {m.name} = {m.value!r}\n" for m in cls]
+        if cls.__name__ in _OPERATED:
+            lines.append(_OPERATORS)
+            done |= _SPECIAL - {"__init__"}
+        for one in own:
+            for name, value in vars(one).items():
+                if name not in done and (name in _SPECIAL
+                                         or not name.startswith("__")):
+                    line = self._member(name, value, known.get(name))
+                    if line:
+                        done.add(name)
+                        lines.append(line)
+        for name in sorted(_set_in(own) - done):
+            lines.append(f"    {name}: {known.get(name, 'Any')}\n")
+        if any(c.__module__ != "sluice._core" and isinstance(
+                vars(c).get("__getattr__"), types.FunctionType)
+               and vars(c)["__getattr__"].__name__ != "missing" for c in own):
+            lines.append("    def __getattr__(self, name: Str) -> Any: ...\n")
+            lines.append("    def __setattr__(self, name: Str, value: Any) -> "
+                         "None: ...\n")
+        if any("__enter__" in vars(c) for c in own):
+            lines.append("    def __enter__(self) -> Any: ...\n"
+                         "    def __exit__(self, *unused: Any) -> None: ...\n")
+        return lines
+
+    def _member(self, name, value, known):
+        """The lines of a member; "" for what is nobody else's business."""
+        wrapped, before = value, ""
+        if isinstance(value, (staticmethod, classmethod)):
+            wrapped = value.__func__
+            before = f"    @{type(value).__name__}\n"
+        if isinstance(wrapped, types.FunctionType):
+            return before + "    " + self._stub(
+                name, wrapped, "None" if name == "__init__" else known,
+                not isinstance(value, staticmethod)) + "\n"
+        if name[0] == "_":
+            return ""
+        if isinstance(value, property):
+            kind = known or _plain(result_types.annotation(value.fget)
+                                   if isinstance(value.fget,
+                                                 types.FunctionType) else "Any")
+            setter = "" if value.fset is None else (
+                f"    @{name}.setter\n    def {name}(self, value: Any) -> None:"
+                f" ...\n")
+            return (f"    @builtins.property\n    def {name}(self) -> {kind}: "
+                    f"...\n{setter}")
+        if callable(value) and not isinstance(value, type) and (
+                not hasattr(value, "_parameters")):  # Of the module.
+            return (f"    def {name}(self, *args: Any, **options: Any) -> "
+                    f"{known or 'Any'}: ...\n")
+        return f"    {name}: {known or 'Any'}\n"
+
+
+def _plain(result):
+    """A result of `result_types`, as it is called here."""
+    return result.replace("_t.", "")
+
+
+def _set_in(classes):
+    """The public attributes that methods set."""
+    found = set()
+    for cls in classes:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        except (OSError, TypeError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(
+                    node.ctx, ast.Store) and isinstance(
+                        node.value, ast.Name) and node.value.id == "self" and (
+                            node.attr[0] != "_"):
+                found.add(node.attr)
+    return found
