@@ -1,6 +1,7 @@
 """Layers as functions, whose arguments a scope may set: `contrib.layers` and
-`contrib.slim`. Their variables are in MODEL_VARIABLES, and in collections of
-the caller's: a list of them, or {"weights": a list, "biases": a list}.
+`contrib.slim` (but for normalisations: `slim_norms.py`). Their variables are in
+MODEL_VARIABLES, and in collections of the caller's: a list of them, or
+{"weights": a list, "biases": a list}.
 """
 
 import collections
@@ -9,86 +10,27 @@ import functools
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.arg_scope import add_arg_scope
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
-from sluice.framework.graph import GraphKeys
-from sluice.layers import convolutional, core, normalization, pooling
+from sluice.layers import convolutional, core, pooling
 from sluice.layers.maxout import MaxOut
-from sluice.moving_averages import assign_moving_average
+from sluice.layers.slim_common import (
+    channels_first, collect, collect_named_outputs, finished,
+    get_variable_collections, images_first, model_getter)
 from sluice.ops import (
     array_ops, check_ops, conv, embedding, init_ops, math_ops, nn, sparse_ops)
-from sluice.ops.control_flow import smart_cond, smart_constant_value
 from sluice.ops.custom_gradient import custom_gradient
 from sluice.ops.model_variables import model_variable
-from sluice.ops.partitioned import parts_of
-from sluice.ops.variable_scope import get_variable_scope, variable_scope
+from sluice.ops.variable_scope import variable_scope
 
 _XAVIER, _ZEROS = init_ops.xavier_initializer(), init_ops.Zeros()
 
 NamedOutputs = collections.namedtuple("NamedOutputs", ["name", "outputs"])
 
 
-# ---- What layers have in common ----------------------------------------------
-
-
-def get_variable_collections(variables_collections, name):
-    """Which collections a layer's variable of a name is to be in."""
-    if isinstance(variables_collections, dict):
-        return variables_collections.get(name)
-    return variables_collections
-
-
-def collect_named_outputs(collections, alias, outputs):
-    """The outputs, which are added to collections under another name."""
-    if collections:
-        known = getattr(outputs, "aliases", [])
-        outputs.aliases = [*known, alias.rstrip("/")]
-        graphs.add_to_collections(collections, outputs)
-    return outputs
-
-
-def _channels_first(data_format, formats):
-    if data_format not in formats:
-        raise ValueError(f"data_format has to be either "
-                         f"{' or '.join(f for f in formats if f)}.")
-    return bool(data_format) and data_format.startswith("NC")
-
-
-def _images_first(data_format):
-    return _channels_first(data_format, ("NCHW", "NHWC"))
-
-
 def _order(first):
     return "channels_first" if first else "channels_last"
 
 
-def _model_getter(**renamed):
-    """Makes a layer's variables variables of the model, under other names."""
-    def get(getter, name, **kwargs):
-        path, slash, last = name.rpartition("/")
-        given = {key: kwargs.get(key) for key in (
-            "shape", "dtype", "initializer", "regularizer", "collections",
-            "caching_device", "partitioner", "use_resource", "synchronization",
-            "aggregation")}
-        return model_variable(path + slash + renamed.get(last, last),
-                              trainable=kwargs.get("trainable", True),
-                              custom_getter=getter, **given)
-    return get
-
-
-def _collect(variable, variables_collections, name):
-    """Adds a layer's variable to the caller's collections, once."""
-    for key in get_variable_collections(variables_collections, name) or ():
-        known = graphs.get_collection_ref(key)
-        known.extend(part for part in parts_of(variable)
-                     if not any(part is v for v in known))
-
-
-def _finished(outputs, activation_fn, outputs_collections, name,
-              normalizer_fn=None, normalizer_params=None):
-    if normalizer_fn is not None:
-        outputs = normalizer_fn(outputs, **(normalizer_params or {}))
-    if activation_fn is not None:
-        outputs = activation_fn(outputs)
-    return collect_named_outputs(outputs_collections, name, outputs)
+# ---- Layers with weights -----------------------------------------------------
 
 
 def _weighted(make, inputs, scope, default_scope, reuse, variables_collections,
@@ -99,8 +41,8 @@ def _weighted(make, inputs, scope, default_scope, reuse, variables_collections,
     `make(inputs, ...)` gives."""
     with variable_scope(
             scope, default_scope, [inputs], reuse=reuse,
-            custom_getter=_model_getter(bias="biases",
-                                        kernel="weights")) as sc:
+            custom_getter=model_getter(bias="biases",
+                                       kernel="weights")) as sc:
         inputs = convert_to_tensor(inputs)
         layer = make(
             inputs, use_bias=bool(not normalizer_fn and biases_initializer),
@@ -111,14 +53,11 @@ def _weighted(make, inputs, scope, default_scope, reuse, variables_collections,
             name=sc.name, dtype=inputs.dtype.base_dtype, _scope=sc,
             _reuse=reuse)
         outputs = layer(inputs)
-        _collect(layer.kernel, variables_collections, "weights")
+        collect(layer.kernel, variables_collections, "weights")
         if layer.bias is not None:
-            _collect(layer.bias, variables_collections, "biases")
-        return _finished(outputs, activation_fn, outputs_collections, sc.name,
-                         normalizer_fn, normalizer_params)
-
-
-# ---- Layers with weights -----------------------------------------------------
+            collect(layer.bias, variables_collections, "biases")
+        return finished(outputs, activation_fn, outputs_collections, sc.name,
+                        normalizer_fn, normalizer_params)
 
 
 @add_arg_scope
@@ -162,7 +101,7 @@ def convolution(inputs, num_outputs, kernel_size, stride=1, padding="SAME",
       rate: how far apart the places are that a kernel looks at.
       conv_dims: over how many dimensions; by default as many as there are.
     """
-    order = _order(_channels_first(data_format, _FORMATS))
+    order = _order(channels_first(data_format, _FORMATS))
 
     def make(inputs, **kwargs):
         rank = inputs.shape.ndims
@@ -214,7 +153,7 @@ def _transposed(kind, name, formats, default_scope):
                   biases_initializer=_ZEROS, biases_regularizer=None,
                   reuse=None, variables_collections=None,
                   outputs_collections=None, trainable=True, scope=None):
-        order = _order(_channels_first(data_format, formats))
+        order = _order(channels_first(data_format, formats))
 
         def make(inputs, **kwargs):
             return kind(num_outputs, kernel_size, stride, padding, order,
@@ -255,10 +194,10 @@ def separable_convolution2d(
         outputs_collections=None, trainable=True, scope=None):
     """A convolution of each channel and then one of channels (`num_outputs`
     None: without that), with biases, normalised and activated."""
-    first = _images_first(data_format)
+    first = images_first(data_format)
     with variable_scope(
             scope, "SeparableConv2d", [inputs], reuse=reuse,
-            custom_getter=_model_getter(
+            custom_getter=model_getter(
                 bias="biases", depthwise_kernel="depthwise_weights",
                 pointwise_kernel="pointwise_weights")) as sc:
         inputs = convert_to_tensor(inputs)
@@ -277,10 +216,10 @@ def separable_convolution2d(
                 name=sc.name, dtype=inputs.dtype.base_dtype, _scope=sc,
                 _reuse=reuse)
             outputs = layer(inputs)
-            _collect(layer.depthwise_kernel, variables_collections, "weights")
-            _collect(layer.pointwise_kernel, variables_collections, "weights")
+            collect(layer.depthwise_kernel, variables_collections, "weights")
+            collect(layer.pointwise_kernel, variables_collections, "weights")
             if layer.bias is not None:
-                _collect(layer.bias, variables_collections, "biases")
+                collect(layer.bias, variables_collections, "biases")
         else:
             channels = inputs.shape.as_list()[1 if first else 3]
             dtype = inputs.dtype.base_dtype
@@ -300,8 +239,8 @@ def separable_convolution2d(
                     biases_initializer, biases_regularizer, trainable,
                     get_variable_collections(variables_collections, "biases"))
                 outputs = nn.bias_add(outputs, biases, data_format=data_format)
-        return _finished(outputs, activation_fn, outputs_collections, sc.name,
-                         normalizer_fn, normalizer_params)
+        return finished(outputs, activation_fn, outputs_collections, sc.name,
+                        normalizer_fn, normalizer_params)
 
 
 @add_arg_scope
@@ -329,8 +268,8 @@ def convolution2d_in_plane(
                 "biases", [channels], dtype, biases_initializer,
                 biases_regularizer, trainable,
                 get_variable_collections(variables_collections, "biases")))
-        return _finished(outputs, activation_fn, outputs_collections, sc.name,
-                         normalizer_fn, normalizer_params)
+        return finished(outputs, activation_fn, outputs_collections, sc.name,
+                        normalizer_fn, normalizer_params)
 
 
 @add_arg_scope
@@ -338,7 +277,7 @@ def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
              reuse=None, variables_collections=None, outputs_collections=None,
              trainable=True, data_format="NHWC", scope=None):
     """The inputs and a bias for each channel, activated."""
-    first = _images_first(data_format)
+    first = images_first(data_format)
     with variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
         if inputs.shape.ndims is None:
@@ -352,8 +291,8 @@ def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
             "biases", [features], inputs.dtype.base_dtype, initializer,
             regularizer, trainable,
             get_variable_collections(variables_collections, "biases"))
-        return _finished(nn.bias_add(inputs, biases, data_format=data_format),
-                         activation_fn, outputs_collections, sc.name)
+        return finished(nn.bias_add(inputs, biases, data_format=data_format),
+                        activation_fn, outputs_collections, sc.name)
 
 
 def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False,
@@ -381,278 +320,13 @@ def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False,
         return result
 
 
-# ---- Normalisation -----------------------------------------------------------
-
-
-@add_arg_scope
-def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001,
-               activation_fn=None, param_initializers=None,
-               param_regularizers=None,
-               updates_collections=GraphKeys.UPDATE_OPS, is_training=True,
-               reuse=None, variables_collections=None,
-               outputs_collections=None, trainable=True, batch_weights=None,
-               fused=None, data_format="NHWC", zero_debias_moving_mean=False,
-               scope=None, renorm=False, renorm_clipping=None,
-               renorm_decay=0.99, adjustment=None):
-    """The inputs with mean 0 and variance 1 over the batch, scaled, shifted and
-    activated: see `BatchNormalization`.
-
-    Args:
-      decay: what the moving averages keep of themselves in each step.
-      param_initializers: {"beta", "gamma", "moving_mean", "moving_variance"}.
-      updates_collections: where the operations that move the averages are
-        collected; None: they are done before the output is there.
-      is_training: whether mean and variance are the batch's; may be a tensor.
-      batch_weights: how much each example counts.
-      fused: whether one op does it where it can; None: True.
-      zero_debias_moving_mean: whether the average is corrected for its start.
-    """
-    first = _images_first(data_format)
-    inputs = convert_to_tensor(inputs)
-    rank = inputs.shape.ndims
-    if rank is None:
-        raise ValueError(f"Inputs {inputs.name} has undefined rank.")
-    fused = fused is not False and batch_weights is None and not renorm and (
-        rank in (2, 4) and adjustment is None)
-    initializers, regularizers = param_initializers or {}, (
-        param_regularizers or {})
-    plain = batch_weights is None and not zero_debias_moving_mean and (
-        updates_collections is GraphKeys.UPDATE_OPS)
-    with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse,
-                        custom_getter=_model_getter()) as sc:
-        if plain and not (fused and rank == 2):
-            layer = normalization.BatchNormalization(
-                1 if first else -1, decay, epsilon, center, scale,
-                **{f"{name}_initializer": initializers.get(name, default)
-                   for name, default in (
-                       ("beta", _ZEROS), ("gamma", init_ops.Ones()),
-                       ("moving_mean", _ZEROS),
-                       ("moving_variance", init_ops.Ones()))},
-                beta_regularizer=regularizers.get("beta"),
-                gamma_regularizer=regularizers.get("gamma"), renorm=renorm,
-                renorm_clipping=renorm_clipping, renorm_momentum=renorm_decay,
-                fused=fused, trainable=trainable, adjustment=adjustment,
-                name=sc.name, _scope=sc, _reuse=reuse)
-            outputs = layer(inputs, training=is_training)
-            for name in ("moving_mean", "moving_variance", "beta", "gamma"):
-                if getattr(layer, name) is not None:
-                    _collect(getattr(layer, name), variables_collections, name)
-            return _finished(outputs, activation_fn, outputs_collections,
-                             sc.name)
-        if renorm:
-            raise ValueError("renorm is not supported with batch_weights, "
-                             "updates_collections or zero_debias_moving_mean")
-        norm = _Norm(inputs, first, epsilon, batch_weights)
-        norm.make_variables(center, scale, initializers, regularizers,
-                            variables_collections, trainable)
-        known = smart_constant_value(is_training)
-        compute = norm.fused if fused else norm.of_moments
-        outputs, mean, variance = smart_cond(
-            is_training, lambda: compute(True), lambda: compute(False))
-        if known is None or known:
-            def update():
-                return (assign_moving_average(norm.moving_mean, mean, decay,
-                                              zero_debias_moving_mean),
-                        assign_moving_average(norm.moving_variance, variance,
-                                              decay, False))
-
-            moved = smart_cond(is_training, update, lambda: (
-                norm.moving_mean.value(), norm.moving_variance.value()))
-            if updates_collections is None:
-                with graphs.control_dependencies(moved):
-                    outputs = array_ops.identity(outputs)
-            else:
-                for one in moved:
-                    graphs.add_to_collections(updates_collections, one)
-        outputs.set_shape(inputs.shape)
-        return _finished(outputs, activation_fn, outputs_collections, sc.name)
-
-
-class _Norm:
-    """Batch normalisation: its variables, and its results with the mean and
-    variance of a batch, or with the moving ones."""
-
-    def __init__(self, inputs, first, epsilon, batch_weights):
-        self.inputs, self.first, self.epsilon = inputs, first, epsilon
-        rank = inputs.shape.ndims
-        channels = 1 if first else rank - 1
-        self.features = inputs.shape.as_list()[channels]
-        if self.features is None:
-            raise ValueError(f"Inputs {inputs.name} has undefined channels "
-                             f"dimension {inputs.shape[channels:channels + 1]}."
-                             )
-        self.axes = [i for i in range(rank) if i != channels]
-        # (How what is of channels is laid beside the inputs.)
-        self.beside = [self.features if i == channels else 1
-                       for i in range(rank)] if first else None
-        self.weights = None
-        if batch_weights is not None:
-            weights = convert_to_tensor(batch_weights)
-            inputs.shape[:1].assert_is_compatible_with(weights.shape)
-            self.weights = array_ops.reshape(weights, [-1] + [1] * (rank - 1))
-
-    def make_variables(self, center, scale, initializers, regularizers,
-                       variables_collections, trainable):
-        """Makes the variables."""
-        def make(name, default, trainable):
-            return model_variable(
-                name, [self.features], dtypes.float32 if (
-                    self.inputs.dtype.base_dtype == dtypes.float16) else
-                self.inputs.dtype.base_dtype, initializers.get(name, default),
-                regularizers.get(name), trainable,
-                get_variable_collections(variables_collections, name))
-
-        ones = init_ops.Ones()
-        self.beta = make("beta", _ZEROS, trainable) if center else None
-        self.gamma = make("gamma", ones, trainable) if scale else None
-        with variable_scope(get_variable_scope()) as within:
-            within.set_partitioner(None)
-            self.moving_mean = make("moving_mean", _ZEROS, False)
-            self.moving_variance = make("moving_variance", ones, False)
-
-    def fused(self, training):
-        """(outputs, mean, variance), by one op."""
-        images, rank = self.inputs, self.inputs.shape.ndims
-        data_format = "NCHW" if self.first and rank == 4 else "NHWC"
-        if rank == 2:
-            images = array_ops.reshape(images, [-1, 1, 1, self.features])
-        dtype = self.moving_mean.dtype.base_dtype
-        gamma = self.gamma if self.gamma is not None else array_ops.ones(
-            [self.features], dtype)
-        beta = self.beta if self.beta is not None else array_ops.zeros(
-            [self.features], dtype)
-        moving = {} if training else dict(mean=self.moving_mean,
-                                          variance=self.moving_variance)
-        outputs, mean, variance = nn.fused_batch_norm(
-            images, gamma, beta, epsilon=self.epsilon, data_format=data_format,
-            is_training=training, **moving)
-        if rank == 2:
-            outputs = array_ops.reshape(outputs,
-                                        array_ops.shape(self.inputs))
-        return outputs, mean, variance
-
-    def of_moments(self, training):
-        """(outputs, mean, variance), by several ops."""
-        if not training:
-            mean, variance = (self.moving_mean.value(),
-                              self.moving_variance.value())
-        elif self.weights is None:
-            mean, variance = nn.moments(self.inputs, self.axes)
-        else:
-            mean, variance = nn.weighted_moments(self.inputs, self.axes,
-                                                 self.weights)
-
-        def lie(x):
-            return x if x is None or self.beside is None else (
-                array_ops.reshape(x, self.beside))
-
-        outputs = nn.batch_normalization(
-            self.inputs, lie(mean), lie(variance), lie(self.beta),
-            lie(self.gamma), self.epsilon)
-        return outputs, mean, variance
-
-
-def _parameters(inputs, shape, center, scale, initializers, regularizers,
-                variables_collections, trainable):
-    """(beta, gamma) of a normalisation; None for what is not asked for."""
-    return [model_variable(
-        name, shape, inputs.dtype.base_dtype,
-        (initializers or {}).get(name, default),
-        (regularizers or {}).get(name), trainable,
-        get_variable_collections(variables_collections, name))
-            if asked else None for name, asked, default in (
-                ("beta", center, _ZEROS), ("gamma", scale, init_ops.Ones()))]
-
-
-@add_arg_scope
-def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None,
-               variables_collections=None, outputs_collections=None,
-               trainable=True, begin_norm_axis=1, begin_params_axis=-1,
-               scope=None):
-    """The inputs with mean 0 and variance 1 over the dimensions from
-    `begin_norm_axis` on, scaled and shifted by variables over those from
-    `begin_params_axis` on, activated (Ba et al., 2016)."""
-    with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
-        inputs = convert_to_tensor(inputs)
-        rank = inputs.shape.ndims
-        if rank is None:
-            raise ValueError(f"Inputs {inputs.name} has undefined rank.")
-        begin = begin_norm_axis + (rank if begin_norm_axis < 0 else 0)
-        if begin_params_axis >= rank or begin >= rank:
-            raise ValueError(f"begin_params_axis ({begin_params_axis}) and "
-                             f"begin_norm_axis ({begin}) must be < rank(inputs)"
-                             f" ({rank})")
-        shape = inputs.shape[begin_params_axis:]
-        if not shape.is_fully_defined():
-            raise ValueError(f"Inputs {inputs.name}: shape(inputs)"
-                             f"[{begin_params_axis}:] is not fully defined: "
-                             f"{inputs.shape}")
-        beta, gamma = _parameters(inputs, shape, center, scale, None, None,
-                                  variables_collections, trainable)
-        mean, variance = nn.moments(inputs, list(range(begin, rank)),
-                                    keep_dims=True)
-        least = 1e-3 if inputs.dtype.base_dtype == dtypes.float16 else 1e-12
-        outputs = nn.batch_normalization(inputs, mean, variance, beta, gamma,
-                                         least)
-        outputs.set_shape(inputs.shape)
-        return _finished(outputs, activation_fn, outputs_collections, sc.name)
-
-
-@add_arg_scope
-def instance_norm(inputs, center=True, scale=True, epsilon=1e-6,
-                  activation_fn=None, param_initializers=None, reuse=None,
-                  variables_collections=None, outputs_collections=None,
-                  trainable=True, data_format="NHWC", scope=None):
-    """The inputs with mean 0 and variance 1 over each example's channel, scaled
-    and shifted by channel, activated (Ulyanov et al., 2016)."""
-    inputs = convert_to_tensor(inputs)
-    if inputs.shape.ndims is None:
-        raise ValueError(f"Inputs {inputs.name} has undefined rank.")
-    first = _images_first(data_format)
-    with variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
-        rank, channels = inputs.shape.ndims, 1 if first else (
-            inputs.shape.ndims - 1)
-        features = inputs.shape.as_list()[channels]
-        if features is None:
-            raise ValueError(f"Inputs {inputs.name} has undefined channels "
-                             f"dimension {inputs.shape[channels:channels + 1]}."
-                             )
-        beta, gamma = _parameters(
-            inputs, [features], center, scale, param_initializers, None,
-            variables_collections, trainable)
-        if first:
-            beta, gamma = (p if p is None else array_ops.reshape(
-                p, [1, -1] + [1] * (rank - 2)) for p in (beta, gamma))
-        mean, variance = nn.moments(
-            inputs, [i for i in range(1, rank) if i != channels],
-            keep_dims=True)
-        outputs = nn.batch_normalization(inputs, mean, variance, beta, gamma,
-                                         epsilon)
-        outputs.set_shape(inputs.shape)
-        return _finished(outputs, activation_fn, outputs_collections, sc.name)
-
-
-@add_arg_scope
-def unit_norm(inputs, dim, epsilon=1e-7, scope=None):
-    """The inputs divided by their length along a dimension."""
-    with variable_scope(scope, "UnitNorm", [inputs]):
-        if not inputs.shape:
-            raise ValueError("The input rank must be known.")
-        if not 0 <= dim < inputs.shape.ndims:
-            raise ValueError("dim must be positive but smaller than the input "
-                             "rank.")
-        return math_ops.div(inputs, math_ops.sqrt(
-            epsilon + math_ops.reduce_sum(math_ops.square(inputs), dim,
-                                          keepdims=True)))
-
-
 # ---- Pooling -----------------------------------------------------------------
 
 
 def _pooling(kind, default_scope, name, formats):
     def pooled(inputs, kernel_size, stride=2, padding="VALID",
                data_format=formats[1], outputs_collections=None, scope=None):
-        order = _order(_channels_first(data_format, formats))
+        order = _order(channels_first(data_format, formats))
         with graphs.name_scope(scope, default_scope, [inputs]) as sc:
             outputs = kind(kernel_size, stride, padding, order, _scope=sc)(
                 convert_to_tensor(inputs))
@@ -771,7 +445,7 @@ def spatial_softmax(features, temperature=None, name=None,
                     data_format="NHWC"):
     """For each channel the mean (row, column), each in [-1, 1], by the softmax
     of the features over temperature, a variable (Levine et al., 2015)."""
-    first = _images_first(data_format)
+    first = images_first(data_format)
     with variable_scope(name, "spatial_softmax"):
         features = convert_to_tensor(features)
         channels = features.shape.as_list()[1 if first else 3]
@@ -823,7 +497,7 @@ def scale_gradient(inputs, gradient_multiplier):
 def images_to_sequence(inputs, data_format="NHWC", outputs_collections=None,
                        scope=None):
     """Images as sequences: [width, batch * height, channels]."""
-    first = _images_first(data_format)
+    first = images_first(data_format)
     with graphs.name_scope(scope, "ImagesToSequence", [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
         if first:
