@@ -35,7 +35,6 @@ _shape_op = _op("Shape")
 _concat = _op("ConcatV2", "concat")
 _pack = _op("Pack", "stack")
 _unpack = _op("Unpack", "unstack")
-_strided_slice = _op("StridedSlice", "strided_slice")
 _zeros_like = _op("ZerosLike", "zeros_like")
 _transpose = _op("Transpose", "transpose")
 
@@ -713,90 +712,3 @@ def extract_image_patches(images, ksizes=None, strides=None, rates=None,
 
 
 newaxis = None
-
-
-def _getitem(tensor, key):
-    """tensor[key]: integers, slices, `...` and newaxis, a mask."""
-    if isinstance(key, _core.Tensor) and key.dtype.is_bool or (
-            hasattr(key, "dtype") and getattr(key, "ndim", 0) and
-            getattr(key.dtype, "kind", "") == "b"):
-        return boolean_mask(tensor, key)
-    keys = key if isinstance(key, (list, tuple)) else (key,)
-    begin, end, strides = [], [], []
-    masks = dict(begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
-                 shrink_axis_mask=0)
-    import builtins
-    for i, k in enumerate(keys):
-        bit = 1 << i
-        if isinstance(k, builtins.slice):
-            begin.append(0 if k.start is None else _index(k.start))
-            end.append(0 if k.stop is None else _index(k.stop))
-            strides.append(1 if k.step is None else _index(k.step))
-            masks["begin_mask"] |= bit if k.start is None else 0
-            masks["end_mask"] |= bit if k.stop is None else 0
-        elif k is Ellipsis:
-            begin.append(0)
-            end.append(0)
-            strides.append(1)
-            masks["ellipsis_mask"] |= bit
-        elif k is None:
-            begin.append(0)
-            end.append(0)
-            strides.append(1)
-            masks["new_axis_mask"] |= bit
-        else:
-            k = _index(k)
-            begin.append(k)
-            end.append(k + 1)
-            strides.append(1)
-            masks["shrink_axis_mask"] |= bit
-            # The element before the last + 1 is not the first.
-            if isinstance(k, int) and k == -1:
-                masks["end_mask"] |= bit
-    with graphs.name_scope("strided_slice") as scope:
-        if begin:
-            kind = _index_type(begin + end + strides)
-            parts = [_pack_indices(p, kind) for p in (begin, end, strides)]
-        else:
-            parts = [constant([], dtypes.int32, name=n)
-                     for n in ("begin", "end", "strides")]
-        return _strided_slice(tensor, *parts, name=scope, **masks)
-
-
-def _index(k):
-    if isinstance(k, int):
-        return k
-    if isinstance(k, tensor_shape.Dimension):
-        return k.value
-    if isinstance(getattr(k, "dtype", None), dtypes.DType):
-        made = convert_to_tensor(k)  # (Its type is looked at in _index_type.)
-        if not made._dims:
-            return made
-    elif hasattr(k, "__index__"):
-        return k.__index__()
-    raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
-                    f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
-                    f"are valid indices, got {k!r}")
-
-
-def _index_type(values):
-    types = {v.dtype.base_dtype for v in values if isinstance(v, _core.Tensor)}
-    bad = types - {dtypes.int32, dtypes.int64}
-    if bad:
-        raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), "
-                        f"tf.newaxis (`None`) and scalar tf.int32/tf.int64 "
-                        f"tensors are valid indices, got a tensor of "
-                        f"{bad.pop().name}")
-    return dtypes.int64 if dtypes.int64 in types else dtypes.int32
-
-
-def _pack_indices(values, kind):
-    if any(isinstance(v, _core.Tensor) for v in values):
-        return _pack([v if isinstance(v, _core.Tensor) and v.dtype is kind
-                      else _op("Cast")(v, kind)
-                      if isinstance(v, _core.Tensor) else constant(v, kind)
-                      for v in values])
-    return constant(values, kind, name="stack")
-
-
-graphs.Tensor.__getitem__ = _getitem
