@@ -639,6 +639,37 @@ _GROUPS = {
                 "create_global_step", "get_global_step",
                 "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
+    "contrib.losses": _from(
+        "sluice.contrib_losses", "absolute_difference", "add_loss",
+        "compute_weighted_loss", "cosine_distance", "get_losses",
+        "get_regularization_losses", "get_total_loss", "hinge_loss", "log_loss",
+        "mean_pairwise_squared_error", "mean_squared_error",
+        "sigmoid_cross_entropy", "softmax_cross_entropy",
+        "sparse_softmax_cross_entropy"),
+    "contrib.metrics": {
+        **{"set_" + name: _SETS[name] for name in (
+            "difference", "intersection", "size", "union")},
+        "confusion_matrix": _OPS["confusion_matrix"],
+        **_from("sluice.contrib_metrics", "accuracy", "aggregate_metric_map",
+                "aggregate_metrics", "count", "sparse_recall_at_top_k",
+                *("streaming_" + name for name in (
+                    "accuracy", "auc", "covariance", "false_negative_rate",
+                    "false_negative_rate_at_thresholds", "false_negatives",
+                    "false_negatives_at_thresholds", "false_positive_rate",
+                    "false_positive_rate_at_thresholds", "false_positives",
+                    "false_positives_at_thresholds", "mean",
+                    "mean_absolute_error", "mean_cosine_distance", "mean_iou",
+                    "mean_relative_error", "mean_squared_error", "mean_tensor",
+                    "pearson_correlation", "percentage_less", "precision",
+                    "precision_at_thresholds", "recall", "recall_at_k",
+                    "recall_at_thresholds", "root_mean_squared_error",
+                    "sensitivity_at_specificity",
+                    "sparse_average_precision_at_k",
+                    "sparse_average_precision_at_top_k",
+                    "sparse_precision_at_k", "sparse_precision_at_top_k",
+                    "sparse_recall_at_k", "specificity_at_sensitivity",
+                    "true_negatives", "true_negatives_at_thresholds",
+                    "true_positives", "true_positives_at_thresholds")))},
     "contrib.nn": _from("sluice.ops.nn", *(
         f"deprecated_flipped_{kind}_cross_entropy_with_logits"
         for kind in ("sigmoid", "softmax", "sparse_softmax"))),
