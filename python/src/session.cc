@@ -260,7 +260,12 @@ template <typename Fn>
 std::vector<Tensor> RunStep(const PySession& session, const Fn& fn) {
   const MainThreadStep interrupts;
   Result<std::vector<Tensor>> result =
-      WithoutLock([&] { return fn(interrupts.cancellation()); });
+      WithoutLock([&]() -> Result<std::vector<Tensor>> {
+        SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> values,
+                                fn(interrupts.cancellation()));
+        SLUICE_RETURN_IF_ERROR(MakeOwn(&values));
+        return values;
+      });
   if (!result.ok()) {
     interrupts.Check();
     // (By their code threads know that they are to end.)

@@ -345,6 +345,14 @@ bool IsPlainValue(py::handle o) {
 
 // ---- From tensors -----------------------------------------------------------
 
+Status MakeOwn(std::vector<Tensor>* values) {
+  for (Tensor& t : *values)
+    if (IsPlain(t.dtype()) && t.bytes() >= kWorthSharing && !t.unique()) {
+      SLUICE_ASSIGN_OR_RETURN(t, t.Clone());
+    }
+  return OkStatus();
+}
+
 py::object ToNumpy(Tensor t) {
   NeedNumpy();
   if (t.dtype() == DType::kBfloat16) {  // numpy has none: as float32.

@@ -23,6 +23,10 @@ std::string PythonTypeName(DType t);
 py::object FromShape(const PartialShape& shape);
 PartialShape ToShape(py::handle o);
 
+// Copies large values that others hold, too: ToNumpy would otherwise, with the
+// interpreter's lock, and into memory that the system has to clear first.
+Status MakeOwn(std::vector<Tensor>* values);
+
 // A numpy array (a numpy scalar or bytes where the rank is 0). Of what nobody
 // else holds it becomes the owner; else, and if it is small, it is a copy.
 // (numpy is loaded when the first array is needed: it takes longer than all of

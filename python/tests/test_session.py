@@ -621,6 +621,22 @@ def test_callables_take_what_is_several_tensors(session):
         f(value)
 
 
+@pytest.mark.parametrize("side", [3, 300])
+def test_what_is_fetched_is_ones_own(session, side):
+    v = tf.Variable(tf.ones([side, side]))
+    c = tf.constant(np.ones([side, side], np.float32))
+    x = tf.placeholder(tf.float32, [side, side])
+    session.run(v.initializer)
+    fed = np.ones([side, side], np.float32)
+    fetches = [v, v, c, c, tf.identity(c), tf.identity(x), x]
+    for fetched in session.run(fetches, {x: fed}):
+        assert fetched.flags.writeable
+        fetched += 1.0
+        assert (fetched == 2.0).all()
+    for again in session.run(fetches, {x: fed}):
+        assert (again == 1.0).all()
+
+
 def test_callables_are_made_of_options(session):
     x = tf.placeholder(tf.float32, [], name="x")
     tf.square(x, name="y")
