@@ -25,14 +25,13 @@ class NadamOptimizer(AdamOptimizer):
         return _op(op)(
             var._ref(), m._ref(), v._ref(),
             *(self._rate(p.value(), var) for p in self._powers(var)),
-            *(self._rate(t, var) for t in self._tensors), grad,
-            use_locking=self._use_locking, use_nesterov=True)
+            *self._rates(var), grad, use_locking=self._use_locking,
+            use_nesterov=True)
 
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
                           for p in self._powers(var))
-        rate, beta1, beta2, epsilon = (self._rate(t, var)
-                                       for t in self._tensors)
+        rate, beta1, beta2, epsilon = self._rates(var)
         rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
         m, v = (self._decayed(var, *slot, indices) for slot in (
             ("m", beta1, grad * (1 - beta1)),
@@ -58,8 +57,7 @@ class LazyAdamOptimizer(AdamOptimizer):
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
                           for p in self._powers(var))
-        rate, beta1, beta2, epsilon = (self._rate(t, var)
-                                       for t in self._tensors)
+        rate, beta1, beta2, epsilon = self._rates(var)
         rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
@@ -103,12 +101,10 @@ class AdaMaxOptimizer(AdamOptimizer):
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         return _op(op.replace("Adam", "AdaMax"))(
             var._ref(), m._ref(), v._ref(), self._power(var),
-            *(self._rate(t, var) for t in self._tensors), grad,
-            use_locking=self._use_locking)
+            *self._rates(var), grad, use_locking=self._use_locking)
 
     def _apply_rows(self, grad, var, indices):
-        rate, beta1, beta2, epsilon = (self._rate(t, var)
-                                       for t in self._tensors)
+        rate, beta1, beta2, epsilon = self._rates(var)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
         new_v = math_ops.maximum(beta2 * array_ops.gather(v, indices),
@@ -125,7 +121,7 @@ class AdaMaxOptimizer(AdamOptimizer):
         with graphs.control_dependencies(update_ops), graphs.colocate_with(
                 power.op):
             update = power.assign(
-                power.read_value() * self._rate(self._tensors[1], power),
+                power.read_value() * self._rate(self._beta1_t, power),
                 self._use_locking)
         return control_flow.group(*update_ops, update, name=name_scope)
 

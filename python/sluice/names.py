@@ -446,6 +446,13 @@ _CONTRIB_LAYERS = {
     **_from("sluice.ops.init_ops", xavier_initializer="xavier_initializer",
             xavier_initializer_conv2d="xavier_initializer",
             variance_scaling_initializer="contrib_variance_scaling"),
+    # (Before their functions' own names: scopes are called by these.)
+    **_from("sluice.layers.slim", conv1d="convolution1d",
+            conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
+            conv2d_transpose="convolution2d_transpose",
+            conv3d="convolution3d",
+            conv3d_transpose="convolution3d_transpose",
+            separable_conv2d="separable_convolution2d"),
     **_from("sluice.layers.slim", "avg_pool2d", "avg_pool3d", "bias_add",
             "convolution", "convolution1d", "convolution2d",
             "convolution2d_in_plane", "convolution2d_transpose",
@@ -454,12 +461,7 @@ _CONTRIB_LAYERS = {
             "images_to_sequence", "linear", "max_pool2d", "max_pool3d",
             "maxout", "one_hot_encoding", "pool", "relu", "relu6", "repeat",
             "scale_gradient", "separable_convolution2d", "sequence_to_images",
-            "softmax", "spatial_softmax", "stack", conv1d="convolution1d",
-            conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
-            conv2d_transpose="convolution2d_transpose",
-            conv3d="convolution3d",
-            conv3d_transpose="convolution3d_transpose",
-            separable_conv2d="separable_convolution2d"),
+            "softmax", "spatial_softmax", "stack"),
     **_from("sluice.layers.slim_norms", "batch_norm", "instance_norm",
             "layer_norm", "unit_norm"),
     **_from("sluice.ops.embedding", "safe_embedding_lookup_sparse")}
@@ -632,6 +634,7 @@ _GROUPS = {
                     "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
         **_ARG_SCOPES, **_MODEL_VARIABLES,
+        **_from("sluice.framework.graph", "get_name_scope"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "sluice.ops.control_flow", "smart_case", "smart_cond",
             "smart_constant_value"), **{

@@ -509,11 +509,16 @@ class AdamOptimizer(Optimizer):
             self._zeros_slot(v, "v", self._name)
 
     def _prepare(self):
-        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
-                         for v, n in ((self._lr, "learning_rate"),
-                                      (self._beta1, "beta1"),
-                                      (self._beta2, "beta2"),
-                                      (self._epsilon, "epsilon"))]
+        # (Subclasses of programs know these by TensorFlow's names.)
+        self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t = (
+            convert_to_tensor(self._call_if_callable(v), name=n)
+            for v, n in ((self._lr, "learning_rate"), (self._beta1, "beta1"),
+                         (self._beta2, "beta2"), (self._epsilon, "epsilon")))
+
+    def _rates(self, var):
+        """The learning rate, the betas and epsilon, in a variable's type."""
+        return [self._rate(t, var) for t in (
+            self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)]
 
     def _get_beta_accumulators(self):
         """The powers of the betas, variables."""
@@ -533,8 +538,7 @@ class AdamOptimizer(Optimizer):
         return _op(op)(
             var._ref(), m._ref(), v._ref(),
             *(self._rate(p.value(), var) for p in self._powers(var)),
-            *(self._rate(t, var) for t in self._tensors), grad,
-            use_locking=self._use_locking)
+            *self._rates(var), grad, use_locking=self._use_locking)
 
     def _apply_dense(self, grad, var):
         return self._apply("ApplyAdam", var, grad)
@@ -545,8 +549,7 @@ class AdamOptimizer(Optimizer):
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
                           for p in self._powers(var))
-        rate, beta1, beta2, epsilon = (self._rate(t, var)
-                                       for t in self._tensors)
+        rate, beta1, beta2, epsilon = self._rates(var)
         rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
         updated = []
         for name, beta, rows in (("m", beta1, grad * (1 - beta1)),
@@ -571,7 +574,7 @@ class AdamOptimizer(Optimizer):
         with graphs.control_dependencies(update_ops):
             updates = []
             for name, beta in zip(("beta1_power", "beta2_power"),
-                                  self._tensors[1:3]):
+                                  (self._beta1_t, self._beta2_t)):
                 power = self._get_non_slot_variable(name, graph)
                 with graphs.colocate_with(power.op):
                     updates.append(power.assign(power.read_value() * self._rate(

@@ -162,9 +162,10 @@ def test_images_are_pooled_and_convolved_back(session):
 def test_layers_are_repeated_in_scopes_of_their_own():
     x = tf.ones([2, 8, 8, 3])
     slim.repeat(x, 2, slim.conv2d, 4, [3, 3], scope="c")
+    slim.repeat(x, 1, slim.conv2d, 4, [3, 3])
     slim.stack(tf.ones([2, 3]), slim.fully_connected, [4, 5])
     assert names(slim.get_variables_by_name("weights")) == [
-        "c/c_1/weights", "c/c_2/weights",
+        "c/c_1/weights", "c/c_2/weights", "Repeat/convolution2d_1/weights",
         "Stack/fully_connected_1/weights", "Stack/fully_connected_2/weights"]
 
 

@@ -665,3 +665,18 @@ def test_the_name_of_an_average_is_within_the_scope():
     with tf.name_scope("scope"):
         assert averages.average_name(v) == (
             "scope/v/ExponentialMovingAverage")
+
+
+def test_subclasses_of_adam_know_its_numbers_as_tensors(session):
+    class Slower(tf.train.AdamOptimizer):
+        def _prepare(self):
+            super()._prepare()
+            assert {t.dtype for t in (self._beta1_t, self._beta2_t,
+                                      self._epsilon_t)} == {tf.float32}
+            self._lr_t = self._lr_t / 10
+
+    v = tf.Variable(1.0)
+    train = Slower(0.5).minimize(3 * v)
+    session.run(tf.global_variables_initializer())
+    session.run(train)
+    near(session.run(v), 0.95)

@@ -563,3 +563,14 @@ def test_dimensions_are_true_where_they_are_known_and_not_none():
     assert not tf.Dimension(0) and not tf.Dimension(None)
     assert tf.dimension_at_index(tf.TensorShape(None), 3).value is None
     assert tf.dimension_at_index(tf.TensorShape([4]), 0) == 4
+
+
+def test_conversions_may_be_handed_on_whole(run):
+    class Late:
+        pass
+
+    tf.register_tensor_conversion_function(
+        Late, lambda value, *args, **kwargs: tf.convert_to_tensor(
+            2.5, *args, **kwargs))
+    assert run(Late() + tf.constant(1.0)) == 3.5
+    assert run(tf.constant(1.0) + Late()) == 3.5

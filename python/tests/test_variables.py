@@ -748,3 +748,13 @@ def test_wrong_reuse_and_partitions_are_told():
                                (lambda shape, dtype: [3], "for axis 0")):
         with pytest.raises(ValueError, match=error):
             tf.get_variable("v", [2], partitioner=partitioner)
+
+
+def test_initial_values_may_be_read_in_a_branch(session):
+    # (A branch gets the variable as a reference.)
+    v = tf.Variable(tf.random_uniform([2]))
+    w = tf.Variable(tf.cond(tf.is_variable_initialized(v), v.read_value,
+                            lambda: v.initial_value))
+    session.run(tf.global_variables_initializer())
+    v, w = session.run([v, w])
+    assert (v == w).all()

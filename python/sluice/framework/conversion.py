@@ -371,7 +371,7 @@ def _checked(tensor, dtype, asked):
 
 
 def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
-                      dtype_hint=None):
+                      dtype_hint=None, as_ref=False):
     """`value` as a tensor: itself, or a new constant.
 
     Python's ints become int32, floats float32; numpy's types are kept.
@@ -382,6 +382,7 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
       dtype: the type that it must have, or None.
       name: of the new operation ("Const").
       preferred_dtype, dtype_hint: the type to try first.
+      as_ref: what functions of `register_tensor_conversion_function` are told.
 
     Raises:
       TypeError, ValueError: if it cannot be one, or not of that type.
@@ -398,19 +399,19 @@ def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint
     if dtype is None and hint is not None:
         try:
-            made = _plain_or_registered(value, dtypes.as_dtype(hint), name)
-            return made
+            return _plain_or_registered(value, dtypes.as_dtype(hint), name,
+                                        as_ref)
         except (TypeError, ValueError):
             pass
-    return _plain_or_registered(value, dtype, name)
+    return _plain_or_registered(value, dtype, name, as_ref)
 
 
-def _plain_or_registered(value, dtype, name):
+def _plain_or_registered(value, dtype, name, as_ref):
     made = _core.to_tensor(value, dtype, name or "Const")
     if made is not None:
         return made
     return _convert(value, None if dtype is None else dtype.base_dtype,
-                    name, False)
+                    name, as_ref)
 
 
 # What the classes of tensors have in common in TensorFlow.

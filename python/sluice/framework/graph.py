@@ -1,6 +1,7 @@
 """Graph, and the scopes that new operations get."""
 
 import contextlib
+import itertools
 import re
 import threading
 
@@ -584,6 +585,14 @@ _USE_C_API = True  # (Tests of TensorFlow's look here: graphs are C++ objects.)
 
 def _set_call_cpp_shape_fn(call_cpp_shape_fn):
     """Nothing: shapes are the C++ library's."""
+
+
+_uids = itertools.count()
+
+
+def uid():
+    """A number that was not given before."""
+    return next(_uids)
 
 
 def get_name_scope():

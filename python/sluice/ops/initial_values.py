@@ -68,7 +68,7 @@ def guarded(initial):
     known = {v.op: v for key in (GraphKeys.GLOBAL_VARIABLES,
                                  GraphKeys.LOCAL_VARIABLES)
              for v in graph.get_collection_ref(key) if hasattr(v, "op")}
-    inputs, nodes = {}, []
+    inputs, nodes, values = {}, [], set()
     for op in copied:
         node = protos.NodeDef()
         node.CopyFrom(op.node_def)
@@ -82,6 +82,12 @@ def guarded(initial):
             variable = known.get(x.op) if x.op.type in REFERENCE_OPS else None
             inputs[x.name] = x if variable is None else (
                 variable.initialized_value())
+        # (What passed a reference on has a value to pass on now.)
+        first = op.inputs[0]
+        if op.type.startswith("Ref") and (first.op in values or inputs.get(
+                first.name, first) is not first):
+            node.op = op.type[len("Ref"):]
+            values.add(op)
     made, = import_graph_def(protos.GraphDef(node=nodes), inputs,
                              [initial.name], name="guarded")
     return made
