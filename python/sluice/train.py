@@ -360,7 +360,15 @@ def one_op(cls):
 
 
 class GradientDescentOptimizer(Optimizer):
-    """var -= learning_rate * gradient."""
+    """var -= learning_rate * gradient.
+
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+    Args:
+      learning_rate: a number or a scalar tensor.
+      use_locking: whether updates of a variable exclude each other.
+      name: of the operations.
+    """
 
     _accepts_repeated_indices = True
 
@@ -398,7 +406,14 @@ class GradientDescentOptimizer(Optimizer):
 @one_op
 class AdagradOptimizer(Optimizer):
     """The slot "accumulator" sums squared gradients; var -= learning_rate *
-    gradient / sqrt(accumulator)."""
+    gradient / sqrt(accumulator).
+
+    Args:
+      learning_rate: a number or a scalar tensor.
+      initial_accumulator_value: what the slot begins with, above 0.
+      use_locking: whether updates of a variable exclude each other.
+      name: of the operations and the slot.
+    """
 
     _kind, _slot_names = "Adagrad", ("accumulator",)
 
@@ -423,7 +438,14 @@ class AdagradOptimizer(Optimizer):
 
 class MomentumOptimizer(Optimizer):
     """accum = momentum * accum + gradient; var -= learning_rate * accum (with
-    `use_nesterov`: learning_rate * (gradient + momentum * accum))."""
+    `use_nesterov`: learning_rate * (gradient + momentum * accum)).
+
+    Args:
+      learning_rate, momentum: numbers or scalar tensors.
+      use_locking: whether updates of a variable exclude each other.
+      name: of the operations and the slot ("momentum").
+      use_nesterov: whether steps look ahead (Sutskever et al., 2013).
+    """
 
     def __init__(self, learning_rate, momentum, use_locking=False,
                  name="Momentum", use_nesterov=False):
@@ -490,7 +512,17 @@ class RMSPropOptimizer(Optimizer):
 
 class AdamOptimizer(Optimizer):
     """Kingma and Ba (2014): means of the gradients and of their squares (slots
-    "m" and "v"), corrected for where they begin."""
+    "m" and "v"), corrected for where they begin.
+
+        train = tf.train.AdamOptimizer(1e-3).minimize(loss)
+
+    Args:
+      learning_rate: a number, a scalar tensor, or a function that gives one.
+      beta1, beta2: how much of the means stays in a step.
+      epsilon: what is added to the root of `v` (epsilon hat of the paper).
+      use_locking: whether updates of a variable exclude each other.
+      name: of the operations and the slots.
+    """
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
                  epsilon=1e-8, use_locking=False, name="Adam"):

@@ -1,5 +1,8 @@
 """The table of names: all are there, and what is not says why."""
 
+import importlib
+import inspect
+import re
 import types
 
 import pytest
@@ -92,3 +95,25 @@ def test_ops_name_their_arguments_as_tensorflows_python_does(run):
     with pytest.raises(TypeError, match="unexpected keyword argument "
                                         "'reduction_indices'"):
         tf.raw_ops.Sum(input=x, reduction_indices=[0])
+
+
+def test_documentation_tells_of_the_parameters_that_there_are():
+    told = 0
+    for group, found in [("", names.PUBLIC), *names._GROUPS.items()]:
+        for name, (module, there) in found.items():
+            value = getattr(importlib.import_module(module), there)
+            text = inspect.getdoc(value) or ""
+            if not callable(value) or "\nArgs:\n" not in text:
+                continue
+            known = inspect.signature(value).parameters
+            if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+                continue
+            part = text.split("\nArgs:\n")[1].split("\n\n")[0]
+            for line in re.findall(r"^  (\*?\w[\w, *]*):", part, re.M):
+                for parameter in line.replace("*", "").split(", "):
+                    told += 1
+                    assert parameter in known, (group, name, parameter)
+    assert told > 1000
+    for name in ("concat split stack gather one_hot cast get_variable matmul "
+                 "Session SparseTensor Variable random_normal zeros").split():
+        assert "Args:" in inspect.getdoc(getattr(tf, name)), name

@@ -137,6 +137,14 @@ def test_wrong_feeds_are_told_with_what_they_were_for(session):
 def test_arguments_in_the_order_of_old_are_refused():
     with pytest.raises(ValueError, match="must have rank 0"):
         tf.concat(0, [tf.zeros([2]), tf.zeros([2])])
+    with pytest.raises(ValueError, match="both 'dim' and 'axis'"):
+        tf.expand_dims([1], 0, dim=0)
+
+
+def test_types_that_are_not_drawn_are_refused():
+    for dtype in (tf.string, tf.bool, tf.uint8):
+        with pytest.raises(ValueError, match="Invalid dtype"):
+            tf.random_uniform([2], 0, 1, dtype)
 
 
 def test_states_and_gradients_of_a_wrong_form_are_told():

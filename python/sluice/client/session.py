@@ -303,8 +303,22 @@ class _AsDefault:
 
 
 class Session(BaseSession):
-    """A session; a with-block of it makes it and its graph the default ones,
-    and closes it."""
+    """A session: it runs steps of a graph, and keeps its variables.
+
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            print(session.run(loss, {x: [[1, 2, 3]]}))
+
+    A with-block makes it and its graph the default ones, and closes it.
+
+    Args:
+      target: "" (this process) or a server's, such as "grpc://host:2222".
+      graph: by default the default graph.
+      config: a ConfigProto.
+
+    Raises:
+      TypeError: if these are something else.
+    """
 
     def __enter__(self):
         if any(entered[0] is self for entered in

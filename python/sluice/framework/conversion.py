@@ -94,7 +94,19 @@ SparseTensorValue = collections.namedtuple(
 
 
 class SparseTensor:
-    """A tensor of few elements: `values` at the coordinates `indices`."""
+    """A tensor of few elements: `values` at the coordinates `indices`.
+
+        # [[0, 5], [7, 0]]
+        tf.SparseTensor([[0, 1], [1, 0]], [5, 7], dense_shape=[2, 2])
+
+    A session takes and gives SparseTensorValues for it.
+
+    Args:
+      indices: [n, rank], int64; most functions want them in the order of
+        rows (`tf.sparse.reorder`).
+      values: [n], of any type.
+      dense_shape: [rank], int64.
+    """
 
     def __init__(self, indices, values, dense_shape):
         with graphs.name_scope(None, "SparseTensor",

@@ -69,7 +69,14 @@ _SPARSE = (SparseTensor, SparseTensorValue)
 
 
 def shape(input, name=None, out_type=dtypes.int32):
-    """The shape of a tensor, as a tensor."""
+    """The shape of a tensor in the step, as a vector (`Tensor.shape` is what is
+    known of it before).
+
+    Args:
+      input: a tensor, or a SparseTensor.
+      name: of the operation.
+      out_type: int32 or int64.
+    """
     if isinstance(input, _SPARSE):
         return _op("Cast")(input.dense_shape, out_type, name=name)
     input = convert_to_tensor(input)
@@ -121,12 +128,24 @@ def rank(input, name=None):
 
 
 def zeros(shape, dtype=dtypes.float32, name=None):
-    """A tensor of zeros (False, "")."""
+    """A tensor of zeros (False, "").
+
+    Args:
+      shape: a list of ints, a TensorShape, or a vector of int32 or int64.
+      dtype: its type.
+      name: of the operation.
+    """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 0, name or "zeros")
 
 
 def ones(shape, dtype=dtypes.float32, name=None):
-    """A tensor of ones (True)."""
+    """A tensor of ones (True).
+
+    Args:
+      shape: a list of ints, a TensorShape, or a vector of int32 or int64.
+      dtype: its type.
+      name: of the operation.
+    """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 1, name or "ones")
 
 
@@ -175,7 +194,19 @@ def ones_like(tensor, dtype=None, name=None, optimize=True):
 
 
 def expand_dims(input, axis=None, name=None, dim=None):
-    """The tensor with a dimension of size 1 more, at `axis`."""
+    """The tensor with a dimension of size 1 more.
+
+    Args:
+      input: a tensor.
+      axis: where that is in the result, in [-(rank + 1), rank].
+      name: of the operation.
+      dim: the old name of `axis`.
+
+    Raises:
+      ValueError: if `axis` is not given, given twice, or out of its range.
+    """
+    if None not in (axis, dim):
+        raise ValueError("Cannot specify both 'dim' and 'axis'.")
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
@@ -183,7 +214,17 @@ def expand_dims(input, axis=None, name=None, dim=None):
 
 
 def squeeze(input, axis=None, name=None, squeeze_dims=None):
-    """The tensor without dimensions of size 1 (all, or those of `axis`)."""
+    """The tensor without dimensions of size 1.
+
+    Args:
+      input: a tensor.
+      axis: the dimension, or those, to go; None: all of size 1.
+      name: of the operation.
+      squeeze_dims: the old name of `axis`.
+
+    Raises:
+      ValueError: if one of `axis` has another size.
+    """
     axis = squeeze_dims if axis is None else axis
     if axis is None:
         axis = []
@@ -193,7 +234,21 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):
 
 
 def concat(values, axis, name="concat"):
-    """The tensors one after the other, along a dimension."""
+    """The tensors one after the other, along a dimension.
+
+        tf.concat([[[1, 2]], [[3, 4]]], 0)  # [[1, 2], [3, 4]]
+        tf.concat([[[1, 2]], [[3, 4]]], 1)  # [[1, 2, 3, 4]]
+
+    Args:
+      values: tensors of one type and rank, whose shapes differ along `axis`
+        only.
+      axis: the dimension, in [-rank, rank): an int or a scalar tensor.
+      name: of the operation.
+
+    Raises:
+      ValueError: if ranks or other dimensions differ, or `axis` is none of
+        theirs.
+    """
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
@@ -206,7 +261,19 @@ def concat(values, axis, name="concat"):
 
 
 def stack(values, axis=0, name="stack"):
-    """The tensors as one of a dimension more, at `axis`."""
+    """The tensors as one of a dimension more, at `axis`: `unstack` undone.
+
+        tf.stack([[1, 2], [3, 4]])          # [[1, 2], [3, 4]]
+        tf.stack([[1, 2], [3, 4]], axis=1)  # [[1, 3], [2, 4]]
+
+    Args:
+      values: tensors of one type and shape.
+      axis: where the new dimension is, in [-(rank + 1), rank + 1).
+      name: of the operation.
+
+    Raises:
+      ValueError: if shapes differ, or `axis` is out of its range.
+    """
     if axis == 0 and (
             type(values).__module__ == "numpy" or
             isinstance(values, (list, tuple)) and all(
@@ -221,7 +288,17 @@ def parallel_stack(values, name="parallel_stack"):
 
 
 def unstack(value, num=None, axis=0, name="unstack"):
-    """The slices of a tensor along a dimension, a list."""
+    """The slices of a tensor along a dimension, a list: `stack` undone.
+
+    Args:
+      value: a tensor of rank 1 or more.
+      num: how many slices; by default the size of the dimension.
+      axis: the dimension, in [-rank, rank), which the slices do not have.
+      name: of the operation.
+
+    Raises:
+      ValueError: if `num` is not given and the size is not known before a step.
+    """
     value = convert_to_tensor(value)
     if num is None:
         dims = value.shape
@@ -237,14 +314,21 @@ def unstack(value, num=None, axis=0, name="unstack"):
 
 
 def split(value, num_or_size_splits, axis=0, num=None, name="split"):
-    """The parts of a tensor along a dimension, a list.
+    """The tensor in parts, along a dimension, a list: `concat` undone.
+
+        a, b = tf.split(tf.zeros([4, 6]), 2, axis=1)      # [4, 3] twice
+        a, b = tf.split(tf.zeros([4, 6]), [1, 5], axis=1)  # [4, 1] and [4, 5]
 
     Args:
-      value: what to split.
-      num_or_size_splits: into how many equal parts, or the sizes of the parts.
+      value: a tensor of rank 1 or more.
+      num_or_size_splits: the number of equal parts, or the size of each (one
+        may be -1: what is left).
       axis: the dimension.
-      num: how many parts, where the sizes are a tensor of unknown shape.
+      num: the number of parts, if the sizes are a tensor of unknown shape.
       name: of the operation.
+
+    Raises:
+      ValueError: if the dimension has no such parts.
     """
     if isinstance(num_or_size_splits, int) and not isinstance(
             num_or_size_splits, bool):
@@ -263,7 +347,18 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
 
 
 def transpose(a, perm=None, name="transpose", conjugate=False):
-    """The tensor with its dimensions in another order (by default reversed)."""
+    """The tensor with its dimensions in another order.
+
+    Args:
+      a: a tensor.
+      perm: for each dimension of the result, which one of `a` it is; None: all
+        in reverse.
+      name: of the operation.
+      conjugate: whether complex numbers are conjugated, too.
+
+    Raises:
+      ValueError: if `perm` is not each dimension once.
+    """
     a = convert_to_tensor(a, name="a")
     op = _op("ConjugateTranspose", "transpose") if (
         conjugate and a.dtype.is_complex) else _transpose
@@ -294,7 +389,23 @@ def matrix_transpose(a, name="matrix_transpose", conjugate=False):
 
 def gather(params, indices, validate_indices=None, name=None, axis=None,
            batch_dims=0):
-    """The slices of `params` that `indices` name, along a dimension."""
+    """The slices of `params` that `indices` name, along a dimension.
+
+        tf.gather([[1, 2], [3, 4], [5, 6]], [2, 0])  # [[5, 6], [1, 2]]
+
+    Args:
+      params: a tensor of rank `axis` + 1 or more.
+      indices: int32 or int64, of any shape, which stands in the place of the
+        dimension: [..before.., *indices.shape, ..behind..].
+      validate_indices: without effect: wrong ones are errors of the step.
+      name: of the operation.
+      axis: the dimension; by default the first behind the batches.
+      batch_dims: how many first dimensions `params` and `indices` have in
+        common.
+
+    Raises:
+      errors.InvalidArgumentError: in a step with an index that there is not.
+    """
     if axis is None:
         axis = batch_dims
     if batch_dims:
@@ -400,7 +511,18 @@ def _is_main(k):
 
 
 def where(condition, x=None, y=None, name=None):
-    """Where `condition` holds: x, else y; without these, the coordinates."""
+    """`x` where `condition` holds, else `y`, elementwise; without these, the
+    coordinates of where it holds: [how many, rank], int64.
+
+    Args:
+      condition: booleans, of the shape of x, or a vector that chooses whole
+        rows.
+      x, y: two tensors of one type and shape, or None.
+      name: of the operation.
+
+    Raises:
+      ValueError: if one of x and y is given only, or shapes differ.
+    """
     if x is None and y is None:
         return _op("Where")(convert_to_tensor(condition), name=name)
     if x is None or y is None:
@@ -418,7 +540,18 @@ def where_v2(condition, x=None, y=None, name=None):
 
 
 def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
-    """The tensor with elements more before and after, along each dimension."""
+    """The tensor with more elements before and after it, along each dimension.
+
+    Args:
+      tensor: of rank n.
+      paddings: [n, 2]: how many before and after, for each dimension.
+      mode: "CONSTANT", "REFLECT" (without the edge) or "SYMMETRIC" (with it).
+      name: of the operation.
+      constant_values: what the new elements are (CONSTANT).
+
+    Raises:
+      ValueError: for another mode, or `paddings` of another shape.
+    """
     mode = mode.upper()
     if mode == "CONSTANT":
         if not isinstance(constant_values, _core.Tensor) and (
@@ -450,7 +583,18 @@ def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,
 
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
             dtype=None, name=None):
-    """Vectors of zeros with a one at each index."""
+    """Vectors of zeros with a one at each index.
+
+        tf.one_hot([0, 2], 3)  # [[1, 0, 0], [0, 0, 1]]
+
+    Args:
+      indices: integers, of any shape; one outside [0, depth) gives zeros only.
+      depth: the size of the new dimension, an int32 scalar.
+      on_value, off_value: other values than 1 and 0.
+      axis: where the new dimension is; None: the last.
+      dtype: by default that of the values, or float32.
+      name: of the operation.
+    """
     with graphs.name_scope(name, "one_hot", [indices, depth, on_value,
                                              off_value]) as scope:
         values = [None if v is None else convert_to_tensor(v, dtype, name=n)
@@ -469,7 +613,21 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
 
 
 def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
-    """The slices of a tensor where a mask of known rank holds."""
+    """The slices of a tensor where a mask holds.
+
+        tf.boolean_mask([[1, 2], [3, 4], [5, 6]], [True, False, True])
+        # [[1, 2], [5, 6]]
+
+    Args:
+      tensor: a tensor.
+      mask: booleans of known rank, whose shape is that of the tensor's
+        dimensions from `axis` on.
+      name: of the operations.
+      axis: the first of these; by default 0.
+
+    Raises:
+      ValueError: if the rank is not known, or the shapes differ.
+    """
     with graphs.name_scope(name):
         tensor = convert_to_tensor(tensor, name="tensor")
         mask = convert_to_tensor(mask, name="mask")

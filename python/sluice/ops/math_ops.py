@@ -172,7 +172,20 @@ def round(x, name=None):
 
 
 def cast(x, dtype, name=None):
-    """`x` with elements of type `dtype`."""
+    """`x` with elements of type `dtype`.
+
+    Numbers with a point become integers by leaving out what is behind it;
+    numbers become True where they are not zero.
+
+    Args:
+      x: a tensor, SparseTensor or IndexedSlices, of numbers or booleans.
+      dtype: the new type.
+      name: of the operation.
+
+    Raises:
+      errors.UnimplementedError: in a step, for strings (`as_string` and
+        `string_to_number` convert them).
+    """
     base = dtypes.as_dtype(dtype).base_dtype
     if isinstance(x, _core.Tensor) and x.dtype is base:
         return x
@@ -382,11 +395,20 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
 
 def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
            adjoint_b=False, a_is_sparse=False, b_is_sparse=False, name=None):
-    """The matrix product of the last two dimensions.
+    """The matrix product of the last two dimensions: [..., m, k] and
+    [..., k, n] give [..., m, n]. Dimensions before these are batches, which
+    broadcast.
 
-    Dimensions before these are batches, which broadcast. `transpose_*` and
-    `adjoint_*` say how the arguments are to be read; `*_is_sparse` that most of
-    their elements are zero (it changes nothing but speed elsewhere).
+    Args:
+      a, b: tensors of one type, of rank 2 or more.
+      transpose_a, transpose_b: whether the last two dimensions are exchanged.
+      adjoint_a, adjoint_b: whether these are conjugated, too.
+      a_is_sparse, b_is_sparse: that most elements are zero (it changes nothing
+        but speed elsewhere).
+      name: of the operation.
+
+    Raises:
+      ValueError: if the inner dimensions do not agree.
     """
     if transpose_a and adjoint_a:
         raise ValueError("Only one of `transpose_a` and `adjoint_a` can be "
@@ -430,7 +452,18 @@ def _type_of(x):
 
 
 def range(start, limit=None, delta=1, dtype=None, name="range"):
-    """The numbers from `start` (0, if it is the only one) to before `limit`."""
+    """The numbers from `start` to before `limit`, a vector.
+
+        tf.range(3)         # [0, 1, 2]
+        tf.range(1, 6, 2)   # [1, 3, 5]
+
+    Args:
+      start: the first number; given alone, it is the limit, and 0 is the first.
+      limit: where they end.
+      delta: how far they are apart; may be below 0.
+      dtype: by default the widest of these types.
+      name: of the operation.
+    """
     if limit is None:
         start, limit = 0, start
     with graphs.name_scope(name, "Range", [start, limit, delta]) as scope:
@@ -580,7 +613,15 @@ def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
 
 def argmax(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
-    """Where the largest element is, along a dimension (or the first)."""
+    """Where the largest element is, along a dimension; of equal ones the first.
+
+    Args:
+      input: a tensor of numbers.
+      axis: the dimension, which the result does not have; None: the first.
+      name: of the operation.
+      dimension: the old name of `axis`.
+      output_type: int64 or int32.
+    """
     axis = dimension if axis is None else axis
     return _op("ArgMax")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)

@@ -153,6 +153,20 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
 
     Called with positions, (logits, labels) are meant, as in the first versions
     of TensorFlow (later ones refuse this). Labels get no gradient.
+
+    Args:
+      labels: probabilities of the classes, of the shape and type of `logits`
+        (for numbers of classes: sparse_softmax_cross_entropy_with_logits).
+      logits: of the shape [..., classes]: not yet probabilities.
+      dim: the dimension of the classes.
+      name: of the operations.
+      axis: another name of `dim`.
+
+    Returns:
+      a loss for each row, of the shape [...].
+
+    Raises:
+      ValueError: if one of them is missing, or their shapes differ.
     """
     if _sentinel is not None:
         if labels is None or logits is not None:
@@ -171,9 +185,19 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
 
 def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
                                              logits=None, name=None):
-    """The cross entropy between softmax(logits) and classes, row by row.
+    """The cross entropy between softmax(logits) and classes by number.
 
-    Called with positions, (logits, labels) are meant.
+    Args:
+      labels: the classes, int32 or int64 of the shape [...]; one outside
+        [0, classes) is an error of the step.
+      logits: of the shape [..., classes].
+      name: of the operation.
+
+    Returns:
+      a loss for each class, of the shape [...] and the type of the logits.
+
+    Raises:
+      ValueError: if the rank of labels is not that of logits minus 1.
     """
     if _sentinel is not None:
         if labels is None or logits is not None:
@@ -296,7 +320,17 @@ def conv2d_transpose(value=None, filter=None, output_shape=None,
 
 def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):
-    """The maximum of each window of [batch, height, width, channels]."""
+    """The maximum of each window of images.
+
+    Args:
+      value: [batch, height, width, channels].
+      ksize: the window's size: one number, [height, width], or four.
+      strides: how far windows are apart: as `ksize`.
+      padding: "SAME" (windows reach over the edges) or "VALID".
+      data_format: "NHWC".
+      name: of the operation.
+      input: another name of `value`.
+    """
     return _op("MaxPool")(input if value is None else value,
                           ksize=_list(ksize, "ksize", data_format),
                           strides=_list(strides, "strides", data_format),
@@ -305,7 +339,17 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):
-    """The mean of each window of [batch, height, width, channels]."""
+    """The mean of each window of images.
+
+    Args:
+      value: [batch, height, width, channels].
+      ksize: the window's size: one number, [height, width], or four.
+      strides: how far windows are apart: as `ksize`.
+      padding: "SAME" (windows reach over the edges) or "VALID".
+      data_format: "NHWC".
+      name: of the operation.
+      input: another name of `value`.
+    """
     return _op("AvgPool")(input if value is None else value,
                           ksize=_list(ksize, "ksize", data_format),
                           strides=_list(strides, "strides", data_format),
@@ -353,7 +397,22 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
 
 def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
             rate=None):
-    """Each element divided by the probability that it is kept, else zero."""
+    """Each element is kept with a probability, and divided by it; else it is 0.
+
+    Args:
+      x: a tensor of a floating type.
+      keep_prob: the probability, in (0, 1]: a number or a scalar tensor (to be
+        fed with 1.0 where nothing is learnt).
+      noise_shape: the shape of what is drawn, which is broadcast to x's: what
+        lies along dimensions of size 1 is kept or dropped as a whole.
+      seed: for the same numbers each time (see `set_random_seed`).
+      name: of the operations.
+      rate: 1 - keep_prob, in [0, 1), instead of it.
+
+    Raises:
+      ValueError: if none or both are given, out of their range, or x is not of
+        a floating type.
+    """
     if rate is None:
         if keep_prob is None:
             raise ValueError("You must provide a rate to dropout.")

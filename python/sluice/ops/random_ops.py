@@ -25,8 +25,22 @@ def _shape(shape):
 
 def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
                    seed=None, name=None):
-    """Numbers of [minval, maxval), all equally likely."""
+    """Numbers of [minval, maxval), all equally likely.
+
+    Args:
+      shape: a list of ints, or a vector of int32 or int64.
+      minval: the least, by default 0.
+      maxval: what they are below; None: 1, and for integers it must be given.
+      dtype: float16, bfloat16, float32, float64, int32 or int64.
+      seed: for the same numbers in each session (see `set_random_seed`).
+      name: of the operations.
+
+    Raises:
+      ValueError: for another type, or integers without `maxval`.
+    """
     dtype = dtypes.as_dtype(dtype)
+    if dtype not in _UNIFORM:
+        raise ValueError(f"Invalid dtype {dtype!r}")
     if maxval is None:
         if dtype.is_integer:
             raise ValueError(f"Must specify maxval for integer dtype "
@@ -43,6 +57,10 @@ def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
         return _op("AddV2")(drawn * (high - low), low, name=scope)
 
 
+_UNIFORM = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64,
+            dtypes.int32, dtypes.int64)
+
+
 def _normal_like(op, default, doc):
     def draw(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None,
              name=None):
@@ -52,7 +70,15 @@ def _normal_like(op, default, doc):
             stddev = convert_to_tensor(stddev, dtype, name="stddev")
             drawn = op(shape, dtypes.as_dtype(dtype), **_seeds(seed))
             return _op("AddV2")(drawn * stddev, mean, name=scope)
-    draw.__doc__ = doc
+    draw.__doc__ = doc + """
+
+    Args:
+      shape: a list of ints, or a vector of int32 or int64.
+      mean, stddev: numbers, or tensors that broadcast to `shape`.
+      dtype: a floating type.
+      seed: for the same numbers in each session (see `set_random_seed`).
+      name: of the operations.
+    """
     return draw
 
 
@@ -60,7 +86,8 @@ random_normal = _normal_like(_normal, "random_normal",
                              "Normally distributed numbers.")
 truncated_normal = _normal_like(
     _truncated, "truncated_normal",
-    "Normally distributed numbers within two standard deviations.")
+    "Normally distributed numbers within two standard deviations: others are "
+    "drawn again.")
 
 
 def random_shuffle(value, seed=None, name=None):

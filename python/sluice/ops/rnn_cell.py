@@ -59,8 +59,8 @@ def _activation(function):
 def _parts(state):
     """c and h of an LSTM's state."""
     if not isinstance(state, (list, tuple)) or len(state) != 2:
-        raise TypeError(f"state: expected a pair (c, h), as zero_state() makes, "
-                        f"got {state!r}")
+        raise TypeError(f"state: expected a pair (c, h), as zero_state() makes,"
+                        f" got {state!r}")
     return state
 
 

@@ -173,6 +173,30 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     """The variable of that name in the current scope, which is made if `reuse`
     allows it.
 
+        with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
+            w = tf.get_variable("w", [784, 100])  # "layer/w", always the same
+
+    Args:
+      name: of the variable, within the scope's.
+      shape: must be known, unless the initialiser is a tensor.
+      dtype: by default the scope's, float32.
+      initializer: a function of (shape, dtype), an object of
+        `tf.initializers`, or a tensor; by default the scope's, or numbers as
+        Glorot has them (zeros of integers).
+      regularizer: a function of the variable, whose value joins the collection
+        REGULARIZATION_LOSSES; by default the scope's.
+      trainable: whether optimizers update it; by default they do.
+      collections: keys to add it to, instead of GLOBAL_VARIABLES.
+      caching_device: a device that keeps its value within a step, or a
+        function of the operation that reads it.
+      partitioner: a function of (shape, dtype) that tells in how many parts
+        it is made: the result is a PartitionedVariable then.
+      validate_shape: whether the shape must be known, and stay.
+      use_resource: whether it is a resource variable.
+      custom_getter: a function of (getter, name, ...) that is called instead.
+      constraint: a function of the value, which an optimizer applies to it.
+      synchronization, aggregation: of several copies.
+
     Raises:
       ValueError: if it exists and may not, or does not and must, or has another
         shape or type, or the initialiser does not fit.
