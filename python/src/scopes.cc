@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "graph/control_flow.h"
 #include "graph/device_scope.h"
 
 namespace sluice::python {
@@ -160,6 +161,14 @@ Token EnterControlDependencies(PyGraph& g,
   });
 }
 
+// The loop or branch of a node.
+Token EnterContextOf(PyGraph& g, Node* node) {
+  return Enter(g, [node](const auto& enter) {
+    const ContextScope scope(ContextOf(node));
+    enter();
+  });
+}
+
 Token EnterGradientOverride(PyGraph& g,
                             const std::map<std::string, std::string>& names) {
   return Enter(g, [&names](const auto& enter) {
@@ -258,6 +267,7 @@ void AddScopes(py::module_& m) {
   m.def("enter_device", EnterDevice);
   m.def("enter_colocation", EnterColocation);
   m.def("enter_control_dependencies", EnterControlDependencies);
+  m.def("enter_context_of", EnterContextOf);
   m.def("enter_gradient_override", EnterGradientOverride);
   m.def("exit_scope", ExitScope);
   m.def("share_scopes", ShareScopes);

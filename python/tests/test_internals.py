@@ -5,7 +5,7 @@ import pytest
 import sluice.compat.v1 as tf
 from sluice import logging
 from sluice.framework import (
-    deprecation, graph as graphs, introspection, registries)
+    deprecation, graph as graphs, introspection, registries, subscribe)
 from sluice.ops import gradients, partitioned, resources, variable_scope
 
 
@@ -77,7 +77,8 @@ def test_what_will_go_says_so_in_its_documentation(monkeypatch):
             (lambda: deprecation.deprecated(None, ""), "instructions"),
             (lambda: deprecation.deprecated(None, "x")(3), "not a function"),
             (lambda: deprecation.deprecated_args(None, "x"), "argument"),
-            (lambda: deprecation.deprecated_args(None, "x", "b")(g), "present")):
+            (lambda: deprecation.deprecated_args(None, "x", "b")(g),
+             "not present")):
         with pytest.raises(ValueError, match=words):
             fails()
 
@@ -251,3 +252,62 @@ def test_sparse_feeds_need_no_shape_that_is_known(run):
     y = tf.sparse_placeholder(tf.float32)
     with pytest.raises(ValueError, match="expected 3 values"):
         run(tf.sparse_tensor_to_dense(y), {y: ([[0, 1]], [3.0])})
+
+
+def test_tensors_are_subscribed_to_by_side_effects(run):
+    seen = []
+
+    def sees(t):
+        return tf.py_func(lambda v: (seen.append(v.tolist()), v)[1], [t],
+                          [t.dtype])
+    x = tf.constant(2)
+    y = tf.multiply(x, x)
+    with tf.control_dependencies([x]):
+        z = tf.constant(3)
+    one, two = tf.split([4, 5], 2)
+    with tf.control_dependencies([one, two]):
+        w = tf.constant(6)
+    read = subscribe.subscribe({"x": [x]}, sees)["x"][0]
+    assert subscribe._is_subscribed_identity(read)
+    assert not subscribe._is_subscribed_identity(y)
+    assert list(y.op.inputs) == [read, read]
+    assert z.op.control_inputs == [read.op]
+    assert run([y, z, read]) == [4, 3, 2] and seen == [2]
+    # (Again: it is the same one.)
+    assert subscribe.subscribe(read, [sees]) is read
+    assert subscribe.subscribe(x, sees) is read
+    assert run(z) == 3 and seen == [2, 2, 2, 2]
+    seen.clear()
+    subscribe.subscribe((one, two), sees)
+    assert run(w) == 6 and sorted(seen) == [[4], [5]]
+    with pytest.raises(TypeError, match="has invalid type"):
+        subscribe.subscribe("x:0", sees)
+
+
+def test_side_effects_are_in_the_branch_of_their_tensor(run):
+    seen = []
+    p = tf.placeholder(tf.bool, [])
+    y = tf.cond(p, lambda: tf.constant(1.0, name="then"),
+                lambda: tf.constant(2.0))
+    then = tf.get_default_graph().get_tensor_by_name("cond/then:0")
+    subscribe.subscribe(then, lambda t: tf.py_func(
+        lambda v: (seen.append(float(v)), v)[1], [t], [t.dtype]))
+    assert run(y, {p: False}) == 2.0 and seen == []
+    assert run(y, {p: True}) == 1.0 and seen == [1.0]
+
+
+def test_groups_wait_on_each_device(fresh_graph):
+    with tf.device("/task:0"):
+        a, b = tf.constant(0, name="a"), tf.constant(0, name="b")
+    with tf.device("/task:1"):
+        c = tf.constant(0, name="c")
+    one = tf.group(a, b, name="one")
+    assert one.device == "/task:0" and len(one.control_inputs) == 2
+    with tf.device("/task:2"):
+        root = tf.group(a.op, [b, c], name="root")
+    assert (root.name, root.device) == ("root", "/task:2")
+    assert [(op.name, op.device, [i.name for i in op.control_inputs])
+            for op in root.control_inputs] == [
+                ("root/NoOp", "/task:0", ["a", "b"]),
+                ("root/NoOp_1", "/task:1", ["c"])]
+    assert tf.group(name="empty").control_inputs == []

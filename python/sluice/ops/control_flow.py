@@ -15,7 +15,8 @@ def no_op(name=None):
 
 
 def group(*inputs, **kwargs):
-    """An operation that runs after all of these."""
+    """An operation that runs after all of these: on their device, or after one
+    on each of their devices."""
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
@@ -24,8 +25,20 @@ def group(*inputs, **kwargs):
         if not hasattr(leaf, "device"):
             raise TypeError(f"Expected tf.group() expected Tensor objects not "
                             f"{leaf!r} with type {type(leaf)}")
-    with graphs.control_dependencies(leaves):
-        return _no_op(name=name or "group_deps")
+    on_device = {}
+    for leaf in leaves:
+        on_device.setdefault(leaf.device or "", []).append(leaf)
+    with graphs.name_scope(name, "group_deps", leaves) as scope:
+        if len(on_device) == 1:
+            (device, deps), = on_device.items()
+            return _after(deps, device, scope)
+        return _after([_after(on_device[device], device, None)
+                       for device in sorted(on_device)], "", scope)
+
+
+def _after(deps, device, name):
+    with graphs.control_dependencies(deps), graphs.device(device):
+        return _no_op(name=name)
 
 
 def switch(data, pred, dtype=None, name=None):
