@@ -1,24 +1,13 @@
 #include "session/session.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <numeric>
 #include <thread>
-#include <unordered_map>
 
-#include "base/thread_pool.h"
-#include "exec/device.h"
 #include "exec/on_cancel.h"
 #include "graph/graphdef.h"
 #include "passes/passes.h"
 #include "passes/stage.h"
-#include "session/backend.h"
-#include "session/compile.h"
-#include "session/step.h"
+#include "session/session_state.h"
 
 namespace sluice {
 namespace {
@@ -31,160 +20,33 @@ int Cores() {
 
 }  // namespace
 
-// What a plan is for.
-enum class Session::Purpose : uint8_t {
-  kRun,
-  kTraced,  // Shows every node.
-  kStaged,  // Is fed in stages.
-};
+Session::State::State(Graph& g, SessionOptions o)
+    : graph(g),
+      options(o),
+      resources(o.resources ? o.resources
+                            : std::make_shared<ResourceManager>()),
+      devices(o.devices.empty() ? CpuDevices(1) : o.devices),
+      intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads : Cores()) {
+  // (Several devices run side by side.)
+  const int others = std::min(Cores(), static_cast<int>(devices.size())) - 1;
+  const int threads = o.inter_op_threads < 0
+                          ? std::max(Cores() / intra_op_threads - 1, others)
+                          : o.inter_op_threads;
+  if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
+}
 
-// A step signature, compiled. Shared by the cache and callables; thread-safe.
-struct Session::Compiled {
-  // Constant once compiled.
-  std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
-  uint64_t remote = 0;               // what the session's backend knows it by.
-  std::vector<PartitionPlan> parts;  // One per device.
-  StepSignature signature;
-  std::vector<uint32_t> args;  // 0, 1, 2, ...
-  std::vector<DType> feed_types;
-  std::vector<PartialShape> feed_shapes;
-  // By fetch; of a step that runs elsewhere and is fed in stages.
-  std::vector<std::vector<size_t>> feeds_needed;
-
-  // Those to be used again. GUARDED_BY(the session's running_mu)
-  std::vector<std::unique_ptr<Step>> idle;
-
-  Status CheckFeed(size_t i, const Tensor& t) const {
-    if (t.dtype() == feed_types[i] &&
-        (t.rank() == 0
-             ? feed_shapes[i].rank() <= 0
-             : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
-      return OkStatus();
-    const Output& o = signature.feeds[i];
-    return InvalidArgument("feed '", o.name(), "': expected ",
-                           DTypeName(feed_types[i]), feed_shapes[i].ToString(),
-                           ", got ", DTypeName(t.dtype()), t.shape().ToString(),
-                           "; ", o.node->Describe());
-  }
-  // What another process gave: whoever reads it takes it for what was built.
-  Status CheckFetch(size_t i, const Tensor& t) const {
-    const Output& o = signature.fetches[i];
-    const DType want = RemoveRef(o.dtype());
-    if (t.valid() && t.dtype() == want) return OkStatus();
-    return DataLoss("fetch '", o.name(), "': expected ", DTypeName(want),
-                    ", got ", t.valid() ? DTypeName(t.dtype()) : "none", "; ",
-                    o.node->Describe());
-  }
-};
-
-// Everything behind a session; callables and partial runs share it.
-struct Session::State {
-  Graph& graph;
-  const SessionOptions options;
-  const std::shared_ptr<ResourceManager> resources;
-  const std::vector<std::shared_ptr<Device>> devices;  // At least one.
-  const int intra_op_threads;
-  std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
-  // Runs the steps, unless null: then they run here.
-  std::unique_ptr<SessionBackend> backend;
-  Status connected;  // Whether there is a backend, if there should be one.
-  std::atomic<int64_t> next_step_id{1};
-
-  // Held for a look, never while a step is compiled: that is done under the
-  // graph's mutex, and steps that were compiled before go on meanwhile.
-  std::mutex mu;
-  std::unordered_map<std::string, std::shared_ptr<Compiled>>
-      plans;  // GUARDED_BY(mu)
-  StatefulKernels kernels;
-  StateDevices state_devices;  // GUARDED_BY(graph.mutex())
-  std::mutex running_mu;
-  std::condition_variable idle_cv;
-  std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
-  bool closed = false;         // GUARDED_BY(running_mu)
-
-  State(Graph& g, SessionOptions o)
-      : graph(g),
-        options(o),
-        resources(o.resources ? o.resources
-                              : std::make_shared<ResourceManager>()),
-        devices(o.devices.empty() ? CpuDevices(1) : o.devices),
-        intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads
-                                                : Cores()) {
-    // (Several devices run side by side.)
-    const int others = std::min(Cores(), static_cast<int>(devices.size())) - 1;
-    const int threads = o.inter_op_threads < 0
-                            ? std::max(Cores() / intra_op_threads - 1, others)
-                            : o.inter_op_threads;
-    if (threads > 0) pool = std::make_unique<ThreadPool>(threads);
-  }
-  State(const std::string& target, Graph& g, SessionOptions o)
-      : graph(g),
-        options(std::move(o)),
-        resources(std::make_shared<ResourceManager>()),
-        intra_op_threads(1) {
-    Result<std::unique_ptr<SessionBackend>> b =
-        ConnectSessionBackend(target, options);
-    if (b.ok())
-      backend = *std::move(b);
-    else
-      connected = b.status();
-  }
-
-  Device& FindDevice(const std::string& name) const;
-  Result<std::vector<StepPart>> Cut(OptimizedStep step, bool tell);
-  Result<std::vector<std::string>> PartitionGraphs(const StepSignature& s);
-  Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
-  Status Check(const StepSignature& s) const;
-  Status CheckEdge(const Output& o, const char* list, size_t i) const;
-  std::shared_ptr<Compiled> FindPlan(const std::string& key) {
-    std::lock_guard<std::mutex> lock(mu);
-    const auto it = plans.find(key);
-    return it == plans.end() ? nullptr : it->second;
-  }
-  Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
-                                           Purpose purpose);
-  Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
-                                      TraceCollector* trace);
-  void End(Compiled& c, std::unique_ptr<Step> e);
-  // What the graph's builders recorded. While another thread builds or compiles
-  // nothing is told: the next step does, and this one need not wait.
-  Status GraphStatus() {
-    SLUICE_RETURN_IF_ERROR(connected);
-    std::unique_lock<std::recursive_mutex> lock(graph.mutex(),
-                                                std::try_to_lock);
-    return lock.owns_lock() ? graph.status() : OkStatus();
-  }
-  // A partial run counts as running only while a stage of it runs.
-  Status Resume(Step* e) {
-    std::lock_guard<std::mutex> lock(running_mu);
-    if (closed)
-      return FailedPrecondition(
-          "session: expected an open one, got a closed one");
-    running.push_back(e);
-    return OkStatus();
-  }
-  static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
-      const RunOptions& run) {
-    if (run.timeout_ms <= 0) return std::nullopt;
-    return std::chrono::steady_clock::now() +
-           std::chrono::milliseconds(run.timeout_ms);
-  }
-  static Status CancelledByCaller() {
-    return Cancelled("step: expected to run to its end, got cancelled");
-  }
-  void Rest(Step* e) {
-    std::lock_guard<std::mutex> lock(running_mu);
-    Remove(e);
-  }
-  void Remove(Step* e) {  // REQUIRES(running_mu)
-    std::erase(running, e);
-    if (running.empty()) idle_cv.notify_all();
-  }
-  Result<std::vector<Tensor>> RunStep(Compiled& c,
-                                      std::span<const Tensor> feeds,
-                                      const RunOptions& run,
-                                      RunMetadata* metadata);
-};
+Session::State::State(const std::string& target, Graph& g, SessionOptions o)
+    : graph(g),
+      options(std::move(o)),
+      resources(std::make_shared<ResourceManager>()),
+      intra_op_threads(1) {
+  Result<std::unique_ptr<SessionBackend>> b =
+      ConnectSessionBackend(target, options);
+  if (b.ok())
+    backend = *std::move(b);
+  else
+    connected = b.status();
+}
 
 // ---- Compiling --------------------------------------------------------------
 
@@ -615,187 +477,6 @@ Result<std::vector<Tensor>> Session::Callable::Run(
       std::shared_ptr<Compiled> traced,
       state_->Cached(compiled_->signature, Purpose::kTraced));
   return state_->RunStep(*traced, feeds, options, metadata);
-}
-
-// ---- Partial runs -----------------------------------------------------------
-
-struct Session::PartialRun::Stage {
-  std::shared_ptr<Compiled> compiled;
-  std::unique_ptr<Step> execution;            // Or, if the step runs elsewhere,
-  std::unique_ptr<BackendPartialRun> remote;  // this.
-  RunOptions options;
-  std::vector<uint8_t> fed, fetched;
-  // Of a step that runs elsewhere, which gives each fetch once: those that came
-  // with one that is dead, and, without a value, the dead.
-  std::map<uint32_t, std::optional<Tensor>> kept;
-  Status failed;
-
-  // Why a fetch cannot be given, if the feeds `among` that have not been given
-  // are why; OK otherwise.
-  Status Missing(uint32_t fetch, const std::vector<size_t>& among) const {
-    const StepSignature& sig = compiled->signature;
-    std::string names;
-    for (const size_t f : among)
-      if (fed[f] == 0)
-        absl::StrAppend(&names, names.empty() ? "'" : ", '",
-                        sig.feeds[f].name(), "'");
-    if (names.empty()) return OkStatus();
-    return InvalidArgument("partial run: expected '", sig.fetches[fetch].name(),
-                           "' to depend on what has been fed, got feeds "
-                           "missing among ",
-                           names);
-  }
-  Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
-                                           const std::vector<Tensor>& values,
-                                           const std::vector<uint32_t>& wanted,
-                                           const RunOptions& options);
-};
-
-Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
-    const std::vector<Output>& feeds, const std::vector<Output>& fetches,
-    const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
-  SLUICE_ASSIGN_OR_RETURN(
-      std::shared_ptr<Compiled> c,
-      state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
-  std::unique_ptr<PartialRun> run(new PartialRun);
-  run->state_ = state_;
-  run->stage_ = std::make_unique<PartialRun::Stage>();
-  PartialRun::Stage& stage = *run->stage_;
-  stage.compiled = c;
-  stage.fed.resize(feeds.size());
-  stage.fetched.resize(fetches.size());
-  if (state_->backend != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(stage.remote,
-                            state_->backend->StartPartialRun(c->remote));
-    return run;
-  }
-  SLUICE_ASSIGN_OR_RETURN(stage.execution,
-                          state_->Begin(*c, stage.options, nullptr));
-  state_->Rest(stage.execution.get());
-  return run;
-}
-
-Session::PartialRun::~PartialRun() {
-  if (stage_ == nullptr || stage_->execution == nullptr) return;
-  state_->End(*stage_->compiled, std::move(stage_->execution));
-}
-
-Result<std::vector<Tensor>> Session::PartialRun::Run(
-    const Feeds& feeds, const std::vector<Output>& fetches,
-    const RunOptions& options) {
-  Stage& s = *stage_;
-  SLUICE_RETURN_IF_ERROR(s.failed);
-  if (options.trace || options.log)
-    return InvalidArgument(
-        "partial run: expected a timeout and a cancellation as options of a "
-        "stage, got a ",
-        options.trace ? "trace" : "log");
-  const StepSignature& sig = s.compiled->signature;
-  std::vector<uint32_t> args;
-  std::vector<Tensor> values;
-  for (const auto& [o, t] : feeds) {
-    const auto i = static_cast<size_t>(
-        std::find(sig.feeds.begin(), sig.feeds.end(), o) - sig.feeds.begin());
-    if (i == sig.feeds.size())
-      return InvalidArgument("partial run: expected a declared feed, got '",
-                             o.name(), "'");
-    const bool again = std::find(args.begin(), args.end(),
-                                 static_cast<uint32_t>(i)) != args.end();
-    if (s.fed[i] != 0 || again)
-      return InvalidArgument("partial run: expected each edge fed once, got '",
-                             o.name(), "' again");
-    SLUICE_RETURN_IF_ERROR(s.compiled->CheckFeed(i, t));
-    args.push_back(static_cast<uint32_t>(i));
-    values.push_back(t);
-  }
-  std::vector<uint32_t> wanted;
-  for (const Output& o : fetches) {
-    size_t i = 0;
-    auto taken = [&](size_t f) {
-      return s.fetched[f] != 0 ||
-             std::find(wanted.begin(), wanted.end(), f) != wanted.end();
-    };
-    while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
-    if (i == sig.fetches.size()) {
-      const bool again = std::find(sig.fetches.begin(), sig.fetches.end(), o) !=
-                         sig.fetches.end();
-      return InvalidArgument(
-          again ? "partial run: expected each edge fetched once, got '"
-                : "partial run: expected a declared fetch, got '",
-          o.name(), again ? "' again" : "'");
-    }
-    wanted.push_back(static_cast<uint32_t>(i));
-  }
-  if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted, options);
-  SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
-  for (uint32_t a : args) s.fed[a] = 1;
-  s.execution->SetDeadline(State::DeadlineOf(options));
-  {
-    const OnCancel on_cancel(options.cancellation, [&s] {
-      s.execution->Cancel(State::CancelledByCaller());
-    });
-    s.failed = s.execution->Run(args, values);
-  }
-  state_->Rest(s.execution.get());
-  SLUICE_RETURN_IF_ERROR(s.failed);
-  std::vector<Tensor> out;
-  for (uint32_t i : wanted) {
-    const Tensor* value = s.execution->result(i);
-    if (value == nullptr) {
-      std::vector<size_t> all(s.fed.size());
-      std::iota(all.begin(), all.end(), size_t{0});
-      SLUICE_RETURN_IF_ERROR(s.Missing(i, all));
-      return s.execution->MissingResult(i);
-    }
-    out.push_back(*value);
-  }
-  for (uint32_t i : wanted) s.fetched[i] = 1;
-  return out;
-}
-
-// Whoever runs the step waits for what is fetched: it is asked for nothing that
-// may never come.
-Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
-    const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
-    const std::vector<uint32_t>& wanted, const RunOptions& options) {
-  const std::vector<uint8_t> fed_before = fed;
-  for (const uint32_t a : args) fed[a] = 1;
-  for (const uint32_t i : wanted)
-    if (Status missing = Missing(i, compiled->feeds_needed[i]); !missing.ok()) {
-      fed = fed_before;
-      return missing;
-    }
-  std::vector<uint32_t> asked;
-  for (const uint32_t i : wanted)
-    if (!kept.contains(i)) asked.push_back(i);
-  if (!asked.empty() || !args.empty() || wanted.empty()) {
-    Result<std::vector<std::optional<Tensor>>> got =
-        remote->Run(args, values, asked, options);
-    failed = got.status();
-    SLUICE_RETURN_IF_ERROR(failed);
-    for (size_t i = 0; i < asked.size(); ++i) {
-      if (const std::optional<Tensor>& t = (*got)[i]; t && failed.ok())
-        failed = compiled->CheckFetch(asked[i], *t);
-      kept[asked[i]] = std::move((*got)[i]);
-    }
-    SLUICE_RETURN_IF_ERROR(failed);
-  }
-  for (const uint32_t i : wanted) {
-    const Output& fetch = compiled->signature.fetches[i];
-    if (!kept[i])
-      return InvalidArgument("fetch: expected a value, got none from '",
-                             fetch.name(),
-                             "', which lies in a branch that was not taken; ",
-                             fetch.node->Describe());
-  }
-  std::vector<Tensor> out;
-  for (const uint32_t i : wanted) {
-    out.push_back(*std::move(kept[i]));
-    kept.erase(i);
-    fetched[i] = 1;
-  }
-  return out;
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Whole steps: what is fed, fetched, cancelled, timed, shared and reported.
+// Whole steps: what is fed, fetched, cancelled, timed and shared.
 #include "session/session.h"
 
 #include <gmock/gmock.h>
@@ -7,11 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
-
-#include "graph/graphdef.h"
 
 namespace sluice {
 namespace {
@@ -696,84 +693,8 @@ TEST_F(SessionTest, APartialRunMayOutliveItsSession) {
             StatusCode::kFailedPrecondition);
 }
 
-// ---- What a step tells ------------------------------------------------------
-
-TEST_F(SessionTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
-  Output x = Placeholder("x");
-  Output y =
-      Build("Neg", {Build("Exp", {x}, {}, "scope/\"odd\"")}, {}, "minus");
-  if (!y) {  // Names may not hold quotes.
-    graph_.ClearError();
-    y = Build("Neg", {Build("Exp", {x}, {}, "power")}, {}, "minus");
-  }
-  RunOptions o;
-  o.trace = true;
-  RunMetadata m;
-  const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
-  SessionOptions options;
-  options.fusion = false;  // (These would be one node.)
-  Session session(graph_, options);
-  auto out = session.Run({{x, v}}, {y}, {}, o, &m);
-  ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_GE(m.wall_ns, 0);
-  EXPECT_GE(m.peak_bytes, 4000);
-  EXPECT_GE(m.step_peak_bytes, 4000);
-  std::vector<std::string> ops;
-  for (const TraceEvent& e : m.events) {
-    ops.push_back(e.op);
-    EXPECT_LE(e.start_ns, e.end_ns);
-  }
-  EXPECT_THAT(ops, ElementsAre("Exp", "Neg"));
-  const auto json = nlohmann::json::parse(m.ChromeTrace(), nullptr, false);
-  ASSERT_FALSE(json.is_discarded());
-  EXPECT_THAT(m.ChromeTrace(), HasSubstr("minus"));
-}
-
-TEST_F(SessionTest, AStepTellsItsPartitionsIfAsked) {
-  const Output x = Placeholder("x");
-  const Output y = Build("Neg", {x}, {}, "minus");
-  RunOptions o;
-  RunMetadata m;
-  ASSERT_TRUE(session_.Run({{x, F(1)}}, {y}, {}, o, &m).ok());
-  EXPECT_TRUE(m.partition_graphs.empty());
-  o.partition_graphs = true;
-  ASSERT_TRUE(session_.Run({{x, F(1)}}, {y}, {}, o, &m).ok());
-  ASSERT_EQ(m.partition_graphs.size(), 1u);
-  const auto text = PrintTextGraphDef(m.partition_graphs[0]);
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_THAT(*text, HasSubstr("name: \"minus\""));
-  EXPECT_THAT(*text, HasSubstr("task:0/device:CPU:0"));
-}
-
-TEST_F(SessionTest, AStepsPeakLeavesOutWhatWasThereBefore) {
-  const Tensor before = *Tensor::Make(DType::kFloat, {1 << 20});
-  Output x = Placeholder("x");
-  Output y = Op("Exp", {x});
-  RunMetadata m;
-  const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
-  auto out = session_.Run({{x, v}}, {y}, {}, {}, &m);
-  ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_GE(m.peak_bytes, 4 << 20);
-  EXPECT_GE(m.step_peak_bytes, 4000);
-  EXPECT_LT(m.step_peak_bytes, 1 << 20);
-  EXPECT_EQ(before.num_elements(), 1 << 20);
-}
-
-TEST_F(SessionTest, ATraceShowsKernelsThatWait) {
-  Output mutex = Op("MutexV2", {});
-  Output lock = Build("MutexLock", {mutex}, {}, "lock");
-  RunOptions o;
-  o.trace = true;
-  RunMetadata m;
-  auto out = session_.Run({}, {lock}, {}, o, &m);
-  ASSERT_TRUE(out.ok()) << out.status();
-  const auto event =
-      std::find_if(m.events.begin(), m.events.end(),
-                   [](const TraceEvent& e) { return e.node == "lock"; });
-  ASSERT_NE(event, m.events.end());
-  EXPECT_EQ(event->op, "MutexLock");
-  EXPECT_LE(event->start_ns, event->end_ns);
-}
+// ---- Changes between steps
+// ---------------------------------------------------
 
 TEST_F(SessionTest, AStatefulNodeThatIsSetAnewStartsAnew) {
   const Output shape = Constant(Tensor::Vector<int32_t>({8}));

@@ -1,0 +1,31 @@
+// What an op's declaration says of a node's attributes, and these of its edges.
+#ifndef SLUICE_GRAPH_NODE_ATTRS_H_
+#define SLUICE_GRAPH_NODE_ATTRS_H_
+
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/op_def.h"
+
+namespace sluice {
+
+// Turns a value into the declared kind where that loses nothing: an empty list
+// of unknown kind, an int given for a float.
+AttrValue Coerce(const AttrDef& def, AttrValue v);
+
+// Whether the value is of the declared kind, and one of those allowed.
+Status CheckAttr(const AttrDef& def, const AttrValue& v);
+
+// Number of tensors that argument `arg` stands for, given the attributes.
+Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
+
+// Type of the `k`-th of them.
+DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k);
+
+// Fills in type and count attributes that the inputs determine.
+Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
+                  AttrMap& attrs);
+
+}  // namespace sluice
+
+#endif  // SLUICE_GRAPH_NODE_ATTRS_H_

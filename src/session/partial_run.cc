@@ -1,0 +1,190 @@
+// Steps that are fed and fetched in stages.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "exec/on_cancel.h"
+#include "session/session_state.h"
+
+namespace sluice {
+
+struct Session::PartialRun::Stage {
+  std::shared_ptr<Compiled> compiled;
+  std::unique_ptr<Step> execution;            // Or, if the step runs elsewhere,
+  std::unique_ptr<BackendPartialRun> remote;  // this.
+  RunOptions options;
+  std::vector<uint8_t> fed, fetched;
+  // Of a step that runs elsewhere, which gives each fetch once: those that came
+  // with one that is dead, and, without a value, the dead.
+  std::map<uint32_t, std::optional<Tensor>> kept;
+  Status failed;
+
+  // Why a fetch cannot be given, if the feeds `among` that have not been given
+  // are why; OK otherwise.
+  Status Missing(uint32_t fetch, const std::vector<size_t>& among) const {
+    const StepSignature& sig = compiled->signature;
+    std::string names;
+    for (const size_t f : among)
+      if (fed[f] == 0)
+        absl::StrAppend(&names, names.empty() ? "'" : ", '",
+                        sig.feeds[f].name(), "'");
+    if (names.empty()) return OkStatus();
+    return InvalidArgument("partial run: expected '", sig.fetches[fetch].name(),
+                           "' to depend on what has been fed, got feeds "
+                           "missing among ",
+                           names);
+  }
+  Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
+                                           const std::vector<Tensor>& values,
+                                           const std::vector<uint32_t>& wanted,
+                                           const RunOptions& options);
+};
+
+Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
+    const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+    const std::vector<Node*>& targets) {
+  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<Compiled> c,
+      state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
+  std::unique_ptr<PartialRun> run(new PartialRun);
+  run->state_ = state_;
+  run->stage_ = std::make_unique<PartialRun::Stage>();
+  PartialRun::Stage& stage = *run->stage_;
+  stage.compiled = c;
+  stage.fed.resize(feeds.size());
+  stage.fetched.resize(fetches.size());
+  if (state_->backend != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(stage.remote,
+                            state_->backend->StartPartialRun(c->remote));
+    return run;
+  }
+  SLUICE_ASSIGN_OR_RETURN(stage.execution,
+                          state_->Begin(*c, stage.options, nullptr));
+  state_->Rest(stage.execution.get());
+  return run;
+}
+
+Session::PartialRun::~PartialRun() {
+  if (stage_ == nullptr || stage_->execution == nullptr) return;
+  state_->End(*stage_->compiled, std::move(stage_->execution));
+}
+
+Result<std::vector<Tensor>> Session::PartialRun::Run(
+    const Feeds& feeds, const std::vector<Output>& fetches,
+    const RunOptions& options) {
+  Stage& s = *stage_;
+  SLUICE_RETURN_IF_ERROR(s.failed);
+  if (options.trace || options.log)
+    return InvalidArgument(
+        "partial run: expected a timeout and a cancellation as options of a "
+        "stage, got a ",
+        options.trace ? "trace" : "log");
+  const StepSignature& sig = s.compiled->signature;
+  std::vector<uint32_t> args;
+  std::vector<Tensor> values;
+  for (const auto& [o, t] : feeds) {
+    const auto i = static_cast<size_t>(
+        std::find(sig.feeds.begin(), sig.feeds.end(), o) - sig.feeds.begin());
+    if (i == sig.feeds.size())
+      return InvalidArgument("partial run: expected a declared feed, got '",
+                             o.name(), "'");
+    const bool again = std::find(args.begin(), args.end(),
+                                 static_cast<uint32_t>(i)) != args.end();
+    if (s.fed[i] != 0 || again)
+      return InvalidArgument("partial run: expected each edge fed once, got '",
+                             o.name(), "' again");
+    SLUICE_RETURN_IF_ERROR(s.compiled->CheckFeed(i, t));
+    args.push_back(static_cast<uint32_t>(i));
+    values.push_back(t);
+  }
+  std::vector<uint32_t> wanted;
+  for (const Output& o : fetches) {
+    size_t i = 0;
+    auto taken = [&](size_t f) {
+      return s.fetched[f] != 0 ||
+             std::find(wanted.begin(), wanted.end(), f) != wanted.end();
+    };
+    while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
+    if (i == sig.fetches.size()) {
+      const bool again = std::find(sig.fetches.begin(), sig.fetches.end(), o) !=
+                         sig.fetches.end();
+      return InvalidArgument(
+          again ? "partial run: expected each edge fetched once, got '"
+                : "partial run: expected a declared fetch, got '",
+          o.name(), again ? "' again" : "'");
+    }
+    wanted.push_back(static_cast<uint32_t>(i));
+  }
+  if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted, options);
+  SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
+  for (uint32_t a : args) s.fed[a] = 1;
+  s.execution->SetDeadline(State::DeadlineOf(options));
+  {
+    const OnCancel on_cancel(options.cancellation, [&s] {
+      s.execution->Cancel(State::CancelledByCaller());
+    });
+    s.failed = s.execution->Run(args, values);
+  }
+  state_->Rest(s.execution.get());
+  SLUICE_RETURN_IF_ERROR(s.failed);
+  std::vector<Tensor> out;
+  for (uint32_t i : wanted) {
+    const Tensor* value = s.execution->result(i);
+    if (value == nullptr) {
+      std::vector<size_t> all(s.fed.size());
+      std::iota(all.begin(), all.end(), size_t{0});
+      SLUICE_RETURN_IF_ERROR(s.Missing(i, all));
+      return s.execution->MissingResult(i);
+    }
+    out.push_back(*value);
+  }
+  for (uint32_t i : wanted) s.fetched[i] = 1;
+  return out;
+}
+
+// Whoever runs the step waits for what is fetched: it is asked for nothing that
+// may never come.
+Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
+    const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
+    const std::vector<uint32_t>& wanted, const RunOptions& options) {
+  const std::vector<uint8_t> fed_before = fed;
+  for (const uint32_t a : args) fed[a] = 1;
+  for (const uint32_t i : wanted)
+    if (Status missing = Missing(i, compiled->feeds_needed[i]); !missing.ok()) {
+      fed = fed_before;
+      return missing;
+    }
+  std::vector<uint32_t> asked;
+  for (const uint32_t i : wanted)
+    if (!kept.contains(i)) asked.push_back(i);
+  if (!asked.empty() || !args.empty() || wanted.empty()) {
+    Result<std::vector<std::optional<Tensor>>> got =
+        remote->Run(args, values, asked, options);
+    failed = got.status();
+    SLUICE_RETURN_IF_ERROR(failed);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (const std::optional<Tensor>& t = (*got)[i]; t && failed.ok())
+        failed = compiled->CheckFetch(asked[i], *t);
+      kept[asked[i]] = std::move((*got)[i]);
+    }
+    SLUICE_RETURN_IF_ERROR(failed);
+  }
+  for (const uint32_t i : wanted) {
+    const Output& fetch = compiled->signature.fetches[i];
+    if (!kept[i])
+      return InvalidArgument("fetch: expected a value, got none from '",
+                             fetch.name(),
+                             "', which lies in a branch that was not taken; ",
+                             fetch.node->Describe());
+  }
+  std::vector<Tensor> out;
+  for (const uint32_t i : wanted) {
+    out.push_back(*std::move(kept[i]));
+    kept.erase(i);
+    fetched[i] = 1;
+  }
+  return out;
+}
+
+}  // namespace sluice

@@ -1,0 +1,156 @@
+// What a session holds, for the files that implement it.
+#ifndef SLUICE_SESSION_SESSION_STATE_H_
+#define SLUICE_SESSION_SESSION_STATE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "exec/device.h"
+#include "session/backend.h"
+#include "session/compile.h"
+#include "session/session.h"
+#include "session/step.h"
+
+namespace sluice {
+
+// What a plan is for.
+enum class Session::Purpose : uint8_t {
+  kRun,
+  kTraced,  // Shows every node.
+  kStaged,  // Is fed in stages.
+};
+
+// A step signature, compiled. Shared by the cache and callables; thread-safe.
+struct Session::Compiled {
+  // Constant once compiled.
+  std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
+  uint64_t remote = 0;               // what the session's backend knows it by.
+  std::vector<PartitionPlan> parts;  // One per device.
+  StepSignature signature;
+  std::vector<uint32_t> args;  // 0, 1, 2, ...
+  std::vector<DType> feed_types;
+  std::vector<PartialShape> feed_shapes;
+  // By fetch; of a step that runs elsewhere and is fed in stages.
+  std::vector<std::vector<size_t>> feeds_needed;
+
+  // Those to be used again. GUARDED_BY(the session's running_mu)
+  std::vector<std::unique_ptr<Step>> idle;
+
+  Status CheckFeed(size_t i, const Tensor& t) const {
+    if (t.dtype() == feed_types[i] &&
+        (t.rank() == 0
+             ? feed_shapes[i].rank() <= 0
+             : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
+      return OkStatus();
+    const Output& o = signature.feeds[i];
+    return InvalidArgument("feed '", o.name(), "': expected ",
+                           DTypeName(feed_types[i]), feed_shapes[i].ToString(),
+                           ", got ", DTypeName(t.dtype()), t.shape().ToString(),
+                           "; ", o.node->Describe());
+  }
+  // What another process gave: whoever reads it takes it for what was built.
+  Status CheckFetch(size_t i, const Tensor& t) const {
+    const Output& o = signature.fetches[i];
+    const DType want = RemoveRef(o.dtype());
+    if (t.valid() && t.dtype() == want) return OkStatus();
+    return DataLoss("fetch '", o.name(), "': expected ", DTypeName(want),
+                    ", got ", t.valid() ? DTypeName(t.dtype()) : "none", "; ",
+                    o.node->Describe());
+  }
+};
+
+// Everything behind a session; callables and partial runs share it.
+struct Session::State {
+  Graph& graph;
+  const SessionOptions options;
+  const std::shared_ptr<ResourceManager> resources;
+  const std::vector<std::shared_ptr<Device>> devices;  // At least one.
+  const int intra_op_threads;
+  std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
+  // Runs the steps, unless null: then they run here.
+  std::unique_ptr<SessionBackend> backend;
+  Status connected;  // Whether there is a backend, if there should be one.
+  std::atomic<int64_t> next_step_id{1};
+
+  // Held for a look, never while a step is compiled: that is done under the
+  // graph's mutex, and steps that were compiled before go on meanwhile.
+  std::mutex mu;
+  std::unordered_map<std::string, std::shared_ptr<Compiled>>
+      plans;  // GUARDED_BY(mu)
+  StatefulKernels kernels;
+  StateDevices state_devices;  // GUARDED_BY(graph.mutex())
+  std::mutex running_mu;
+  std::condition_variable idle_cv;
+  std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
+  bool closed = false;         // GUARDED_BY(running_mu)
+
+  State(Graph& g, SessionOptions o);
+  // Of steps that run elsewhere.
+  State(const std::string& target, Graph& g, SessionOptions o);
+
+  Device& FindDevice(const std::string& name) const;
+  Result<std::vector<StepPart>> Cut(OptimizedStep step, bool tell);
+  Result<std::vector<std::string>> PartitionGraphs(const StepSignature& s);
+  Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
+  Status Check(const StepSignature& s) const;
+  Status CheckEdge(const Output& o, const char* list, size_t i) const;
+  std::shared_ptr<Compiled> FindPlan(const std::string& key) {
+    std::lock_guard<std::mutex> lock(mu);
+    const auto it = plans.find(key);
+    return it == plans.end() ? nullptr : it->second;
+  }
+  Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
+                                           Purpose purpose);
+  Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
+                                      TraceCollector* trace);
+  void End(Compiled& c, std::unique_ptr<Step> e);
+  // What the graph's builders recorded. While another thread builds or compiles
+  // nothing is told: the next step does, and this one need not wait.
+  Status GraphStatus() {
+    SLUICE_RETURN_IF_ERROR(connected);
+    std::unique_lock<std::recursive_mutex> lock(graph.mutex(),
+                                                std::try_to_lock);
+    return lock.owns_lock() ? graph.status() : OkStatus();
+  }
+  // A partial run counts as running only while a stage of it runs.
+  Status Resume(Step* e) {
+    std::lock_guard<std::mutex> lock(running_mu);
+    if (closed)
+      return FailedPrecondition(
+          "session: expected an open one, got a closed one");
+    running.push_back(e);
+    return OkStatus();
+  }
+  static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
+      const RunOptions& run) {
+    if (run.timeout_ms <= 0) return std::nullopt;
+    return std::chrono::steady_clock::now() +
+           std::chrono::milliseconds(run.timeout_ms);
+  }
+  static Status CancelledByCaller() {
+    return Cancelled("step: expected to run to its end, got cancelled");
+  }
+  void Rest(Step* e) {
+    std::lock_guard<std::mutex> lock(running_mu);
+    Remove(e);
+  }
+  void Remove(Step* e) {  // REQUIRES(running_mu)
+    std::erase(running, e);
+    if (running.empty()) idle_cv.notify_all();
+  }
+  Result<std::vector<Tensor>> RunStep(Compiled& c,
+                                      std::span<const Tensor> feeds,
+                                      const RunOptions& run,
+                                      RunMetadata* metadata);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_SESSION_STATE_H_
