@@ -6,6 +6,7 @@ import socket
 import threading
 
 from sluice import _core
+from sluice.framework.config import ConfigProto, ServerDef
 from sluice.framework.protos import ClusterDef, NodeDef
 
 
@@ -220,7 +221,8 @@ class Server:
 
     Args:
       server_or_cluster_def: a ClusterSpec, or what makes one: {job: [address]}.
-        Its own address may have port 0, for one that is free.
+        Its own address may have port 0, for one that is free. Or a ServerDef,
+        which tells what the next four arguments leave out.
       job_name: the task's job. May be left out if there is one.
       task_index: its number. May be left out if the job has one task.
       protocol: "grpc", or "ucx": how values travel.
@@ -236,6 +238,14 @@ class Server:
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None,
                  protocol=None, config=None, start=True, *,
                  plain_beyond_loopback=False):
+        if isinstance(server_or_cluster_def, ServerDef):
+            given = server_or_cluster_def
+            job_name = given.job_name or None if job_name is None else job_name
+            if task_index is None:
+                task_index = given.task_index
+            protocol = protocol or given.protocol or None
+            config = config or given.default_session_config
+            server_or_cluster_def = given.cluster
         cluster = ClusterSpec(server_or_cluster_def)
         if job_name is None:
             if len(cluster.jobs) != 1:
@@ -261,6 +271,10 @@ class Server:
         jobs[job_name][task_index] = own
         self._spec = ClusterSpec(jobs)
         self._target = "grpc://" + own
+        self._server_def = ServerDef(
+            cluster=self._spec.as_cluster_def(), job_name=job_name,
+            task_index=task_index, protocol=protocol or "grpc",
+            default_session_config=config or ConfigProto())
         cpus, emulated = (1, 0) if config is None else config._devices()
         devices = f"cpu={cpus}"
         if emulated:
@@ -286,6 +300,11 @@ class Server:
     def cluster_spec(self):
         """The cluster it is a task of."""
         return self._spec
+
+    @property
+    def server_def(self):
+        """Which task of which cluster it is, as a message."""
+        return self._server_def
 
     @property
     def target(self):

@@ -398,7 +398,8 @@ _TRAIN.update({
     **_from("sluice.framework.example_protos", "BytesList", "Example",
             "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
             "Int64List", "SequenceExample"),
-    **_from("sluice.framework.protos", "SaverDef")})
+    **_from("sluice.framework.config", "ServerDef"),
+    **_from("sluice.framework.protos", "ClusterDef", "JobDef", "SaverDef")})
 _SIGNATURE_CONSTANTS = _from(
     "sluice.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
     "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",

@@ -371,6 +371,10 @@ class PySession {
   }
   bool closed() const { return closed_; }
 
+  void Reset(const std::vector<std::string>& containers) {
+    CheckRun(WithoutLock([&] { return session_->Reset(containers); }), graph);
+  }
+
   std::vector<std::string> Devices() {
     Result<std::vector<std::string>> names =
         WithoutLock([this] { return session_->ListDevices(); });
@@ -598,6 +602,7 @@ void AddSessions(py::module_& m) {
                                {percentile, std::move(keep_float)});
            })
       .def("_close", &PySession::Close)
+      .def("_reset", &PySession::Reset)
       .def("_devices", &PySession::Devices);
   py::class_<Callable>(m, "Callable", SetUpCallable());
   py::class_<PyPartialRun>(m, "PartialRun",

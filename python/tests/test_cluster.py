@@ -36,6 +36,44 @@ def test_a_local_server_runs_a_session_and_keeps_its_variables():
         assert session.run(v) == 3.0
 
 
+def test_a_clusters_state_is_forgotten():
+    server = tf.train.Server.create_local_server()
+    v = tf.get_variable("v", initializer=1.0)
+    with tf.container("other"):
+        w = tf.get_variable("w", initializer=2.0)
+    with tf.Session(server.target) as session:
+        session.run(tf.global_variables_initializer())
+    tf.Session.reset(server.target, ["other"])
+    with tf.Session(server.target) as session:
+        assert session.run(v) == 1.0
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run(w)
+    tf.Session.reset(server.target)
+    with tf.Session(server.target) as session:
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run(v)
+    with pytest.raises(tf.errors.UnimplementedError, match="got none"):
+        tf.Session.reset("")
+
+
+def test_a_server_is_made_of_its_message():
+    address, = free_addresses(1)
+    made = tf.train.Server({"worker": [address]},
+                           config=tf.ConfigProto(device_count={"CPU": 2}))
+    message = made.server_def
+    assert (message.job_name, message.task_index) == ("worker", 0)
+    assert dict(message.cluster.job[0].tasks) == {0: address}
+    del made
+    gc.collect()
+    server = tf.train.Server(tf.train.ServerDef.FromString(
+        message.SerializeToString()))
+    assert server.target == f"grpc://{address}"
+    with tf.Session(server.target) as session:
+        assert len(session.list_devices()) == 2
+    config = tf.ConfigProto(cluster_def=server.cluster_spec.as_cluster_def())
+    assert config.cluster_def == message.cluster
+
+
 def test_tasks_share_the_work_of_one_graph():
     ps, worker = free_addresses(2)
     cluster = tf.train.ClusterSpec({"ps": [ps], "worker": [worker]})

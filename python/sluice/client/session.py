@@ -345,10 +345,19 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target, containers=None, config=None):
-        """Forgets the state of a cluster's containers."""
-        raise errors.UnimplementedError(
-            None, None, "Session.reset: expected a session's own state, which "
-            "ends with it, got a call for a cluster's")
+        """Forgets the state that a cluster keeps between sessions.
+
+        Args:
+          target: an address of one of its tasks.
+          containers: of these containers; None: all.
+        """
+        if not target:
+            raise errors.UnimplementedError(
+                None, None, "Session.reset: expected the target of a cluster, "
+                "got none: a session of this process has its own state, which "
+                "ends with it")
+        with Session(target, graph=graphs.Graph(), config=config) as session:
+            session._reset(list(containers or []))
 
 
 class InteractiveSession(BaseSession):

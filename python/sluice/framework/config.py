@@ -7,19 +7,7 @@ import time
 
 from sluice import _core
 from sluice.framework.messages import enumerate_in
-from sluice.framework.protos import GraphDef, Message
-
-
-class JobDef(Message):
-    """A job of a cluster: its name, and its tasks' addresses."""
-
-
-class ClusterDef(Message):
-    """The jobs of a cluster."""
-
-
-JobDef._declare(("name", 1, "string"), ("tasks", 2, {"int32": "string"}))
-ClusterDef._declare(("job", 1, [JobDef]))
+from sluice.framework.protos import ClusterDef, GraphDef, Message
 
 
 class GPUOptions(Message):
@@ -200,6 +188,16 @@ ConfigProto._declare(
     ("share_cluster_devices_in_session", 17, "bool"),
     ("pluggable_device_options", 18, GPUOptions),
     ("emulated_device", 10001, "string"))  # (Ours.)
+
+
+class ServerDef(Message):
+    """Which task of which cluster a server is."""
+
+
+ServerDef._declare(
+    ("cluster", 1, ClusterDef), ("job_name", 2, "string"),
+    ("task_index", 3, "int32"), ("default_session_config", 4, ConfigProto),
+    ("protocol", 5, "string"), ("port", 6, "int32"))
 
 
 class RunOptions(Message):
