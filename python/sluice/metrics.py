@@ -49,8 +49,10 @@ def _remove_squeezable_dimensions(predictions, labels, weights):
     diff = array_ops.rank(weights) - array_ops.rank(predictions)
     w = weights
     is_scalar = math_ops.equal(array_ops.rank(w), 0)
+    squeezed = (lambda: array_ops.squeeze(w, [-1])
+                if _weights.may_squeeze(w) else w)
     weights = cond(is_scalar, lambda: w, lambda: cond(
-        math_ops.equal(diff, 1), lambda: array_ops.squeeze(w, [-1]),
+        math_ops.equal(diff, 1), squeezed,
         lambda: cond(math_ops.equal(diff, -1),
                      lambda: array_ops.expand_dims(w, -1), lambda: w)))
     return predictions, labels, weights

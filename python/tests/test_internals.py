@@ -5,7 +5,8 @@ import pytest
 import sluice.compat.v1 as tf
 from sluice import logging
 from sluice.framework import (
-    deprecation, graph as graphs, introspection, registries, subscribe)
+    context, deprecation, graph as graphs, introspection, registries,
+    subscribe)
 from sluice.ops import gradients, partitioned, resources, variable_scope
 
 
@@ -311,3 +312,11 @@ def test_groups_wait_on_each_device(fresh_graph):
                 ("root/NoOp", "/task:0", ["a", "b"]),
                 ("root/NoOp_1", "/task:1", ["c"])]
     assert tf.group(name="empty").control_inputs == []
+
+
+def test_enters_of_what_a_loop_does_not_change():
+    for constant in (False, True):
+        enter = tf.raw_ops.Enter(1, frame_name="f", is_constant=constant).op
+        assert context.IsLoopEnter(enter)
+        assert context.IsLoopConstantEnter(enter) is constant
+    assert not context.IsLoopConstantEnter(tf.no_op())

@@ -345,3 +345,14 @@ def test_labels_may_have_any_rank_until_a_step_runs(session):
     assert over_steps(session, metric, [
         {rare: ([[0], [1]], [1, 0], [3])},
         {rare: ([[2, 0]], [0], [3, 1])}]) == [1, 2 / 3]
+
+
+def test_weights_whose_last_dimension_stays_fit_what_is_not_known(run):
+    x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
+    weights = np.array([[1, 2, 3, 4], [4, 3, 2, 1]])
+    value, update = tf.metrics.precision(y, x, tf.constant(weights))
+    mean, more = tf.metrics.mean(x, tf.constant(weights))
+    run(tf.local_variables_initializer())
+    fed = {x: [[1, 0, 1, 0]] * 2, y: [[0, 1, 1, 0], [1, 0, 0, 1]]}
+    assert run([update, more], fed) == pytest.approx([0.7, 0.5])
+    assert run([value, mean]) == pytest.approx([0.7, 0.5])

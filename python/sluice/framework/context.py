@@ -42,6 +42,11 @@ def IsLoopEnter(op):
     return op.type in ("Enter", "RefEnter")
 
 
+def IsLoopConstantEnter(op):
+    """Whether an operation is the Enter of what a loop does not change."""
+    return IsLoopEnter(op) and op.get_attr("is_constant")
+
+
 def IsLoopExit(op):
     """Whether an operation is an Exit."""
     return op.type in ("Exit", "RefExit")

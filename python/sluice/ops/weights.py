@@ -58,17 +58,18 @@ def broadcast_weights(weights, values):
             return math_ops.multiply(weights, array_ops.ones_like(values))
 
 
+def may_squeeze(x):
+    """Whether the last dimension may be one of size 1."""
+    return x.shape.ndims is None or (x.shape.ndims > 0 and
+                                     x.shape.as_list()[-1] in (1, None))
+
+
 def remove_squeezable_dimensions(labels, predictions, expected_rank_diff=0):
     """(labels, predictions), the last dimension (of size 1) of one of them
     taken away if their ranks ask for it."""
     predictions = convert_to_tensor(predictions)
     labels = convert_to_tensor(labels)
     n, m = predictions.shape.ndims, labels.shape.ndims
-
-    def may_go(x):
-        return x.shape.ndims is None or (x.shape.ndims > 0 and
-                                         x.shape.as_list()[-1] in (1, None))
-
     if None not in (n, m):
         diff = n - m
         if diff == expected_rank_diff + 1:
@@ -79,7 +80,7 @@ def remove_squeezable_dimensions(labels, predictions, expected_rank_diff=0):
     diff = array_ops.rank(predictions) - array_ops.rank(labels)
     squeezed = []
     for x, at in ((labels, -1), (predictions, 1)):
-        if may_go(x):
+        if may_squeeze(x):
             x = control_flow.cond(
                 math_ops.equal(expected_rank_diff + at, diff),
                 lambda x=x: array_ops.squeeze(x, [-1]), lambda x=x: x)
@@ -93,7 +94,7 @@ def squeeze_weights(weights, labels):
     n, m = weights.shape.ndims, labels.shape.ndims
     if None not in (n, m):
         return array_ops.squeeze(weights, [-1]) if n - m == 1 else weights
-    if n == 0 or n is not None and weights.shape.as_list()[-1] not in (None, 1):
+    if not may_squeeze(weights):
         return weights
     return control_flow.cond(
         math_ops.equal(array_ops.rank(weights) - array_ops.rank(labels), 1),
