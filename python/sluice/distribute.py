@@ -37,6 +37,7 @@ class _ReplicaContext:
     """Where a program is: in the one replica."""
 
     num_replicas_in_sync = 1
+    replica_id_in_sync_group = 0
 
     @property
     def strategy(self):

@@ -1,6 +1,8 @@
 """Sessions that initialise their graph, call hooks, and end with their
 threads."""
 
+import inspect
+
 from sluice import compat
 from sluice.client.session import Session
 from sluice.framework.config import RunMetadata, RunOptions
@@ -269,6 +271,8 @@ class _Monitored:
         self._hooks = list(hooks or [])
         self._creator = session_creator or ChiefSessionCreator()
         self._grace = stop_grace_period_secs
+        self._built = graphs.get_default_graph()
+        self._was_finalized = self._built.finalized
         for hook in self._hooks:
             hook.begin()
         self._session = None
@@ -340,8 +344,15 @@ class _Monitored:
         return results
 
     def run_step_fn(self, step_fn):
-        """What a function of a StepContext gives, around which it may run
+        """What a function of `step_context`, a StepContext, gives, which may run
         steps in the session itself."""
+        names = [p for p in inspect.signature(step_fn).parameters
+                 if p != "self"]
+        if names != ["step_context"]:
+            raise ValueError(f"`step_fn` may either have one `step_context` "
+                             f"argument, or `self` and `step_context` "
+                             f"arguments if it's an instance method. Got "
+                             f"{tuple(names)} instead.")
         return step_fn(StepContext(self))
 
     def _end_session(self):
@@ -366,6 +377,8 @@ class _Monitored:
                     hook.end(self._session)
         finally:
             self._end_session()
+            if not self._was_finalized:  # (Only while it runs.)
+                self._built._unsafe_unfinalize()
 
     def __enter__(self):
         return self

@@ -5,8 +5,9 @@ from collections import abc
 
 
 def is_nested(structure):
-    """Whether it is a sequence (not a string) or a mapping."""
-    return isinstance(structure, (abc.Mapping, list, tuple)) or (
+    """Whether it is a sequence (not a string), a mapping or a view of one."""
+    return isinstance(structure, (abc.Mapping, abc.MappingView, list,
+                                  tuple)) or (
         isinstance(structure, abc.Sequence) and
         not isinstance(structure, (str, bytes)))
 
@@ -24,14 +25,20 @@ def _children(structure):
     return list(structure)
 
 
-def flatten(structure):
-    """The leaves, from left to right (of dicts: in the order of the keys)."""
+def flatten(structure, expand_composites=False):
+    """The leaves, from left to right (of dicts: in the order of the keys); with
+    `expand_composites` the tensors that sparse ones are made of."""
     if not is_nested(structure):
-        return [structure]
+        return _parts(structure) if expand_composites else [structure]
     leaves = []
     for child in _children(structure):
-        leaves.extend(flatten(child))
+        leaves.extend(flatten(child, expand_composites))
     return leaves
+
+
+def _parts(leaf):
+    from sluice.framework import conversion
+    return conversion.parts(leaf)
 
 
 def _like(structure, children):
@@ -41,17 +48,21 @@ def _like(structure, children):
         if isinstance(structure, collections.defaultdict):
             return type(structure)(structure.default_factory, pairs)
         return type(structure)(pairs)
+    if isinstance(structure, abc.MappingView):
+        return list(children)
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
         return type(structure)(*children)
     return type(structure)(children)
 
 
-def pack_sequence_as(structure, flat_sequence):
+def pack_sequence_as(structure, flat_sequence, expand_composites=False):
     """The leaves in a structure like this; ValueError if too many or few."""
     if isinstance(flat_sequence, (str, bytes)):
         raise TypeError(f"flat_sequence must be a sequence, got "
                         f"{flat_sequence!r}")
     flat = list(flat_sequence)
+    if expand_composites:
+        flat = _joined(flatten(structure), flat)
     if not is_nested(structure):
         if len(flat) != 1:
             raise ValueError(f"Structure is a scalar but len(flat_sequence) "
@@ -72,24 +83,42 @@ def pack_sequence_as(structure, flat_sequence):
     return pack(structure)
 
 
+def _joined(leaves, tensors):
+    """Leaves like these, of the tensors that they are made of."""
+    groups = [_parts(leaf) for leaf in leaves]
+    needed = sum(map(len, groups))
+    if needed != len(tensors):
+        raise ValueError(f"Could not pack sequence. Structure had {needed} "
+                         f"elements, but flat_sequence had {len(tensors)} "
+                         f"elements.")
+    left = iter(tensors)
+    return [next(left) if len(group) == 1 else
+            type(leaf)(*(next(left) for _ in group))
+            for leaf, group in zip(leaves, groups)]
+
+
 def map_structure(func, *structure, **kwargs):
     """The structure of func(leaf), of one or several like structures."""
     if not callable(func):
         raise TypeError(f"func must be callable, got: {func}")
     if not structure:
         raise ValueError("Must provide at least one structure")
-    if set(kwargs) - {"check_types"}:
-        raise ValueError(f"Only valid keyword argument is check_types, not: "
+    if set(kwargs) - {"check_types", "expand_composites"}:
+        raise ValueError(f"Only valid keyword arguments are check_types and "
+                         f"expand_composites, not: "
                          f"{', '.join(sorted(kwargs))}")
+    expand = kwargs.get("expand_composites", False)
     for other in structure[1:]:
         assert_same_structure(structure[0], other, **kwargs)
     return pack_sequence_as(structure[0], [
-        func(*leaves) for leaves in zip(*(flatten(s) for s in structure))])
+        func(*leaves)
+        for leaves in zip(*(flatten(s, expand) for s in structure))], expand)
 
 
-def assert_same_structure(nest1, nest2, check_types=True):
+def assert_same_structure(nest1, nest2, check_types=True,
+                          expand_composites=False):
     """Raises ValueError or TypeError unless both are nested alike."""
-    one, two = len(flatten(nest1)), len(flatten(nest2))
+    one, two = (len(flatten(n, expand_composites)) for n in (nest1, nest2))
     if one != two:
         raise ValueError(f"The two structures don't have the same number of "
                          f"elements.\n\nFirst structure ({one} elements): "
@@ -114,7 +143,8 @@ def _assert_same(nest1, nest2, check_types):
     if a is None:
         return
     if check_types and type(nest1) is not type(nest2) and not (
-            isinstance(nest1, abc.Mapping) and isinstance(nest2, abc.Mapping)
+            any(isinstance(nest1, kind) and isinstance(nest2, kind)
+                for kind in (abc.Mapping, list))
             or _same_named_tuples(nest1, nest2)):
         raise TypeError(f"The two structures don't have the same sequence "
                         f"type. First structure has type {type(nest1)}, while "
@@ -184,9 +214,9 @@ def assert_shallow_structure(shallow_tree, input_tree, check_types=True):
         assert_shallow_structure(a, b, check_types)
 
 
-def flatten_up_to(shallow_tree, input_tree):
+def flatten_up_to(shallow_tree, input_tree, check_types=True):
     """What stands in `input_tree` where `shallow_tree` has its leaves."""
-    assert_shallow_structure(shallow_tree, input_tree)
+    assert_shallow_structure(shallow_tree, input_tree, check_types)
 
     def parts(shallow, whole):
         if not is_nested(shallow):
@@ -196,13 +226,13 @@ def flatten_up_to(shallow_tree, input_tree):
     return parts(shallow_tree, input_tree)
 
 
-def map_structure_up_to(shallow_tree, func, *inputs):
+def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
     """A structure like `shallow_tree` of func(part of each input)."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     return pack_sequence_as(shallow_tree, [
-        func(*parts) for parts in zip(*(flatten_up_to(shallow_tree, i)
-                                        for i in inputs))])
+        func(*parts) for parts in zip(*(
+            flatten_up_to(shallow_tree, i, check_types) for i in inputs))])
 
 
 def get_traverse_shallow_structure(traverse_fn, structure):
@@ -269,7 +299,13 @@ def flatten_with_tuple_paths(structure):
 
 def map_structure_with_paths(func, *structure, **kwargs):
     """`map_structure` of func(path as a string, leaf of each)."""
-    paths = iter(["/".join(map(str, path))
-                  for path in yield_flat_paths(structure[0])])
+    return map_structure_with_tuple_paths(
+        lambda path, *leaves: func("/".join(map(str, path)), *leaves),
+        *structure, **kwargs)
+
+
+def map_structure_with_tuple_paths(func, *structure, **kwargs):
+    """`map_structure` of func(path as a tuple, leaf of each)."""
+    paths = yield_flat_paths(structure[0])
     return map_structure(lambda *leaves: func(next(paths), *leaves),
                          *structure, **kwargs)

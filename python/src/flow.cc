@@ -54,7 +54,7 @@ std::vector<Output> AllInGraphOf(PyGraph& g, std::vector<Output> outputs) {
 }
 
 py::list MakeGradients(const py::list& ys, const py::list& xs,
-                       const std::vector<Output>& grad_ys,
+                       const py::list& grad_ys,
                        const std::vector<Output>& stop_gradients,
                        const std::string& name, bool unconnected_zero,
                        bool colocate, bool gate_ops) {
@@ -67,7 +67,12 @@ py::list MakeGradients(const py::list& ys, const py::list& xs,
   const auto y = AllInGraphOf(g, tensors);
   const auto x = AllInGraphOf(g, py::cast<std::vector<Output>>(xs));
   GradientOptions options;
-  options.grad_ys = AllInGraphOf(g, grad_ys);
+  for (const py::handle grad : grad_ys)
+    options.grad_ys.push_back(ToGradient(grad));
+  for (Gradient& grad : options.grad_ys)
+    for (Output* part :
+         {&grad.dense, &grad.indices, &grad.values, &grad.dense_shape})
+      if (*part) *part = InGraphOf(g, *part);
   options.stop_gradients = AllInGraphOf(g, stop_gradients);
   options.unconnected =
       unconnected_zero ? Unconnected::kZero : Unconnected::kNone;

@@ -144,12 +144,6 @@ py::object Line(Node* n) {
   return py::make_tuple(n->loc().file, n->loc().line);
 }
 
-py::object ContextName(Node* n) {
-  const ControlFlowContext* const c = ContextOf(n);
-  if (c == nullptr) return py::none();
-  return py::str(c->name());
-}
-
 const AttrValue& FindAttribute(Node* n, const std::string& name) {
   const AttrValue* const value = n->FindAttr(name);
   if (value == nullptr)
@@ -291,6 +285,18 @@ py::object Make(const py::object& type, const Output& key) {
   return made;
 }
 
+// The loops and branches around an operation (None: what is built now), from
+// the innermost outwards: (name, number of the branch or -1 for a loop).
+std::vector<std::pair<std::string, int>> Constructs(PyGraph& g, py::handle op) {
+  const Building here(g);
+  std::vector<std::pair<std::string, int>> found;
+  ControlFlowContext* c =
+      op.is_none() ? CurrentContext() : ContextOf(AsOperation(op)->output.node);
+  for (; c != nullptr; c = c->outer())
+    found.emplace_back(c->name(), c->AsWhile() ? -1 : c->AsCond()->branch());
+  return found;
+}
+
 }  // namespace
 
 PyGraph::PyGraph() : serial(NextSerial()) {}
@@ -352,6 +358,7 @@ void AddObjects(py::module_& m) {
       .def_readwrite("seed", &PyGraph::seed,
                      "The graph-level seed of random ops, or None.")
       .def("_seeds_for", SeedsOf)
+      .def("_constructs", Constructs)
       .def("_create", Create)
       .def("_op_def", OpDefMessage)
       .def(
@@ -402,7 +409,6 @@ void AddObjects(py::module_& m) {
               "The operations that it waits for.")
           .def_property_readonly("_id", [](Node* n) { return n->id(); })
           .def_property_readonly("_line", Line)
-          .def_property_readonly("_context_name", ContextName)
           .def_property_readonly(
               "_stack", [](Node* n) { return GraphOf(n).stacks.Of(n->id()); })
           .def("_attr_message", AttributeMessage)

@@ -671,3 +671,47 @@ def test_an_unknown_way_to_add_gradients_is_refused():
     x = tf.constant(1.0)
     with pytest.raises(ValueError, match="Invalid `aggregation_method`"):
         tf.gradients(x * x, x, aggregation_method=7)
+
+
+@pytest.mark.parametrize("has_shape", [True, False])
+def test_gradients_begin_with_slices(run, has_shape):
+    x = tf.placeholder_with_default(np.ones([3, 2], np.float32), [None, 2])
+    rows = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]),
+                            tf.constant([2, 0]),
+                            tf.constant([3, 2]) if has_shape else None)
+    dx, = tf.gradients(x * 5.0, x, grad_ys=rows)
+    assert run(dx).tolist() == [[15, 20], [0, 0], [5, 10]]
+    dx, = tf.gradients(tf.identity(x), x, grad_ys=[rows])
+    assert isinstance(dx, tf.IndexedSlices)
+    assert run(dx.indices).tolist() == [2, 0]
+    dx, = tf.gradients([x, x * 2.0], x, grad_ys=[rows, None])
+    np.testing.assert_array_equal(
+        run(tf.convert_to_tensor(dx)), [[5, 6], [2, 2], [3, 4]])
+    with pytest.raises(ValueError, match="expected float"):
+        tf.gradients(x, x, grad_ys=tf.IndexedSlices(
+            tf.constant([[1]]), tf.constant([0])))
+
+
+def test_operations_know_the_loop_or_branch_that_they_are_in():
+    graph = tf.get_default_graph()
+    assert graph._get_control_flow_context() is None
+    seen = []
+
+    def keep(x):
+        x = x + 1
+        seen.append((graph._get_control_flow_context(), x.op))
+        return x
+
+    y = tf.while_loop(lambda i: i < 3, lambda i: tf.cond(
+        i > 1, lambda: keep(i), lambda: keep(i)), [0])
+    (one, first), (two, second) = seen
+    assert one != two and one.IsCondContext() and not one.IsWhileContext()
+    loop = one.outer_context
+    assert loop.IsWhileContext() and loop.name == "while"
+    assert loop.outer_context is None
+    assert loop == two.GetWhileContext() and hash(loop) == hash(
+        two.outer_context)
+    assert first._get_control_flow_context() == one
+    assert second._control_flow_context == two
+    assert y.op._get_control_flow_context() == loop  # (An Exit.)
+    assert tf.constant(1).op._get_control_flow_context() is None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
+
 PROGRAM = """
     import sys
     import tensorflow as tf

@@ -175,9 +175,9 @@ def test_last_values():
     step, add = counting()
     final = T.FinalOpsHook({"step": step})
     with T.MonitoredSession(hooks=[final]) as session:
-        session.run_step_fn(lambda context: context.run_with_hooks(add))
-        session.run_step_fn(lambda context: context.session.run(add))
-        session.run_step_fn(lambda context: context.request_stop())
+        session.run_step_fn(lambda step_context: step_context.run_with_hooks(add))
+        session.run_step_fn(lambda step_context: step_context.session.run(add))
+        session.run_step_fn(lambda step_context: step_context.request_stop())
     assert final.final_ops_values == {"step": 2}
 
 
@@ -277,3 +277,24 @@ def test_listeners_of_savers_need_do_nothing():
     assert listener.after_save(None, 1) is None
     assert tf.estimator.CheckpointSaverListener is type(listener)
     assert tf.estimator.SessionRunHook is tf.train.SessionRunHook
+
+
+def test_a_graph_may_grow_again_after_its_session():
+    gs = T.get_or_create_global_step()
+    for _ in range(2):
+        add = gs.assign_add(1)
+        with T.MonitoredSession(hooks=[T.StopAtStepHook(num_steps=1)]) as s:
+            assert s.run(add) == 1
+            with pytest.raises(RuntimeError, match="finalized"):
+                tf.no_op()
+    tf.get_default_graph().finalize()
+    with T.MonitoredSession(T.ChiefSessionCreator()):
+        pass
+    assert tf.get_default_graph().finalized
+
+
+def test_the_argument_of_step_functions_has_its_name():
+    with T.MonitoredSession() as s:
+        for wrong in (lambda: 1, lambda context: 1):
+            with pytest.raises(ValueError, match="step_context"):
+                s.run_step_fn(wrong)

@@ -3,6 +3,7 @@
 import collections
 
 import pytest
+import sluice.compat.v1 as tf
 from sluice import nest
 
 Pair = collections.namedtuple("Pair", "a b")
@@ -79,3 +80,36 @@ def test_dicts_with_defaults_and_named_tuples_of_one_name():
     with pytest.raises(TypeError):
         nest.assert_same_structure(one(1, 2), other(3, 4))
     nest.assert_same_structure({"a": 1}, {"b": 1}, check_types=False)
+
+
+def test_views_of_dicts_are_nested():
+    views = {"b": 1, "a": 2}
+    assert nest.flatten(views.values()) == [1, 2]
+    assert nest.flatten(views.items()) == ["b", 1, "a", 2]
+    assert nest.map_structure(lambda x: x + 1, views.values()) == [2, 3]
+
+
+def test_sparse_tensors_are_leaves_or_structures(run):
+    sparse = tf.SparseTensor([[1]], [2.0], [3])
+    assert nest.flatten([sparse, 4]) == [sparse, 4]
+    parts = nest.flatten([sparse, 4], expand_composites=True)
+    assert parts == [sparse.indices, sparse.values, sparse.dense_shape, 4]
+    doubled = nest.map_structure(lambda x: x * 2, [sparse, 4],
+                                 expand_composites=True)
+    assert doubled[1] == 8 and run(doubled[0]).values.tolist() == [4.0]
+    with pytest.raises(ValueError, match="4 elements"):
+        nest.pack_sequence_as([sparse, 4], [1], expand_composites=True)
+    with pytest.raises(ValueError, match="number of elements"):
+        nest.assert_same_structure(sparse, 1, expand_composites=True)
+
+
+def test_lists_of_other_classes_are_lists():
+    class Rows(list):
+        pass
+
+    nest.assert_same_structure(Rows([1]), [1])
+    assert nest.flatten_up_to([0], (1,), check_types=False) == [1]
+    with pytest.raises(TypeError):
+        nest.flatten_up_to([0], (1,))
+    assert nest.map_structure_with_tuple_paths(
+        lambda path, x: path + (x,), {"a": [5]}) == {"a": [("a", 0, 5)]}

@@ -91,24 +91,27 @@ Status Backprop::Seed() {
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
     if (!Between(y.node)) continue;
-    Output seed = i < options_.grad_ys.size() ? options_.grad_ys[i] : Output();
+    Gradient seed =
+        i < options_.grad_ys.size() ? options_.grad_ys[i] : Gradient();
     SLUICE_ASSIGN_OR_RETURN(seed, SeedFor(y, seed));
     Add(y, seed);
   }
   return OkStatus();
 }
 
-Result<Output> Backprop::SeedFor(const Output& y, Output given) {
+Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
   const DType t = RemoveRef(y.dtype());
   if (given) {
-    if (t != DType::kResource && RemoveRef(given.dtype()) != t)
+    const Output values = given.is_sparse() ? given.values : given.dense;
+    if (t != DType::kResource && RemoveRef(values.dtype()) != t)
       return InvalidArgument("gradients: grad_ys: expected ", DTypeName(t),
                              " as ", y.name(), ", got ",
-                             DTypeName(given.dtype()));
-    if (t != DType::kResource && !given.shape().CompatibleWith(y.shape()))
+                             DTypeName(values.dtype()));
+    if (t != DType::kResource && !given.is_sparse() &&
+        !values.shape().CompatibleWith(y.shape()))
       return InvalidArgument("gradients: grad_ys: expected shape ",
                              y.shape().ToString(), " as ", y.name(), ", got ",
-                             given.shape().ToString());
+                             values.shape().ToString());
     return given;
   }
   if (!IsFloating(t) && !IsInteger(t))
@@ -121,7 +124,8 @@ Result<Output> Backprop::SeedFor(const Output& y, Output given) {
   const Output ones = y.shape().rank() == 0
                           ? ScalarOf(t, 1)
                           : Build("OnesLike", {y}, {}, "", {});
-  return Built(ones);
+  SLUICE_ASSIGN_OR_RETURN(const Output built, Built(ones));
+  return Gradient(built);
 }
 
 Result<Output> Backprop::Built(Output o) const {

@@ -75,7 +75,7 @@ class Backprop {
 
   // ---- The walk (backprop.cc).
   Status Seed();
-  Result<Output> SeedFor(const Output& y, Output given);
+  Result<Gradient> SeedFor(const Output& y, const Gradient& given);
   Status Walk(Level& level);
   Status Visit(size_t unit, Level& level);
   Status VisitNode(Node* node, Level& level);

@@ -8,28 +8,34 @@ namespace sluice {
 
 Status Backprop::Validate() {
   graph_ = &CurrentGraph();
-  const auto check = [this](const std::vector<Output>& list, const char* what,
-                            bool may_be_null) -> Status {
-    for (size_t i = 0; i < list.size(); ++i) {
-      if (!list[i] && may_be_null) continue;
-      if (!list[i])
-        return graph_->status().ok()
-                   ? InvalidArgument("gradients: ", what, "[", i,
-                                     "]: expected an output, got none")
-                   : graph_->status();
-      if (list[i].graph() != graph_)
-        return InvalidArgument("gradients: ", what, "[", i,
-                               "]: expected an output of the current graph, "
-                               "got ",
-                               list[i].name(), " of another");
-    }
+  const auto check_one = [this](const Output& o, const char* what,
+                                size_t i) -> Status {
+    if (!o)
+      return graph_->status().ok()
+                 ? InvalidArgument("gradients: ", what, "[", i,
+                                   "]: expected an output, got none")
+                 : graph_->status();
+    if (o.graph() != graph_)
+      return InvalidArgument("gradients: ", what, "[", i,
+                             "]: expected an output of the current graph, "
+                             "got ",
+                             o.name(), " of another");
     return OkStatus();
   };
-  SLUICE_RETURN_IF_ERROR(check(ys_, "ys", false));
-  SLUICE_RETURN_IF_ERROR(check(xs_, "xs", false));
-  SLUICE_RETURN_IF_ERROR(check(options_.grad_ys, "grad_ys", true));
-  SLUICE_RETURN_IF_ERROR(
-      check(options_.stop_gradients, "stop_gradients", false));
+  const auto check = [&](const std::vector<Output>& list, const char* what) {
+    Status status = OkStatus();
+    for (size_t i = 0; i < list.size() && status.ok(); ++i)
+      status = check_one(list[i], what, i);
+    return status;
+  };
+  SLUICE_RETURN_IF_ERROR(check(ys_, "ys"));
+  SLUICE_RETURN_IF_ERROR(check(xs_, "xs"));
+  for (size_t i = 0; i < options_.grad_ys.size(); ++i) {
+    const Gradient& g = options_.grad_ys[i];
+    for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape})
+      if (part) SLUICE_RETURN_IF_ERROR(check_one(part, "grad_ys", i));
+  }
+  SLUICE_RETURN_IF_ERROR(check(options_.stop_gradients, "stop_gradients"));
   if (options_.grad_ys.size() > ys_.size())
     return InvalidArgument("gradients: grad_ys: expected at most ", ys_.size(),
                            " as there are ys, got ", options_.grad_ys.size());

@@ -83,7 +83,7 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   std::vector<Gradient> grads(xs.size());
   if (!ys.empty()) {
     GradientOptions options;
-    options.grad_ys = dys;
+    options.grad_ys.assign(dys.begin(), dys.end());
     SLUICE_ASSIGN_OR_RETURN(grads, Gradients(ys, xs, options));
   }
   for (size_t i = 0; i < xs.size(); ++i) {

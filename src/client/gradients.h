@@ -28,7 +28,7 @@ enum class Unconnected : uint8_t { kNone, kZero };
 
 struct GradientOptions {
   // The gradients of the ys; null or missing ones are ones.
-  std::vector<Output> grad_ys = {};
+  std::vector<Gradient> grad_ys = {};
   // Nothing flows back beyond these.
   std::vector<Output> stop_gradients = {};
   Unconnected unconnected = Unconnected::kNone;

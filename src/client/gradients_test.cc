@@ -62,6 +62,23 @@ TEST_F(GradientsTest, StartFromInitialGradients) {
               HasSubstr("grad_ys: expected at most 1"));
 }
 
+TEST_F(GradientsTest, StartFromSlices) {
+  const Output x = Constant(Tensor::Vector<float>({1, 2, 3}));
+  const Gradient rows =
+      Gradient::Slices(Constant(Tensor::Vector<int32_t>({2, 0, 2})),
+                       Constant(Tensor::Vector<float>({10, 100, 1})), {});
+  EXPECT_THAT(Values<float>(Grad(x * x, x, {.grad_ys = {rows}})),
+              ElementsAre(200, 0, 66));
+  const std::vector<Gradient> same =
+      *Gradients({ops::Identity(x)}, {x}, {.grad_ys = {rows}});
+  ASSERT_TRUE(same[0].is_sparse());
+  EXPECT_THAT(Values<float>(same[0].values), ElementsAre(10, 100, 1));
+  EXPECT_THAT(
+      Error(x, x,
+            {.grad_ys = {Gradient::Slices(rows.indices, rows.indices, {})}}),
+      HasSubstr("expected float as"));
+}
+
 TEST_F(GradientsTest, StopWhereTold) {
   const Output x = Constant(2.0f);
   const Output h = x * x;

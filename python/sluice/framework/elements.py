@@ -4,7 +4,7 @@ import re
 import traceback
 
 from sluice import _core
-from sluice.framework import dtypes, members, tensor_shape
+from sluice.framework import constructs, dtypes, members, tensor_shape
 from sluice.framework.protos import AttrValue, NodeDef
 
 
@@ -72,6 +72,12 @@ class Operation(_core.Operation):
             [traceback.FrameSummary(*call, lookup_line=False)
              for call in calls])
 
+    def _get_control_flow_context(self):
+        """The loop or the branch that it is in, or None."""
+        return constructs.around(self.graph, self.graph._constructs(self))
+
+    _control_flow_context = property(_get_control_flow_context)
+
     @property
     def _control_inputs(self):
         return self.control_inputs
@@ -110,10 +116,6 @@ class Operation(_core.Operation):
     @property
     def _control_outputs(self):
         return self.control_outputs
-
-    @property
-    def _control_flow_context(self):
-        return self._context_name
 
     def get_attr(self, name):
         """The value of an attribute: numbers, bytes and DTypes, or a message,

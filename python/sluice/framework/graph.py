@@ -6,7 +6,7 @@ import re
 import threading
 
 from sluice import _core
-from sluice.framework import members
+from sluice.framework import constructs, members
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
@@ -180,6 +180,10 @@ class Graph(_core.Graph):
             raise KeyError(f"The name {obj!r} refers to an Operation not in "
                            f"the graph{self._hint(obj)}.")
         return op
+
+    def _get_control_flow_context(self):
+        """The loop or the branch that is built now, or None."""
+        return constructs.around(self, self._constructs(None))
 
     def _hint(self, name):
         near = self._nearest(name)

@@ -93,9 +93,10 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
         grad_ys = _list(grad_ys)
         if len(grad_ys) != len(ys):
             raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
-        grad_ys = [None if g is None else convert_to_tensor(
-            g, y.dtype.base_dtype, name=f"grad_ys_{i}")
-                   for i, (g, y) in enumerate(zip(grad_ys, ys))]
+        grad_ys = [
+            g if g is None or isinstance(g, IndexedSlices) else
+            convert_to_tensor(g, y.dtype.base_dtype, name=f"grad_ys_{i}")
+            for i, (g, y) in enumerate(zip(grad_ys, ys))]
     made = _core.gradients(ys, [_target(x) for x in xs], grad_ys, stops,
                            name or "gradients",
                            unconnected is UnconnectedGradients.ZERO,

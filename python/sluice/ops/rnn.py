@@ -278,6 +278,9 @@ def static_rnn(cell, inputs, initial_state=None, dtype=None,
         raise ValueError("inputs must not be empty")
     with scopes.variable_scope(scope or "rnn") as own:
         inputs = [nest.map_structure(convert_to_tensor, x) for x in inputs]
+        rows = tensor_shape.TensorShape([None])
+        for x in nest.flatten(inputs):  # (ValueError if they differ.)
+            rows = rows.merge_with(x.shape[:1])
         batch_size = _batch_size(nest.flatten(inputs[0]), 0)
         lengths = _lengths(sequence_length, batch_size)
         state = _start_state(cell, initial_state, batch_size, dtype)
