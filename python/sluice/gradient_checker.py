@@ -21,6 +21,8 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
                                  f"{name}")
     session = graphs._use_session(None, x.graph, "eval")
     value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
+    if y.shape.is_fully_defined():  # (Programs say [1] of scalars, too.)
+        y_shape = y.shape.as_list()
     dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
     dx, = gradients.gradients(y, x, grad_ys=dy)
     if dx is None:

@@ -320,3 +320,16 @@ def test_enters_of_what_a_loop_does_not_change():
         assert context.IsLoopEnter(enter)
         assert context.IsLoopConstantEnter(enter) is constant
     assert not context.IsLoopConstantEnter(tf.no_op())
+
+
+def test_gradients_are_checked_of_scalars_said_to_be_vectors(session):
+    x = tf.constant([[1.0, 2.0]])
+    y = tf.reduce_sum(x * x)
+    assert tf.test.compute_gradient_error(x, [1, 2], y, [1]) < 1e-2
+    z = tf.reshape(x * x, [2, 1])
+    assert tf.test.compute_gradient_error(x, [1, 2], z, [1, 2]) < 1e-2
+
+
+def test_shapes_are_known_beside_what_is_not_even_a_scalar():
+    n = tf.placeholder(tf.int32)
+    assert tf.zeros(tf.stack([16, n])).shape.as_list() == [16, None]

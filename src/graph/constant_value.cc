@@ -256,9 +256,10 @@ std::optional<PartialInts> Folder::EvalOp(const Output& o, Fold fold,
       std::vector<Element> values;
       for (int i = 0; i < n.num_inputs(); ++i) {
         std::optional<PartialInts> p = Eval(n.input(i), depth);
-        if (!p || p->shape.rank() != 0) return std::nullopt;
-        values.push_back(p->values[0]);
+        if (p && p->shape.rank() != 0) return std::nullopt;
+        values.push_back(p ? p->values[0] : Element());
       }
+      if (!o.shape().rank_known() || o.shape().rank() != 1) return std::nullopt;
       return VectorOf(std::move(values));
     }
     case Fold::kUnpack: {

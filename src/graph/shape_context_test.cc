@@ -54,6 +54,15 @@ TEST_F(ConstantValueTest, UnknownBatchSurvivesSlicesAndConcat) {
   EXPECT_EQ(ConstantValue(pixels)->scalar<int32_t>(), 784);
 }
 
+TEST_F(ConstantValueTest, APackIsKnownBesideWhatIsNotEvenAScalar) {
+  const Output n = Build("Placeholder", {}, {{"dtype", DType::kInt32}});
+  const auto pack = [](const Output& a, const Output& b) {
+    return Build("Pack", {a, b}, {{"N", 2}});
+  };
+  EXPECT_EQ(AsShape(pack(Constant(int32_t{16}), n)), "[16,?]");
+  EXPECT_EQ(AsShape(pack(n, n)), "<unknown>");
+}
+
 TEST_F(ConstantValueTest, AShapeThatItsTypeCannotHoldIsNoConstant) {
   const Output x = Fed({int64_t{1} << 31, 3});
   EXPECT_FALSE(ConstantValue(ShapeOf(x)).has_value());

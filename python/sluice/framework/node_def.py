@@ -54,8 +54,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     if hasattr(graph_def, "SerializeToString"):
         data = graph_def.SerializeToString()
     elif not isinstance(graph_def, bytes):
-        raise TypeError(f"graph_def must be a GraphDef proto. It is "
-                        f"{type(graph_def).__name__}.")
+        raise TypeError("graph_def must be a GraphDef proto.")
     graph = graphs.get_default_graph()
     prefix = "import" if name is None else name
     if prefix.endswith("/"):  # (It is a scope as it is.)
