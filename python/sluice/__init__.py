@@ -28,7 +28,7 @@ from sluice.framework import graph as _graph
 from sluice.framework import tensor_shape as _tensor_shape
 from sluice.framework import errors
 from sluice.client import session as _session
-from sluice.ops import indexing as _indexing, math_ops as _math_ops
+from sluice.ops import indexing as _indexing, operators as _operators
 from sluice.ops.variables import Variable as _Variable
 
 _core.set_hooks(

@@ -77,6 +77,8 @@ def test_places_in_sorted_rows_and_repetition(run):
     for repeats, axis in ((2, None), ([1, 0, 3], 1), ([2, 1], 0), (3, 1)):
         np.testing.assert_array_equal(run(tf.repeat(x, repeats, axis)),
                                       np.repeat(x, repeats, axis))
+    with pytest.raises(ValueError, match="repeat: expected a known rank"):
+        tf.repeat(tf.placeholder(tf.float32), 2, axis=0)
 
 
 def test_shapes_that_broadcast(run):

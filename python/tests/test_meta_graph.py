@@ -39,7 +39,9 @@ def test_nodes_of_a_graph_def():
     assert tf.TensorShape(nodes["w"].attr["shape"].shape) == [3, 2]
     assert tf.TensorShape(
         nodes["x"].attr["shape"].shape).as_list() == [None, 3]
-    assert nodes["change"].input == ["^AssignAdd", "^AssignVariableOp"]
+    assert nodes["change"].input == ["^change/NoOp", "^change/NoOp_1"]
+    assert [nodes[f"change/NoOp{i}"].input for i in ("", "_1")] == [
+        ["^AssignVariableOp"], ["^AssignAdd"]]
     ours = {op.name: op.node_def for op in x.graph.get_operations()}
     for name, node in nodes.items():
         assert (node.op, node.input, node.device) == (

@@ -12,7 +12,7 @@ from sluice.distributions.numbers import _parameter
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.ops import (
-    array_ops, check_ops, functional, math_ops, nn, random_ops)
+    array_ops, check_ops, diagonals, functional, math_ops, nn, random_ops)
 from sluice.ops.control_flow import with_dependencies
 
 _xlogy = _core.op("Xlogy")
@@ -135,7 +135,7 @@ class _OfVectors(Distribution):
 
     def _outer(self, a, b):
         """What is not on the diagonal of the covariance, and what is."""
-        return array_ops.matrix_set_diag(
+        return diagonals.matrix_set_diag(
             -math_ops.matmul(a[..., None], b[..., None, :]), self._variance())
 
     def _counted(self, counts, what):

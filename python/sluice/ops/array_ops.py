@@ -464,52 +464,6 @@ def depth_to_space(input, block_size, name=None, data_format="NHWC"):
                                name=name)
 
 
-# ---- Diagonals ---------------------------------------------------------------
-
-
-def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1,
-                padding_value=0, align="RIGHT_LEFT"):
-    """Matrices of diagonals: the k-th, or those from k[0] to k[1]; by default
-    square ones of the main diagonal."""
-    if _is_main(k) and _is(num_rows, -1) and _is(num_cols, -1) and _is(
-            padding_value, 0):
-        return _op("MatrixDiag", "diag")(diagonal, name=name)
-    diagonal = convert_to_tensor(diagonal)
-    return _op("MatrixDiagV3", "diag")(
-        diagonal, k, num_rows, num_cols,
-        convert_to_tensor(padding_value, diagonal.dtype.base_dtype),
-        align=align, name=name)
-
-
-def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,
-                     align="RIGHT_LEFT"):
-    """Diagonals of matrices: the k-th, or those from k[0] to k[1]."""
-    if _is_main(k):
-        return _op("MatrixDiagPart", "diag_part")(input, name=name)
-    input = convert_to_tensor(input)
-    return _op("MatrixDiagPartV3", "diag_part")(
-        input, k, convert_to_tensor(padding_value, input.dtype.base_dtype),
-        align=align, name=name)
-
-
-def matrix_set_diag(input, diagonal, name="set_diag", k=0,
-                    align="RIGHT_LEFT"):
-    """The matrices with other diagonals: the k-th, or those from k[0] to
-    k[1]."""
-    if _is_main(k):
-        return _op("MatrixSetDiag", "set_diag")(input, diagonal, name=name)
-    return _op("MatrixSetDiagV3", "set_diag")(input, diagonal, k, align=align,
-                                              name=name)
-
-
-def _is(value, wanted):
-    return isinstance(value, (int, float)) and value == wanted
-
-
-def _is_main(k):
-    return _is(k, 0)
-
-
 def where(condition, x=None, y=None, name=None):
     """`x` where `condition` holds, else `y`, elementwise; without these, the
     coordinates of where it holds: [how many, rank], int64.
@@ -757,81 +711,6 @@ def required_space_to_batch_paddings(input_shape, block_shape,
         zeros_ = constant([0] * rank_, dtypes.int32)
         return (stack([before, after + more], axis=1, name="paddings"),
                 stack([zeros_, more], axis=1, name="crops"))
-
-
-def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32,
-                 name=None):
-    """Where each value belongs in sorted rows."""
-    x, v = convert_to_tensor(sorted_sequence), convert_to_tensor(values)
-    rows, wanted = shape(x), shape(v)
-    kind = {"left": "LowerBound", "right": "UpperBound"}.get(side)
-    if kind is None:
-        raise ValueError(f"side must be either 'right' or 'left'.  Saw: "
-                         f"{side}.")
-    found = _op(kind)(reshape(x, [-1, rows[-1]]),
-                      reshape(v, [-1, wanted[-1]]), out_type=out_type,
-                      name=name)
-    return reshape(found, wanted)
-
-
-def repeat(input, repeats, axis=None, name=None):
-    """Each element (or slice) as often as `repeats` says."""
-    with graphs.name_scope(name, "Repeat", [input, repeats]):
-        x = convert_to_tensor(input)
-        if axis is None:
-            x, axis = reshape(x, [-1]), 0
-        axis %= x.shape.ndims
-        repeats = convert_to_tensor(repeats, dtypes.int32)
-        n = shape(x)[axis]
-        counts = broadcast_to(reshape(repeats, [-1]), reshape(n, [1]))
-        ends = _op("Cumsum")(counts, 0)
-        at = searchsorted(ends, _op("Range")(0, _op("Sum")(counts, [0]), 1),
-                          side="right")
-        return gather(x, at, axis=axis)
-
-
-def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
-    """Where the elements are that come first, second, ... along a dimension;
-    of equal ones the first comes first."""
-    with graphs.name_scope(name, "argsort", [values]):
-        return _sorted(values, axis, direction)[1]
-
-
-def sort(values, axis=-1, direction="ASCENDING", name=None):
-    """The elements in order, along a dimension."""
-    with graphs.name_scope(name, "sort", [values]):
-        return _sorted(values, axis, direction)[0]
-
-
-def _sorted(values, axis, direction):
-    if direction not in ("ASCENDING", "DESCENDING"):
-        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' "
-                         f"or 'DESCENDING'. Received: {direction}")
-    x = convert_to_tensor(values)
-    if x.dtype.is_unsigned and direction == "ASCENDING":
-        # (-x would not be in the opposite order.)
-        limit = constant(x.dtype.max, x.dtype.base_dtype)
-        back = lambda v: limit - v  # noqa: E731
-    elif x.dtype.is_integer and direction == "ASCENDING":
-        back = lambda v: -1 - v  # noqa: E731
-    elif direction == "ASCENDING":
-        back = lambda v: -v  # noqa: E731
-    else:
-        back = lambda v: v  # noqa: E731
-    n = x.shape.ndims
-    last = axis == -1 or n is not None and axis == n - 1
-    if not last:
-        if n is None:
-            raise ValueError("sort: expected a known rank for an axis that is "
-                             "not the last one")
-        order = [i for i in range(n) if i != axis % n] + [axis % n]
-        x = transpose(x, order)
-    top, at = _op("TopKV2")(back(x), shape(x)[-1])
-    top = back(top)
-    if last:
-        return top, at
-    undone = [order.index(i) for i in range(n)]
-    return transpose(top, undone), transpose(at, undone)
 
 
 def batch_gather(params, indices, name=None):

@@ -8,8 +8,8 @@ from sluice.ops import array_ops
 _op = _core.op
 _pack = _op("Pack", "stack")
 _strided_slice = _op("StridedSlice", "strided_slice")
-_INDICES = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) "
-            "and scalar tf.int32/tf.int64 tensors are valid indices")
+_INDICES = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis "
+            "(`None`) and scalar tf.int32/tf.int64 tensors are valid indices")
 
 
 def _getitem(tensor, key):

@@ -3,7 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, math_ops
+from sluice.ops import array_ops, diagonals, math_ops, ordering
 
 _op = _core.op
 
@@ -22,7 +22,7 @@ def logdet(matrix, name=None):
     with graphs.name_scope(name, "logdet", [matrix]):
         root = math_ops.cholesky(matrix)
         return 2.0 * math_ops.reduce_sum(
-            math_ops.log(math_ops.real(array_ops.matrix_diag_part(root))), [-1])
+            math_ops.log(math_ops.real(diagonals.matrix_diag_part(root))), [-1])
 
 
 def adjoint(matrix, name=None):
@@ -43,10 +43,10 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32,
                                   dtypes.int32)
         ones = array_ops.ones(array_ops.concat([batch, [side]], 0), dtype)
         if square:
-            return array_ops.matrix_diag(ones, scope)
+            return diagonals.matrix_diag(ones, scope)
         zeros = array_ops.zeros(array_ops.concat([batch, [num_rows, columns]],
                                                  0), dtype)
-        return array_ops.matrix_set_diag(zeros, ones, scope)
+        return diagonals.matrix_set_diag(zeros, ones, scope)
 
 
 def svd(tensor, full_matrices=False, compute_uv=True, name=None):
@@ -134,7 +134,7 @@ def lu_reconstruct(lower_upper, perm, validate_args=False, name=None):
         product = math_ops.matmul(_unit_lower(both),
                                   array_ops.matrix_band_part(both, 0, -1))
         # (Row i is row perm[i] of the matrix.)
-        return _rows(product, array_ops.argsort(perm))
+        return _rows(product, ordering.argsort(perm))
 
 
 def lu_solve(lower_upper, perm, rhs, validate_args=False, name=None):
@@ -158,8 +158,8 @@ def lu_matrix_inverse(lower_upper, perm, validate_args=False, name=None):
 def _unit_lower(both):
     """The lower triangle, with ones on the diagonal."""
     lower = array_ops.matrix_band_part(both, -1, 0)
-    return array_ops.matrix_set_diag(
-        lower, array_ops.ones_like(array_ops.matrix_diag_part(both)))
+    return diagonals.matrix_set_diag(
+        lower, array_ops.ones_like(diagonals.matrix_diag_part(both)))
 
 
 def _rows(matrix, perm):
@@ -245,7 +245,7 @@ def _compact_of_matrix(matrix):
     if rows is not None and columns is not None and rows != columns:
         raise ValueError(f"Expected last two dimensions of diagonals to be "
                          f"same, got {rows} and {columns}")
-    return _compact_of_sequence([array_ops.matrix_diag_part(part) for part in (
+    return _compact_of_sequence([diagonals.matrix_diag_part(part) for part in (
         matrix[..., :-1, 1:], matrix, matrix[..., 1:, :-1])])
 
 

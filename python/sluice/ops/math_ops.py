@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, reductions, products; the operators of tensors."""
+"""Arithmetic, comparisons, reductions, products."""
 
 import builtins
 import math
@@ -41,7 +41,7 @@ def _are_strings(x):
     return getattr(dtype, "kind", None) in ("S", "U", "O")
 
 
-def _adder(name, any_order=False):
+def adder(name, any_order=False):
     """What adds numbers, and joins strings: they have an op of their own."""
     numbers = _op("AddV2", name, any_order)
     strings = _op("Add", name, any_order)
@@ -55,7 +55,7 @@ def _adder(name, any_order=False):
     return add
 
 
-add = _adder("Add")
+add = adder("Add")
 subtract = _op("Sub")
 multiply = _op("Mul")
 floordiv = floor_div = _op("FloorDiv", "floordiv")
@@ -718,109 +718,7 @@ def nth_element(input, n, reverse=False, name=None):
     return _op("NthElement")(input, n, reverse=reverse, name=name)
 
 
-# ---- The operators of tensors ------------------------------------------------
-
-
-_PLAIN = (int, float, builtins.complex, str, bytes, list, tuple)
-
-
-def _arithmetic(op, reflected_op, name):
-    """x.__op__ and x.__rop__ of an op; the other side takes x's type. (That of
-    the reflected one is told by either.)"""
-    def forward(x, y):
-        if isinstance(y, _core.Tensor):
-            return op(x, y)
-        try:
-            return op(x, y)
-        except (TypeError, ValueError):
-            # (Perhaps the other side knows what to do.)
-            if hasattr(type(y), f"__r{name}__") and not isinstance(
-                    y, _PLAIN) and not hasattr(y, "__array__"):
-                return NotImplemented
-            raise
-
-    def reflected(y, x):
-        return reflected_op(x, y)
-
-    return forward, reflected
-
-
-def _truediv_operator(x, y):
-    return truediv(x, y, "truediv")
-
-
-def _truediv_reflected(y, x):
-    with graphs.name_scope("truediv") as scope:
-        return truediv(convert_to_tensor(x, y.dtype.base_dtype, name="x"), y,
-                       scope)
-
-
-def _pow_operator(x, y):
-    return _pow(x, y, name="pow")
-
-
-def _matmul_operator(x, y):
-    return matmul(x, y, name="matmul")
-
-
-def _matmul_reflected(y, x):
-    return matmul(convert_to_tensor(x, y.dtype.base_dtype), y, name="matmul")
-
-
-def _logical(kind, integer_kind, name):
-    boolean, integer = _op(kind, name, True), _op(integer_kind, name, True)
-
-    def forward(x, y):
-        return (boolean if x.dtype.is_bool else integer)(x, y)
-
-    def reflected(y, x):
-        return forward(convert_to_tensor(x, y.dtype.base_dtype), y)
-    return forward, reflected
-
-
 def logical_xor(x, y, name="LogicalXor"):
     """Whether exactly one of them holds, elementwise."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)),
                        name=name)
-
-
-def _invert(x):
-    if x.dtype.is_bool:
-        return logical_not(x)
-    return _op("Invert")(x)
-
-
-def install_operators(cls):
-    """Gives a class the operators of tensors."""
-    def both(name, pair):
-        setattr(cls, f"__{name}__", pair[0])
-        setattr(cls, f"__r{name}__", pair[1])
-
-    both("add", _arithmetic(_adder("add"), _adder("add", True), "add"))
-    for name, kind in (("sub", "Sub"), ("mul", "Mul"),
-                       ("floordiv", "FloorDiv"), ("mod", "FloorMod"),
-                       ("pow", "Pow")):
-        both(name, _arithmetic(_op(kind, name), _op(kind, name, True), name))
-    cls.__pow__ = _pow_operator
-    both("truediv", (_truediv_operator, _truediv_reflected))
-    both("matmul", (_matmul_operator, _matmul_reflected))
-    both("and", _logical("LogicalAnd", "BitwiseAnd", "and"))
-    both("or", _logical("LogicalOr", "BitwiseOr", "or"))
-    xor = _logical("LogicalOr", "BitwiseXor", "xor")
-    both("xor", (lambda x, y: logical_xor(x, y, "xor") if x.dtype.is_bool
-                 else xor[0](x, y),
-                 lambda y, x: logical_xor(x, y, "xor") if y.dtype.is_bool
-                 else xor[1](y, x)))
-    for name, op in (("lt", less), ("le", less_equal), ("gt", greater),
-                     ("ge", greater_equal)):
-        setattr(cls, f"__{name}__", _comparison(op))
-    cls.__neg__ = lambda x: negative(x)
-    cls.__abs__ = lambda x: abs(x)
-    cls.__invert__ = _invert
-
-
-def _comparison(op):
-    return lambda x, y: op(x, y)
-
-
-install_operators(graphs.Tensor)
