@@ -233,6 +233,9 @@ def test_resources_are_created_and_reported(run):
     assert run(missing).tolist() == []
     assert run(resources.report_uninitialized_resources([])).tolist() == []
     assert resources.shared_resources() == []
+    v = tf.Variable(3.0, use_resource=True)
+    run(resources.initialize_resources([v]))
+    assert run(v) == 3.0
 
 
 def test_a_traced_step_without_kernels_tells_its_device(session):

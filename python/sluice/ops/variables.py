@@ -375,6 +375,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         """The operation that gives it its first value."""
         return self._initializer
 
+    create = initializer  # (As `tensorflow.python.ops.resources` calls it.)
+
     @property
     def initial_value(self):
         """The tensor that it begins as."""
@@ -784,11 +786,6 @@ def count_up_to(ref, limit, name=None):
     if isinstance(ref, Variable):
         return ref.count_up_to(limit)
     return _op("CountUpTo")(ref, limit=limit, name=name)
-
-
-def initialize_resources(resource_list, name="init"):
-    """An operation that gives variables their first values."""
-    return variables_initializer(resource_list, name)
 
 
 def is_resource_variable(var):
