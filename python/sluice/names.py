@@ -705,6 +705,8 @@ _GROUPS = {
     "contrib.distributions": {
         **_DISTRIBUTIONS,
         **_from("sluice.distributions.util", "softplus_inverse"),
+        **_from("sluice.distributions.multivariate", "MultivariateNormalDiag",
+                "MultivariateNormalDiagWithSoftplusScale"),
         **_from("sluice.distributions", "BetaWithSoftplusConcentration",
                 "ExponentialWithSoftplusRate",
                 "GammaWithSoftplusConcentrationRate",

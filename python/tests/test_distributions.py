@@ -14,6 +14,10 @@ def near(got, expected, rtol=1e-4, atol=1e-5):
     np.testing.assert_allclose(got, expected, rtol, atol)
 
 
+def _vectors(loc, scale):
+    return tf.contrib.distributions.MultivariateNormalDiag(loc, scale)
+
+
 CONTINUOUS = {
     "normal": (lambda: d.Normal(1.0, 2.0), (-19, 21), 1.0, 4.0),
     "laplace": (lambda: d.Laplace(1.0, 2.0), (-39, 41), 1.0, 8.0),
@@ -166,7 +170,8 @@ def test_probabilities_of_categories(run):
     lambda: (d.Exponential(2.0), d.Exponential(1.0)),
     lambda: (d.Beta(2.0, 3.0), d.Beta(4.0, 2.0)),
     lambda: (d.Bernoulli(probs=0.3), d.Bernoulli(probs=0.6)),
-    lambda: (d.Dirichlet([2.0, 3, 4]), d.Dirichlet([1.0, 2, 2]))])
+    lambda: (d.Dirichlet([2.0, 3, 4]), d.Dirichlet([1.0, 2, 2])),
+    lambda: (_vectors([0.0, 1], [1.0, 2]), _vectors([1.0, 1], [2.0, 1]))])
 def test_divergences_are_those_of_samples(run, make):
     one, two = make()
     drawn = one.sample(40000, seed=8)
@@ -265,3 +270,27 @@ def test_parameters_may_be_any_numbers_where_a_class_says_so(run):
         dist.copy(loc=2.0), contrib.NormalWithSoftplusScale)
     y = np.array([1e-6, 0.5, 3, 40], np.float32)
     near(run(tf.nn.softplus(contrib.softplus_inverse(y))), y)
+
+
+def test_vectors_of_independent_normal_numbers(run):
+    make = tf.contrib.distributions.MultivariateNormalDiag
+    loc, scale = np.array([[1.0, 2], [3, 4]], "f"), np.array([0.5, 2], "f")
+    dist = make(loc, scale)
+    assert dist.batch_shape == [2] and dist.event_shape == [2]
+    x = np.array([0.0, 1], "f")
+    near(run(dist.log_prob(x)), run(tf.reduce_sum(
+        d.Normal(loc, scale).log_prob(x), -1)))
+    near(run(dist.entropy()), run(tf.reduce_sum(
+        d.Normal(loc, scale).entropy(), -1)))
+    drawn = run(dist.sample(20000, seed=2))
+    assert drawn.shape == (20000, 2, 2)
+    near(drawn.mean(0), loc, 0, 0.06)
+    near(np.cov(drawn[:, 0].T), run(dist.covariance())[0], 0.05, 0.05)
+    near(run(make(loc, scale_identity_multiplier=3.0).stddev()),
+         np.full([2, 2], 3))
+    near(run(make(scale_diag=scale).mean()), [0, 0])
+    near(run(make(loc, scale, 1.0).variance())[0], [2.25, 9])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no zeros"):
+        run(make(loc, [0.0, 1], validate_args=True).sample())
+    with pytest.raises(ValueError, match="expected one of them at least"):
+        make()
