@@ -266,6 +266,7 @@ _OPS = {
             "case", "switch_case", "while_loop", "Assert", "Print"),
     **_CHECKS,
     **_from("sluice.ops.tensor_array", "TensorArray"),
+    **_from("sluice.ops.critical_section", "CriticalSection"),
     **_from("sluice.ops.script_ops", "py_func", "numpy_function"),
     **_from("sluice.ops.session_ops", "delete_session_tensor",
             "get_session_handle", "get_session_tensor"),
@@ -639,6 +640,8 @@ _GROUPS = {
     "contrib.framework": {
         **_ARG_SCOPES, **_MODEL_VARIABLES,
         **_from("sluice.framework.graph", "get_name_scope"),
+        **_from("sluice.framework.specs", "TensorSpec"),
+        **_from("sluice.ops.critical_section", "CriticalSection"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "sluice.ops.control_flow", "smart_case", "smart_cond",
             "smart_constant_value"), **{

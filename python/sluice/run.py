@@ -198,6 +198,8 @@ _OURS = {"ops": "graph conversion registries scopes gradients",
          "shape_ops": "signal_ops", "mel_ops": "signal_ops",
          "mfcc_ops": "signal_ops", "stateless_random_ops": "random_ops",
          "smart_cond": "control_flow",
+         "critical_section_ops": "critical_section",
+         "control_flow_v2_toggles": "compat.v1",
          **{name: "distributions." + module for module, names in (
              ("numbers", "bernoulli beta exponential gamma laplace normal "
                          "student_t uniform"),

@@ -1,6 +1,8 @@
 """Gradients, conditionals and loops."""
 
 import collections
+import time
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -715,3 +717,86 @@ def test_operations_know_the_loop_or_branch_that_they_are_in():
     assert second._control_flow_context == two
     assert y.op._get_control_flow_context() == loop  # (An Exit.)
     assert tf.constant(1).op._get_control_flow_context() is None
+
+
+# ---- Critical sections -------------------------------------------------------
+
+
+def test_steps_enter_a_critical_section_one_after_another():
+    with tf.Graph().as_default():
+        section = tf.CriticalSection()
+        v = tf.get_variable("v", initializer=0, use_resource=True)
+
+        def grow():
+            seen = v.read_value()
+            with tf.control_dependencies([seen]):
+                nap = tf.py_func(lambda x: time.sleep(0.001) or x, [seen],
+                                 tf.int32)
+            return v.assign(tf.reshape(nap, []) + 1)
+
+        grown = [section.execute(grow) for _ in range(3)]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            with futures.ThreadPoolExecutor(4) as pool:
+                got = list(pool.map(lambda _: session.run(grown), range(5)))
+            assert sorted(sum(got, [])) == list(range(1, 16))
+            assert session.run(v) == 15
+
+
+def test_a_critical_section_takes_what_another_execution_gave(session):
+    section = tf.CriticalSection(shared_name="s")
+    same = tf.CriticalSection(shared_name="s")
+    first = section.execute(lambda: tf.constant(2.0))
+    second = same.execute(lambda: {"a": first * 3, "none": None})
+    third = section.execute(lambda: tf.no_op())
+    assert session.run(second["a"]) == 6 and second["none"] is None
+    session.run(third)
+
+
+def test_iterations_enter_a_critical_section(session):
+    section = tf.CriticalSection()
+    v = tf.get_variable("v", initializer=1.0, use_resource=True)
+    by = tf.constant(2.0)
+    last = tf.while_loop(
+        lambda i, _: i < 5,
+        lambda i, _: (i + 1, section.execute(
+            lambda: v.assign(v.read_value() * by))), (0, 0.0))[1]
+    session.run(tf.global_variables_initializer())
+    session.run(last)  # (Any iteration may be the first to enter it.)
+    assert session.run(v) == 32
+
+
+def test_a_critical_section_that_an_error_ended_can_be_entered(session):
+    section = tf.CriticalSection()
+    x = tf.placeholder(tf.float32, [])
+    checked = section.execute(lambda: tf.check_numerics(x, "wrong"))
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="wrong"):
+            session.run(checked, {x: np.nan})
+    assert session.run(checked, {x: 1}) == 1
+
+
+def test_critical_sections_that_might_wait_forever_are_refused():
+    section = tf.CriticalSection(name="c")
+    with pytest.raises(ValueError, match="already running"):
+        section.execute(lambda: section.execute(lambda: tf.constant(1)))
+    v = tf.get_variable("v", initializer=0, use_resource=True)
+    section.execute(lambda: v.assign_add(1))
+    other = tf.CriticalSection(name="d")
+    with pytest.raises(ValueError, match="requested exclusive resource"):
+        other.execute(lambda: v.assign_add(1))
+    section.execute(lambda: v.assign_add(1))
+    shared = tf.get_variable("w", initializer=0, use_resource=True)
+    for each in (section, other):
+        each.execute(lambda: shared.assign_add(1),
+                     exclusive_resource_access=False)
+
+
+def test_gradients_may_be_given_as_lists_of_one(run):
+    x = tf.constant([[1.0, 2.0]])
+    y = tf.reshape(x, [2])
+    g = tf.gradients(tf.reduce_sum(y * y), y)
+    assert run(tf.gradients(y, x, [-tf.convert_to_tensor(g)])[0]).tolist() == [
+        [-2, -4]]
+    with pytest.raises(ValueError, match="grad_ys: expected shape"):
+        tf.gradients(y, x, tf.ones([3]))

@@ -76,6 +76,15 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
                           UnconnectedGradients(unconnected_gradients))
 
 
+def _like(y, grad):
+    """A gradient in the shape of what it is of: programs give [g] for g."""
+    known = y.shape.is_fully_defined() and grad.shape.is_fully_defined()
+    if known and grad.shape != y.shape and (
+            grad.shape.num_elements() == y.shape.num_elements()):
+        return _core.op("Reshape")(grad, y.shape.as_list())
+    return grad
+
+
 def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
                unconnected):
     ys = [_target(y) if not isinstance(y, Variable) else y.value()
@@ -95,7 +104,8 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
             raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
         grad_ys = [
             g if g is None or isinstance(g, IndexedSlices) else
-            convert_to_tensor(g, y.dtype.base_dtype, name=f"grad_ys_{i}")
+            _like(y, convert_to_tensor(g, y.dtype.base_dtype,
+                                       name=f"grad_ys_{i}"))
             for i, (g, y) in enumerate(zip(grad_ys, ys))]
     made = _core.gradients(ys, [_target(x) for x in xs], grad_ys, stops,
                            name or "gradients",
