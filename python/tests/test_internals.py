@@ -336,3 +336,14 @@ def test_gradients_are_checked_of_scalars_said_to_be_vectors(session):
 def test_shapes_are_known_beside_what_is_not_even_a_scalar():
     n = tf.placeholder(tf.int32)
     assert tf.zeros(tf.stack([16, n])).shape.as_list() == [16, None]
+
+
+def test_words_of_imports_are_not_those_of_other_inputs(run):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="1 modulo 4"):
+        run(tf.decode_base64(b"AAAAA"))
+    definition = tf.GraphDef()
+    node = definition.node.add(name="B", op="NoOp")
+    for text in ("^A", "A:B:0"):
+        node.input[:] = [text]
+        with pytest.raises(ValueError, match=r"Node 'B': Unknown input node"):
+            tf.import_graph_def(definition)

@@ -338,8 +338,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                f"{m['source']} incompatible with expected {m['want']}."),
     (r"inputs: expected (?:at least )?\d+ for \w+\((?P<inputs>.*?)\) -> .*, "
      r"got (?P<got>\d+); node", _unfed),
-    (r"input: expected .*?, got '(?P<input>[^']*)'(?:; nearest: [^;]*)?; node "
-     r"'(?P<node>[^']*)'",
+    (r"input: expected (?:'node'|a node of the GraphDef).*?, got '"
+     r"(?P<input>[^']*)'(?:; nearest: [^;]*)?; node '(?P<node>[^']*)'",
      lambda m: f"Node '{m['node']}': Unknown input node '{m['input']}'"),
     (r"input (?P<i>\d+): expected output 0 to (?P<last>\d+) of '"
      r"(?P<source>[^']*)', got (?P<got>\d+); node '(?P<node>[^']*)'",
