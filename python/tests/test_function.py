@@ -336,3 +336,23 @@ def test_wrapped_graphs_are_called_where_nothing_is_captured():
         # (Of functions, too.)
         again = tf.function(lambda x: square(x) + 1.0)
         assert session.run(again(tf.constant(2.0))) == 5.0
+
+
+@pytest.mark.parametrize("wrap", [
+    tf.function,
+    lambda f: tf.wrap_function(f, [tf.TensorSpec([2], tf.float32)])])
+def test_functions_give_what_is_made_of_tensors(wrap):
+    def both(x):
+        return {"rows": tf.IndexedSlices(x * 2.0, tf.constant([0, 2])),
+                "all": [tf.SparseTensor([[1], [2]], x, [3]), None, x + 1.0,
+                        tf.IndexedSlices(x, tf.constant([1, 0]), [2])]}
+
+    made = wrap(both)(tf.constant([1.0, 2.0]))
+    sparse, none, more, last = made["all"]
+    assert none is None and made["rows"].dense_shape is None
+    assert isinstance(last, tf.IndexedSlices)
+    values = run([made["rows"].values, made["rows"].indices, sparse, more,
+                  tf.convert_to_tensor(last)])
+    assert [v.tolist() for v in (*values[:2], *values[3:])] == [
+        [2.0, 4.0], [0, 2], [2.0, 3.0], [2.0, 1.0]]
+    assert values[2].values.tolist() == [1.0, 2.0]

@@ -3,10 +3,12 @@ of arguments that they are called with."""
 
 import functools
 import inspect
+import operator
 
 from sluice import _core, nest
 from sluice.framework import graph as graphs
-from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.conversion import (
+    IndexedSlices, SparseTensor, convert_to_tensor, parts)
 from sluice.framework.function import _Body, call, define
 from sluice.framework.references import _Reference
 
@@ -14,7 +16,7 @@ from sluice.framework.references import _Reference
 class _Trace:
     """A body that was built: its name in the graph, the outer tensors that
     calls pass too, what is known of its results' shapes, and what it returns: a
-    structure of numbers of results, and of values that are none."""
+    structure of functions that find it among the results, and of None."""
 
     def __init__(self, name, captured, shapes, structure):
         self.name, self.captured = name, captured
@@ -99,7 +101,7 @@ class Function:
         if not results:
             return op
         return nest.map_structure(
-            lambda i: None if i is None else results[i], trace.structure)
+            lambda find: find and find(results), trace.structure)
 
     def _trace(self, graph, structure, leaves):
         from sluice.ops import variable_scope as scopes
@@ -117,12 +119,18 @@ class Function:
             returned = self.python_function(*args, **kwargs)
             results = []
 
-            def number(value):
+            def found(value):
+                """What finds it among a call's results."""
                 if value is None or isinstance(value, _core.Operation):
                     return None
-                results.append(body.capture(convert_to_tensor(value)))
-                return len(results) - 1
-            numbers = nest.map_structure(number, returned)
+                kind, first = type(value), len(results)
+                results.extend(body.capture(convert_to_tensor(part))
+                               for part in parts(value))
+                if not isinstance(value, (IndexedSlices, SparseTensor)):
+                    return operator.itemgetter(first)
+                last = len(results)
+                return lambda outputs: kind(*outputs[first:last])
+            structure = nest.map_structure(found, returned)
         if (self, "traced") in outermost._defined and before != len(
                 outermost.get_collection(graphs.GraphKeys.GLOBAL_VARIABLES)):
             raise ValueError("tf.function-decorated function tried to create "
@@ -134,7 +142,7 @@ class Function:
                       "__inference_" + self.__name__.strip("<>"),
                       doc=inspect.getdoc(self.python_function) or "")
         return _Trace(name, [t for t in body.captured if t.graph is graph],
-                      [r.shape for r in results], numbers)
+                      [r.shape for r in results], structure)
 
 
 def function(func=None, input_signature=None, autograph=True,

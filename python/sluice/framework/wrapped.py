@@ -8,7 +8,7 @@ order but that of the graph.
 from sluice import _core, nest
 from sluice.framework import graph as graphs, specs
 from sluice.framework.conversion import (
-    SparseTensor, convert_to_tensor, parts)
+    IndexedSlices, SparseTensor, convert_to_tensor, parts)
 from sluice.framework.function import _Body, call, define
 from sluice.framework.graph import GraphKeys
 from sluice.framework.protos import GraphDef, TensorInfo
@@ -185,7 +185,7 @@ class WrappedFunction:
             if fetch is None or isinstance(fetch, _core.Operation):
                 return None
             made = [next(results) for _ in parts(fetch)]
-            return SparseTensor(*made) if len(made) > 1 else made[0]
+            return type(fetch)(*made) if len(made) > 1 else made[0]
         return nest.map_structure(result, self.structured_outputs)
 
     def prune(self, feeds, fetches, name=None, input_signature=None,
@@ -223,8 +223,8 @@ class WrappedFunction:
         return made
 
     def _fetch(self, fetch):
-        if isinstance(fetch, SparseTensor):
-            return SparseTensor(*map(self._fetch, parts(fetch)))
+        if isinstance(fetch, (IndexedSlices, SparseTensor)):
+            return type(fetch)(*map(self._fetch, parts(fetch)))
         if not isinstance(fetch, TensorInfo):
             return self.graph.as_graph_element(fetch)
         if fetch.WhichOneof("encoding") == "coo_sparse":
@@ -272,8 +272,10 @@ def wrap_function(fn, signature, name=None):
         return feeds[-1]
 
     def output(value):
-        if value is None or isinstance(value, SparseTensor):
-            return value
+        if value is None:
+            return None
+        if isinstance(value, (IndexedSlices, SparseTensor)):
+            return type(value)(*map(output, parts(value)))
         if isinstance(value, _core.Operation):
             raise TypeError(f"wrap_function: expected tensors and None to be "
                             f"returned, got the operation {value.name!r}")
