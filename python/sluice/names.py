@@ -692,7 +692,10 @@ _GROUPS = {
         "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
             "sluice.ops.rnn_cell", "EmbeddingWrapper",
             "InputProjectionWrapper", "LSTMBlockCell",
-            "OutputProjectionWrapper")},
+            "OutputProjectionWrapper"), **_from(
+        "sluice.ops.contrib_rnn", "GRUBlockCell", "GRUBlockCellV2",
+        "LayerNormBasicLSTMCell", "stack_bidirectional_dynamic_rnn",
+        "stack_bidirectional_rnn")},
     "contrib.seq2seq": _SEQ2SEQ,
     "contrib.slim": {**_CONTRIB_LAYERS, **_MODEL_VARIABLES, **_ARG_SCOPES},
     "contrib.training": {
