@@ -6,6 +6,7 @@ import importlib
 from sluice.framework import graph as graphs
 from sluice.framework.arg_scope import add_arg_scope
 from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.elements import require_same_shape
 from sluice.losses import (  # noqa: F401 (Names of this module.)
     get_losses, get_regularization_losses)
 from sluice.ops import array_ops, math_ops
@@ -85,7 +86,7 @@ def mean_pairwise_squared_error(predictions, labels=None, weights=1.0,
     with graphs.name_scope(scope, "mean_pairwise_squared_error",
                            [predictions, labels, weights]):
         predictions, labels = _float32(predictions), _float32(labels)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         error = predictions - labels
         weights = _weights_for(weights, error.shape.ndims)
         axes = list(range(1, error.shape.ndims))
@@ -138,6 +139,6 @@ def cosine_distance(predictions, labels=None, axis=None, weights=1.0,
     with graphs.name_scope(scope, "cosine_distance_loss",
                            [predictions, labels, weights]) as scope:
         predictions, labels = _float32(predictions), _float32(labels)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         distances = 1 - math_ops.reduce_sum(predictions * labels, [axis])
         return compute_weighted_loss(distances, weights, scope)

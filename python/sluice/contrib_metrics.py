@@ -7,6 +7,7 @@ import inspect
 from sluice import metrics_at_k
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.elements import require_same_shape
 from sluice.metrics import (
     _collected, _remove_squeezable_dimensions, metric_variable)
 from sluice.ops import array_ops, math_ops, nn, variables
@@ -147,7 +148,7 @@ def streaming_covariance(predictions, labels, weights=None,
     with variable_scope(name, "covariance", [predictions, labels, weights]):
         predictions, labels, weights = _remove_squeezable_dimensions(
             predictions, labels, weights)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         count = metric_variable([], dtypes.float32, name="count")
         if weights is None:
             n = _float32(array_ops.size(labels))
@@ -186,7 +187,7 @@ def streaming_pearson_correlation(predictions, labels, weights=None,
     with variable_scope(name, "pearson_r", [predictions, labels, weights]):
         predictions, labels, weights = _remove_squeezable_dimensions(
             predictions, labels, weights)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         if weights is not None:
             weights = _weights.broadcast_weights(weights, labels)
         moments = [streaming_covariance(a, b, weights, name=which)

@@ -2,6 +2,7 @@
 
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.elements import require_same_shape
 from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, math_ops, nn
 from sluice.ops import weights as _weights
@@ -136,7 +137,7 @@ def _elementwise(default, doc):
             with graphs.name_scope(scope, default, [predictions, labels,
                                                     weights]) as scope:
                 predictions, labels = _float32(predictions), _float32(labels)
-                predictions.shape.assert_is_compatible_with(labels.shape)
+                require_same_shape(predictions, labels)
                 return compute_weighted_loss(
                     function(labels, predictions), weights, scope,
                     loss_collection, reduction)
@@ -166,7 +167,7 @@ def cosine_distance(labels, predictions, axis=None, weights=1.0, scope=None,
     with graphs.name_scope(scope, "cosine_distance_loss",
                            [predictions, labels, weights]) as scope:
         predictions, labels = _float32(predictions), _float32(labels)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         losses = 1 - math_ops.reduce_sum(
             math_ops.multiply(predictions, labels), axis, keepdims=True)
         return compute_weighted_loss(losses, weights, scope, loss_collection,
@@ -181,7 +182,7 @@ def hinge_loss(labels, logits, weights=1.0, scope=None,
     with graphs.name_scope(scope, "hinge_loss",
                            [logits, labels, weights]) as scope:
         logits, labels = _float32(logits), _float32(labels)
-        logits.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(logits, labels)
         signs = 2.0 * labels - 1.0
         losses = nn.relu(1.0 - signs * logits)
         return compute_weighted_loss(losses, weights, scope, loss_collection,
@@ -195,7 +196,7 @@ def huber_loss(labels, predictions, weights=1.0, delta=1.0, scope=None,
     with graphs.name_scope(scope, "huber_loss",
                            [predictions, labels, weights]) as scope:
         predictions, labels = _float32(predictions), _float32(labels)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         error = math_ops.abs(predictions - labels)
         quadratic = math_ops.minimum(error, delta)
         losses = 0.5 * quadratic * quadratic + delta * (error - quadratic)
@@ -210,7 +211,7 @@ def log_loss(labels, predictions, weights=1.0, epsilon=1e-7, scope=None,
     with graphs.name_scope(scope, "log_loss",
                            [predictions, labels, weights]) as scope:
         predictions, labels = _float32(predictions), _float32(labels)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         losses = -labels * math_ops.log(predictions + epsilon) - (
             1 - labels) * math_ops.log(1 - predictions + epsilon)
         return compute_weighted_loss(losses, weights, scope, loss_collection,
@@ -226,7 +227,7 @@ def mean_pairwise_squared_error(labels, predictions, weights=1.0, scope=None,
                            [predictions, labels, weights]) as scope:
         predictions, labels = _float32(predictions), _float32(labels)
         weights = _float32(weights)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         with graphs.control_dependencies([
                 _weights.assert_broadcastable(weights, labels)]):
             error = predictions - labels
@@ -254,7 +255,7 @@ def sigmoid_cross_entropy(multi_class_labels, logits, weights=1.0,
                            [logits, multi_class_labels, weights]) as scope:
         logits = convert_to_tensor(logits)
         labels = math_ops.cast(multi_class_labels, logits.dtype)
-        logits.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(logits, labels)
         if label_smoothing > 0:
             labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
         losses = nn.sigmoid_cross_entropy_with_logits(
@@ -273,7 +274,7 @@ def softmax_cross_entropy(onehot_labels, logits, weights=1.0, label_smoothing=0,
                            [logits, onehot_labels, weights]) as scope:
         logits = convert_to_tensor(logits)
         labels = math_ops.cast(onehot_labels, logits.dtype)
-        logits.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(logits, labels)
         if label_smoothing > 0:
             classes = math_ops.cast(array_ops.shape(labels)[-1], logits.dtype)
             labels = labels * (1.0 - label_smoothing) + (

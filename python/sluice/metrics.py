@@ -6,6 +6,7 @@ start with `tf.local_variables_initializer`.
 
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant, convert_to_tensor
+from sluice.framework.elements import require_same_shape
 from sluice.framework.graph import GraphKeys
 from sluice.ops import (
     array_ops, check_ops, math_ops, scatters, variables)
@@ -33,7 +34,7 @@ def _remove_squeezable_dimensions(predictions, labels, weights):
     if labels is not None:
         labels, predictions = _weights.remove_squeezable_dimensions(
             labels, predictions)
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
     if weights is None:
         return predictions, labels, None
     weights = convert_to_tensor(weights)
@@ -500,7 +501,7 @@ def mean_iou(labels, predictions, num_classes, weights=None,
     """The mean over classes of intersection / union of labels and
     predictions."""
     with variable_scope(name, "mean_iou", [predictions, labels, weights]):
-        predictions.shape.assert_is_compatible_with(labels.shape)
+        require_same_shape(predictions, labels)
         total = metric_variable([num_classes, num_classes], dtypes.float64,
                                 name="total_confusion_matrix")
         flat = [array_ops.reshape(math_ops.cast(x, dtypes.int64), [-1])

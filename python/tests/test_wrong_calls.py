@@ -64,6 +64,28 @@ def test_wrong_keywords_of_classes_and_ops_are_answered_with_the_nearest():
     assert "trainable" in inspect.signature(tf.Variable).parameters
 
 
+def test_wrong_keywords_of_layers_are_told_rather_than_what_is_missing():
+    x = tf.zeros([1, 8, 8, 3])
+    with pytest.raises(TypeError, match=r"^conv2d\(\) got .*'kernal_size' "
+                       r"\(nearest: kernel_size"):
+        tf.layers.conv2d(x, 3, kernal_size=3)
+    with pytest.raises(TypeError, match=r"^dense\(\) missing .*'units'"):
+        tf.layers.dense(x)
+    with pytest.raises(AttributeError, match=r"nearest: gpu_options"):
+        tf.ConfigProto().gpu_option.allow_growth = True
+
+
+def test_shapes_of_losses_and_metrics_are_told_with_both_places():
+    a = tf.placeholder(tf.float32, [3], name="a")
+    b = tf.placeholder(tf.float32, [4], name="b")
+    for call in (tf.losses.mean_squared_error, tf.metrics.accuracy,
+                 lambda a, b: tf.nn.sigmoid_cross_entropy_with_logits(
+                     labels=a, logits=b)):
+        with pytest.raises(ValueError, match=r"\(4,\).*\(3,\)") as e:
+            call(a, b)
+        assert _line(a) in str(e.value) and _line(b) in str(e.value)
+
+
 def test_types_are_answered_with_the_nearest():
     with pytest.raises(TypeError, match=r"'flaot32' .* \(nearest: float32\)"):
         tf.placeholder("flaot32")

@@ -278,3 +278,13 @@ def _use_session(session, graph, what):
             "Cannot use the given session to evaluate tensor: the tensor's "
             "graph is different from the session's graph.")
     return session
+
+
+def require_same_shape(a, b):
+    """Raises ValueError, which tells where both tensors were made, if they
+    cannot have the same shape."""
+    try:
+        a.shape.assert_is_compatible_with(b.shape)
+    except ValueError as e:
+        raise ValueError(f"{e}; {a.op._describe()}, "
+                         f"{b.op._describe()}") from None

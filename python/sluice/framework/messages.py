@@ -304,8 +304,11 @@ class Message:
     def __getattr__(self, name):
         field = self._fields.get(name)
         if field is None:
+            near = name[0] != "_" and ", ".join(_core.nearest_names(
+                name, list(self._fields)))
             raise AttributeError(f"'{type(self).__name__}' object has no "
-                                 f"attribute '{name}'")
+                                 f"attribute '{name}'"
+                                 f"{f' (nearest: {near})' if near else ''}")
         values = self._values
         if name in self._group_of:
             self._member(self._group_of[name])

@@ -404,7 +404,17 @@ def as_function(cls, reuse=True, training=None):
     called = [name for _, name, _ in to_call]
 
     def function(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
+        for name in kwargs:  # (bind() rather tells what is missing for it.)
+            if name not in signature.parameters:
+                near = ", ".join(_core.nearest_names(
+                    name, list(signature.parameters)))
+                raise TypeError(
+                    f"{function.__name__}() got an unexpected keyword argument "
+                    f"'{name}'{f' (nearest: {near})' if near else ''}")
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as e:
+            raise TypeError(f"{function.__name__}() {e}") from None
         inputs = given.pop("inputs")
         shared = given.pop("reuse", None)
         at_call = {k: given.pop(k) for k in called if k in given}

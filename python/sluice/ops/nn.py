@@ -247,7 +247,9 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
         except ValueError:
             raise ValueError(
                 f"logits and labels must have the same shape, received "
-                f"({logits.shape} vs {labels.shape}).") from None
+                f"({logits.shape} vs {labels.shape}); logits: "
+                f"{logits.op._describe()}; labels: {labels.op._describe()}"
+            ) from None
         zeros = array_ops.zeros_like(logits)
         positive = logits >= zeros
         relu_logits = array_ops.where(positive, logits, zeros)
