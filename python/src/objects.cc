@@ -306,6 +306,12 @@ bool PyGraph::Fetchable(Node* node) const {
   return unfetchable.count(node) == 0 && ContextOf(Output{node, 0}) == nullptr;
 }
 
+bool PyGraph::Feedable(const Output& output) const {
+  ControlFlowContext* const context = ContextOf(output);
+  return unfeedable.count(output) == 0 &&
+         (context == nullptr || context->AsWhile() == nullptr);
+}
+
 Handle::Handle(const Output& key, PyObject* made)
     : output(key), graph(ObjectOf(GraphOf(key.node))), self(made) {
   GraphOf(output.node).handles[output] = this;
@@ -367,9 +373,7 @@ void AddObjects(py::module_& m) {
           "No step may be given this tensor's value.", py::arg("tensor"))
       .def(
           "is_feedable",
-          [](PyGraph& g, const Output& tensor) {
-            return g.unfeedable.count(tensor) == 0;
-          },
+          [](PyGraph& g, const Output& tensor) { return g.Feedable(tensor); },
           "Whether a step may be given this tensor's value.", py::arg("tensor"))
       .def(
           "prevent_fetching",

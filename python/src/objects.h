@@ -40,6 +40,8 @@ struct PyGraph : Graph {
   // What is within a conditional or a loop may not be asked for either: what
   // these give may.
   bool Fetchable(Node* node) const;
+  // What is within a loop has a value for each iteration.
+  bool Feedable(const Output& output) const;
   // What threads find that enter it for the first time; null: nothing.
   std::unique_ptr<const ScopeState> first_scopes;
 };

@@ -42,7 +42,7 @@ void CheckFetchable(Node* node) {
 }
 
 void CheckFeedable(const Output& o) {
-  if (GraphOf(o.node).unfeedable.count(o) != 0)
+  if (!GraphOf(o.node).Feedable(o))
     Raise(PyExc_ValueError,
           absl::StrCat("Tensor ", o.name(), " may not be fed."));
 }

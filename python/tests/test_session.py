@@ -681,9 +681,28 @@ def test_steps_tell_when_they_were(session):
     assert before - 1 < node.all_start_micros * 1e-6 < time.time() + 1
 
 
+def test_what_is_within_a_loop_takes_no_value(session):
+    x = tf.constant(1)
+    inside = []
+
+    def body(i):
+        inside.append(i + x)
+        return inside[0]
+
+    loop = tf.while_loop(lambda i: i < 5, body, [0])
+    branch = tf.cond(x > 0, lambda: inside.append(x * 2) or inside[1],
+                     lambda: x)
+    assert session.run([loop, branch], {x: 3, loop: 7}) == [7, 6]
+    assert session.run(branch, {inside[1]: 8}) == 8
+    assert not loop.graph.is_feedable(inside[0])
+    with pytest.raises(ValueError, match="may not be fed"):
+        session.run(loop, {inside[0]: 1})
+
+
 def test_metadata_tell_what_they_have(session):
     metadata = tf.RunMetadata()
     assert not metadata.HasField("step_stats")
+    assert not metadata.HasField("cost_graph") and not metadata.cost_graph.node
     x = tf.placeholder(tf.float32)
     session.run(tf.square(x), {x: 2.0}, run_metadata=metadata,
                 options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))

@@ -7,7 +7,8 @@ import time
 
 from sluice import _core
 from sluice.framework.messages import enumerate_in
-from sluice.framework.protos import ClusterDef, GraphDef, Message
+from sluice.framework.protos import (ClusterDef, GraphDef, Message,
+                                     TensorShapeProto)
 
 
 class GPUOptions(Message):
@@ -138,8 +139,9 @@ class ConfigProto(Message):
     def _options(self):
         options = _core.SessionOptions()
         if self.inter_op_parallelism_threads:
-            # (The caller's thread is one of them.)
-            options.inter_op_threads = self.inter_op_parallelism_threads - 1
+            # (The caller's thread is one of them; less than one: the only one.)
+            options.inter_op_threads = max(
+                self.inter_op_parallelism_threads - 1, 0)
         if self.intra_op_parallelism_threads:
             options.intra_op_threads = self.intra_op_parallelism_threads
         cpus, emulated = self._devices()
@@ -280,6 +282,45 @@ DeviceStepStats._declare(
 StepStats._declare(("dev_stats", 1, [DeviceStepStats]))
 
 
+class CostGraphDef(Message):
+    """What each node of a step cost; never filled in, since nothing here
+    chooses by it: `RunMetadata.step_stats` tells what was measured."""
+
+    class Node(Message):
+        """What one node cost."""
+
+        class InputInfo(Message):
+            """Which node's output an input is."""
+
+        class OutputInfo(Message):
+            """How large an output is."""
+
+    class AggregatedCost(Message):
+        """What all nodes cost."""
+
+
+CostGraphDef.Node.InputInfo._declare(("preceding_node", 1, "int32"),
+                                     ("preceding_port", 2, "int32"))
+CostGraphDef.Node.OutputInfo._declare(
+    ("size", 1, "int64"), ("alias_input_port", 2, "int64"),
+    ("shape", 3, TensorShapeProto), ("dtype", 4, "enum"))
+CostGraphDef.Node._declare(
+    ("name", 1, "string"), ("device", 2, "string"), ("id", 3, "int32"),
+    ("input_info", 4, [CostGraphDef.Node.InputInfo]),
+    ("output_info", 5, [CostGraphDef.Node.OutputInfo]),
+    ("temporary_memory_size", 6, "int64"), ("is_final", 7, "bool"),
+    ("control_input", 8, ["int32"]), ("compute_cost", 9, "int64"),
+    ("host_temp_memory_size", 10, "int64"),
+    ("device_temp_memory_size", 11, "int64"),
+    ("persistent_memory_size", 12, "int64"), ("compute_time", 14, "int64"),
+    ("memory_time", 15, "int64"),
+    ("device_persistent_memory_size", 16, "int64"), ("inaccurate", 17, "bool"))
+CostGraphDef.AggregatedCost._declare(("cost", 1, "float"),
+                                     ("dimension", 2, "string"))
+CostGraphDef._declare(("node", 1, [CostGraphDef.Node]),
+                      ("cost", 2, [CostGraphDef.AggregatedCost]))
+
+
 # What one device is called, whose events tell no name.
 _ONLY_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
@@ -351,5 +392,6 @@ def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
 
 
 RunMetadata._declare(("step_stats", 1, StepStats),
+                     ("cost_graph", 2, CostGraphDef),
                      ("partition_graphs", 3, [GraphDef]),
                      ("session_metadata", 5, SessionMetadata))
