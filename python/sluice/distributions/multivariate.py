@@ -7,7 +7,8 @@ from sluice.distributions.distribution import (
 from sluice.distributions.kullback_leibler import RegisterKL
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.ops import array_ops, check_ops, math_ops, nn, random_ops
+from sluice.ops import (
+    array_ops, check_ops, diagonals, math_ops, nn, random_ops)
 from sluice.ops.control_flow import with_dependencies
 
 
@@ -99,7 +100,7 @@ class MultivariateNormalDiag(Distribution):
         return math_ops.square(self._diag)
 
     def _covariance(self):
-        return array_ops.matrix_diag(self._variance())
+        return diagonals.matrix_diag(self._variance())
 
 
 class MultivariateNormalDiagWithSoftplusScale(MultivariateNormalDiag):
