@@ -193,6 +193,8 @@ def test_wrong_branches(run):
         tf.cond(pred, lambda: None, lambda: None)
     with pytest.raises(ValueError, match="'false_fn' must have a return value"):
         tf.cond(pred, lambda: one, lambda: None)
+    with pytest.raises(ValueError, match="at least one result"):
+        tf.cond(pred, lambda: [], lambda: [])
     with pytest.raises(TypeError, match="set simultaneously"):
         tf.cond(pred, lambda: one, fn1=lambda: one, fn2=lambda: one)
     with pytest.raises(TypeError, match="2-tuple"):
@@ -327,6 +329,11 @@ def test_what_is_within_a_branch_or_a_loop_is_not_fetched(run, holds):
         for fetch in (t, t.op, t.name, {"t": [t]}):
             with pytest.raises(ValueError, match="marked as not fetchable"):
                 run(fetch)
+    in_loop = inner[2]
+    assert graph.is_feedable(inner[0]) and graph.is_feedable(z)
+    assert not graph.is_feedable(in_loop)
+    with pytest.raises(ValueError, match="may not be fed"):
+        run(z, {in_loop: 5})
 
 
 def test_nested_loops_and_gradients(run):
@@ -800,3 +807,10 @@ def test_gradients_may_be_given_as_lists_of_one(run):
         [-2, -4]]
     with pytest.raises(ValueError, match="grad_ys: expected shape"):
         tf.gradients(y, x, tf.ones([3]))
+
+
+def test_a_list_of_one_is_what_it_holds_where_branches_are_not_strict():
+    pred, one = tf.placeholder_with_default(True, []), tf.constant(1)
+    for strict, want in ((False, tf.Tensor), (True, list)):
+        made = tf.cond(pred, lambda: [[one]], lambda: [[one]], strict=strict)
+        assert isinstance(made, want)

@@ -197,6 +197,9 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
                 raise ValueError(f"'{which}' must have a return value.")
             structure = nest.map_structure(
                 lambda value: _branch_value(value, pred), result)
+            if not nest.flatten(structure):
+                raise ValueError("'true_fn' and 'false_fn' must return at "
+                                 "least one result.")
             structures.append(structure)
             return [_value_of(p) for p in _flatten(structure)]
         return build
@@ -206,7 +209,8 @@ def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
                         f"got {pred}")
     merged = _cond(pred, branch(true_fn), branch(false_fn), structures,
                    name or "cond")
-    return _pack(structures[0], merged)
+    packed = _pack(structures[0], merged)
+    return packed if strict else _unpacked(packed)
 
 
 builtins_tuple = type(())
