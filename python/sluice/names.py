@@ -625,6 +625,20 @@ PUBLIC = {
 
 
 # Namespaces that take their names from several modules.
+_CONTRIB_METRICS = {
+    **_from("sluice.contrib_metrics", "accuracy", "aggregate_metric_map",
+            "aggregate_metrics", *("streaming_" + name for name in (
+                "accuracy", "auc", "false_negatives", "false_positives",
+                "mean_absolute_error", "mean_cosine_distance", "mean_iou",
+                "mean_relative_error", "mean_squared_error", "precision",
+                "precision_at_thresholds", "recall", "recall_at_thresholds",
+                "root_mean_squared_error", "sensitivity_at_specificity",
+                "specificity_at_sensitivity", "true_negatives",
+                "true_positives"))),
+    **_from("sluice.metrics", streaming_mean="mean",
+            streaming_mean_tensor="mean_tensor",
+            streaming_percentage_less="percentage_below"),
+    **_from("sluice.ops.confusion_matrix", "confusion_matrix")}
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
     "contrib.layers": _CONTRIB_LAYERS,
@@ -697,6 +711,8 @@ _GROUPS = {
         "LayerNormBasicLSTMCell", "stack_bidirectional_dynamic_rnn",
         "stack_bidirectional_rnn")},
     "contrib.seq2seq": _SEQ2SEQ,
+    "contrib.metrics": _CONTRIB_METRICS,
+    "contrib.slim.metrics": _CONTRIB_METRICS,
     "contrib.slim": {**_CONTRIB_LAYERS, **_MODEL_VARIABLES, **_ARG_SCOPES},
     "contrib.training": {
         **_from("sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
