@@ -36,6 +36,10 @@ class DeviceSpec:
                 setattr(self, key, value if key == "job" else int(value))
             elif device:
                 kind, index = device.groups()
+                if not part.startswith("device:") and kind.lower() not in (
+                        "cpu", "gpu"):
+                    raise ValueError(f"Unknown attribute: '{kind}' in "
+                                     f"'{spec}'")
                 if self.device_type is not None:
                     raise ValueError(f"Cannot specify multiple device types: "
                                      f"'{spec}'")

@@ -275,7 +275,7 @@ _OPS = {
     **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
     **_from("sluice.ops.gradients", "gradients", "hessians",
             "RegisterGradient", "NotDifferentiable", "NoGradient",
-            "UnconnectedGradients", "AggregationMethod"),
+            "no_gradient", "UnconnectedGradients", "AggregationMethod"),
     **_from("sluice.ops.tape", "GradientTape"),
     **_from("sluice.ops.variables", "Variable", "global_variables",
             "all_variables", "local_variables", "model_variables",

@@ -113,6 +113,8 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
   options.return_elements = wanted;
   const Building here(g);
   options.control_dependencies = CurrentControlDependencies();
+  options.context = CurrentContext();
+  options.in_condition = InLoopCondition();
   ImportResults results;
   Check(ImportGraphDef(bytes, g, options, &results));
   PlaceImported(g, results.nodes);
@@ -188,6 +190,18 @@ void SetAttribute(Node* n, const std::string& name, const py::bytes& message) {
                          "depend on, got ",
                          value.ToString(), "; ", n->Describe()));
   n->graph()->SetAttr(n, name, std::move(value));
+}
+
+// Nodes from number `first` on whose names begin with `prefix` are to be on the
+// device of a node that may not be there yet, unless they say where.
+void ColocateSince(PyGraph& g, int first, const std::string& prefix,
+                   const std::string& with) {
+  const GraphLock lock(g);
+  for (int i = first; i < g.num_nodes(); ++i) {
+    Node* const n = g.nodes()[static_cast<size_t>(i)].get();
+    if (n->name().starts_with(prefix) && n->FindAttr("_class") == nullptr)
+      g.SetAttr(n, "_class", AttrValue(AttrValue::Strings{"loc:@" + with}));
+  }
 }
 
 py::bytes OpDefMessage(const PyGraph& g, const std::string& op) {
@@ -354,6 +368,7 @@ void AddObjects(py::module_& m) {
       .def("_find_operation", FindOperation)
       .def("_nearest", Nearest)
       .def("_operations", Operations)
+      .def("_colocate_since", ColocateSince)
       .def("_unique_name", UniqueName, py::arg(), py::arg() = true)
       .def("_export", Export)
       .def("_import", Import)

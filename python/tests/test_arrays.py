@@ -471,7 +471,7 @@ def test_reductions_of_all_dimensions_are_scalars(run):
                              lambda i, a: (i + 1, a + tf.reduce_sum(p)),
                              [0, 0.0])
     assert run(total, {p: [[1, 2]]}) == 9
-    with pytest.raises(ValueError, match="both 'axis' and"):
+    with pytest.raises(ValueError, match="Cannot specify both"):
         tf.reduce_logsumexp(p, 0, reduction_indices=0)
 
 
@@ -550,3 +550,45 @@ def test_handles_of_arrays_may_have_tensorflows_shape():
         raw.TensorArraySizeV3(handle=tf.placeholder(tf.resource, [3]),
                               flow_in=flow)
     assert size.shape == ()
+
+
+def test_arguments_have_one_of_their_names(run):
+    x = tf.constant([[1.0, 2.0]])
+    for call in (lambda: tf.reduce_sum(x, keepdims=True, keep_dims=True),
+                 lambda: tf.argmax(x, 1, dimension=1),
+                 lambda: tf.expand_dims(x, 0, dim=0),
+                 lambda: tf.squeeze(x, [0], squeeze_dims=[0]),
+                 lambda: tf.nn.softmax(x, 0, dim=0),
+                 lambda: tf.reverse_sequence(x, [1], seq_axis=1, seq_dim=1)):
+        with pytest.raises(ValueError, match="Cannot specify both"):
+            call()
+    assert run(tf.reduce_sum(x, keep_dims=True)).tolist() == [[3]]
+
+
+def test_shapes_and_axes_that_are_no_vectors_are_refused():
+    x = tf.constant([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="rank 1"):
+        tf.reshape(x, -1)
+    with pytest.raises(ValueError, match="rank 1"):
+        tf.reverse(x, 0)
+    with pytest.raises(TypeError, match="expected type of bool"):
+        tf.reduce_all(x)
+
+
+def test_products_of_unknown_rank_may_be_of_batches(run):
+    a = tf.placeholder(tf.float32)
+    b = tf.ones([2, 3])
+    product = tf.matmul(a, b)
+    gradient, = tf.gradients(product, b)
+    for batch in ([], [4]):
+        got = run([product, gradient], {a: np.ones(batch + [5, 2])})
+        assert got[0].shape == (*batch, 5, 3)
+        assert got[1].shape == (2, 3)
+
+
+def test_slices_of_a_tensor_stack_to_the_tensor():
+    x = tf.constant([[1.0, 2.0]])
+    assert tf.stack(x) is x
+    assert len(tf.split(x, tf.Dimension(2), 1)) == 2
+    sparse = tf.SparseTensor([[0]], [1.0], [1])
+    assert isinstance(tf.stop_gradient(sparse), tf.SparseTensor)

@@ -746,3 +746,29 @@ def test_wrong_scopes_and_elements_are_told(fresh_graph):
     fresh_graph.finalize()
     with pytest.raises(RuntimeError, match="finalized"):
         fresh_graph.clear_collection("c")
+
+
+def _doubled():
+    with tf.Graph().as_default() as graph:
+        tf.multiply(tf.placeholder(tf.float32, [], name="x"), 2.0, name="y")
+    return graph.as_graph_def()
+
+
+def test_imports_belong_to_the_loops_and_branches_around_them(run):
+    given = _doubled()
+
+    def double(x):
+        return tf.import_graph_def(given, {"x": x}, ["y:0"])[0]
+    x = tf.constant(1.0)
+    end = tf.while_loop(lambda i: double(i) < 20.0, lambda i: double(i), [x])
+    assert run([end, tf.gradients(end, x)]) == [16.0, [16.0]]
+    choice = tf.placeholder(tf.bool, [])
+    either = tf.cond(choice, lambda: double(x), lambda: x)
+    assert run([either, tf.gradients(either, x)], {choice: True}) == [2, [2]]
+    assert run([either, tf.gradients(either, x)], {choice: False}) == [1, [1]]
+
+
+def test_sums_of_gradients_are_within_their_scope(run):
+    x = tf.constant(3.0)
+    total, = tf.gradients([x * x, x * 2.0], x)
+    assert total.op.name == "gradients/AddN" and run(total) == 8.0

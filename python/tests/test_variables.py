@@ -758,3 +758,20 @@ def test_initial_values_may_be_read_in_a_branch(session):
     session.run(tf.global_variables_initializer())
     v, w = session.run([v, w])
     assert (v == w).all()
+
+
+def test_initial_values_that_are_functions_are_where_the_variable_is(run):
+    seen = []
+
+    def choose(op):
+        seen.append(op.type)
+        return "/device:CPU:0" if op.type == "VariableV2" else ""
+    with tf.device(choose):
+        v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+    assert seen[0] == "VariableV2" and v.device == "/device:CPU:0"
+    first = v.initial_value.op
+    assert first.name.startswith("v/Initializer/") and not first.device
+    assert first.colocation_groups() == [b"loc:@v"]
+    assert run(v.initial_value).tolist() == [1, 1]
+    run(v.initializer)
+    assert run(v).tolist() == [1, 1]

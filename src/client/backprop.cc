@@ -72,18 +72,17 @@ Backprop::Backprop(const std::vector<Output>& ys,
 Result<std::vector<Gradient>> Backprop::Run() {
   SLUICE_RETURN_IF_ERROR(Validate());
   Level outermost;
-  if (!ys_.empty() && !xs_.empty()) {
-    SLUICE_RETURN_IF_ERROR(RecoverControlFlow(graph_));
-    SLUICE_RETURN_IF_ERROR(LoopFamily::Recover(graph_));
-    SLUICE_RETURN_IF_ERROR(FindBase());
-    FindBetween();
-    FindUnits();
-    const NameScope scope(options_.name);
-    const GradientScope call(NewGradientSource(*graph_, scope.prefix()));
-    SLUICE_RETURN_IF_ERROR(Seed());
-    outermost.loop = base_;
-    SLUICE_RETURN_IF_ERROR(Walk(outermost));
-  }
+  if (ys_.empty() || xs_.empty()) return Collect();
+  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(graph_));
+  SLUICE_RETURN_IF_ERROR(LoopFamily::Recover(graph_));
+  SLUICE_RETURN_IF_ERROR(FindBase());
+  FindBetween();
+  FindUnits();
+  const NameScope scope(options_.name);
+  const GradientScope call(NewGradientSource(*graph_, scope.prefix()));
+  SLUICE_RETURN_IF_ERROR(Seed());
+  outermost.loop = base_;
+  SLUICE_RETURN_IF_ERROR(Walk(outermost));
   return Collect();
 }
 

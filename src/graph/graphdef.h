@@ -16,6 +16,8 @@
 
 namespace sluice {
 
+class ControlFlowContext;
+
 // The version of TensorFlow's graphs that we write, and the newest whose
 // consumers we claim to be (TensorFlow 2.21).
 inline constexpr int kGraphDefVersion = 2474;
@@ -36,6 +38,10 @@ struct ImportOptions {
   std::vector<std::string> return_elements;
   // Every imported node runs after these.
   std::vector<Node*> control_dependencies;
+  // The branch or loop that every imported node belongs to, and whether that is
+  // a loop's condition; none for a GraphDef with control flow of its own.
+  ControlFlowContext* context = nullptr;
+  bool in_condition = false;
   // The device of nodes that have none.
   std::string default_device;
   TensorProtoLimits tensor_limits;

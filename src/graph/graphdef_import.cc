@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/control_flow.h"
 #include "graph/function.h"
 #include "graph/graphdef_internal.h"
 #include "graph/node_names.h"
@@ -37,6 +38,7 @@ class Importer {
     SLUICE_RETURN_IF_ERROR(ImportFunctions());
     SLUICE_RETURN_IF_ERROR(IndexNodes());
     SLUICE_RETURN_IF_ERROR(FindOps());
+    if (!HasControlFlow()) context_ = options_.context;
     for (int i = 0; i < def_.node_size(); ++i)
       SLUICE_RETURN_IF_ERROR(CollectEdges(i));
     SLUICE_RETURN_IF_ERROR(CheckReturnElements());
@@ -210,6 +212,13 @@ class Importer {
       s = Status(s.code(), absl::StrCat(s.message(), "; other unknown ops: ",
                                         absl::StrJoin(others, ", ")));
     return At(first, s);
+  }
+
+  bool HasControlFlow() const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [](const Pending& p) {
+      return p.op->role == OpRole::kSwitch || p.op->role == OpRole::kMerge ||
+             p.op->role == OpRole::kEnter;
+    });
   }
 
   Status CollectEdges(int i) {
@@ -401,6 +410,9 @@ class Importer {
       spec.control_inputs.insert(spec.control_inputs.end(),
                                  options_.control_dependencies.begin(),
                                  options_.control_dependencies.end());
+    if (context_ != nullptr)
+      SLUICE_RETURN_IF_ERROR(
+          At(i, PrepareForContext(context_, options_.in_condition, &spec)));
     Result<Node*> node = g_.AddNode(std::move(spec));
     if (!node.ok()) {
       const bool named =
@@ -408,6 +420,7 @@ class Importer {
       return named ? node.status() : At(i, node.status());
     }
     p.node = *node;
+    if (context_ != nullptr) g_.control_flow().SetContext(p.node, context_);
     if (def.has_experimental_debug_info()) {
       SLUICE_ASSIGN_OR_RETURN(g_.original_names()[p.node->name()],
                               SerializeProto(def.experimental_debug_info()));
@@ -534,6 +547,7 @@ class Importer {
   TensorProtoLimits limits_;  // What is left of them.
   const LineTable lines_;
   const int first_;  // How many nodes there were.
+  ControlFlowContext* context_ = nullptr;
   std::unordered_map<std::string_view, int> index_;       // Name -> position.
   std::unordered_map<std::string, std::string> renamed_;  // Full names.
   std::vector<Pending> nodes_;                            // By position.

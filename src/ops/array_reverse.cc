@@ -89,7 +89,7 @@ Status ReverseShape(ShapeContext& c) {
 }
 
 Status ReverseV2Shape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.WithRankAtMost(1, 1).status());
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   const Tensor* axes = c.constant(1);
   if (axes != nullptr && c.input(0).rank_known())
     SLUICE_RETURN_IF_ERROR(AxisMask(*axes, c.input(0).rank()).status());

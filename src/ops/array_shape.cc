@@ -118,6 +118,7 @@ Status ReshapeKernel(KernelContext& ctx) {
 }
 
 Status ReshapeShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   SLUICE_ASSIGN_OR_RETURN(PartialShape out, c.InputAsShape(1));
   const int64_t elements = c.input(0).num_elements();
   if (out.rank_known() && elements >= 0) {

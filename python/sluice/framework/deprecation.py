@@ -8,6 +8,8 @@ import re
 
 from sluice import logging
 from sluice.framework.introspection import getfullargspec, make_decorator
+from sluice.framework.specs import (  # noqa: F401 (TensorFlow's place.)
+    deprecated_argument_lookup)
 
 _told, _NONE = set(), object()
 _silent = False
@@ -186,13 +188,3 @@ def deprecated_arg_values(date, instructions, warn_once=True, **values):
     return _about_arguments(
         values, _equal, lambda name: f"{name}={values[name]}", date,
         instructions, warn_once, presets=True)
-
-
-def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
-    """The value of an argument that has two names; ValueError if both are
-    given."""
-    if old_value is None:
-        return new_value
-    if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
-    return old_value

@@ -1,4 +1,5 @@
-"""What is known of tensors that are not there: type, shape, name."""
+"""What is known of tensors that are not there: type, shape, name; and of
+arguments that have several names."""
 
 import enum
 
@@ -125,3 +126,13 @@ def across_copies(name, trainable, synchronization, aggregation):
             "You have specified trainable=True and "
             "synchronization=VariableSynchronization.ON_READ.")
     return trainable, synchronization, aggregation
+
+
+def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
+    """The value of an argument that has two names; ValueError if both are
+    given."""
+    if old_value is None:
+        return new_value
+    if new_value is not None:
+        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
+    return old_value

@@ -5,12 +5,13 @@ from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
     convert_to_tensor, parts)
+from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 
 reshape = _op("Reshape")
 identity_n = _op("IdentityN")
-stop_gradient = _op("StopGradient")
+_stop_gradient = _op("StopGradient")
 tile = _op("Tile")
 _gather_nd = _op("GatherNd")
 scatter_nd = _op("ScatterNd")
@@ -46,6 +47,15 @@ def identity(input, name=None):
         return type(input)(*(_identity(part, name=name)
                              for part in parts(input)))
     return _identity(input, name=name)
+
+
+def stop_gradient(input, name=None):
+    """What has the value of `input` and gives it no gradient: a tensor, or the
+    like of IndexedSlices or a SparseTensor."""
+    if isinstance(input, (IndexedSlices, SparseTensor)):
+        return type(input)(*(_stop_gradient(part, name=name)
+                             for part in parts(input)))
+    return _stop_gradient(input, name=name)
 
 
 def placeholder(dtype, shape=None, name=None):
@@ -205,9 +215,7 @@ def expand_dims(input, axis=None, name=None, dim=None):
     Raises:
       ValueError: if `axis` is not given, given twice, or out of its range.
     """
-    if None not in (axis, dim):
-        raise ValueError("Cannot specify both 'dim' and 'axis'.")
-    axis = dim if axis is None else axis
+    axis = _either("axis", axis, "dim", dim)
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
     return _op("ExpandDims")(input, axis, name=name)
@@ -225,7 +233,7 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):
     Raises:
       ValueError: if one of `axis` has another size.
     """
-    axis = squeeze_dims if axis is None else axis
+    axis = _either("axis", axis, "squeeze_dims", squeeze_dims)
     if axis is None:
         axis = []
     elif not isinstance(axis, (list, tuple)):
@@ -279,6 +287,8 @@ def stack(values, axis=0, name="stack"):
             isinstance(values, (list, tuple)) and all(
                 isinstance(v, (int, float)) for v in values)):
         return constant(values, name=name)
+    if axis == 0 and isinstance(values, _core.Tensor):
+        return values  # (Its slices, as one.)
     return _pack(values, axis=axis, name=name)
 
 
@@ -330,6 +340,8 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
     Raises:
       ValueError: if the dimension has no such parts.
     """
+    if isinstance(num_or_size_splits, tensor_shape.Dimension):
+        num_or_size_splits = num_or_size_splits.value
     if isinstance(num_or_size_splits, int) and not isinstance(
             num_or_size_splits, bool):
         return _op("Split")(axis, value, num_split=num_or_size_splits,
@@ -529,10 +541,10 @@ reverse_v2 = reverse
 def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,
                      name=None, seq_dim=None, batch_dim=None):
     """Sequences whose first `seq_lengths` elements are in reverse."""
-    batch = batch_dim if batch_axis is None else batch_axis
+    batch = _either("batch_axis", batch_axis, "batch_dim", batch_dim)
     return _op("ReverseSequence")(
-        input, seq_lengths, seq_dim=seq_dim if seq_axis is None else seq_axis,
-        batch_dim=batch or 0, name=name)
+        input, seq_lengths, batch_dim=batch or 0, name=name,
+        seq_dim=_either("seq_axis", seq_axis, "seq_dim", seq_dim))
 
 
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None,

@@ -144,7 +144,7 @@ def NotDifferentiable(op_type):
     _registered[op_type] = None
 
 
-NoGradient = NotDifferentiable
+NoGradient = no_gradient = NotDifferentiable
 
 
 def get_gradient_function(op):

@@ -7,6 +7,7 @@ from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, constant, convert_to_tensor, quotient_type)
+from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 _builtin_range = builtins.range
@@ -383,6 +384,10 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor")
     inputs = [convert_to_tensor(x) for x in inputs]
+    if any(x.dtype.base_dtype is not inputs[0].dtype.base_dtype
+           for x in inputs):
+        raise ValueError("inputs must be a list of at least one Tensor with "
+                         "the same dtype and shape")
     for x in inputs:
         if tensor_dtype is not None and x.dtype.base_dtype is not (
                 dtypes.as_dtype(tensor_dtype).base_dtype):
@@ -421,11 +426,8 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
     if not isinstance(b, _core.Tensor):
         b = convert_to_tensor(b, dtype_hint=a.dtype.base_dtype, name="b")
     dims_a, dims_b = a._dims, b._dims
-    batch = (dims_a is None or len(dims_a) > 2) and (
-        dims_b is None or len(dims_b) > 2) or (
-            dims_a is not None and len(dims_a) > 2) or (
-                dims_b is not None and len(dims_b) > 2)
-    if batch:
+    # (Of unknown rank they may be batches.)
+    if dims_a is None or dims_b is None or len(dims_a) > 2 or len(dims_b) > 2:
         if transpose_a:
             a, adjoint_a = conj(a), True
         if transpose_b:
@@ -490,18 +492,17 @@ def linspace(start, stop, num, name=None):
 
 def _axis(axis, reduction_indices):
     """The dimensions to reduce, under either name."""
-    if reduction_indices is None:
-        return axis
-    if axis is not None:
-        raise ValueError("Cannot specify both 'axis' and "
-                         "'reduction_indices'.")
-    return reduction_indices
+    return _either("axis", axis, "reduction_indices", reduction_indices)
 
 
-def _axes(x, axis, keep_dims, keepdims, dtype=None):
-    if keepdims is None:
-        keepdims = keep_dims
-    x = convert_to_tensor(x, dtype, name="input_tensor")
+def _keep(keepdims, keep_dims):
+    return bool(_either("keepdims", keepdims, "keep_dims", keep_dims))
+
+
+def _axes(x, axis, keepdims, keep_dims, dtype):
+    keep = _keep(keepdims, keep_dims)
+    if not isinstance(x, _core.Tensor):  # (The op looks at a tensor's type.)
+        x = convert_to_tensor(x, dtype, name="input_tensor")
     if axis is None:
         dims = x._dims
         if dims is not None:
@@ -509,7 +510,7 @@ def _axes(x, axis, keep_dims, keepdims, dtype=None):
                                   dtypes.int32, "Const")
         else:
             axis = _range(0, _op("Rank")(x), 1)
-    return x, axis, bool(keepdims)
+    return x, axis, keep
 
 
 def _reduction(kind, doc):
@@ -518,7 +519,7 @@ def _reduction(kind, doc):
     def reduce(input_tensor, axis=None, keepdims=None, name=None,
                reduction_indices=None, keep_dims=None):
         axis = _axis(axis, reduction_indices)
-        x, axes, keep = _axes(input_tensor, axis, keep_dims, keepdims, dtype)
+        x, axes, keep = _axes(input_tensor, axis, keepdims, keep_dims, dtype)
         reduced = op(x, axes, keep_dims=keep, name=name)
         if axis is None and not keep and x._dims is None:
             reduced.set_shape(())  # However many dimensions there are.
@@ -550,7 +551,7 @@ reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
 def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,
                      reduction_indices=None, keep_dims=None):
     """log(sum(exp(x))) over dimensions, without overflow."""
-    keep = bool(keep_dims if keepdims is None else keepdims)
+    keep = _keep(keepdims, keep_dims)
     axis = _axis(axis, reduction_indices)
     with graphs.name_scope(name, "ReduceLogSumExp", [input_tensor]):
         x = convert_to_tensor(input_tensor)
@@ -622,7 +623,7 @@ def argmax(input, axis=None, name=None, dimension=None,
       dimension: the old name of `axis`.
       output_type: int64 or int32.
     """
-    axis = dimension if axis is None else axis
+    axis = _either("axis", axis, "dimension", dimension)
     return _op("ArgMax")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)
 
@@ -631,7 +632,7 @@ def argmin(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
     """Where the smallest element is, along a dimension (by default the
     first)."""
-    axis = dimension if axis is None else axis
+    axis = _either("axis", axis, "dimension", dimension)
     return _op("ArgMin")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)
 

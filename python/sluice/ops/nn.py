@@ -6,6 +6,7 @@ from sluice import _core
 from sluice.framework import dtypes, errors, graph as graphs
 from sluice.framework.conversion import (
     constant, constant_value, convert_to_tensor)
+from sluice.framework.specs import deprecated_argument_lookup as _either
 from sluice.ops import array_ops, math_ops, random_ops
 
 _op = _core.op
@@ -102,12 +103,14 @@ def _last_axis(op, logits, axis, name):
 
 def softmax(logits, axis=None, name=None, dim=None):
     """exp(x) / sum(exp(x)) along a dimension (by default the last)."""
-    return _last_axis(_softmax, logits, dim if axis is None else axis, name)
+    axis = _either("axis", axis, "dim", dim)
+    return _last_axis(_softmax, logits, axis, name)
 
 
 def log_softmax(logits, axis=None, name=None, dim=None):
     """log(softmax(x)) along a dimension (by default the last)."""
-    return _last_axis(_log_softmax, logits, dim if axis is None else axis, name)
+    axis = _either("axis", axis, "dim", dim)
+    return _last_axis(_log_softmax, logits, axis, name)
 
 
 def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
@@ -483,6 +486,12 @@ def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
     In training mean and variance are those of the batch (the variance as an
     estimate of the population's), else those that are given.
     """
+    if mean is None or variance is None:
+        if not is_training or exponential_avg_factor != 1.0:
+            raise ValueError(f"Both `mean` and `variance` must be a 1D tensor "
+                             f"when `is_training` is False or "
+                             f"`exponential_avg_factor` != 1.0. Received: "
+                             f"`mean` {mean} and `variance` {variance}")
     empty = constant([], dtypes.float32)
     # (What hardware libraries accept at least.)
     epsilon = max(epsilon, 1.001e-5)

@@ -226,9 +226,12 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                caching_device):
         graph = self._graph
         if callable(initial_value):
-            with graph.name_scope("Initializer"):
+            # (Device functions see the variable, with which this is to be.)
+            first = graph.version
+            with graph.device(None), graph.name_scope("Initializer") as within:
                 initial = convert_to_tensor(initial_value(), dtype,
                                             name="initial_value")
+            graph._colocate_since(first, within, scope[:-1])
         else:
             with graph.name_scope("Initializer" if self._resource else scope):
                 initial = convert_to_tensor(initial_value, dtype,
