@@ -4,13 +4,13 @@ predictions first."""
 import functools
 import inspect
 
-from sluice import metrics
+from sluice import metrics, metrics_at_k
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import math_ops
 
 
-def _predictions_first(metric):
+def _predictions_first(metric, name=None):
     """A metric whose first two arguments are the other way round."""
     labels, predictions, *others = inspect.signature(
         metric).parameters.values()
@@ -19,8 +19,8 @@ def _predictions_first(metric):
     def streaming(predictions, labels, *args, **kwargs):
         return metric(labels, predictions, *args, **kwargs)
 
-    streaming.__name__ = streaming.__qualname__ = (
-        "streaming_" + metric.__name__)
+    streaming.__name__ = streaming.__qualname__ = "streaming_" + (
+        name or metric.__name__)
     streaming.__doc__ = (f"`tf.metrics.{metric.__name__}`, the predictions "
                          f"first.")
     streaming.__signature__ = inspect.Signature(
@@ -54,6 +54,20 @@ streaming_specificity_at_sensitivity = _predictions_first(
     metrics.specificity_at_sensitivity)
 streaming_true_negatives = _predictions_first(metrics.true_negatives)
 streaming_true_positives = _predictions_first(metrics.true_positives)
+streaming_false_negatives_at_thresholds = _predictions_first(
+    metrics.false_negatives_at_thresholds)
+streaming_false_positives_at_thresholds = _predictions_first(
+    metrics.false_positives_at_thresholds)
+streaming_true_negatives_at_thresholds = _predictions_first(
+    metrics.true_negatives_at_thresholds)
+streaming_true_positives_at_thresholds = _predictions_first(
+    metrics.true_positives_at_thresholds)
+streaming_sparse_precision_at_k = _predictions_first(
+    metrics_at_k.precision_at_k, "sparse_precision_at_k")
+streaming_sparse_recall_at_k = _predictions_first(
+    metrics_at_k.recall_at_k, "sparse_recall_at_k")
+streaming_sparse_average_precision_at_k = _predictions_first(
+    metrics_at_k.average_precision_at_k, "sparse_average_precision_at_k")
 
 
 def accuracy(predictions, labels, weights=None, name=None):

@@ -32,6 +32,22 @@ def test_predictions_come_first(session):
     assert tf.contrib.slim.metrics.streaming_auc is metrics.streaming_auc
 
 
+def test_the_best_k_and_thresholds(session):
+    scores = tf.constant([[0.1, 0.9, 0.5], [0.8, 0.1, 0.4]])
+    labels = tf.constant([[1], [2]], tf.int64)
+    values, updates = metrics.aggregate_metrics(
+        metrics.streaming_sparse_precision_at_k(scores, labels, 2),
+        metrics.streaming_sparse_recall_at_k(scores, labels, k=1),
+        metrics.streaming_sparse_average_precision_at_k(scores, labels, 2),
+        metrics.streaming_true_positives_at_thresholds(
+            [0.2, 0.6], [True, True], thresholds=[0.1, 0.5]))
+    session.run(tf.local_variables_initializer())
+    session.run(updates)
+    *got, counts = session.run(values)
+    assert got == pytest.approx([0.5, 0.5, 0.75])
+    assert counts.tolist() == [2, 1]
+
+
 def test_the_accuracy_of_one_step(run):
     assert run(metrics.accuracy([1, 2, 3], [1, 2, 0])) == pytest.approx(2 / 3)
     assert run(metrics.accuracy([1, 2], [1, 0], weights=[3, 1])) == 0.75
