@@ -240,6 +240,14 @@ def _interrupt_soon():
     return timer
 
 
+def _interrupted(step):
+    """Runs what Ctrl-C, which comes soon, is to end."""
+    with pytest.raises(KeyboardInterrupt):  # Even if it comes before the step.
+        timer = _interrupt_soon()
+        step()
+    timer.join()
+
+
 def _endless_steps(session):
     forever = _forever()
     handle = session.partial_run_setup([forever])
@@ -258,11 +266,7 @@ def test_ctrl_c_ends_a_step_of_the_main_thread(kind, regions):
     if not regions:
         config.graph_options.optimizer_options.opt_level = -1
     with tf.Session(config=config) as session:
-        step = _endless_steps(session)[kind]
-        timer = _interrupt_soon()
-        with pytest.raises(KeyboardInterrupt):
-            step()
-        timer.join()
+        _interrupted(_endless_steps(session)[kind])
         assert session.run(tf.constant(5)) == 5  # It goes on.
 
 
@@ -280,10 +284,7 @@ def test_ctrl_c_leaves_steps_of_other_threads_alone(session):
     thread = threading.Thread(target=steps)
     thread.start()
     for _ in range(3):
-        timer = _interrupt_soon()
-        with pytest.raises(KeyboardInterrupt):
-            session.run(forever)
-        timer.join()
+        _interrupted(lambda: session.run(forever))
     stop.set()
     thread.join()
     assert seen and set(seen) == {200000}
@@ -303,10 +304,8 @@ def test_a_handler_of_ones_own_runs_after_the_step(session):
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    timer = _interrupt_soon()
-    with pytest.raises(KeyboardInterrupt):  # As before.
-        session.run(_forever())
-    timer.join()
+    forever = _forever()
+    _interrupted(lambda: session.run(forever))  # As before.
 
 
 @pytest.mark.parametrize("where", ["before", "within"])
@@ -323,12 +322,9 @@ def test_ctrl_c_finds_the_step_though_a_handler_was_set(session, where):
     for _ in range(3):
         for _ in range(10000):
             small()
-        timer = _interrupt_soon()
         if where == "before":
             handle()
-        with pytest.raises(KeyboardInterrupt):
-            session.run(forever)
-        timer.join()
+        _interrupted(lambda: session.run(forever))
 
 
 def test_default_sessions():
