@@ -356,3 +356,33 @@ def test_functions_give_what_is_made_of_tensors(wrap):
     assert [v.tolist() for v in (*values[:2], *values[3:])] == [
         [2.0, 4.0], [0, 2], [2.0, 3.0], [2.0, 1.0]]
     assert values[2].values.tolist() == [1.0, 2.0]
+
+
+def test_what_a_branch_does_lets_a_function_be_differentiated(session):
+    x = tf.placeholder(tf.float32, [2, 3])
+    w = tf.Variable(2 * np.eye(3, dtype=np.float32), use_resource=True)
+
+    @tf.function
+    def changed(v):
+        def grown():
+            w.assign_add(np.eye(3, dtype=np.float32))
+            return tf.cond(tf.reduce_sum(v) > 100.0, lambda: v,
+                           lambda: tf.matmul(v, v, transpose_b=True)[:, :1] * v)
+        return tf.cond(tf.reduce_sum(v) > 0.0, grown, lambda: v)
+
+    @tf.function
+    def read(v):
+        return tf.cond(tf.reduce_sum(v) > 0.0, lambda: tf.matmul(v, w),
+                       lambda: v)
+
+    y, z = changed(x) + 1.0, read(x) + 1.0
+    of_y, of_z = tf.gradients(y, x)[0], tf.gradients(z, x)[0]
+    session.run(w.initializer)
+    ones = np.ones([2, 3])
+    assert session.run([z, of_z], {x: ones})[1].tolist() == (
+        2 * ones).tolist()
+    assert session.run([y, of_y], {x: -ones})[1].tolist() == ones.tolist()
+    assert session.run([z, of_z], {x: -ones})[1].tolist() == ones.tolist()
+    assert session.run(w)[0].tolist() == [2, 0, 0]
+    assert session.run(y, {x: ones}).tolist() == (4 * ones).tolist()
+    assert session.run(w)[0].tolist() == [3, 0, 0]

@@ -132,19 +132,52 @@ Status FindOrder(FunctionBody* body) {
   return OkStatus();
 }
 
+namespace {
+
+// What is done when a node is, and alive in every step: a node of a branch
+// would kill, where the other is taken, whoever waits for the function.
+Node* DoneInEitherBranch(Node* n) {
+  Graph* const graph = n->graph();
+  for (ControlFlowContext* c = ControlContextOf(n);
+       c != nullptr && c->AsCond() != nullptr; c = ControlContextOf(n)) {
+    CondContext* const branch = c->AsCond();
+    Conditional* const conditional = branch->conditional();
+    Output alive[2] = {conditional->branch(0)->pivot,
+                       conditional->branch(1)->pivot};
+    if (!alive[0] || !alive[1]) return n;
+    NodeSpec spec;
+    spec.op = "Identity";
+    spec.name = graph->UniqueName(n->name() + "/done");
+    spec.inputs = {branch->pivot};
+    spec.control_inputs = {n};
+    const Result<Node*> done = graph->AddNode(std::move(spec));
+    if (!done.ok()) return n;
+    graph->control_flow().SetContext(*done, branch);
+    alive[branch->branch()] = Output(*done);
+    Node* const merge = conditional->AddMerge(alive[0], alive[1]);
+    if (merge == nullptr) return n;
+    n = merge;
+  }
+  return n;
+}
+
+}  // namespace
+
 void FindEffects(FunctionBody* body) {
   const OuterLoops loops = FindOuterLoops(*body->graph);
   std::set<std::string> done;
-  for (const auto& n : body->graph->nodes()) {
+  std::vector<Node*> nodes;
+  for (const auto& n : body->graph->nodes()) nodes.push_back(n.get());
+  for (Node* const n : nodes) {
     if (!HasEffect(*n)) continue;
     // What a loop does is done when the loop is.
     const std::string& frame = loops.frame_of[static_cast<size_t>(n->id())];
     if (frame.empty()) {
-      body->control_results.push_back(n.get());
+      body->control_results.push_back(DoneInEitherBranch(n));
     } else if (const auto exits = loops.exits.find(frame);
                exits != loops.exits.end() && done.insert(frame).second) {
-      body->control_results.insert(body->control_results.end(),
-                                   exits->second.begin(), exits->second.end());
+      for (Node* const exit : exits->second)
+        body->control_results.push_back(DoneInEitherBranch(exit));
     }
   }
 }
