@@ -86,6 +86,90 @@ def test_changes_are_made_in_the_programs_order():
         assert session.run(v) == 22
 
 
+def _add_one_in_a_loop(v):
+    def body(i):
+        v.assign_add(1.0)
+        return i + 1
+
+    tf.while_loop(lambda i: i < 5, body, [0])
+    return v.read_value()
+
+
+def _read_in_a_loop(v):
+    v.assign(5.0)
+    _, total = tf.while_loop(lambda i, t: i < 3,
+                             lambda i, t: (i + 1, t + v.read_value()),
+                             [0, 0.0])
+    v.assign(7.0)
+    return total
+
+
+def _read_in_a_branch(v):
+    v.assign(5.0)
+    doubled = tf.cond(v.read_value() > 1.0, lambda: v.read_value() * 2.0,
+                      lambda: 0.0)
+    v.assign(7.0)
+    return doubled
+
+
+def _change_in_branches(v):
+    first = v.read_value()
+    tf.cond(first > 0.0, lambda: v.assign_add(10.0), lambda: v.assign(0.0))
+    second = v.read_value()
+    tf.cond(second < 0.0, lambda: v.assign(0.0), lambda: v.assign_add(10.0))
+    third = v.read_value()
+    v.assign(v * 2.0)
+    return tf.stack([first, second, third, v.read_value()])
+
+
+def _several_in_a_branch(v):
+    def taken():
+        v.assign(3.0)
+        v.assign(v * 2.0)
+        found = v.read_value()
+        v.assign(0.0)
+        return found
+
+    return tf.cond(v.read_value() > 0.0, taken, lambda: -1.0)
+
+
+def _loops_in_branches_in_a_loop(v):
+    def double(j):
+        v.assign(v * 2.0)
+        return j + 1
+
+    def grow(j):
+        v.assign_add(1.0)
+        return j + 1
+
+    def body(i):
+        tf.cond(tf.equal(i % 2, 0),
+                lambda: tf.while_loop(lambda j: j < 2, double, [0]),
+                lambda: tf.while_loop(lambda j: j < 1, grow, [0]))
+        v.assign(v + 100.0)
+        return i + 1
+
+    tf.while_loop(lambda i: i < 4, body, [0])
+    last = v.read_value()
+    v.assign(0.0)
+    return last
+
+
+@pytest.mark.parametrize("program, result, after", [
+    (_add_one_in_a_loop, 6, 6), (_read_in_a_loop, 15, 7),
+    (_read_in_a_branch, 10, 7), (_change_in_branches, [1, 11, 21, 42], 42),
+    (_several_in_a_branch, 6, 0), (_loops_in_branches_in_a_loop, 1021, 0)],
+                         ids=lambda p: getattr(p, "__name__", None))
+def test_loops_and_branches_come_in_the_programs_order(program, result, after):
+    v = tf.Variable(1.0, use_resource=True)
+    made = tf.function(lambda: program(v))()
+    with tf.Session() as session:
+        for _ in range(5):
+            session.run(v.initializer)
+            np.testing.assert_array_equal(session.run(made), result)
+            assert session.run(v) == after
+
+
 def test_functions_of_python_are_called_in_the_programs_order():
     seen = []
 

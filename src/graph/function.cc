@@ -62,49 +62,6 @@ Status FunctionOpShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// True if running the node shows, whoever reads its results. (What is in an
-// array or on a stack is read in the order of flows and control edges alone.)
-bool HasEffect(const Node& n) {
-  return n.op().stateful && n.op().role != OpRole::kArg &&
-         n.op().family != "random" && n.op().family != "tensor_array" &&
-         (n.num_inputs() > 0 || n.num_outputs() == 0);
-}
-
-// The loops of a body's primitives, by the outermost frame.
-struct OuterLoops {
-  std::vector<std::string> frame_of;  // By node; "" for none.
-  std::map<std::string, std::vector<Node*>> exits;
-};
-
-OuterLoops FindOuterLoops(const Graph& graph) {
-  OuterLoops loops;
-  loops.frame_of.resize(graph.nodes().size());
-  std::vector<int> depth(graph.nodes().size(), 0);
-  const Result<std::vector<Node*>> order = TopologicalOrder(graph);
-  if (!order.ok()) return loops;  // (FindOrder says so.)
-  for (Node* n : *order) {
-    const auto id = static_cast<size_t>(n->id());
-    const auto join = [&](const Node* from) {
-      const auto f = static_cast<size_t>(from->id());
-      if (depth[f] <= depth[id]) return;
-      depth[id] = depth[f];
-      loops.frame_of[id] = loops.frame_of[f];
-    };
-    for (const Output& in : n->inputs())
-      if (in && !(n->op().role == OpRole::kMerge &&
-                  in.node->op().role == OpRole::kNextIteration))
-        join(in.node);
-    for (const Node* c : n->control_inputs()) join(c);
-    if (n->op().role == OpRole::kEnter && depth[id]++ == 0)
-      loops.frame_of[id] = n->AttrOr<std::string>("frame_name", "");
-    if (n->op().role == OpRole::kExit && depth[id] > 0 && --depth[id] == 0) {
-      loops.exits[loops.frame_of[id]].push_back(n);
-      loops.frame_of[id].clear();
-    }
-  }
-  return loops;
-}
-
 }  // namespace
 
 // What the results and control results need, inputs first.
@@ -129,81 +86,6 @@ Status FindOrder(FunctionBody* body) {
                           TopologicalOrder(*body->graph));
   for (const Node* n : all)
     if (needed[static_cast<size_t>(n->id())] != 0) body->order.push_back(n);
-  return OkStatus();
-}
-
-namespace {
-
-// What is done when a node is, and alive in every step: a node of a branch
-// would kill, where the other is taken, whoever waits for the function.
-Node* DoneInEitherBranch(Node* n) {
-  Graph* const graph = n->graph();
-  for (ControlFlowContext* c = ControlContextOf(n);
-       c != nullptr && c->AsCond() != nullptr; c = ControlContextOf(n)) {
-    CondContext* const branch = c->AsCond();
-    Conditional* const conditional = branch->conditional();
-    Output alive[2] = {conditional->branch(0)->pivot,
-                       conditional->branch(1)->pivot};
-    if (!alive[0] || !alive[1]) return n;
-    NodeSpec spec;
-    spec.op = "Identity";
-    spec.name = graph->UniqueName(n->name() + "/done");
-    spec.inputs = {branch->pivot};
-    spec.control_inputs = {n};
-    const Result<Node*> done = graph->AddNode(std::move(spec));
-    if (!done.ok()) return n;
-    graph->control_flow().SetContext(*done, branch);
-    alive[branch->branch()] = Output(*done);
-    Node* const merge = conditional->AddMerge(alive[0], alive[1]);
-    if (merge == nullptr) return n;
-    n = merge;
-  }
-  return n;
-}
-
-}  // namespace
-
-void FindEffects(FunctionBody* body) {
-  const OuterLoops loops = FindOuterLoops(*body->graph);
-  std::set<std::string> done;
-  std::vector<Node*> nodes;
-  for (const auto& n : body->graph->nodes()) nodes.push_back(n.get());
-  for (Node* const n : nodes) {
-    if (!HasEffect(*n)) continue;
-    // What a loop does is done when the loop is.
-    const std::string& frame = loops.frame_of[static_cast<size_t>(n->id())];
-    if (frame.empty()) {
-      body->control_results.push_back(DoneInEitherBranch(n));
-    } else if (const auto exits = loops.exits.find(frame);
-               exits != loops.exits.end() && done.insert(frame).second) {
-      for (Node* const exit : exits->second)
-        body->control_results.push_back(DoneInEitherBranch(exit));
-    }
-  }
-}
-
-Status OrderEffects(Graph* graph) {
-  const auto& functions = graph->function_library().defs();
-  std::unordered_map<Output, Node*, OutputHash> last_user;  // By resource.
-  Node* last_shown = nullptr;
-  const auto comes_after = [graph](Node** last, Node* n) {
-    Node* const before = std::exchange(*last, n);
-    if (before == nullptr || before == n) return OkStatus();
-    return graph->AddControlEdge(before, n);
-  };
-  for (const auto& node : graph->nodes()) {
-    Node* const n = node.get();
-    if (ContextOf(n) != nullptr) continue;
-    bool uses_resource = false;
-    for (const Output& in : n->inputs()) {
-      if (!in || in.dtype() != DType::kResource) continue;
-      uses_resource = true;
-      SLUICE_RETURN_IF_ERROR(comes_after(&last_user[in], n));
-    }
-    // (A function may do more than what it uses tells.)
-    if (HasEffect(*n) && (!uses_resource || functions.contains(n->op_name())))
-      SLUICE_RETURN_IF_ERROR(comes_after(&last_shown, n));
-  }
   return OkStatus();
 }
 
@@ -392,7 +274,7 @@ Result<std::unique_ptr<FunctionBody>> FunctionLibrary::MakeOfOp(
   SLUICE_ASSIGN_OR_RETURN(Node * node, body->graph->AddNode(std::move(spec)));
   for (int i = 0; i < node->num_outputs(); ++i)
     body->results.emplace_back(node, i);
-  if (HasEffect(*node)) body->control_results.push_back(node);
+  FindEffects(body.get());
   SLUICE_RETURN_IF_ERROR(FindOrder(body.get()));
   return body;
 }

@@ -177,6 +177,11 @@ class Importer {
       if (name.empty())
         return At(i,
                   InvalidArgument("node ", i, ": expected a name, got none"));
+      // (Each of them is a scope, whose name a graph keeps.)
+      constexpr auto kMaxScopes = 1000;
+      if (std::count(name.begin(), name.end(), '/') > kMaxScopes)
+        return At(i, InvalidArgument("node ", i, ": expected a name within at ",
+                                     "most ", kMaxScopes, " scopes"));
       if (!index_.emplace(name, i).second)
         return At(i, InvalidArgument("duplicate node: expected each name once, "
                                      "got '",

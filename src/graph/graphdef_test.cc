@@ -360,6 +360,9 @@ TEST(ImportGraphDef, NodeErrorsNameTheNode) {
       "tensor_shape { dim { size: 2 } } tensor_content: 'abc' } } } }",
       bad, "expected 8 bytes, got 3; node 'a'");
   ExpectImportError("node { op: 'TestValue' }", bad, "expected a name");
+  std::string deep = "a";
+  for (int i = 0; i <= 1000; ++i) deep += "/a";
+  ExpectImportError(Value(deep), bad, "at most 1000 scopes");
   ExpectImportError("node { name: '^x' op: 'TestValue' }", bad, "node '^x'");
   ExpectImportError(
       "node { name: 'v' op: 'TestVariable' attr { key: 'l' value { list { i: 1 "
