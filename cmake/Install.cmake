@@ -23,7 +23,7 @@ install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl
         FILES_MATCHING PATTERN "*.h"
         PATTERN "kernels" EXCLUDE PATTERN "proto" EXCLUDE
         PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE PATTERN "dist" EXCLUDE
-        REGEX "session/(compile|backend|step)\\.h$" EXCLUDE
+        REGEX "session/(compile|backend|session_state|step)\\.h$" EXCLUDE
         PATTERN "*_internal.h" EXCLUDE PATTERN "*_test*" EXCLUDE)
 install(FILES src/dist/local_cluster.h src/dist/task_server.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl/dist)

@@ -114,8 +114,8 @@ void FollowForks() {
 
 }  // namespace
 
-void MainThreadStep::Watch() {
-  for (uint32_t told = signals;;) {
+void MainThreadStep::Watch(uint32_t told) {
+  for (;;) {
     if (IsTimeToLook()) LookAgain();
     const uint32_t now = signals;
     if (std::exchange(told, now) == now) continue;
@@ -126,7 +126,8 @@ void MainThreadStep::Watch() {
       // (One that began after the signal has nothing to do with it: it may save
       // what was learnt, in the handler of KeyboardInterrupt.)
       for (const MainThreadStep* s = innermost; s != nullptr; s = s->outer_)
-        if (s->since_ != now) ended.push_back(s->cancellation_);
+        if (static_cast<int32_t>(now - s->since_) > 0)
+          ended.push_back(s->cancellation_);
     }
     for (const auto& step : ended) step->Cancel();
   }
@@ -141,7 +142,8 @@ MainThreadStep::MainThreadStep() {
     StandBefore();
     if (!watching) {
       sem_init(&awake, 0, 0);
-      std::thread(Watch).detach();
+      // (A signal that comes before it runs is news to it.)
+      std::thread(Watch, signals.load()).detach();
       watching = true;
     }
     looking = true;

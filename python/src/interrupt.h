@@ -32,7 +32,8 @@ class MainThreadStep {
   void Check() const;
 
  private:
-  static void Watch();
+  // What our thread does; `told`: how many signals it knows of.
+  static void Watch(uint32_t told);
   void Leave();
 
   std::shared_ptr<Cancellation> cancellation_;

@@ -118,6 +118,8 @@ py::list Import(PyGraph& g, const std::string& bytes, const std::string& prefix,
   ImportResults results;
   Check(ImportGraphDef(bytes, g, options, &results));
   PlaceImported(g, results.nodes);
+  if (options.context == nullptr)
+    g.imported.insert(results.nodes.begin(), results.nodes.end());
   py::list made;
   size_t nodes = 0, outputs = 0;
   for (const std::string& name : wanted) {
@@ -317,13 +319,15 @@ PyGraph::PyGraph() : serial(NextSerial()) {}
 PyGraph::~PyGraph() { ForgetScopes(*this); }
 
 bool PyGraph::Fetchable(Node* node) const {
-  return unfetchable.count(node) == 0 && ContextOf(Output{node, 0}) == nullptr;
+  return unfetchable.count(node) == 0 &&
+         (imported.count(node) != 0 || ContextOf(Output{node, 0}) == nullptr);
 }
 
 bool PyGraph::Feedable(const Output& output) const {
   ControlFlowContext* const context = ContextOf(output);
   return unfeedable.count(output) == 0 &&
-         (context == nullptr || context->AsWhile() == nullptr);
+         (imported.count(output.node) != 0 || context == nullptr ||
+          context->AsWhile() == nullptr);
 }
 
 Handle::Handle(const Output& key, PyObject* made)

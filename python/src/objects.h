@@ -37,6 +37,9 @@ struct PyGraph : Graph {
   // What no step may be given, and asked for.
   std::unordered_set<Output, OutputHash> unfeedable;
   std::unordered_set<const Node*> unfetchable;
+  // Imported outside of branches and loops. Those that gradients find to be
+  // within some of the import's own stay what they were.
+  std::unordered_set<const Node*> imported;
   // What is within a conditional or a loop may not be asked for either: what
   // these give may.
   bool Fetchable(Node* node) const;
@@ -108,6 +111,12 @@ py::custom_type_setup Holds() {
       if constexpr (requires { part->Traverse(visit, arg); })
         return part->Traverse(visit, arg);
       return 0;
+    };
+    // (Its end may let other threads run, whose collector must not find it.
+    // pybind11 does so since 2.11.)
+    heap->ht_type.tp_dealloc = [](PyObject* self) {
+      PyObject_GC_UnTrack(self);
+      py::detail::pybind11_object_dealloc(self);
     };
   });
 }

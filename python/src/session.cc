@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 
 #include "absl/strings/match.h"
 #include "exec/emulated_device.h"
@@ -535,6 +536,7 @@ class PyPartialRun {
       RunOptions options;
       options.timeout_ms = session_.timeout_ms;
       options.cancellation = cancel;
+      const std::lock_guard<std::mutex> lock(mu_);
       return run_->Run(feeds, fetches.outputs(), options);
     });
     return fetches.Assemble(std::move(values));
@@ -544,6 +546,7 @@ class PyPartialRun {
 
  private:
   PySession& session_;
+  std::mutex mu_;  // Threads take turns. Held without the interpreter's lock.
   std::unique_ptr<Session::PartialRun> run_;
 };
 

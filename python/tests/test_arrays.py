@@ -592,3 +592,9 @@ def test_slices_of_a_tensor_stack_to_the_tensor():
     assert len(tf.split(x, tf.Dimension(2), 1)) == 2
     sparse = tf.SparseTensor([[0]], [1.0], [1])
     assert isinstance(tf.stop_gradient(sparse), tf.SparseTensor)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_a_truth_value_is_a_mask_and_no_index(mask):
+    with pytest.raises(ValueError, match="mask cannot be scalar"):
+        tf.constant([1, 2, 3])[mask]

@@ -212,3 +212,19 @@ def test_a_list_of_one_is_what_it_holds_where_branches_are_not_strict():
     for strict, want in ((False, tf.Tensor), (True, list)):
         made = tf.cond(pred, lambda: [[one]], lambda: [[one]], strict=strict)
         assert isinstance(made, want)
+
+
+def test_gradients_leave_what_was_imported_to_be_fetched():
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.cond(x > 1.0, lambda: tf.square(x, name="inner"), lambda: x + 1.0)
+    definition = tf.get_default_graph().as_graph_def()
+    with tf.Graph().as_default():
+        x, inner, y = tf.import_graph_def(
+            definition, name="",
+            return_elements=["x:0", "cond/inner:0", "cond/Merge:0"])
+        for _ in range(2):
+            with tf.Session() as session:
+                assert session.run(inner, {x: 3.0}) == 9
+            grad, = tf.gradients(y, x)
+        with tf.Session() as session:
+            assert session.run(grad, {x: 3.0}) == 6

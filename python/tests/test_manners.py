@@ -302,6 +302,11 @@ def test_names_beside_the_ops(run):
         raise AssertionError("expected an error")
     except tf.errors.InvalidArgumentError as e:
         assert "as they were" in e.message
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match=r"\[as they were\] \[of old\]"):
+        fed = tf.placeholder_with_default(1.0, [])
+        run(tf.assert_equal(fed, 2.0, data=["of old"],
+                            message="as they were"))
 
 
 def test_prints_go_to_standard_error(run, capfd):

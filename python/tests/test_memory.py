@@ -1,6 +1,7 @@
 """Graphs and sessions leave nothing behind."""
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -110,3 +111,25 @@ def test_steps_leave_nothing(session):
     for _ in range(3000):
         session.run(z, feed)
     assert _resident_bytes() - before < 1 << 20
+
+
+def test_sessions_end_while_another_thread_collects():
+    ended = threading.Event()
+
+    def sessions():
+        graph = tf.Graph()
+        with graph.as_default():
+            c = tf.constant(1)
+        for _ in range(500):
+            session = tf.Session(graph=graph)
+            handle = session.partial_run_setup([c])
+            call = session.make_callable(c)
+            assert call() == session.run(c) == 1
+            del handle, call, session
+        ended.set()
+
+    thread = threading.Thread(target=sessions)
+    thread.start()
+    while not ended.is_set():
+        gc.collect()
+    thread.join()

@@ -466,6 +466,28 @@ def test_ctrl_c_between_steps_ends_no_step(session):
         assert session.run(count, {n: 100000}) == 100000
 
 
+def test_threads_take_turns_at_a_partial_run(session):
+    n = 4
+    xs = [tf.placeholder(tf.float32, []) for _ in range(n)]
+    ys = [tf.add_n([tf.sin(x + i) for i in range(300)]) for x in xs]
+    for _ in range(20):
+        handle = session.partial_run_setup(ys, xs)
+        found = [None] * n
+        together = threading.Barrier(n)
+
+        def stage(i):
+            together.wait()
+            found[i] = session.partial_run(handle, ys[i], {xs[i]: 1.0})
+
+        threads = [threading.Thread(target=stage, args=(i,)) for i in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        np.testing.assert_allclose(
+            found, [np.sin(1.0 + np.arange(300)).sum()] * n, rtol=1e-3)
+
+
 def test_ctrl_c_ends_a_step_of_a_child():
     program = """if True:
         import os, signal, threading

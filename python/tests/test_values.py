@@ -574,3 +574,10 @@ def test_conversions_may_be_handed_on_whole(run):
             2.5, *args, **kwargs))
     assert run(Late() + tf.constant(1.0)) == 3.5
     assert run(tf.constant(1.0) + Late()) == 3.5
+
+
+def test_a_reference_may_go_where_its_value_is_asked_for():
+    reference = tf.Variable(1.0).dtype
+    assert tf.float32.is_compatible_with(reference)
+    assert not reference.is_compatible_with(tf.float32)
+    assert not tf.float32.is_compatible_with(tf.int32)

@@ -122,9 +122,12 @@ class DType:
         return info.min, info.max
 
     def is_compatible_with(self, other):
-        """Whether a value of type `other` may go where this is asked for."""
+        """Whether a value of type `other` may go where this is asked for.
+
+        A reference may go where its value is asked for.
+        """
         other = as_dtype(other)
-        return self._number in (other._number, other._number + 100)
+        return self in (other, other.base_dtype)
 
     def __int__(self):
         return self._number

@@ -31,6 +31,8 @@ def _relation(name, op, symbol, numpy_name):
                     f"element-wise:").strip()
             if data is None:
                 data = [text, f"x ({x.name}) = ", x, f"y ({y.name}) = ", y]
+            elif message:
+                data = [message, *data]
             known = _static(x, y, numpy_name)
             if known is False:
                 raise errors.InvalidArgumentError(
@@ -65,12 +67,11 @@ def _of_zero(name, relation, what):
         with graphs.name_scope(name, label, [x, data]):
             x = convert_to_tensor(x, name="x")
             if data is None:
-                data = [f"{message or ''} Condition x {what} did not hold "
-                        f"element-wise:".strip(), f"x ({x.name}) = ", x]
+                data = [f"x ({x.name}) = ", x]
             zero = convert_to_tensor(0, x.dtype.base_dtype)
             return relation(x, zero, data, summarize,
                             f"{message or ''} Condition x {what} did not "
-                            f"hold.")
+                            f"hold element-wise:".strip())
 
     label = name
     check.__name__ = name

@@ -14,7 +14,8 @@ _INDICES = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis "
 
 def _getitem(tensor, key):
     """tensor[key]: integers, slices, `...` and newaxis, a mask."""
-    if isinstance(key, _core.Tensor) and key.dtype.is_bool or (
+    if isinstance(key, bool) or isinstance(
+            key, _core.Tensor) and key.dtype.is_bool or (
             hasattr(key, "dtype") and getattr(key, "ndim", 0) and
             getattr(key.dtype, "kind", "") == "b"):
         return array_ops.boolean_mask(tensor, key)
