@@ -39,8 +39,8 @@ Status FindOrder(FunctionBody* body);
 
 // Adds control edges to a graph that is to be a body, for who expects what its
 // nodes do in the order in which they were made: what uses a resource waits for
-// what used it before, and what else shows for what showed before. Nodes in
-// loops and branches stay as they are.
+// what used it before, and what else shows for what showed before. Loops and
+// branches do as nodes, and so do the nodes within each.
 Status OrderEffects(Graph* graph);
 
 // Of one graph and of the graphs that passes make from it, which share it.
