@@ -113,7 +113,7 @@ py::custom_type_setup Holds() {
       return 0;
     };
     // (Its end may let other threads run, whose collector must not find it.
-    // pybind11 does so since 2.11.)
+    // Later versions of pybind11 do so themselves.)
     heap->ht_type.tp_dealloc = [](PyObject* self) {
       PyObject_GC_UnTrack(self);
       py::detail::pybind11_object_dealloc(self);
