@@ -193,9 +193,14 @@ add_test(NAME package COMMAND ${CMAKE_COMMAND}
   -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
 set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)
 
-# What a compiler does not check.
+# What a compiler does not check, and what it must refuse.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
+  add_test(NAME misuse COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_SOURCE_DIR}/tools/check_misuse.py ${CMAKE_CXX_COMPILER} -std=c++20
+    -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src
+    -I${CMAKE_BINARY_DIR}/generated)
+  set_tests_properties(misuse PROPERTIES LABELS "fast;house")
   foreach(check layers docs)
     add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tools/check_${check}.py)

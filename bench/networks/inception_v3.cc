@@ -103,7 +103,7 @@ Network InceptionV3(const NetworkOptions& options) {
   h = net.Named("pool3", net.GlobalPool(h));
   const Output logits = net.Logits(h);
   Output loss = net.Loss(logits);
-  if (auxiliary) loss = loss + 0.4f * net.Loss(auxiliary);
+  if (auxiliary.valid()) loss = loss + 0.4f * net.Loss(auxiliary);
   return net.Finish(logits, loss);
 }
 

@@ -41,7 +41,7 @@ Gradient ToGradient(py::handle o) {
     return tensor == nullptr ? Output() : tensor->output;
   };
   const Output values = part("values"), indices = part("indices");
-  if (!values || !indices)
+  if (!values.valid() || !indices.valid())
     Raise(PyExc_TypeError,
           "expected a gradient that is a Tensor, IndexedSlices or None, " +
               Got(o));
@@ -72,7 +72,7 @@ py::list MakeGradients(const py::list& ys, const py::list& xs,
   for (Gradient& grad : options.grad_ys)
     for (Output* part :
          {&grad.dense, &grad.indices, &grad.values, &grad.dense_shape})
-      if (*part) *part = InGraphOf(g, *part);
+      if ((*part).valid()) *part = InGraphOf(g, *part);
   options.stop_gradients = AllInGraphOf(g, stop_gradients);
   options.unconnected =
       unconnected_zero ? Unconnected::kZero : Unconnected::kNone;
@@ -95,7 +95,8 @@ void CallGradient(const py::object& fn, GradContext& c) {
   for (int i = 0; i < c.op->num_outputs(); ++i) {
     const Output dy = c.dy[static_cast<size_t>(i)];
     const DType t = RemoveRef(c.op->output_type(i));
-    args.append(!dy && (IsFloating(t) || IsComplex(t)) ? c.DyOrZeros(i) : dy);
+    args.append(!dy.valid() && (IsFloating(t) || IsComplex(t)) ? c.DyOrZeros(i)
+                                                               : dy);
   }
   py::object result = fn(*args);
   if (!py::isinstance<py::list>(result) && !py::isinstance<py::tuple>(result))
@@ -179,7 +180,7 @@ std::vector<Output> MakeWhile(
   PyGraph& g = GraphOfArguments({variables});
   const Building here(g);
   const SourceLoc loc = UserLine();
-  if (maximum_iterations)
+  if (maximum_iterations.valid())
     options.maximum_iterations =
         Operand(InGraphOf(g, maximum_iterations), loc.file, loc.line);
   std::vector<Operand> init;
@@ -243,7 +244,7 @@ class PythonOptimizer : public Optimizer {
     MinimizeOptions options;
     options.name = node_name;
     options.gate = gate_;
-    if (global_step) options.global_step = Var::FromHandle(global_step);
+    if (global_step.valid()) options.global_step = Var::FromHandle(global_step);
     PyGraph& g = GraphOf(pairs.back().second.node);
     const Building here(g);
     self_ = self;

@@ -282,7 +282,7 @@ std::vector<Node*> Consumers(const Output& o) {
   std::vector<Node*> nodes;
   for (const auto& n : o.graph()->nodes())
     for (const Output& in : n->inputs())
-      if (in == o) nodes.push_back(n.get());
+      if (in.SameAs(o)) nodes.push_back(n.get());
   return nodes;
 }
 

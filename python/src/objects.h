@@ -32,10 +32,10 @@ struct PyGraph : Graph {
   // arguments: its object's capture(tensor) gives one.
   bool is_function = false;
   // Borrowed: handles take themselves out. An operation's index is kOperation.
-  std::unordered_map<Output, Handle*, OutputHash> handles;
+  OutputMap<Handle*> handles;
   Stacks stacks;  // Of the calls that made its nodes.
   // What no step may be given, and asked for.
-  std::unordered_set<Output, OutputHash> unfeedable;
+  OutputSet unfeedable;
   std::unordered_set<const Node*> unfetchable;
   // Imported outside of branches and loops. Those that gradients find to be
   // within some of the import's own stay what they were.
@@ -144,7 +144,7 @@ struct type_caster<sluice::Output> {
     return tensor != nullptr;
   }
   static handle cast(const sluice::Output& o, return_value_policy, handle) {
-    return (o ? sluice::python::HandleOf(o) : none()).release();
+    return (o.valid() ? sluice::python::HandleOf(o) : none()).release();
   }
 };
 

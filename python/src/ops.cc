@@ -667,7 +667,7 @@ bool IsConstant(py::handle value) {
 }  // namespace
 
 Output InGraphOf(PyGraph& graph, const Output& o) {
-  if (!graph.is_function || !o || o.graph() == &graph) return o;
+  if (!graph.is_function || !o.valid() || o.graph() == &graph) return o;
   return py::cast<Output>(ObjectOf(graph).attr("capture")(o));
 }
 

@@ -107,7 +107,7 @@ void CheckBuilt(Graph& g) { CheckBuilt(g, g.status()); }
 void CheckBuilt(Graph& g, const Status& s) {
   const Status failed = s;  // (It may be the graph's own.)
   if (failed.ok() && !PyErr_Occurred()) return;
-  g.ClearError();
+  g.ClearErrors();
   // What the user's function raised is the cause of what the builder says.
   if (PyErr_Occurred()) throw py::error_already_set();
   Check(failed);

@@ -17,7 +17,7 @@ int Count(const show::Box& box) {
 py::object ShownNode(const Node& n) {
   std::vector<std::string> inputs;
   for (const Output& in : n.inputs())
-    if (in) inputs.push_back(in.name());
+    if (in.valid()) inputs.push_back(in.name());
   for (const Node* c : n.control_inputs()) inputs.push_back("^" + c->name());
   return py::make_tuple("node", n.name(), n.op_name(), inputs, show::Line(n),
                         n.op().stateful);

@@ -128,7 +128,7 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
 }
 
 Result<Output> Backprop::Built(Output o) const {
-  if (o) return o;
+  if (o.valid()) return o;
   return graph_->status().ok() ? Internal("gradients: a builder failed")
                                : graph_->status();
 }
@@ -224,7 +224,8 @@ Status Backprop::VisitNode(Node* node, Level& level) {
   for (int i = 0; i < node->num_outputs(); ++i)
     any = any || HasGradient(Output(node, i));
   for (const Output& in : InputsOf(node))
-    flows = flows || (in && Between(in.node) && IsDifferentiable(in.dtype()));
+    flows = flows ||
+            (in.valid() && Between(in.node) && IsDifferentiable(in.dtype()));
   if (!any || !flows || StopsAt(node) || IsLoopMover(node)) return OkStatus();
   if (node->op().role == OpRole::kSwitch) return VisitSwitch(node, level);
   if (node->op().role == OpRole::kMerge) return VisitMerge(node, level);
@@ -235,7 +236,7 @@ Status Backprop::VisitNode(Node* node, Level& level) {
     if (options_.colocate) colocate.emplace(node);
     SLUICE_ASSIGN_OR_RETURN(dy, Totals(node, level));
   }
-  if (const Output saved = LoopFamily::SavedValueOf(node)) {
+  if (const Output saved = LoopFamily::SavedValueOf(node); saved.valid()) {
     Add(saved, dy[0]);
     return OkStatus();
   }
@@ -306,7 +307,7 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   } else {
     for (size_t i = 0; i < dy.size(); ++i) {
       c.dy.push_back(Densify(dy[i], Output(node, static_cast<int>(i))));
-      if (dy[i] && !c.dy.back()) return Built(Output()).status();
+      if (dy[i] && !c.dy.back().valid()) return Built(Output()).status();
     }
     Status s = (*fn)(c);
     if (s.ok()) s = BuildStatus();

@@ -121,7 +121,7 @@ class Backprop {
   // The elements of an array's gradient array, where `flow` is: all written.
   struct Rows {
     Output array, flow;  // Values around the gradient loop.
-    explicit operator bool() const { return static_cast<bool>(flow); }
+    explicit operator bool() const { return flow.valid(); }
   };
   Result<Output> ProductAfterLoop(const Node& product, Level& inner,
                                   ControlFlowContext* around);

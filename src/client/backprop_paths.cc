@@ -10,7 +10,7 @@ Status Backprop::Validate() {
   graph_ = &CurrentGraph();
   const auto check_one = [this](const Output& o, const char* what,
                                 size_t i) -> Status {
-    if (!o)
+    if (!o.valid())
       return graph_->status().ok()
                  ? InvalidArgument("gradients: ", what, "[", i,
                                    "]: expected an output, got none")
@@ -33,7 +33,7 @@ Status Backprop::Validate() {
   for (size_t i = 0; i < options_.grad_ys.size(); ++i) {
     const Gradient& g = options_.grad_ys[i];
     for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape})
-      if (part) SLUICE_RETURN_IF_ERROR(check_one(part, "grad_ys", i));
+      if (part.valid()) SLUICE_RETURN_IF_ERROR(check_one(part, "grad_ys", i));
   }
   SLUICE_RETURN_IF_ERROR(check(options_.stop_gradients, "stop_gradients"));
   if (options_.grad_ys.size() > ys_.size())
@@ -94,7 +94,8 @@ void Backprop::FindStacks() {
 // saved it.
 std::vector<Output> Backprop::InputsOf(const Node* n) const {
   std::vector<Output> inputs = n->inputs();
-  if (const Output saved = LoopFamily::SavedValueOf(n)) inputs.push_back(saved);
+  if (const Output saved = LoopFamily::SavedValueOf(n); saved.valid())
+    inputs.push_back(saved);
   if (!pushed_.empty() && IsPop(n)) {
     const Node* stack = MakerOf(n->input(0));
     // A handle that was itself pushed: that of a loop within.
@@ -142,7 +143,7 @@ bool Backprop::StopsAt(const Node* n) const {
     default:
       break;
   }
-  if (LoopFamily::SavedValueOf(n) || IsPop(n)) return false;
+  if (LoopFamily::SavedValueOf(n).valid() || IsPop(n)) return false;
   const Result<UserGradient> fn = FindGradient(*n);
   return fn.ok() && *fn == nullptr;
 }
@@ -170,7 +171,7 @@ void Backprop::FindBetween() {
     Node* n = next();
     if (StopsAt(n)) continue;
     for (const Output& in : InputsOf(n))
-      if (in && IsDifferentiable(in.dtype())) {
+      if (in.valid() && IsDifferentiable(in.dtype())) {
         mark(needed, in.node);
         consumers[Id(in.node)].push_back(n);
       }
@@ -239,7 +240,8 @@ void Backprop::FindUnits() {
     }
     if (IsLoopMover(n) || StopsAt(n)) continue;
     for (const Output& in : InputsOf(n)) {
-      if (!in || !Between(in.node) || !IsDifferentiable(in.dtype())) continue;
+      if (!in.valid() || !Between(in.node) || !IsDifferentiable(in.dtype()))
+        continue;
       // The innermost level around both.
       WhileContext* common = level;
       WhileContext* const home = LevelOf(in.node);
@@ -303,7 +305,7 @@ void Backprop::Expand(
   const Node* n = queue->front();
   queue->pop_front();
   for (const Output& in : InputsOf(n))
-    if (in && Between(in.node) && from->emplace(in.node, n).second)
+    if (in.valid() && Between(in.node) && from->emplace(in.node, n).second)
       queue->push_back(in.node);
 }
 

@@ -5,14 +5,14 @@
 namespace sluice {
 
 DType NaturalType(const Operand& x) {
-  if (x.output) return RemoveRef(x.output.dtype());
+  if (x.output.valid()) return RemoveRef(x.output.dtype());
   if (!x.literal.valid()) return DType::kInvalid;
   const DType t = x.literal.dtype();
   return x.weak && t == DType::kDouble ? DType::kFloat : t;
 }
 
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
-  if (!o || !shape.rank_known()) return o;
+  if (!o.valid() || !shape.rank_known()) return o;
   const Status s = o.graph()->SetShape(o, shape);
   return s.ok() ? o : BuildError(s, loc);
 }

@@ -49,7 +49,7 @@ Status Backprop::VisitMerge(Node* node, Level& level) {
     if (dy.is_sparse()) {
       SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
       SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
-      if (dy.dense_shape) {
+      if (dy.dense_shape.valid()) {
         SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
       }
     } else {
@@ -142,7 +142,7 @@ Result<Output> Backprop::DenseShapeOf(const Output& x, const Gradient& part) {
   const bool resource = RemoveRef(x.dtype()) == DType::kResource;
   const PartialShape known = resource ? VariableShapeOf(x) : x.shape();
   const bool wide =
-      (part.dense_shape && part.dense_shape.dtype() == DType::kInt64) ||
+      (part.dense_shape.valid() && part.dense_shape.dtype() == DType::kInt64) ||
       std::any_of(known.dims().begin(), known.dims().end(),
                   [](int64_t d) { return d > INT32_MAX; });
   const auto constant = [&known]<typename T>(T) {

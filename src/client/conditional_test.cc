@@ -228,12 +228,12 @@ TEST_F(ControlFlowTest, ConditionalsThatDisagreeAreErrorsOfTheUsersLine) {
        "expected an output as value 0, got none"},
   };
   for (const Wrong& w : wrongs) {
-    EXPECT_FALSE(w.build());
+    EXPECT_FALSE(w.build().valid());
     EXPECT_THAT(BuildErrorOf(), HasSubstr(w.says));
     EXPECT_THAT(BuildErrorOf(), HasSubstr("cond"));
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
     EXPECT_THAT(ErrorOf(x), HasSubstr(w.says));
-    graph_.ClearError();
+    graph_.ClearErrors();
   }
 }
 
@@ -241,14 +241,14 @@ TEST_F(ControlFlowTest, CasesWithoutBooleanPredicatesOrBranchesAreErrors) {
   const Output x = Constant(1.0f);
   const std::function<Output()> f = [&] { return x; };
   int line = __LINE__ + 1;
-  EXPECT_FALSE(Case<Output>({{x, f}}, f));
+  EXPECT_FALSE(Case<Output>({{x, f}}, f).valid());
   EXPECT_THAT(BuildErrorOf(),
               AllOf(HasSubstr("expected predicate 0 to be a boolean scalar, "
                               "got float of shape []"),
                     HasSubstr(Here(line, __FILE__))));
-  graph_.ClearError();
+  graph_.ClearErrors();
   line = __LINE__ + 1;
-  EXPECT_FALSE(Case<Output>({}));
+  EXPECT_FALSE(Case<Output>({}).valid());
   EXPECT_THAT(BuildErrorOf(), AllOf(HasSubstr("expected a branch, got none"),
                                     HasSubstr(Here(line, __FILE__))));
 }

@@ -35,16 +35,17 @@ bool IsPredicate(const Output& o) {
          o.shape().CompatibleWith(PartialShape::Scalar());
 }
 
-// A null output among the results of a callable is an error, unless one was
-// recorded that explains it.
+// False, and the graph's latest failure, if an output among the results of a
+// callable is null.
 bool AllThere(const std::vector<Operand>& values, const std::string& what,
               SourceLoc loc) {
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].output || values[i].literal.valid()) continue;
-    if (CurrentGraph().status().ok())
-      BuildError(InvalidArgument(what, ": expected an output as value ", i,
+    if (values[i].output.valid() || values[i].literal.valid()) continue;
+    CurrentGraph().PropagateFailure(
+        values[i].output,
+        WithLine(InvalidArgument(what, ": expected an output as value ", i,
                                  ", got none"),
-                 loc);
+                 loc));
     return false;
   }
   return true;
@@ -54,7 +55,7 @@ bool AllThere(const std::vector<Operand>& values, const std::string& what,
 
 std::vector<Operand> After(Node* node, SourceLoc loc) {
   const ControlDependencies after({node});
-  if (node == nullptr) return {Operand(Output())};
+  if (node == nullptr) return {Operand(CurrentGraph().Failure())};
   return {Operand(Constant(Tensor::Scalar(true), "done", loc))};
 }
 
@@ -67,7 +68,7 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
   const Lock lock(g.mutex());
   const NameScope scope(name.empty() ? "cond" : name);
   Output p = pred.Get(DType::kBool);
-  if (p && !IsPredicate(p))
+  if (p.valid() && !IsPredicate(p))
     p = BuildError(InvalidArgument("conditional '", scope.prefix(),
                                    "': expected a predicate that is a boolean "
                                    "scalar, got ",
@@ -75,10 +76,10 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
                    loc);
   // All of the conditional's Switches take this, so that all of it runs after
   // the control dependencies around it.
-  if (p) p = Build("Identity", {p}, {}, "pred_id", loc);
-  if (!p) {
+  if (p.valid()) p = Build("Identity", {p}, {}, "pred_id", loc);
+  if (!p.valid()) {
     const size_t n = then_fn().size();
-    return std::vector<Output>(n);
+    return std::vector<Output>(n, p);
   }
   Conditional* c = g.control_flow().NewConditional(
       scope.prefix(), p, CurrentContext(), InLoopCondition());
@@ -90,6 +91,9 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
   }
   const std::vector<Operand>&if_false = values[0], &if_true = values[1];
   std::vector<Output> merged(if_true.size());
+  const auto failed = [&] {
+    return std::vector<Output>(merged.size(), g.Failure());
+  };
   const std::string what = absl::StrCat("conditional '", scope.prefix(), "'");
   if (if_true.size() != if_false.size()) {
     BuildError(InvalidArgument(what,
@@ -98,10 +102,10 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
                                if_true.size(), " where it holds and ",
                                if_false.size(), " where not"),
                loc);
-    return merged;
+    return failed();
   }
   if (!AllThere(if_true, what, loc) || !AllThere(if_false, what, loc))
-    return merged;
+    return failed();
   for (size_t i = 0; i < merged.size(); ++i) {
     // A bare number takes the type of the other branch's value; of two, one
     // with a point decides.
@@ -114,22 +118,22 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
       sides[b] =
           AsOutput(values[b][i], values[b][i].weak ? want : DType::kInvalid);
     }
-    if (!sides[0] || !sides[1]) return merged;
+    if (!sides[0].valid() || !sides[1].valid()) return failed();
     if (RemoveRef(sides[0].dtype()) != RemoveRef(sides[1].dtype())) {
       BuildError(
           InvalidArgument(what, ": expected values of one type as result ", i,
                           ", got ", Describe(sides[1]), " where it holds and ",
                           Describe(sides[0]), " where not"),
           loc);
-      return merged;
+      return failed();
     }
     if (const std::string e = DifferentArrays(sides[1], sides[0]); !e.empty()) {
       BuildError(InvalidArgument(what, ": expected one TensorArray as result ",
                                  i, " from both branches, ", e),
                  loc);
-      return merged;
+      return failed();
     }
-    merged[i] = Output(c->AddMerge(sides[0], sides[1], loc));
+    merged[i] = OrFailure(c->AddMerge(sides[0], sides[1], loc));
   }
   return merged;
 }
@@ -181,21 +185,20 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
     BuildError(InvalidArgument("case '", scope.prefix(),
                                "': expected a branch, got none"),
                loc);
-    return {Output()};
+    return {CurrentGraph().Failure()};
   }
   std::vector<Output> ps;
   for (const Operand& pred : preds) {
     ps.push_back(pred.Get(DType::kBool));
-    if (ps.back() && !IsPredicate(ps.back()))
+    if (ps.back().valid() && !IsPredicate(ps.back()))
       ps.back() = BuildError(
           InvalidArgument("case '", scope.prefix(), "': expected predicate ",
                           ps.size() - 1, " to be a boolean scalar, got ",
                           Describe(ps.back())),
           loc);
   }
-  const bool built = std::all_of(ps.begin(), ps.end(), [](const Output& p) {
-    return static_cast<bool>(p);
-  });
+  const bool built = std::all_of(ps.begin(), ps.end(),
+                                 [](const Output& p) { return p.valid(); });
   if (built && (exclusive || !default_fn))
     ps[0] = CountedFirst(ps, exclusive, !default_fn,
                          absl::StrCat("case '", scope.prefix(), "'"), loc);
@@ -214,8 +217,7 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
     const ControlDependencies checked({ps[0].node});
     for (const Operand& x : rest()) {
       const Output value = AsOutput(x, DType::kInvalid);
-      results.push_back(value ? Build("Identity", {value}, {}, "", loc)
-                              : Output());
+      results.push_back(Build("Identity", {value}, {}, "", loc));
     }
     return results;
   }
@@ -269,9 +271,9 @@ class LoopBuilder {
     for (const Operand& x : init) {
       Output value = AsOutput(x, DType::kInvalid);
       // A loop variable is a value.
-      if (value && IsRef(value.dtype()))
+      if (value.valid() && IsRef(value.dtype()))
         value = Build("Identity", {value}, {}, "", loc_);
-      if (!value) return false;
+      if (!value.valid()) return false;
       values.push_back(value);
     }
     if (!Limit()) return false;
@@ -296,7 +298,7 @@ class LoopBuilder {
           0)
         return false;
     }
-    if (maximum_ &&
+    if (maximum_.valid() &&
         loop_->OpenVariable(ScalarOf(maximum_.dtype(), 0, loc_),
                             "iteration counter", std::nullopt, after, loc_) < 0)
       return false;
@@ -311,7 +313,7 @@ class LoopBuilder {
     if (!options_.maximum_iterations.has_value()) return true;
     const AtLine at(loc_);  // A bare number was converted who knows where.
     maximum_ = AsOutput(*options_.maximum_iterations, DType::kInvalid);
-    if (!maximum_) return false;
+    if (!maximum_.valid()) return false;
     const DType t = RemoveRef(maximum_.dtype());
     if ((t == DType::kInt32 || t == DType::kInt64) &&
         maximum_.shape().CompatibleWith(PartialShape::Scalar()))
@@ -335,8 +337,8 @@ class LoopBuilder {
                                   holds.size()));
     if (!AllThere(holds, what_ + ": condition", loc_)) return false;
     Output pred = AsOutput(holds[0], DType::kBool);
-    if (!pred) return false;
-    if (maximum_ && RemoveRef(pred.dtype()) == DType::kBool) {
+    if (!pred.valid()) return false;
+    if (maximum_.valid() && RemoveRef(pred.dtype()) == DType::kBool) {
       const Output more =
           Build("Less", {Output(loop_->variables()[count_].merge), maximum_},
                 {}, "", loc_);
@@ -363,7 +365,7 @@ class LoopBuilder {
       const DType type = values[i].dtype();
       const Output value =
           AsOutput(next[i], next[i].weak ? type : DType::kInvalid);
-      if (!value) return false;
+      if (!value.valid()) return false;
       if (const std::string e = DifferentArrays(values[i], value); !e.empty())
         return Fail(InvalidArgument(what_, ": ", VariableName(i),
                                     ": expected the TensorArray that enters "
@@ -371,7 +373,7 @@ class LoopBuilder {
                                     e));
       if (!loop_->CloseVariable(static_cast<int>(i), value, loc_)) return false;
     }
-    if (!maximum_) return true;
+    if (!maximum_.valid()) return true;
     const Output counter = loop_->variables()[count_].body_value;
     const Output one = ScalarOf(counter.dtype(), 1, loc_);
     return loop_->CloseVariable(static_cast<int>(count_),
@@ -396,8 +398,9 @@ std::vector<Output> BuildWhile(const std::vector<Operand>& init,
   const Lock lock(CurrentGraph().mutex());
   std::vector<Output> results(init.size());
   LoopBuilder builder(options, loc);
-  if (builder.Run(init, cond, body))
-    for (size_t i = 0; i < results.size(); ++i) results[i] = builder.Result(i);
+  if (!builder.Run(init, cond, body))
+    return std::vector<Output>(init.size(), CurrentGraph().Failure());
+  for (size_t i = 0; i < results.size(); ++i) results[i] = builder.Result(i);
   return results;
 }
 

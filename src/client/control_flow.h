@@ -98,6 +98,17 @@ auto Cond(const Operand& pred, Then&& then_fn, Else&& else_fn,
   return internal::ResultLike(like, merged);
 }
 
+// A C++ bool (or number) decides while the graph is built, once: as a predicate
+// it is nearly always a mistake, such as a comparison of C++ values.
+template <typename B, typename Then, typename Else>
+requires std::is_arithmetic_v<B>
+void Cond(B, Then&&, Else&&, const std::string& = "cond",
+          SourceLoc = CallerLoc()) {
+  static_assert(!std::is_arithmetic_v<B>,
+                "the predicate of a Cond is an Output: a C++ value decides "
+                "while the graph is built; write an if, or Constant(value)");
+}
+
 template <typename R>
 using CaseBranch = std::pair<Output, std::function<R()>>;
 
@@ -167,6 +178,9 @@ StructureOf<Init> While(const Init& init, CondFn&& cond, BodyFn&& body,
       [&](const std::vector<Output>& values) {
         const StructureOf<Init> now = Unflattened(init, values);
         const auto holds = CallWith(cond, now);
+        static_assert(!std::is_arithmetic_v<std::decay_t<decltype(holds)>>,
+                      "the condition of a While returns an Output: a C++ value "
+                      "is the same in every iteration; write Constant(value)");
         return Flattened(holds, loc);
       },
       [&](const std::vector<Output>& values) {

@@ -88,7 +88,7 @@ Status BreakableShape(ShapeContext& c) {
 Output Breakable(Output x) { return Build("TestBreakable", {x}); }
 
 Status BreakableGrad(GradContext& g) {
-  if (g.dy[0]) g.grads[0] = Breakable(g.dy[0]);
+  if (g.dy[0].valid()) g.grads[0] = Breakable(g.dy[0]);
   return OkStatus();
 }
 

@@ -50,7 +50,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     const bool second = seed % 3 == 0;
     std::vector<Output> fetches = {y, g[0], g[1]};
     Output slope;
-    if (second && g[0] && g[1]) {
+    if (second && g[0].valid() && g[1].valid()) {
       slope = ops::Sum(g[0] * to_zero, {0}) + ops::Sum(g[1] * to_one, {0});
       for (const Output& h : Grad({slope}, xs, zeros)) fetches.push_back(h);
     }

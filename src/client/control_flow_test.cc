@@ -436,7 +436,7 @@ TEST_F(ControlFlowTest, LoopsThatBreakTheRulesAreErrorsOfTheUsersLine) {
     EXPECT_THAT(BuildErrorOf(), HasSubstr("loop 'while"));
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
     EXPECT_THAT(ErrorOf(x), HasSubstr(w.says[0]));
-    graph_.ClearError();
+    graph_.ClearErrors();
   }
 }
 
@@ -450,18 +450,18 @@ TEST_F(ControlFlowTest, AValueThatLeftItsLoopByItselfIsAnError) {
       });
   const int line = __LINE__ + 1;
   const Output wrong = ops::AddV2(inside, n);
-  EXPECT_FALSE(wrong);
+  EXPECT_FALSE(wrong.valid());
   EXPECT_THAT(
       BuildErrorOf(),
       AllOf(HasSubstr("expected one from outside of loops"),
             HasSubstr("of loop 'while'"), HasSubstr(Here(line, __FILE__))));
-  graph_.ClearError();
+  graph_.ClearErrors();
   const Output other = While(
       Constant(0), [](Output i) { return i < 3; },
       [&](Output i) { return i + inside; });
-  EXPECT_FALSE(other);
+  EXPECT_FALSE(other.valid());
   EXPECT_THAT(BuildErrorOf(), HasSubstr("of loop 'while'"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   EXPECT_EQ(Value<int>(n), 3);
 }
 
@@ -485,7 +485,7 @@ TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
         line = __LINE__ + 1;
         return ops::AddV2(v, w);
       });
-  EXPECT_FALSE(y);
+  EXPECT_FALSE(y.valid());
   EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
   EXPECT_THAT(BuildErrorOf(), HasSubstr("AddV2"));
 }

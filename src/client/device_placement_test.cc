@@ -22,7 +22,7 @@ class DevicePlacementTest : public ::testing::Test {
   static std::string Variable(std::initializer_list<int64_t> shape = {},
                               bool reference = false) {
     const Var v(Zeros(shape), "v", {.reference = reference});
-    return v ? v.handle().node->device() : "none";
+    return v.valid() ? v.handle().node->device() : "none";
   }
 
   Graph graph_;
@@ -147,10 +147,10 @@ TEST_F(DevicePlacementTest, ABadStrategyOrNameIsAnErrorOfTheNode) {
     EXPECT_EQ(Variable(), "none");
     EXPECT_THAT(std::string(graph_.status().message()), HasSubstr("'task:-3'"));
   }
-  graph_.ClearError();
+  graph_.ClearErrors();
   const DeviceFunctionScope scope(
       ReplicaDeviceSetter({.ps_tasks = 2, .worker_device = "/worker"}));
-  EXPECT_FALSE(ops::Neg(Operand(1.0f)));
+  EXPECT_FALSE(ops::Neg(Operand(1.0f)).valid());
   EXPECT_THAT(std::string(graph_.status().message()), HasSubstr("'worker'"));
 }
 

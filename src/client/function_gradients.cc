@@ -55,7 +55,7 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   }
   for (const auto& [n, copy] : open)
     for (int i = 0; i < n->num_inputs(); ++i)
-      if (!copy->input(i))
+      if (!copy->input(i).valid())
         SLUICE_RETURN_IF_ERROR(g.SetBackEdge(
             copy, i, Output(copies.at(n->input(i).node), n->input(i).index)));
   TakeScopes(&g);
@@ -90,14 +90,14 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
     const Output x = xs[i].output;
     const DType t = RemoveRef(x.dtype());
     Output dx = IsDifferentiable(t) ? Densify(grads[i], x) : Output();
-    if (!dx && t == DType::kResource) {
+    if (!dx.valid() && t == DType::kResource) {
       const Output zero = ScalarOf(VariableTypeOfArg(f, i), 0, {});
       dx = Build("Fill", {Build("VariableShape", {x}, {}, "", {}), zero}, {},
                  "", {});
-    } else if (!dx) {
+    } else if (!dx.valid()) {
       dx = NoGradientLike(x);
     }
-    if (!dx) return g.status();
+    if (!dx.valid()) return g.status();
     out->results.push_back(dx);
   }
   return g.status();
@@ -135,7 +135,7 @@ Status CallGradient(GradContext& c) {
                                                       : t);
   }
   for (int i = 0; i < c.op->num_outputs(); ++i)
-    inputs.push_back(c.dy[static_cast<size_t>(i)]
+    inputs.push_back(c.dy[static_cast<size_t>(i)].valid()
                          ? c.dy[static_cast<size_t>(i)]
                          : NoGradientLike(c.output(i)));
   Node* g = BuildNode("SymbolicGradient", std::move(inputs),
@@ -152,7 +152,7 @@ Status LowerForGradients(const std::vector<Output>& ys,
   Graph& g = CurrentGraph();
   for (const auto* list : {&ys, &xs})
     for (const Output& o : *list)  // What makes no sense is told elsewhere.
-      if (!o || o.graph() != &g) return OkStatus();
+      if (!o.valid() || o.graph() != &g) return OkStatus();
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
       reached(needed.size());
   std::vector<std::vector<Node*>> consumers(needed.size());

@@ -70,7 +70,7 @@ class GradientTest : public ClientTest {
       for (size_t i = 0; i < gs.size(); ++i) {
         const Output term =
             SumOf(gs[i] * gs[i] * (0.3 + 0.1 * static_cast<double>(i)));
-        sum = sum ? sum + term : term;
+        sum = sum.valid() ? sum + term : term;
       }
       f = sum;
     }

@@ -21,19 +21,20 @@ Output RowCount(const Gradient& g, Output like) {
                : Output();
   };
   Output shape = g.dense_shape;
-  if (shape) {
+  if (shape.valid()) {
     const Result<PartialShape> known = ConstantAsShape(shape);
     if (known.ok())
-      if (const Output rows = from_shape(*known)) return rows;
+      if (const Output rows = from_shape(*known); rows.valid()) return rows;
   }
-  const bool resource = like && RemoveRef(like.dtype()) == DType::kResource;
-  if (like) {
+  const bool resource =
+      like.valid() && RemoveRef(like.dtype()) == DType::kResource;
+  if (like.valid()) {
     const PartialShape known = resource ? VariableShapeOf(like) : like.shape();
-    if (const Output rows = from_shape(known)) return rows;
-    if (!shape)
+    if (const Output rows = from_shape(known); rows.valid()) return rows;
+    if (!shape.valid())
       shape = Build(resource ? "VariableShape" : "Shape", {like}, {}, "", {});
   }
-  if (!shape)
+  if (!shape.valid())
     return BuildError(InvalidArgument(
         "sparse gradient: expected a known shape to make it dense, got none"));
   return Build("StridedSlice",
@@ -71,7 +72,7 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
   Output shape;
   std::vector<Output> indices, values;
   for (const Gradient& g : some) {
-    if (!shape) shape = g.dense_shape;
+    if (!shape.valid()) shape = g.dense_shape;
     values.push_back(g.values);
     indices.push_back(
         mixed && g.indices.dtype() != DType::kInt64
@@ -85,7 +86,7 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
       Build("ConcatV2", std::move(values), {}, "values", {});
   const Output all_indices =
       Build("ConcatV2", std::move(indices), {}, "indices", {});
-  if (!all_values || !all_indices) return Gradient();
+  if (!all_values.valid() || !all_indices.valid()) return Gradient();
   return Gradient::Slices(all_indices, all_values, shape);
 }
 
@@ -93,15 +94,20 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
                                         const std::vector<GradTarget>& xs,
                                         const GradientOptions& options,
                                         SourceLoc loc) {
-  Graph* graph = ys.empty() || !ys[0] ? &CurrentGraph() : ys[0].graph();
+  Graph* graph = ys.empty() || !ys[0].valid() ? &CurrentGraph() : ys[0].graph();
   std::optional<WithGraph> there;
   if (graph != &CurrentGraph()) there.emplace(*graph);
   std::lock_guard<std::recursive_mutex> lock(graph->mutex());
+  // (In the body of a function, what it captures is an argument.)
+  std::vector<GradTarget> targets = xs;
   std::vector<Output> x_outputs;
-  for (const GradTarget& x : xs) x_outputs.push_back(x.output);
+  for (GradTarget& x : targets) {
+    x.output = Operand(x.output).Get();
+    x_outputs.push_back(x.output);
+  }
   const Status lowered = LowerForGradients(ys, x_outputs);
   if (!lowered.ok()) return WithLine(lowered, loc);
-  Result<std::vector<Gradient>> grads = Backprop(ys, xs, options).Run();
+  Result<std::vector<Gradient>> grads = Backprop(ys, targets, options).Run();
   if (!grads.ok()) return WithLine(grads.status(), loc);
   return grads;
 }
@@ -112,7 +118,7 @@ std::vector<Output> Grad(const std::vector<Output>& ys,
   const Result<std::vector<Gradient>> grads = Gradients(ys, xs, options, {});
   std::vector<Output> result(xs.size());
   if (!grads.ok()) {
-    BuildError(grads.status(), loc);
+    result.assign(xs.size(), BuildError(grads.status(), loc));
     return result;
   }
   for (size_t i = 0; i < xs.size(); ++i)

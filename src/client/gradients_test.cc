@@ -96,7 +96,7 @@ TEST_F(GradientsTest, UnconnectedAreNoneOrZero) {
   Initialize();
   const Output y = x * 2;
   EXPECT_FALSE(One(y, other));
-  EXPECT_FALSE(Grad(y, other));
+  EXPECT_FALSE(Grad(y, other).valid());
   const GradientOptions zero = {.unconnected = Unconnected::kZero};
   EXPECT_THAT(Values<float>(Grad(y, other, zero)), ElementsAre(0));
   EXPECT_THAT(Values<float>(Grad(y, v, zero)), ElementsAre(0, 0, 0, 0));
@@ -116,7 +116,8 @@ TEST_F(GradientsTest, DoNotFlowThroughIntegers) {
   const Output y =
       ops::Cast(ops::Cast(x, DType::kInt32) * 2, DType::kFloat) + x;
   EXPECT_THAT(Values<float>(Grad(y, x)), ElementsAre(1));
-  EXPECT_FALSE(Grad(ops::Cast(ops::Cast(x, DType::kInt32), DType::kFloat), x));
+  EXPECT_FALSE(
+      Grad(ops::Cast(ops::Cast(x, DType::kInt32), DType::kFloat), x).valid());
   const Output text = Constant(Tensor::Scalar<std::string>("a"));
   EXPECT_THAT(Error(text, text), HasSubstr("real type"));
 }
@@ -308,7 +309,7 @@ TEST_F(SparseGradientsTest, WithoutAShapeCannotBeDense) {
   const Gradient g =
       Gradient::Slices(Constant(Tensor::Vector<int32_t>({0})),
                        Constant(Tensor::Vector<float>({1})), Output());
-  EXPECT_FALSE(Densify(g));
+  EXPECT_FALSE(Densify(g).valid());
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr("sparse gradient"));
 }
@@ -456,7 +457,7 @@ TEST_F(GradientsTest, OfLongChainsAreLinearInTheirLength) {
   // The nodes added do not grow faster than those that were there.
   const int before = graph_.num_nodes();
   const Output g = Grad(chain(x, 10000), x);
-  ASSERT_TRUE(g) << graph_.status();
+  ASSERT_TRUE(g.valid()) << graph_.status();
   EXPECT_EQ(g.node->num_inputs(), 10001);
   EXPECT_LT(graph_.num_nodes() - before, 3 * 10001);
 }

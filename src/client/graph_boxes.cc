@@ -29,7 +29,7 @@ std::string TitleOf(ControlFlowContext* c) {
 }
 
 std::string NameOf(const Output& o) {
-  return !o ? "?" : o.index == 0 ? o.node->name() : o.name();
+  return !o.valid() ? "?" : o.index == 0 ? o.node->name() : o.name();
 }
 
 std::string Signature(const FunctionBody& f) {
@@ -275,7 +275,7 @@ bool Boxes::Open(Part* part, const Node* n, Box* in) {
 }
 
 Shown Boxes::Resolve(const Part* part, Output o) const {
-  while (o) {
+  while (o.valid()) {
     if (part->body != nullptr && o.node->op().role == OpRole::kArg) {
       const auto& args = part->body->args;
       const int k = static_cast<int>(

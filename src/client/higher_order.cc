@@ -44,9 +44,11 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
   std::vector<Output> values;
   for (const Operand& e : elems) {
     const Output v = e.Get();
-    if (!v) {
-      if (!CurrentGraph().status().ok()) return false;
-      return fail(InvalidArgument(what, ": expected elements, got none"));
+    if (!v.valid()) {
+      CurrentGraph().PropagateFailure(
+          v, WithLine(InvalidArgument(what, ": expected elements, got none"),
+                      loc));
+      return false;
     }
     const PartialShape& shape = v.shape();
     if (shape.rank() == 0)
@@ -65,7 +67,7 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
       rows->known >= 0
           ? ScalarOf(DType::kInt32, static_cast<double>(rows->known), loc)
           : DimOf(values[0], 0, loc);
-  if (!rows->count) return false;
+  if (!rows->count.valid()) return false;
   for (const Output& v : values) {
     rows->arrays.push_back(
         TensorArray(v.dtype(), rows->count, {}, loc).Unstack(v, loc));
@@ -77,7 +79,8 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
 // The result, whose first dimension is known where the count is.
 Output Packed(const TensorArray& array, const Rows& rows, SourceLoc loc) {
   const Output packed = array.Stack(loc);
-  if (!packed || rows.known < 0 || packed.shape().rank() < 1) return packed;
+  if (!packed.valid() || rows.known < 0 || packed.shape().rank() < 1)
+    return packed;
   PartialShape shape = packed.shape();
   shape.set_dim(0, rows.known);
   return Shaped(packed, shape, loc);
@@ -98,11 +101,11 @@ bool Values(const std::vector<Operand>& from, const std::vector<DType>& types,
     const Operand& x = from[i];
     const DType want = i < types.size() ? types[i] : NaturalType(x);
     const Output v = x.Get(x.weak ? want : DType::kInvalid);
-    if (!v) {
-      if (CurrentGraph().status().ok())
-        BuildError(InvalidArgument(what, ": expected an output as value ", i,
-                                   ", got none"),
-                   loc);
+    if (!v.valid()) {
+      CurrentGraph().PropagateFailure(
+          v, WithLine(InvalidArgument(what, ": expected an output as value ", i,
+                                      ", got none"),
+                      loc));
       return false;
     }
     if (i < types.size() && RemoveRef(v.dtype()) != types[i]) {
@@ -141,11 +144,12 @@ class MapBuilder {
           return std::vector<Operand>{Operand(v[0] < Operand(rows_.count))};
         },
         [&](const std::vector<Output>& v) {
-          if (!Body(v[0], fn, &arrays)) return std::vector<Operand>{Output()};
+          if (!Body(v[0], fn, &arrays))
+            return std::vector<Operand>{CurrentGraph().Failure()};
           return std::vector<Operand>{Operand(v[0] + 1)};
         },
         loop, loc_);
-    if (!out[0]) return false;
+    if (!out[0].valid()) return false;
     for (const TensorArray& a : arrays)
       results->push_back(Packed(a, rows_, loc_));
     return true;
@@ -235,7 +239,7 @@ class FoldBuilder {
     } else {
       state = rows_.At(first, loc_);
       for (const Output& s : state)
-        if (!s) return false;
+        if (!s.valid()) return false;
     }
     std::vector<TensorArray> arrays;
     for (size_t i = 0; kind_ == Fold::kScan && i < state.size(); ++i) {
@@ -272,7 +276,8 @@ class FoldBuilder {
                                         v.begin() + 1 + static_cast<long>(n));
           std::vector<Output> values;
           if (!Step(fn, now, rows_.At(v[0], loc_), types, &values))
-            return std::vector<Operand>(v.size(), Operand(Output()));
+            return std::vector<Operand>(v.size(),
+                                        Operand(CurrentGraph().Failure()));
           std::vector<Operand> out = {backwards_ ? v[0] - 1 : v[0] + 1};
           for (const Output& value : values) out.emplace_back(value);
           for (size_t i = 0; i < arrays.size(); ++i) {
@@ -284,7 +289,7 @@ class FoldBuilder {
         },
         LoopOptions(options_), loc_);
     for (const Output& o : end)
-      if (!o) return false;
+      if (!o.valid()) return false;
     for (size_t i = 0; i < n; ++i) {
       const Output* flow = kind_ == Fold::kScan ? &end[1 + n + i] : nullptr;
       results->push_back(flow == nullptr
@@ -344,7 +349,7 @@ std::vector<Output> BuildMap(const std::vector<Operand>& elems, const RowFn& fn,
     return values;
   };
   if (!MapBuilder(options, loc).Run(elems, counted, &results))
-    results.assign(n, Output());
+    results.assign(n, CurrentGraph().Failure());
   return results;
 }
 
@@ -355,7 +360,8 @@ std::vector<Output> BuildFold(Fold kind, const std::vector<Operand>& elems,
   const Lock lock(CurrentGraph().mutex());
   std::vector<Output> results;
   if (!FoldBuilder(kind, options, loc).Run(elems, init, fn, &results))
-    results.assign((init == nullptr ? elems : *init).size(), Output());
+    results.assign((init == nullptr ? elems : *init).size(),
+                   CurrentGraph().Failure());
   return results;
 }
 

@@ -215,11 +215,11 @@ TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
        {"scan 'scan", "expected an output as value 0, got none"}},
   };
   for (const Wrong& w : wrongs) {
-    EXPECT_FALSE(w.build());
+    EXPECT_FALSE(w.build().valid());
     for (const std::string& s : w.says)
       EXPECT_THAT(BuildErrorOf(), HasSubstr(s));
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
-    graph_.ClearError();
+    graph_.ClearErrors();
   }
 }
 

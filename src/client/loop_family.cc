@@ -130,14 +130,15 @@ Status LoopFamily::Recover(Graph* graph) {
   for (const auto& n : graph->nodes()) {
     const Output value = SavedValueOf(n.get());
     WhileContext* const home =
-        value ? InnermostWhile(ContextOf(value)) : nullptr;
+        value.valid() ? InnermostWhile(ContextOf(value)) : nullptr;
     if (home == nullptr || home->member == nullptr) continue;
     Output handle = n->input(0);
     while (handle.node->op().role == OpRole::kEnter ||
            handle.node->op().role == OpRole::kIdentity ||
            handle.node->op().role == OpRole::kSwitch)
       handle = handle.node->input(0);
-    if (const Output outer = SavedValueOf(handle.node)) handle = outer;
+    if (const Output outer = SavedValueOf(handle.node); outer.valid())
+      handle = outer;
     SLUICE_ASSIGN_OR_RETURN(
         const Output whose,
         graph->FindOutput(handle.node->AttrOr<std::string>(kSavedValue, "")));
@@ -200,7 +201,7 @@ void LoopFamily::WriteFor(const std::vector<Output>& results) {
     open.pop_back();
     for (const Output& in : n->inputs()) visit(in.node);
     for (Node* c : n->control_inputs()) visit(c);
-    if (!SavedValueOf(n)) continue;
+    if (!SavedValueOf(n).valid()) continue;
     WhileContext* const loop = InnermostWhile(ContextOf(n));
     if (loop == nullptr || loop->member == nullptr) continue;
     const auto& array_of = loop->member->family_->array_of_;

@@ -106,7 +106,7 @@ TEST_F(LoopGradientCases, OfMapsFoldsAndScansOfNoRows) {
     ExpectGradients(y, two, 2, 1e-4);
     const std::vector<Output> g = Grad({y}, {xs, w});
     EXPECT_EQ(Eval(g[0], none).shape(), Shape({0, 2}));
-    const double slope = y == fold ? 1 : 0;
+    const double slope = y.SameAs(fold) ? 1 : 0;
     EXPECT_THAT(Values<double>(g[1], none), ElementsAre(slope, slope));
   }
 }
@@ -128,7 +128,7 @@ TEST_F(LoopGradientCases, OfVariablesThatABodyReads) {
         });
     Initialize();
     const Output dw = Grad(y, w);
-    ASSERT_TRUE(dw) << graph_.status();
+    ASSERT_TRUE(dw.valid()) << graph_.status();
     // y = ((x w^2) w + w) w; dy/dw = 4 x w^3 + 2 w.
     EXPECT_NEAR(Eval(y, {{x, Scalar(.5)}}).scalar<double>(), .5 * 5.0625 + 2.25,
                 1e-12);
@@ -172,7 +172,7 @@ TEST_F(LoopGradientCases, OfLookUpsInNestedLoopsAreSparse) {
               ::testing::Pointwise(::testing::DoubleNear(1e-12),
                                    {.2, .4, .3, .4, 0., 0., 0., 0., 2.7, 3.}));
   const Output again = Grad(SumOf(dense * dense), x);
-  ASSERT_TRUE(again) << graph_.status();
+  ASSERT_TRUE(again.valid()) << graph_.status();
   // The sum is proportional to the square of x.
   const double sum = .04 + .16 + .09 + .16 + 7.29 + 9;
   EXPECT_NEAR(Eval(again, feeds).scalar<double>(), 4 * sum, 1e-9);
@@ -201,11 +201,11 @@ TYPED_TEST(LoopGradientTypes, AreThoseOfTheUnrolledGraph) {
   const Output unrolled = ops::Mul(ops::Mul(ops::Mul(x, x), x), x);
   const GradientOptions ones = {.grad_ys = {ops::OnesLike(x)}};
   const Output g = Grad(y, x, ones), want = Grad(unrolled, x, ones);
-  ASSERT_TRUE(g && want) << this->graph_.status();
+  ASSERT_TRUE(g.valid() && want.valid()) << this->graph_.status();
   EXPECT_EQ(g.dtype(), t);
   const Tensor at = Tensor::Vector<float>({.5f, -1.25f});
   for (const Output& o : {y, g}) {
-    const Output reference = o == g ? want : unrolled;
+    const Output reference = o.SameAs(g) ? want : unrolled;
     const auto both = this->session_.Run({{fed, at}}, {o, reference});
     ASSERT_TRUE(both.ok()) << both.status();
     const Tensor a = (*both)[0], b = (*both)[1];

@@ -24,7 +24,7 @@ std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
 // True if every iteration hands the variable on as it is.
 bool IsInvariant(const LoopVariable& v) {
   return v.next != nullptr && v.switch_node != nullptr &&
-         Bare(v.next->input(0)) == Output(v.switch_node, 1);
+         Bare(v.next->input(0)).SameAs(Output(v.switch_node, 1));
 }
 
 bool IsConst(const Node* n) { return n->op_name() == "Const"; }
@@ -45,7 +45,7 @@ bool CountsIterations(const LoopVariable& v) {
   const Output value(v.switch_node, 1);
   const Output a = Bare(next.node->input(0)), b = Bare(next.node->input(1));
   return is(v.enter->input(0), 0) &&
-         ((a == value && is(b, 1)) || (b == value && is(a, 1)));
+         ((a.SameAs(value) && is(b, 1)) || (b.SameAs(value) && is(a, 1)));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ Node* LoopMember::Done() {
   {
     const ContextScope in_body(loop_);
     const Output next = Build("Identity", {loop_->variable(v).body_value});
-    if (!next || !loop_->CloseVariable(v, next)) return nullptr;
+    if (!next.valid() || !loop_->CloseVariable(v, next)) return nullptr;
   }
   done_variable_ = v;
   loop_->graph()->SetAttr(loop_->variable(v).merge, kDone, AttrValue(true));
@@ -175,12 +175,12 @@ Output LoopMember::Import(Output value) {
     if (from == nullptr || from->family_ != family_) return Output();
     if (from == this) return value;
     Node* const n = value.node;
-    if (const Output saved = LoopFamily::SavedValueOf(n)) {
+    if (const Output saved = LoopFamily::SavedValueOf(n); saved.valid()) {
       value = saved;
       continue;
     }
     const Output bare = Bare(value);
-    if (!(bare == value)) {
+    if (!(bare.SameAs(value))) {
       value = bare;
       continue;
     }
@@ -194,7 +194,7 @@ Output LoopMember::Import(Output value) {
       ControlFlowContext* where = CurrentContext();
       if (InnermostWhile(where) != loop_) where = loop_;
       Output& mine = constants_[{n, where}];
-      if (!mine) {
+      if (!mine.valid()) {
         const InContext here(where, n);
         mine = Build("Const", {},
                      {{"value", *n->FindAttr("value")},
@@ -230,7 +230,7 @@ int LoopMember::NextOf(const Output& value) const {
   for (size_t i = 0; i < loop_->variables().size(); ++i) {
     const LoopVariable& v = loop_->variables()[i];
     if (v.next != nullptr && v.exit != nullptr && v.switch_node != nullptr &&
-        Bare(v.next->input(0)) == value)
+        Bare(v.next->input(0)).SameAs(value))
       return static_cast<int>(i);
   }
   return -1;
@@ -249,7 +249,7 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
     if (!family_->SaveLast(array, from, from->loop_->variable(next_of)))
       return Output();
     BeginAfter(array->last);
-    if (!next_index_) {
+    if (!next_index_.valid()) {
       const InContext here(loop_, index_.node);
       next_index_ = Build("AddV2", {index_, ScalarOf(DType::kInt32, 1)}, {},
                           "next_index");
@@ -266,7 +266,7 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
   const Output read = Build(
       "TensorArrayReadV3", {array->handle, place, ScalarOf(DType::kFloat, 0)},
       std::move(attrs), value.node->name() + "/saved/read");
-  if (!read) return Output();
+  if (!read.valid()) return Output();
   loop_->graph()->SetShape(read, value.shape()).IgnoreError();
   // The last reader may take the buffer along; of several none is known to be.
   if (++array->reads == 2 ||
@@ -285,7 +285,7 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
 }
 
 void LoopMember::Rewrite(NodeSpec* spec) {
-  if (spec->inputs.size() != 1 || !spec->inputs[0]) return;
+  if (spec->inputs.size() != 1 || !spec->inputs[0].valid()) return;
   const bool zeros = spec->op == "ZerosLike";
   if (!zeros && spec->op != "Shape" && spec->op != "Size" && spec->op != "Rank")
     return;
@@ -301,7 +301,7 @@ void LoopMember::Rewrite(NodeSpec* spec) {
   Output shape;
   if (!zeros || !value.shape().fully_known()) {
     Output& made = family_->shapes_[{op + DTypeName(type), KeyOf(value)}];
-    if (!made) {
+    if (!made.valid()) {
       const InContext here(ContextOf(value), value.node);
       AttrMap attrs;
       if (op != "Rank") attrs["out_type"] = AttrValue(type);
@@ -321,7 +321,7 @@ void LoopMember::Rewrite(NodeSpec* spec) {
     shape = Constant(Tensor::Vector<int64_t>(
         std::span<const int64_t>(dims.begin(), dims.end())));
   }
-  if (!shape) return;
+  if (!shape.valid()) return;
   if (zeros) {
     spec->op = "Fill";
     spec->inputs = {shape, ScalarOf(RemoveRef(value.dtype()), 0)};

@@ -4,7 +4,7 @@ namespace sluice {
 
 Output OpenMerge(const Operand& enter, const std::string& name, SourceLoc loc) {
   const Output first = enter.Get();
-  if (!first) return Output();
+  if (!first.valid()) return first;
   // Built without BuildNode, which takes an open input for an earlier error.
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
@@ -20,7 +20,7 @@ Output OpenMerge(const Operand& enter, const std::string& name, SourceLoc loc) {
 }
 
 void CloseMerge(Output merge, Output next, SourceLoc loc) {
-  if (!merge || !next) return;
+  if (!merge.valid() || !next.valid()) return;
   Graph& g = *merge.graph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   const Status s = g.SetBackEdge(merge.node, 1, next);

@@ -46,7 +46,7 @@ DType OpCall::TypeOf(const std::string& attr) const {
   for (size_t i = 0; i < args_.size() && i < op_->inputs.size(); ++i) {
     if (op_->inputs[i].type_attr != attr) continue;
     for (const Operand& x : args_[i]) {
-      if (x.output) return RemoveRef(x.output.dtype());
+      if (x.output.valid()) return RemoveRef(x.output.dtype());
       if (!x.literal.valid()) continue;
       if (!x.weak) return x.literal.dtype();
       const DType t = NaturalType(x);
@@ -73,10 +73,10 @@ std::vector<Output> OpCall::Inputs() const {
                                          : TypeOf(arg.type_attr);
     }
     for (const Operand& x : args_[i]) {
-      if (x.output) {
+      if (x.output.valid()) {
         inputs.push_back(x.output);
       } else if (!x.literal.valid()) {
-        inputs.push_back(Output());
+        inputs.push_back(x.output);
       } else {
         inputs.push_back(
             x.Get(want == DType::kInvalid && x.weak ? NaturalType(x) : want));
@@ -90,12 +90,13 @@ Node* OpCall::Run() {
   if (done_) return node_;
   done_ = true;
   node_ = BuildNode(op_name_, Inputs(), attrs_, name_, loc_);
+  failure_ = CurrentGraph().Failure();
   return node_;
 }
 
 Output OpCall::Out(int arg) {
   const Node* node = Run();
-  if (node == nullptr) return Output();
+  if (node == nullptr) return failure_;
   return Output(node_, node->OutputRange(arg).first);
 }
 
@@ -125,7 +126,7 @@ std::vector<Output> OpCall::List(int arg) {
       op_ == nullptr ? 0
                      : ExpectedLength(op_->outputs[static_cast<size_t>(arg)]);
   Node* node = Run();
-  if (node == nullptr) return std::vector<Output>(expected);
+  if (node == nullptr) return std::vector<Output>(expected, failure_);
   const auto [begin, end] = node->OutputRange(arg);
   std::vector<Output> outputs;
   for (int i = begin; i < end; ++i) outputs.emplace_back(node, i);

@@ -60,6 +60,7 @@ class OpCall {
   std::vector<std::vector<Operand>> args_;
   AttrMap attrs_;
   Node* node_ = nullptr;
+  Output failure_;  // What stands for the outputs if node_ stays null.
   bool done_ = false;
 };
 

@@ -11,7 +11,7 @@ Output Binary(const char* op, const Operand& a, const Operand& b) {
 }
 
 DType TypeOf(const Operand& a) {
-  if (a.output) return RemoveRef(a.output.dtype());
+  if (a.output.valid()) return RemoveRef(a.output.dtype());
   return a.weak ? DType::kInvalid : a.literal.dtype();
 }
 
@@ -53,6 +53,22 @@ Output operator>(const Operand& a, const Operand& b) {
 }
 Output operator>=(const Operand& a, const Operand& b) {
   return Binary("GreaterEqual", a, b);
+}
+Output operator==(const Operand& a, const Operand& b) {
+  return Binary("Equal", a, b);
+}
+Output operator!=(const Operand& a, const Operand& b) {
+  return Binary("NotEqual", a, b);
+}
+
+Output operator&&(const Operand& a, const Operand& b) {
+  return Binary("LogicalAnd", a, b);
+}
+Output operator||(const Operand& a, const Operand& b) {
+  return Binary("LogicalOr", a, b);
+}
+Output operator!(const Operand& a) {
+  return OpCall("LogicalNot", "", a.loc).In(a).Out();
 }
 
 }  // namespace sluice

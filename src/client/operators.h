@@ -1,6 +1,10 @@
-// Arithmetic and comparisons on outputs: 2 * x + b, x < 0. A bare number takes
-// the type of the other side. `==` stays C++'s: two Outputs are equal if they
-// are the same edge; ops::Equal compares values.
+// Arithmetic, comparisons and logic on outputs: 2 * x + b, x == 0, !(x < 0) &&
+// done. Each adds a node, elementwise with broadcasting; a bare number takes
+// the type of the other side. `&&` and `||` compute both sides, as every op
+// does: what must not run where the left side decides goes into a Cond.
+//
+// x.SameAs(y) asks whether two outputs are the same edge, x.valid() whether an
+// output is null.
 #ifndef SLUICE_CLIENT_OPERATORS_H_
 #define SLUICE_CLIENT_OPERATORS_H_
 
@@ -21,6 +25,14 @@ Output operator<(const Operand& a, const Operand& b);
 Output operator<=(const Operand& a, const Operand& b);
 Output operator>(const Operand& a, const Operand& b);
 Output operator>=(const Operand& a, const Operand& b);
+// Shapes that do not broadcast are an error.
+Output operator==(const Operand& a, const Operand& b);
+Output operator!=(const Operand& a, const Operand& b);
+
+// Of booleans.
+Output operator&&(const Operand& a, const Operand& b);
+Output operator||(const Operand& a, const Operand& b);
+Output operator!(const Operand& a);
 
 }  // namespace sluice
 

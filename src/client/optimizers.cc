@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 Output Hyperparameter(const Operand& value, const char* name) {
-  if (value.output) return value.output;
+  if (value.output.valid()) return value.output;
   const NameScope scope(name);
   return value.Get(value.weak ? DType::kFloat : DType::kInvalid);
 }
@@ -102,7 +102,7 @@ class ValueUsers {
   }
 
  private:
-  using Map = std::unordered_map<Output, std::vector<Node*>, OutputHash>;
+  using Map = OutputMap<std::vector<Node*>>;
 
   static const std::vector<Node*>& Find(const Map& map, const Output& o) {
     static const auto* const kNone = new std::vector<Node*>();
@@ -129,7 +129,7 @@ class ValueUsers {
       // (A loop that is being built, around this one, has no second inputs
       // yet.)
       for (const Output& in : n->inputs())
-        if (in) open.push_back({in.node, false});
+        if (in.valid()) open.push_back({in.node, false});
       for (Node* c : n->control_inputs()) open.push_back({c, false});
     }
   }
@@ -160,13 +160,14 @@ Status WaitFor(Node* user, Node* update) {
 }
 
 Status BuilderError() {
-  const Status& s = CurrentGraph().status();
-  return s.ok() ? Internal("optimizer: a builder failed") : s;
+  const Graph& g = CurrentGraph();
+  const Status* const s = g.ErrorOf(g.Failure());
+  return s == nullptr ? Internal("optimizer: a builder failed") : *s;
 }
 
 // Moves to the graph that `o` is in, where that is not the current one.
 std::optional<WithGraph> InGraphOf(const Output& o) {
-  if (!o || o.graph() == &CurrentGraph()) return std::nullopt;
+  if (!o.valid() || o.graph() == &CurrentGraph()) return std::nullopt;
   return std::optional<WithGraph>(std::in_place, *o.graph());
 }
 
@@ -195,11 +196,12 @@ Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
 
 Result<std::vector<GradAndVar>> Optimizer::Compute(
     Output loss, const MinimizeOptions& options, SourceLoc loc) {
-  if (!loss)
-    return CurrentGraph().status().ok()
-               ? InvalidArgument("optimizer ", name_,
-                                 ": expected a loss, got none")
-               : CurrentGraph().status();
+  if (!loss.valid()) {
+    CurrentGraph().PropagateFailure(
+        loss,
+        InvalidArgument("optimizer ", name_, ": expected a loss, got none"));
+    return BuilderError();
+  }
   const std::optional<WithGraph> there = InGraphOf(loss);
   if (!IsFloating(RemoveRef(loss.dtype())))
     return InvalidArgument(
@@ -211,7 +213,7 @@ Result<std::vector<GradAndVar>> Optimizer::Compute(
     return InvalidArgument("optimizer ", name_,
                            ": expected variables to train, got none");
   GradientOptions how;
-  if (options.grad_loss) how.grad_ys = {options.grad_loss};
+  if (options.grad_loss.valid()) how.grad_ys = {options.grad_loss};
   how.colocate = options.colocate;
   how.gate_ops = options.gate == GradientGate::kOp;
   const std::vector<GradTarget> xs(vars.begin(), vars.end());
@@ -241,7 +243,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
   std::vector<GradAndVar> some;
   std::string names;
   for (const GradAndVar& g : grads) {
-    if (!g.var)
+    if (!g.var.valid())
       return InvalidArgument("optimizer ", name_,
                              ": expected a variable, got none");
     absl::StrAppend(&names, names.empty() ? "" : ", ", g.var.name());
@@ -282,8 +284,8 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     const ValueUsers users(ends);
     // What only the loss computes need not run for it, but reads must not see
     // a new value if it does.
-    const bool with_loss =
-        options.gate == GradientGate::kReads && loss_ && loss_.graph() == &g;
+    const bool with_loss = options.gate == GradientGate::kReads &&
+                           loss_.valid() && loss_.graph() == &g;
     const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
                                        : std::vector<Output>());
     const NameScope scope(name);
@@ -301,7 +303,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     }
   }
   Node* train = nullptr;
-  if (options.global_step) {
+  if (options.global_step.valid()) {
     const ControlDependencies after(updates);
     train = options.global_step.AssignAdd(1);
   } else {
@@ -326,7 +328,7 @@ Var Optimizer::GetSlot(const Var& var, const std::string& slot) const {
 void Optimizer::MakeSlot(const Var& var, const std::string& slot,
                          double initial) {
   Var& v = slots_[{var.name(), slot}];
-  if (v) return;
+  if (v.valid()) return;
   VarOptions options;
   options.trainable = false;
   options.reference = var.is_reference();
@@ -346,7 +348,7 @@ void Optimizer::MakeSlot(const Var& var, const std::string& slot,
 }
 
 Output Optimizer::As(const Output& value, DType dtype) {
-  if (!value || RemoveRef(value.dtype()) == dtype) return value;
+  if (!value.valid() || RemoveRef(value.dtype()) == dtype) return value;
   return Build("Cast", {value}, {{"DstT", dtype}}, "", {});
 }
 

@@ -39,7 +39,7 @@ TEST_F(OptimizerTest, AdagradFollowsItsFormula) {
     ASSERT_NE(train, nullptr) << graph_.status();
     Initialize();
     const Var slot = optimizer.GetSlot(v, "accumulator");
-    ASSERT_TRUE(slot);
+    ASSERT_TRUE(slot.valid());
     EXPECT_EQ(slot.name(), v.name() + "/Adagrad");
     EXPECT_EQ(slot.is_reference(), reference);
     float a[2] = {0.1f, 0.1f}, w[2] = {1, -2};
@@ -166,7 +166,7 @@ TEST_F(OptimizerTest, SlotsIgnoreScopes) {
   const NameScope scope("train");
   ASSERT_NE(optimizer.Minimize(v * 2), nullptr) << graph_.status();
   EXPECT_EQ(optimizer.GetSlot(v, "accumulator").name(), "v/Adagrad");
-  EXPECT_FALSE(optimizer.GetSlot(v, "none such"));
+  EXPECT_FALSE((optimizer.GetSlot(v, "none such")).valid());
 }
 
 TEST_F(OptimizerTest, SaysWhatIsMissing) {

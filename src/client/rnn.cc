@@ -25,7 +25,7 @@ Output Swapped(const Output& x) {
 
 bool AllThere(const RnnState& state) {
   return std::all_of(state.begin(), state.end(),
-                     [](const Output& o) { return static_cast<bool>(o); });
+                     [](const Output& o) { return o.valid(); });
 }
 
 // What both kinds of network have in common: one call.
@@ -82,7 +82,7 @@ class Network {
   bool Lengths() {
     if (!options_.sequence_length.has_value()) return true;
     Output n = options_.sequence_length->Get(DType::kInt32);
-    if (!n) return false;
+    if (!n.valid()) return false;
     const PartialShape want = {batch_known_};
     const DType t = RemoveRef(n.dtype());
     if ((t != DType::kInt32 && t != DType::kInt64) ||
@@ -113,15 +113,22 @@ class Network {
   RnnStep Step(const RnnStepper& stepper, Output time, Output x,
                const RnnState& state) const {
     RnnStep s = stepper.step(x, state);
-    if (!s.output || s.state.size() != state.size() || !AllThere(s.state)) {
-      if (CurrentGraph().status().ok())
-        Fail(InvalidArgument(what_, ": expected an output and ", state.size(),
-                             " states from the cell, got ",
-                             s.output ? "" : "no output and ", s.state.size(),
-                             AllThere(s.state) ? "" : ", some of them null"));
-      return {};
+    if (!s.output.valid() || s.state.size() != state.size() ||
+        !AllThere(s.state)) {
+      const auto null =
+          std::find_if(s.state.begin(), s.state.end(),
+                       [](const Output& o) { return !o.valid(); });
+      CurrentGraph().PropagateFailure(
+          !s.output.valid() || null == s.state.end() ? s.output : *null,
+          WithLine(InvalidArgument(
+                       what_, ": expected an output and ", state.size(),
+                       " states from the cell, got ",
+                       s.output.valid() ? "" : "no output and ", s.state.size(),
+                       AllThere(s.state) ? "" : ", some of them null"),
+                   loc_));
+      return {CurrentGraph().Failure(), {}};
     }
-    if (!lengths_) return s;
+    if (!lengths_.valid()) return s;
     const Output ended = ops::GreaterEqual(time, lengths_);
     s.output = ops::Select(ended, zero_output_, s.output);
     for (size_t i = 0; i < state.size(); ++i)
@@ -148,7 +155,7 @@ class Dynamic : public Network {
 
   bool Run(const Operand& inputs, RnnResult* result) {
     Output x = inputs.Get(DType::kFloat);
-    if (!x) return false;
+    if (!x.valid()) return false;
     if (IsRef(x.dtype())) x = ops::Identity(x);
     const int rank = x.shape().rank();
     if (rank < 2)
@@ -156,11 +163,11 @@ class Dynamic : public Network {
           what_, ": expected inputs [batch, time, ...], got shape ",
           x.shape().ToString()));
     if (!options_.time_major) x = Swapped(x);
-    if (!x || !Begin(x, 1)) return false;
+    if (!x.valid() || !Begin(x, 1)) return false;
     steps_ = DimOf(x, 0, loc_);
     steps_known_ = KnownDim(x, 0);
-    bound_ =
-        lengths_ ? ops::Minimum(steps_, ops::Maximum(longest_, 1)) : steps_;
+    bound_ = lengths_.valid() ? ops::Minimum(steps_, ops::Maximum(longest_, 1))
+                              : steps_;
     std::optional<RnnStepper> stepper = cell_.Open(
         rank == 2 ? -1 : KnownDim(x, rank - 1), dtype_, rank == 3, loc_);
     if (!stepper.has_value()) return false;
@@ -174,7 +181,7 @@ class Dynamic : public Network {
                                   DTypeName(dtype_), ", got ",
                                   DTypeName(x.dtype())));
     }
-    if (!x) return false;
+    if (!x.valid()) return false;
     return Loop(x, *stepper, result);
   }
 
@@ -182,7 +189,7 @@ class Dynamic : public Network {
   // All rows at once, up to the longest sequence's end.
   Output Projected(Output x, const RnnStepper& stepper) {
     const int64_t depth = KnownDim(x, 2);
-    if (lengths_)
+    if (lengths_.valid())
       x = ops::Slice(x, IntVector({0, 0, 0}),
                      ops::Pack({bound_, Int(-1), Int(-1)}));
     const int64_t steps = KnownDim(x, 0);
@@ -191,7 +198,7 @@ class Dynamic : public Network {
         known ? Int(steps * batch_known_) : DimOf(x, 0, loc_) * batch_;
     const Output p =
         stepper.project(ops::Reshape(x, ops::Pack({rows, Int(depth)})));
-    if (!p) return p;
+    if (!p.valid()) return p;
     const int64_t width = KnownDim(p, 1);
     return Shaped(ops::Reshape(p, ops::Pack({DimOf(x, 0, loc_), batch_,
                                              width < 0 ? DimOf(p, 1, loc_)
@@ -221,8 +228,8 @@ class Dynamic : public Network {
         },
         [&](Output time, const TensorArray& so_far, const RnnState& state) {
           const RnnStep s = Step(stepper, time, in.Read(time, loc_), state);
-          if (!s.output)
-            return std::tuple{Output(), TensorArray(), RnnState(state.size())};
+          if (!s.output.valid())
+            return std::tuple{s.output, TensorArray(), RnnState(state.size())};
           return std::tuple{time + 1, so_far.Write(time, s.output, loc_),
                             s.state};
         },
@@ -231,8 +238,8 @@ class Dynamic : public Network {
     if (!filled) return false;
     Output y = Shaped(filled.Stack(loc_),
                       {steps_known_, batch_known_, cell_.output_size()}, loc_);
-    if (y && !options_.time_major) y = Swapped(y);
-    if (!y) return false;
+    if (y.valid() && !options_.time_major) y = Swapped(y);
+    if (!y.valid()) return false;
     result->outputs = y;
     result->state = std::get<2>(last);
     return true;
@@ -251,11 +258,11 @@ class Static : public Network {
       return Fail(
           InvalidArgument(what_, ": expected at least one input, got none"));
     for (const Output& x : inputs)
-      if (!x || x.shape().rank() == 0)
+      if (!x.valid() || x.shape().rank() == 0)
         return Fail(InvalidArgument(what_,
                                     ": expected inputs [batch, depth], "
                                     "got ",
-                                    x ? x.shape().ToString() : "none"));
+                                    x.valid() ? x.shape().ToString() : "none"));
     const Output first = inputs[0];
     if (!Begin(first, 0)) return false;
     const int rank = first.shape().rank();
@@ -271,7 +278,7 @@ class Static : public Network {
     for (size_t t = 0; t < inputs.size(); ++t) {
       const RnnStep s =
           Step(*stepper, Int(static_cast<int64_t>(t)), inputs[t], state_);
-      if (!s.output) return false;
+      if (!s.output.valid()) return false;
       result->outputs[t] = s.output;
       state_ = s.state;
     }
@@ -285,20 +292,22 @@ class Static : public Network {
 RnnResult DynamicRnn(const RnnCell& cell, const Operand& inputs,
                      const RnnOptions& options, SourceLoc loc) {
   const Lock lock(CurrentGraph().mutex());
-  RnnResult result, none;
-  none.state.resize(cell.state_sizes().size());
-  return Dynamic(cell, options, loc).Run(inputs, &result) ? result : none;
+  RnnResult result;
+  if (Dynamic(cell, options, loc).Run(inputs, &result)) return result;
+  const Output failed = CurrentGraph().Failure();
+  return {failed, RnnState(cell.state_sizes().size(), failed)};
 }
 
 StaticRnnResult StaticRnn(const RnnCell& cell,
                           const std::vector<Output>& inputs,
                           const RnnOptions& options, SourceLoc loc) {
   const Lock lock(CurrentGraph().mutex());
-  StaticRnnResult result, none;
-  none.outputs.resize(inputs.size());
-  none.state.resize(cell.state_sizes().size());
-  result = none;
-  return Static(cell, options, loc).Run(inputs, &result) ? result : none;
+  StaticRnnResult result;
+  result.outputs.resize(inputs.size());
+  if (Static(cell, options, loc).Run(inputs, &result)) return result;
+  const Output failed = CurrentGraph().Failure();
+  return {std::vector<Output>(inputs.size(), failed),
+          RnnState(cell.state_sizes().size(), failed)};
 }
 
 BidirectionalRnnResult BidirectionalDynamicRnn(
@@ -327,7 +336,7 @@ BidirectionalRnnResult BidirectionalDynamicRnn(
   // Each sequence's own elements in reverse order; padding stays behind.
   const auto reversed = [&](Output v) {
     const int time = options.time_major ? 0 : 1;
-    if (!v) return v;
+    if (!v.valid()) return v;
     if (!lengths.has_value()) return ops::ReverseV2(v, IntVector({time}));
     return ops::ReverseSequence(v, *lengths, time, {.batch_dim = 1 - time});
   };

@@ -45,8 +45,8 @@ class Recurrent {
       transposed_ = ops::Transpose(weights, IntVector({1, 0}));
   }
   Output operator()(Output h) const {
-    return transposed_ ? ops::MatMulBothWays(h, weights_, transposed_)
-                       : ops::MatMul(h, weights_);
+    return transposed_.valid() ? ops::MatMulBothWays(h, weights_, transposed_)
+                               : ops::MatMul(h, weights_);
   }
 
  private:
@@ -111,7 +111,7 @@ RnnStep RnnCell::operator()(const Operand& x, const RnnState& state,
   RnnStep none;
   none.state.resize(state_sizes().size());
   const Output in = x.Get(DType::kFloat);
-  if (!in) return none;
+  if (!in.valid()) return none;
   if (kind_ != nullptr && state.size() != none.state.size()) {
     BuildError(
         InvalidArgument("cell '", kind_->name(), "': expected ",
@@ -122,8 +122,9 @@ RnnStep RnnCell::operator()(const Operand& x, const RnnState& state,
   const PartialShape& shape = in.shape();
   const int64_t depth =
       shape.rank_known() && shape.rank() > 0 ? shape.dim(shape.rank() - 1) : -1;
-  const DType dtype = state.empty() || !state[0] ? RemoveRef(in.dtype())
-                                                 : RemoveRef(state[0].dtype());
+  const DType dtype = state.empty() || !state[0].valid()
+                          ? RemoveRef(in.dtype())
+                          : RemoveRef(state[0].dtype());
   const std::optional<RnnStepper> stepper = Open(depth, dtype, false, loc);
   if (!stepper.has_value()) return none;
   const AtLine at(loc);
@@ -178,7 +179,7 @@ Output RnnCell::Kind::Weight(const std::string& name, const Shape& shape,
     var = GetVariable((inside ? prefix_.substr(outer.size()) : prefix_) + name,
                       shape, initializer, dtype, {}, loc);
   }
-  if (!var) return Output();
+  if (!var.valid()) return CurrentGraph().Failure();
   weights_.emplace_back(name, var);
   return var.Read(loc);
 }
@@ -224,7 +225,7 @@ class BasicKind final : public OneStateKind {
     const Output kernel = Weight("kernel", {depth + units_, units_}, dtype,
                                  options_.initializer, loc);
     const Output bias = Weight("bias", {units_}, dtype, init::Zeros(), loc);
-    if (!kernel || !bias) return std::nullopt;
+    if (!kernel.valid() || !bias.valid()) return std::nullopt;
     const Affine affine = MakeAffine(kernel, bias, depth, units_, project);
     return RnnStepper{
         affine.project, [affine, activation = options_.activation](
@@ -254,7 +255,8 @@ class GruKind final : public OneStateKind {
                                     options_.initializer, loc);
     const Output candidate_bias =
         Weight("candidate/bias", {units_}, dtype, init::Zeros(), loc);
-    if (!gates || !gates_bias || !candidate || !candidate_bias)
+    if (!gates.valid() || !gates_bias.valid() || !candidate.valid() ||
+        !candidate_bias.valid())
       return std::nullopt;
     const Activation activation = options_.activation;
     const auto finish = [activation](Output gate_inputs, Output h,
@@ -317,17 +319,17 @@ class LstmKind final : public RnnCell::Kind {
         Weight("kernel", {depth + hidden, 4 * units_}, dtype, initializer, loc);
     const Output bias = Weight("bias", {4 * units_}, dtype, init::Zeros(), loc);
     Weights w;
-    bool made = kernel && bias;
+    bool made = kernel.valid() && bias.valid();
     if (options_.peepholes) {
       w.f = Weight("w_f_diag", {units_}, dtype, initializer, loc);
       w.i = Weight("w_i_diag", {units_}, dtype, initializer, loc);
       w.o = Weight("w_o_diag", {units_}, dtype, initializer, loc);
-      made = made && w.f && w.i && w.o;
+      made = made && w.f.valid() && w.i.valid() && w.o.valid();
     }
     if (options_.projection > 0) {
       w.projection = Weight("projection/kernel", {units_, hidden}, dtype,
                             initializer, loc);
-      made = made && w.projection;
+      made = made && w.projection.valid();
     }
     if (!made) return std::nullopt;
     // The plain cell's elementwise half is one node.
@@ -340,7 +342,7 @@ class LstmKind final : public RnnCell::Kind {
       std::pair<Output, Output> ch =
           plain ? Fused(o, a, b, state[0]) : Plainly(o, w, a, b, state[0]);
       Output h = ch.second;
-      if (w.projection) {
+      if (w.projection.valid()) {
         h = ops::MatMul(h, w.projection);
         if (o.projection_clip.has_value()) h = Clip(h, *o.projection_clip);
       }
@@ -372,7 +374,7 @@ class LstmKind final : public RnnCell::Kind {
                                          Output b, Output c) {
     Node* n = BuildNode("LstmGates", {a, b, c},
                         {{"forget_bias", static_cast<float>(o.forget_bias)}});
-    if (n == nullptr) return {};
+    if (n == nullptr) return {CurrentGraph().Failure(), Output()};
     return {Output(n, 1), Output(n, 2)};
   }
 
@@ -381,12 +383,12 @@ class LstmKind final : public RnnCell::Kind {
                                            Output c) {
     const std::vector<Output> z = SplitColumns(a + b, 4);
     Output zi = z[0], zf = z[2] + o.forget_bias, zo = z[3];
-    if (w.i) zi = zi + w.i * c;
-    if (w.f) zf = zf + w.f * c;
+    if (w.i.valid()) zi = zi + w.i * c;
+    if (w.f.valid()) zf = zf + w.f * c;
     Output next =
         ops::Sigmoid(zf) * c + ops::Sigmoid(zi) * Activate(o.activation, z[1]);
     if (o.cell_clip.has_value()) next = Clip(next, *o.cell_clip);
-    if (w.o) zo = zo + w.o * next;
+    if (w.o.valid()) zo = zo + w.o * next;
     return {next, ops::Sigmoid(zo) * Activate(o.activation, next)};
   }
 

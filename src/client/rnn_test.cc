@@ -544,10 +544,10 @@ TEST_F(RnnTest, WrongUsesAreErrorsOfTheUsersLine) {
        "expected at least one input, got none"},
   };
   for (const Wrong& w : wrongs) {
-    EXPECT_FALSE(w.build());
+    EXPECT_FALSE(w.build().valid());
     EXPECT_THAT(BuildErrorOf(),
                 AllOf(HasSubstr(w.says), HasSubstr(Here(line, __FILE__))));
-    graph_.ClearError();
+    graph_.ClearErrors();
   }
 }
 

@@ -87,11 +87,12 @@ class MultiKind final : public RnnCell::Kind {
 
 // Null if everything is kept.
 Output KeepOf(const Operand& keep, const char* what) {
-  if (keep.output || !keep.literal.valid()) return keep.output;
+  if (keep.output.valid() || !keep.literal.valid()) return keep.output;
   const Output k = keep.Get(DType::kFloat);
-  const double p = k && keep.weak && keep.literal.dtype() == DType::kDouble
-                       ? keep.literal.scalar<double>()
-                       : 1.0;
+  const double p =
+      k.valid() && keep.weak && keep.literal.dtype() == DType::kDouble
+          ? keep.literal.scalar<double>()
+          : 1.0;
   if (!(p > 0 && p <= 1))
     return BuildError(
         InvalidArgument("DropoutWrapper: ", what,
@@ -102,7 +103,7 @@ Output KeepOf(const Operand& keep, const char* what) {
 }
 
 Output Dropout(Output x, Output keep, const std::optional<int64_t>& seed) {
-  if (!keep) return x;
+  if (!keep.valid()) return x;
   const DType t = RemoveRef(x.dtype());
   const std::pair<int64_t, int64_t> seeds = SeedsFor(seed);
   const Output p = keep.dtype() == t ? keep : ops::Cast(keep, t);
@@ -131,7 +132,8 @@ class DropoutKind final : public RnnCell::Kind {
     const Output in = KeepOf(options_.input_keep, "input_keep");
     const Output out = KeepOf(options_.output_keep, "output_keep");
     const Output kept = KeepOf(options_.state_keep, "state_keep");
-    if (!CurrentGraph().status().ok()) return std::nullopt;
+    for (const Output& keep : {in, out, kept})
+      if (CurrentGraph().ErrorOf(keep) != nullptr) return std::nullopt;
     // (A seed of its own for each place, from the one given.)
     const auto seed = [given = options_.seed](int64_t place) {
       return given.has_value() ? std::optional<int64_t>(*given * 8 + place)

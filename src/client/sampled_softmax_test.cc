@@ -115,7 +115,7 @@ TEST_F(SampledSoftmaxTest, GradientsAreRowsOfWhatWasDrawn) {
   const Result<std::vector<Gradient>> g = Gradients({loss}, {w_, b_});
   ASSERT_TRUE(g.ok()) << g.status().ToString();
   for (const Gradient& one : *g) {
-    EXPECT_FALSE(one.dense);
+    EXPECT_FALSE(one.dense.valid());
     EXPECT_EQ(Run(one.indices).num_elements(), kBatch + 2);
   }
 }

@@ -27,6 +27,13 @@ PartialShape WithFirst(int64_t first, const PartialShape& rest) {
   return shape;
 }
 
+// What stands for an array that could not be made or written.
+TensorArray Null() {
+  const Output failed = CurrentGraph().Failure();
+  const Output* flow = &failed;
+  return TensorArray().Unflatten(flow);
+}
+
 // 0, 1, ..., n - 1.
 Output Count(const Output& n, SourceLoc loc) {
   const AtLine at(loc);
@@ -47,7 +54,10 @@ TensorArray::TensorArray(DType dtype, const Operand& size,
                    .Attr("clear_after_read", options.clear_after_read)
                    .Attr("identical_element_shapes", options.infer_shape)
                    .Run();
-  if (node == nullptr) return;
+  if (node == nullptr) {
+    flow_ = CurrentGraph().Failure();
+    return;
+  }
   array_ = std::make_shared<Array>();
   array_->name = node->name();
   array_->handle = Output(node, 0);
@@ -60,7 +70,7 @@ TensorArray::TensorArray(DType dtype, const Operand& size,
 
 TensorArray TensorArray::FromHandle(Output handle, Output flow, DType dtype) {
   TensorArray t;
-  if (!handle || !flow) return t;
+  if (!handle.valid() || !flow.valid()) return t;
   t.array_ = std::make_shared<Array>();
   t.array_->name = handle.node->name();
   t.array_->handle = handle;
@@ -80,7 +90,7 @@ TensorArray TensorArray::FromHandle(Output handle, Output flow, DType dtype) {
 }
 
 Output TensorArray::handle() const {
-  return array_ == nullptr ? Output() : array_->handle;
+  return array_ == nullptr ? flow_ : array_->handle;
 }
 
 DType TensorArray::dtype() const {
@@ -94,7 +104,8 @@ PartialShape TensorArray::element_shape() const {
 // A value to be written, of the array's type.
 Output TensorArray::Value(const Operand& value, SourceLoc loc) const {
   const Output v = value.Get(dtype());
-  if (v && dtype() != DType::kInvalid && RemoveRef(v.dtype()) != dtype())
+  if (v.valid() && dtype() != DType::kInvalid &&
+      RemoveRef(v.dtype()) != dtype())
     return BuildError(
         InvalidArgument("TensorArray '", array_->name,
                         "': expected a value of type ", DTypeName(dtype()),
@@ -135,8 +146,8 @@ Output TensorArray::Read(const Operand& index, SourceLoc loc) const {
 TensorArray TensorArray::Write(const Operand& index, const Operand& value,
                                SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
-  const Output v = *this ? Value(value, loc) : Output();
-  if (!v || !Narrow(v.shape(), loc)) return TensorArray();
+  const Output v = *this ? Value(value, loc) : flow_;
+  if (!v.valid() || !Narrow(v.shape(), loc)) return Null();
   return WithFlow(OpCall("TensorArrayWriteV3", "", loc)
                       .In(handle())
                       .In(index)
@@ -147,7 +158,7 @@ TensorArray TensorArray::Write(const Operand& index, const Operand& value,
 
 Output TensorArray::Stack(SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
-  if (!*this) return Output();
+  if (!*this) return flow_;
   return Gather(Count(Size(loc), loc), loc);
 }
 
@@ -164,16 +175,16 @@ Output TensorArray::Gather(const Operand& indices, SourceLoc loc) const {
 
 TensorArray TensorArray::Unstack(const Operand& value, SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
-  const Output v = *this ? Value(value, loc) : Output();
-  if (!v) return TensorArray();
+  const Output v = *this ? Value(value, loc) : flow_;
+  if (!v.valid()) return Null();
   return Scatter(Count(DimOf(v, 0, loc), loc), v, loc);
 }
 
 TensorArray TensorArray::Scatter(const Operand& indices, const Operand& value,
                                  SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
-  const Output v = *this ? Value(value, loc) : Output();
-  if (!v || !Narrow(Rest(v.shape()), loc)) return TensorArray();
+  const Output v = *this ? Value(value, loc) : flow_;
+  if (!v.valid() || !Narrow(Rest(v.shape()), loc)) return Null();
   return WithFlow(OpCall("TensorArrayScatterV3", "", loc)
                       .In(handle())
                       .In(indices)
@@ -190,12 +201,17 @@ Output TensorArray::Concat(Output* lengths, SourceLoc loc) const {
                 .Attr("dtype", dtype())
                 .Attr("element_shape_except0", Rest(element_shape()))
                 .Run();
-  if (lengths != nullptr) *lengths = n == nullptr ? Output() : Output(n, 1);
-  if (n == nullptr) return Output();
+  if (n == nullptr) {
+    const Output failed = CurrentGraph().Failure();
+    if (lengths != nullptr) *lengths = failed;
+    return failed;
+  }
+  if (lengths != nullptr) *lengths = Output(n, 1);
   // Elements of one known shape make a sum that is known.
   const PartialShape& element = array_->element_shape;
-  const std::optional<Tensor> size =
-      array_->fixed_size ? ConstantValue(array_->fixed_size) : std::nullopt;
+  const std::optional<Tensor> size = array_->fixed_size.valid()
+                                         ? ConstantValue(array_->fixed_size)
+                                         : std::nullopt;
   int64_t rows = -1;
   if (size && array_->infer_shape && element.rank() >= 1 && element.dim(0) >= 0)
     rows = MultiplyOrNegative(size->scalar<int32_t>(), element.dim(0));
@@ -205,11 +221,11 @@ Output TensorArray::Concat(Output* lengths, SourceLoc loc) const {
 TensorArray TensorArray::Split(const Operand& value, const Operand& lengths,
                                SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
-  const Output v = *this ? Value(value, loc) : Output();
+  const Output v = *this ? Value(value, loc) : flow_;
   Output each = lengths.Get(DType::kInt64);
-  if (each && each.dtype() != DType::kInt64)
+  if (each.valid() && each.dtype() != DType::kInt64)
     each = Build("Cast", {each}, {{"DstT", DType::kInt64}}, "", loc);
-  if (!v || !each) return TensorArray();
+  if (!v.valid() || !each.valid()) return Null();
   if (v.shape().rank() >= 1) {
     int64_t rows = -1;
     if (const std::optional<Tensor> known = ConstantValue(each);
@@ -218,7 +234,7 @@ TensorArray TensorArray::Split(const Operand& value, const Operand& lengths,
       for (const int64_t l : known->flat<int64_t>())
         if (l != rows) rows = -1;
     }
-    if (!Narrow(WithFirst(rows, Rest(v.shape())), loc)) return TensorArray();
+    if (!Narrow(WithFirst(rows, Rest(v.shape())), loc)) return Null();
   }
   return WithFlow(OpCall("TensorArraySplitV3", "", loc)
                       .In(handle())
@@ -229,7 +245,8 @@ TensorArray TensorArray::Split(const Operand& value, const Operand& lengths,
 }
 
 Output TensorArray::Size(SourceLoc loc) const {
-  if (array_ != nullptr && array_->fixed_size) return array_->fixed_size;
+  if (array_ != nullptr && array_->fixed_size.valid())
+    return array_->fixed_size;
   return OpCall("TensorArraySizeV3", "", loc).In(handle()).In(flow_).Out();
 }
 
@@ -241,7 +258,7 @@ TensorArray TensorArray::Grad(const std::string& source, SourceLoc loc) const {
   const Lock lock(CurrentGraph().mutex());
   Node* n = BuildNode("TensorArrayGradV3", {handle(), flow_},
                       {{"source", source}}, "", loc);
-  if (n == nullptr) return TensorArray();
+  if (n == nullptr) return Null();
   TensorArray t = WithFlow(Output(n, 1));
   t.array_ = std::make_shared<Array>(*array_);
   t.array_->handle = Output(n, 0);

@@ -52,7 +52,7 @@ class TensorArray {
   static TensorArray FromHandle(Output handle, Output flow,
                                 DType dtype = DType::kInvalid);
 
-  explicit operator bool() const { return static_cast<bool>(flow_); }
+  explicit operator bool() const { return flow_.valid(); }
   Output handle() const;
   Output flow() const { return flow_; }
   DType dtype() const;

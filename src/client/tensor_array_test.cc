@@ -70,10 +70,10 @@ TEST_F(TensorArrayClientTest, NothingFollowsFromAnError) {
   EXPECT_FALSE(a);
   EXPECT_FALSE(a.Write(0, 1.0f));
   EXPECT_FALSE(a.Unstack(Constant(Tensor::Vector<float>({1}))));
-  EXPECT_FALSE(a.Read(0));
-  EXPECT_FALSE(a.Stack());
-  EXPECT_FALSE(a.Concat());
-  EXPECT_FALSE(a.Size());
+  EXPECT_FALSE(a.Read(0).valid());
+  EXPECT_FALSE(a.Stack().valid());
+  EXPECT_FALSE(a.Concat().valid());
+  EXPECT_FALSE(a.Size().valid());
   EXPECT_FALSE(a.Identity());
   EXPECT_FALSE(a.Grad("g"));
   ExpectError({"size", "int32"});
@@ -223,7 +223,7 @@ TEST_F(TensorArrayClientTest, OneArrayDoesNotStandForAnother) {
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr("loop variable 1: expected the TensorArray that enters "
                         "the loop, 'A', got 'B'"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   Cond(
       Constant(true), [&] { return a.Write(0, 1.0f); },
       [&] { return b.Write(0, 2.0f); });

@@ -49,7 +49,7 @@ std::string LocalName(const Node& n) {
 }
 
 Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
-  if (!handle) return Output();
+  if (!handle.valid()) return handle;
   if (IsRef(handle.dtype())) return Build("Identity", {handle}, {}, name, loc);
   return Build("ReadVariableOp", {handle}, {{"dtype", VariableType(handle)}},
                name, loc);
@@ -58,14 +58,14 @@ Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
 }  // namespace
 
 DType VariableType(Output handle) {
-  if (!handle) return DType::kInvalid;
+  if (!handle.valid()) return DType::kInvalid;
   if (IsRef(handle.dtype())) return RemoveRef(handle.dtype());
   const Node* n = Origin(handle);
   return n == nullptr ? DType::kInvalid : n->TypeAttr("dtype");
 }
 
 PartialShape VariableShapeOf(Output handle) {
-  if (handle && IsRef(handle.dtype())) return handle.shape();
+  if (handle.valid() && IsRef(handle.dtype())) return handle.shape();
   const Node* n = Origin(handle);
   return n == nullptr ? PartialShape()
                       : n->AttrOr<PartialShape>("shape", PartialShape());
@@ -76,7 +76,7 @@ Var::Var(const Operand& initial, const std::string& name,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   // A variable and its initialiser are of no loop or branch.
-  if (initial.output && ContextOf(initial.output) != nullptr) {
+  if (initial.output.valid() && ContextOf(initial.output) != nullptr) {
     BuildError(
         InvalidArgument("variable '", name,
                         "': expected an initial value from outside of loops "
@@ -85,14 +85,18 @@ Var::Var(const Operand& initial, const std::string& name,
                         ContextOf(initial.output)->name(),
                         "' (GetVariable makes it outside)"),
         loc);
+    handle_ = value_ = g.Failure();
     return;
   }
   const std::optional<ContextScope> outermost = Outermost();
   initial_ = initial.Get(initial.weak ? NaturalType(initial) : DType::kInvalid);
-  if (!initial_) {
-    BuildError(InvalidArgument("variable '", name,
-                               "': expected an initial value, got none"),
-               loc);
+  if (!initial_.valid()) {
+    g.PropagateFailure(initial_,
+                       WithLine(InvalidArgument("variable '", name,
+                                                "': expected an initial value, "
+                                                "got none"),
+                                loc));
+    handle_ = value_ = g.Failure();
     return;
   }
   const DType dtype = RemoveRef(initial_.dtype());
@@ -108,6 +112,7 @@ Var::Var(const Operand& initial, const std::string& name,
     // Two nodes of one shared name would be one variable.
     if (made != nullptr) g.SetAttr(made, "shared_name", made->name());
   }
+  handle_ = value_ = OrFailure(made);
   if (made == nullptr) return;
   const std::string local = LocalName(*made);
   const Output handle(made);
@@ -124,8 +129,10 @@ Var::Var(const Operand& initial, const std::string& name,
         handle, local + (options.reference ? "/read" : "/Read/ReadVariableOp"),
         loc);
   }
-  if (initializer_ == nullptr || !value_) return;
-  handle_ = handle;
+  if (initializer_ == nullptr || !value_.valid()) {
+    handle_ = value_ = g.Failure();
+    return;
+  }
   std::vector<std::string> keys = options.collections;
   if (keys.empty()) keys.push_back(kGlobalVariables);
   if (options.trainable) keys.push_back(kTrainableVariables);
@@ -133,10 +140,14 @@ Var::Var(const Operand& initial, const std::string& name,
 }
 
 Var Var::FromHandle(Output handle) {
-  if (!handle || !MakesVariable(*handle.node)) return Var();
+  Var v;
+  if (!handle.valid()) {  // Null for the same reason.
+    v.handle_ = v.value_ = handle;
+    return v;
+  }
+  if (!MakesVariable(*handle.node)) return v;
   const Graph& g = *handle.graph();
   const std::string& name = handle.node->name();
-  Var v;
   v.handle_ = handle;
   v.initializer_ = g.FindNode(name + "/Assign");
   if (v.initializer_ != nullptr && v.initializer_->num_inputs() == 2)
@@ -150,14 +161,16 @@ Var Var::FromHandle(Output handle) {
 
 const std::string& Var::name() const {
   static const std::string* const kNone = new std::string();
-  return handle_ ? handle_.node->name() : *kNone;
+  return handle_.valid() ? handle_.node->name() : *kNone;
 }
 DType Var::dtype() const { return VariableType(handle_); }
 PartialShape Var::shape() const { return VariableShapeOf(handle_); }
-bool Var::is_reference() const { return handle_ && IsRef(handle_.dtype()); }
+bool Var::is_reference() const {
+  return handle_.valid() && IsRef(handle_.dtype());
+}
 
 Output Var::Read(SourceLoc loc) const {
-  if (!handle_) return Output();
+  if (!handle_.valid()) return handle_;
   if (is_reference()) return BuildRead(handle_, "", loc);
   // It is read where it is, whatever scopes its readers are in.
   const NoDeviceScope none;
@@ -168,8 +181,17 @@ Output Var::Read(SourceLoc loc) const {
 Node* Var::Update(const char* resource_op, const char* reference_op,
                   const Operand& value, const std::string& name,
                   SourceLoc loc) const {
-  if (!handle_) return nullptr;
-  const ColocateWith same_device(handle_.node);
+  if (!handle_.valid()) {
+    CurrentGraph().PropagateFailure(
+        handle_, WithLine(InvalidArgument(name,
+                                          ": expected a variable, got "
+                                          "none"),
+                          loc));
+    return nullptr;
+  }
+  // (In the body of a function the variable is an argument.)
+  std::optional<ColocateWith> same_device;
+  if (handle_.graph() == &CurrentGraph()) same_device.emplace(handle_.node);
   const Output v = value.Get(dtype());
   if (is_reference())
     return BuildNode(reference_op, {handle_, v}, {}, name, loc);
@@ -187,7 +209,6 @@ Node* Var::AssignSub(const Operand& delta, SourceLoc loc) const {
 }
 
 Output Var::IsInitialized(SourceLoc loc) const {
-  if (!handle_) return Output();
   return Build(is_reference() ? "IsVariableInitialized" : "VarIsInitializedOp",
                {handle_}, {}, "", loc);
 }
@@ -206,7 +227,7 @@ Var GetVariable(const std::string& name, const Shape& shape,
                                " as it was made, got ", DTypeName(dtype),
                                shape.ToString()),
                loc);
-    return Var();
+    return Var::FromHandle(g.Failure());
   }
   Output initial;
   {
@@ -240,8 +261,11 @@ Node* Group(const std::vector<Node*>& nodes, const std::string& name,
 
 Node* VariablesInitializer(const std::vector<Var>& vars,
                            const std::string& name, SourceLoc loc) {
+  // (A variable of an imported graph may have none.)
   std::vector<Node*> nodes;
-  for (const Var& v : vars) nodes.push_back(v.initializer());
+  for (const Var& v : vars)
+    if (v.initializer() != nullptr || !v.valid())
+      nodes.push_back(v.initializer());
   return Group(nodes, name, loc);
 }
 Node* GlobalVariablesInitializer(SourceLoc loc) {

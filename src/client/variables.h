@@ -43,8 +43,10 @@ class Var {
   // The variable behind a handle or reference; null if it is none.
   static Var FromHandle(Output handle);
 
-  explicit operator bool() const { return handle_.node != nullptr; }
-  bool operator==(const Var& o) const { return handle_ == o.handle_; }
+  // False if null. (As an Output, a variable has no conversion to bool, and ==
+  // compares values: `v == w` is a node.)
+  bool valid() const { return handle_.valid(); }
+  bool SameAs(const Var& o) const { return handle_.SameAs(o.handle_); }
   const std::string& name() const;
   DType dtype() const;
   PartialShape shape() const;

@@ -14,7 +14,7 @@ TEST_F(VarTest, StartsAsItsInitialValueAndIsUpdated) {
   for (bool reference : {false, true}) {
     const Var v(Constant(Tensor::Vector<float>({1, 2})), "v",
                 {.reference = reference});
-    ASSERT_TRUE(v) << graph_.status();
+    ASSERT_TRUE(v.valid()) << graph_.status();
     EXPECT_EQ(v.dtype(), DType::kFloat);
     EXPECT_EQ(v.shape(), (PartialShape{2}));
     EXPECT_EQ(v.is_reference(), reference);
@@ -50,28 +50,31 @@ TEST_F(VarTest, NamesFollowScopesAndAreUnique) {
 TEST_F(VarTest, CollectionsKeepOrder) {
   const Var a(1, "a"), b(2, "b", {.trainable = false});
   const Var c(3, "c", {.trainable = false, .collections = {kLocalVariables}});
-  EXPECT_THAT(GlobalVariables(), ElementsAre(a, b));
-  EXPECT_THAT(TrainableVariables(), ElementsAre(a));
-  EXPECT_THAT(VariablesIn(kLocalVariables), ElementsAre(c));
+  const auto is = [](const Var& v) {
+    return ::testing::Truly([v](const Var& got) { return got.SameAs(v); });
+  };
+  EXPECT_THAT(GlobalVariables(), ElementsAre(is(a), is(b)));
+  EXPECT_THAT(TrainableVariables(), ElementsAre(is(a)));
+  EXPECT_THAT(VariablesIn(kLocalVariables), ElementsAre(is(c)));
   EXPECT_TRUE(VariablesIn("none such").empty());
 }
 
 TEST_F(VarTest, GetVariableFindsItAgain) {
   const Var a = GetVariable("w", {2, 3}, init::Ones());
   const Var b = GetVariable("w", {2, 3}, init::Zeros());
-  EXPECT_EQ(a, b);
+  EXPECT_TRUE(a.SameAs(b));
   EXPECT_EQ(GlobalVariables().size(), 1u);
   Initialize();
   EXPECT_THAT(Values<float>(b), Each(1));
-  EXPECT_FALSE(GetVariable("w", {3, 2}));
+  EXPECT_FALSE(GetVariable("w", {3, 2}).valid());
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr("expected float[2,3] as it was made, got float[3,2]"));
 }
 
 TEST_F(VarTest, WithoutAnInitialValueItIsNullAndHarmless) {
   const Var v{Output()};
-  EXPECT_FALSE(v);
-  EXPECT_FALSE(v.Read());
+  EXPECT_FALSE(v.valid());
+  EXPECT_FALSE((v.Read()).valid());
   EXPECT_EQ(v.Assign(1), nullptr);
   EXPECT_EQ(v.name(), "");
   EXPECT_FALSE(graph_.status().ok());

@@ -96,9 +96,9 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
     if (v.exit != nullptr) {
       SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(v.exit), outer));
       last = Densify(g, Output(v.exit));
-      if (g && !last) return Built(last).status();
+      if (g && !last.valid()) return Built(last).status();
     }
-    if (!last) {
+    if (!last.valid()) {
       last = ZerosFor(Output(v.exit == nullptr ? v.merge : v.exit));
       SLUICE_RETURN_IF_ERROR(Built(last).status());
     }
@@ -201,7 +201,7 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
     const bool variant = RemoveRef(g.dtype()) == DType::kVariant;
     sum = Build(variant || g.node->op_name() == "MatMul" ? "AddN" : "AddV2",
                 {so_far, g}, {}, "sum", {});
-    if (sum && !variant)
+    if (sum.valid() && !variant)
       SLUICE_RETURN_IF_ERROR(graph_->SetShape(sum, zeros.shape()));
   }
   SLUICE_RETURN_IF_ERROR(Built(sum).status());
@@ -234,8 +234,8 @@ Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
   const Node* write = nullptr;
   for (size_t i = graph_->nodes().size(); i-- > between_.size();) {
     const Node* const n = graph_->nodes()[i].get();
-    if (n->op_name() == "TensorArrayWriteV3" && n->input(2) == value &&
-        n->input(1) == inner.member->index() && ContextOf(n) == back)
+    if (n->op_name() == "TensorArrayWriteV3" && n->input(2).SameAs(value) &&
+        n->input(1).SameAs(inner.member->index()) && ContextOf(n) == back)
       write = n;
   }
   if (write == nullptr) return {};
@@ -249,10 +249,10 @@ Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
     if (v.next == nullptr || v.exit == nullptr) continue;
     const Node* const sum = v.next->input(0).node;
     if (sum->op_name() == "AddV2" &&
-        sum->input(1) == Output(const_cast<Node*>(write), 0))
+        sum->input(1).SameAs(Output(const_cast<Node*>(write), 0)))
       rows.flow = Output(v.exit);
   }
-  return rows.flow && IsReadOnceByNumber(rows.array) ? rows : Rows();
+  return rows.flow.valid() && IsReadOnceByNumber(rows.array) ? rows : Rows();
 }
 
 // True if the array's elements are the rows of one tensor, and read by one

@@ -64,7 +64,7 @@ class ChainFormer {
     for (size_t i = 0; i < size; ++i) root_[i] = i;
     for (Node* n : order_)
       for (const Output& in : n->inputs())
-        if (in && Joins(Resolved(in), *n))
+        if (in.valid() && Joins(Resolved(in), *n))
           root_[Root(Id(n))] = Root(Source(in));
     for (Node* n : order_)
       if (members_[Id(n)].kernel != nullptr) chains[Root(Id(n))].push_back(n);
@@ -105,7 +105,8 @@ class ChainFormer {
         IsRef(n.output_type(0)) || !IsPlain(n.output_type(0)))
       return false;
     for (const Output& in : n.inputs())
-      if (!in || IsRef(in.dtype()) || !IsPlain(in.dtype())) return false;
+      if (!in.valid() || IsRef(in.dtype()) || !IsPlain(in.dtype()))
+        return false;
     const int64_t elements = n.output_shape(0).num_elements();
     if (elements >= 0 && elements <= kSmallElements) return false;
     Result<std::shared_ptr<Kernel>> kernel = kernels_(n);
@@ -154,7 +155,7 @@ class ChainFormer {
     users_.resize(graph_->nodes().size());
     for (const auto& n : graph_->nodes()) {
       for (int i = 0; i < n->num_inputs(); ++i) {
-        if (!n->input(i)) continue;
+        if (!n->input(i).valid()) continue;
         readers_[Id(n->input(i).node)].push_back({n.get(), i});
         if (!IsAlias(*n)) users_[Source(n->input(i))].push_back({n.get(), i});
       }
@@ -259,9 +260,9 @@ class ChainFormer {
           in[i].push_back(~it->second);
           continue;
         }
-        auto it = std::find(inputs.begin(), inputs.end(), from);
-        if (it == inputs.end()) it = inputs.insert(inputs.end(), from);
-        in[i].push_back(static_cast<int>(it - inputs.begin()));
+        const size_t place = IndexOf(inputs, from);
+        if (place == inputs.size()) inputs.push_back(from);
+        in[i].push_back(static_cast<int>(place));
       }
     if (inputs.size() > ChainProgram::kMostInputs) return OkStatus();
     for (const Output& o : inputs) types.push_back(RemoveRef(o.dtype()));

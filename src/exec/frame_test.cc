@@ -20,7 +20,7 @@ class FrameTest : public ::testing::Test {
 
   Output Arg(int index, DType t = DType::kFloat) {
     Output& o = args_[index];
-    if (!o)
+    if (!o.valid())
       o = Build("_Arg", {}, {{"T", t}, {"index", index}},
                 absl::StrCat("arg", index));
     return o;

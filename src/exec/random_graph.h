@@ -170,7 +170,7 @@ class RandomGraphMaker {
 
   void AddCount(Block* b) {
     const auto by = Pick(*b, DType::kInt32, true);
-    if (!by || !b->handle) return;
+    if (!by || !b->handle.valid()) return;
     Node* n = BuildNode("AssignAddVariableOp", {b->handle, by->output});
     out_.adds.push_back({n, b->loops});
   }
@@ -230,7 +230,7 @@ class RandomGraphMaker {
     }
   }
   void Push(Block* b, Output o, DType type, bool scalar, bool sure) {
-    if (o) b->pool.push_back({o, type, scalar, sure});
+    if (o.valid()) b->pool.push_back({o, type, scalar, sure});
   }
 
   // Two branches: their inputs come through Switches, or from outside with the
@@ -304,7 +304,7 @@ class RandomGraphMaker {
     for (Value& v : constants) v.output = enter(v.output, true);
     limit = enter(limit, true);
     Block body;
-    if (b->handle) body.handle = enter(b->handle, true);
+    if (b->handle.valid()) body.handle = enter(b->handle, true);
 
     NoControlDependencies inside;
     std::vector<Node*> merges;

@@ -518,14 +518,14 @@ class Compiler {
       const Output header(const_cast<Node*>(v.merge));
       const bool in_register = value(header).scalar;
       const Output next = Root(v.next());
-      if (next == header) continue;
+      if (next.SameAs(header)) continue;
       const uint32_t from = in_register ? Register(next) : Slot(next);
       steps.push_back(
           {in_register, from,
            static_cast<uint32_t>(in_register ? value(header).reg
                                              : value(header).slot)});
       for (const RegionLoopVariable& other : loop.variables)
-        if (next == Output(const_cast<Node*>(other.merge)))
+        if (next.SameAs(Output(const_cast<Node*>(other.merge))))
           aside[{in_register, from}] = 0;
     }
     for (auto& [place, copy] : aside) {
@@ -563,7 +563,7 @@ class Compiler {
   std::vector<Output> conditions_;
   bool failed_ = false;
   std::unordered_map<const Node*, const RegionLoopVariable*> next_of_;
-  std::unordered_map<Output, Value, OutputHash> values_;
+  OutputMap<Value> values_;
 };
 
 }  // namespace

@@ -372,7 +372,7 @@ void RegionStructure::FindLoop(int f) {
 // Null: one that is like no other.
 int RegionStructure::PredicateOf(Output o) {
   const int next = static_cast<int>(predicates_.size());
-  if (o) {
+  if (o.valid()) {
     auto [it, fresh] = predicate_ids_.try_emplace(o, next);
     if (!fresh) return it->second;
   }

@@ -166,7 +166,7 @@ class RegionStructure {
   std::map<std::pair<int, std::string>, int> frame_ids_;
   Guards guards_;
   std::vector<Output> predicates_;
-  std::unordered_map<Output, int, OutputHash> predicate_ids_;
+  OutputMap<int> predicate_ids_;
 };
 
 }  // namespace sluice

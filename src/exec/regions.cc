@@ -81,7 +81,7 @@ class Former {
     consumers_.resize(graph_->nodes().size());
     for (const auto& n : graph_->nodes()) {
       for (int i = 0; i < n->num_inputs(); ++i)
-        if (n->input(i))
+        if (n->input(i).valid())
           consumers_[Id(n->input(i).node)].push_back({n.get(), i});
       for (Node* c : n->control_inputs())
         consumers_[Id(c)].push_back({n.get(), -1});
@@ -155,7 +155,7 @@ class Former {
     };
     std::vector<Output> outputs;
     std::vector<Reader> readers;
-    std::unordered_map<Output, int, OutputHash> numbers;
+    OutputMap<int> numbers;
     for (Node* n : nodes)
       for (const Consumer& c : consumers_[Id(n)]) {
         if (!IsOutside(c, inside)) continue;

@@ -63,24 +63,26 @@ class AttrValue {
   AttrValue(int v) : v_(int64_t{v}) {}                // NOLINT
   AttrValue(float v) : v_(v) {}                       // NOLINT
   AttrValue(double v) : v_(static_cast<float>(v)) {}  // NOLINT
-  AttrValue(bool v) : v_(v) {}                        // NOLINT
-  AttrValue(std::string v) : v_(std::move(v)) {}      // NOLINT
-  AttrValue(const char* v) : v_(std::string(v)) {}    // NOLINT
-  AttrValue(DType v) : v_(v) {}                       // NOLINT
-  AttrValue(PartialShape v) : v_(std::move(v)) {}     // NOLINT
-  AttrValue(Shape v) : v_(PartialShape(v)) {}         // NOLINT
-  AttrValue(Tensor v) : v_(std::move(v)) {}           // NOLINT
-  AttrValue(FunctionRef v) : v_(std::move(v)) {}      // NOLINT
-  AttrValue(Ints v) : v_(std::move(v)) {}             // NOLINT
-  AttrValue(Floats v) : v_(std::move(v)) {}           // NOLINT
-  AttrValue(Bools v) : v_(std::move(v)) {}            // NOLINT
-  AttrValue(Strings v) : v_(std::move(v)) {}          // NOLINT
-  AttrValue(Types v) : v_(std::move(v)) {}            // NOLINT
-  AttrValue(Shapes v) : v_(std::move(v)) {}           // NOLINT
-  AttrValue(Tensors v) : v_(std::move(v)) {}          // NOLINT
-  AttrValue(Functions v) : v_(std::move(v)) {}        // NOLINT
-  AttrValue(EmptyList v) : v_(v) {}                   // NOLINT
-  AttrValue(Placeholder v) : v_(std::move(v)) {}      // NOLINT
+  template <std::same_as<bool> B>                     // (A pointer is none.)
+  AttrValue(B v) : v_(v) {}                           // NOLINT
+  AttrValue(std::nullptr_t) = delete;
+  AttrValue(std::string v) : v_(std::move(v)) {}    // NOLINT
+  AttrValue(const char* v) : v_(std::string(v)) {}  // NOLINT
+  AttrValue(DType v) : v_(v) {}                     // NOLINT
+  AttrValue(PartialShape v) : v_(std::move(v)) {}   // NOLINT
+  AttrValue(Shape v) : v_(PartialShape(v)) {}       // NOLINT
+  AttrValue(Tensor v) : v_(std::move(v)) {}         // NOLINT
+  AttrValue(FunctionRef v) : v_(std::move(v)) {}    // NOLINT
+  AttrValue(Ints v) : v_(std::move(v)) {}           // NOLINT
+  AttrValue(Floats v) : v_(std::move(v)) {}         // NOLINT
+  AttrValue(Bools v) : v_(std::move(v)) {}          // NOLINT
+  AttrValue(Strings v) : v_(std::move(v)) {}        // NOLINT
+  AttrValue(Types v) : v_(std::move(v)) {}          // NOLINT
+  AttrValue(Shapes v) : v_(std::move(v)) {}         // NOLINT
+  AttrValue(Tensors v) : v_(std::move(v)) {}        // NOLINT
+  AttrValue(Functions v) : v_(std::move(v)) {}      // NOLINT
+  AttrValue(EmptyList v) : v_(v) {}                 // NOLINT
+  AttrValue(Placeholder v) : v_(std::move(v)) {}    // NOLINT
 
   // Null if the value is of another kind.
   template <typename T>

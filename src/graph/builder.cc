@@ -70,6 +70,9 @@ struct Scopes {
   Devices devices;
   std::vector<Node*> control;
   std::vector<ControlGroup> control_groups;
+  // Failures that all new nodes share: of a node that they were to run after,
+  // and of the device they were to be on. Null outputs without an error: none.
+  Output failed_control, failed_device;
   // The groups that each NoControlDependencies forgets, innermost last.
   std::vector<std::vector<ControlGroup>> forgotten_groups;
   std::map<std::string, std::string> gradient_override;
@@ -116,15 +119,22 @@ NameScope::~NameScope() { Current().prefix = saved_; }
 const std::string& CurrentNamePrefix() { return Current().prefix; }
 
 DeviceScope::DeviceScope(const std::string& device)
-    : saved_(Current().devices.device) {
+    : saved_(Current().devices.device),
+      saved_failure_(Current().failed_device) {
   Scopes& s = Current();
   Result<std::string> merged = MergeDevices(device, s.devices.device);
-  if (merged.ok())
+  if (merged.ok()) {
     s.devices.device = *merged;
-  else
+  } else {
     s.graph->RecordError(merged.status());
+    s.failed_device = s.graph->Failure();
+  }
 }
-DeviceScope::~DeviceScope() { Current().devices.device = saved_; }
+DeviceScope::~DeviceScope() {
+  Scopes& s = Current();
+  s.devices.device = saved_;
+  s.failed_device = saved_failure_;
+}
 
 DeviceFunctionScope::DeviceFunctionScope(DeviceFunction choose) {
   Devices& d = Current().devices;
@@ -165,10 +175,19 @@ NoDeviceScope::~NoDeviceScope() {
 }
 
 ControlDependencies::ControlDependencies(std::vector<Node*> nodes)
-    : saved_(Current().control.size()) {
+    : saved_(Current().control.size()),
+      saved_failure_(Current().failed_control) {
   Scopes& s = Current();
-  for (Node* n : nodes)
-    if (n != nullptr) s.control.push_back(n);
+  for (Node* n : nodes) {
+    if (n != nullptr) {
+      s.control.push_back(n);
+      continue;
+    }
+    s.graph->PropagateFailure(
+        Output(), InvalidArgument("control dependencies: expected nodes, got "
+                                  "a null one"));
+    s.failed_control = s.graph->Failure();
+  }
   if (s.control.size() > saved_)
     s.control_groups.push_back(
         {saved_, std::make_shared<std::unordered_set<const Node*>>()});
@@ -177,17 +196,20 @@ ControlDependencies::~ControlDependencies() {
   Scopes& s = Current();
   if (s.control.size() > saved_) s.control_groups.pop_back();
   s.control.resize(saved_);
+  s.failed_control = saved_failure_;
 }
 
 NoControlDependencies::NoControlDependencies() {
   Scopes& s = Current();
   saved_.swap(s.control);
+  std::swap(saved_failure_, s.failed_control);
   s.forgotten_groups.push_back(std::move(s.control_groups));
   s.control_groups.clear();
 }
 NoControlDependencies::~NoControlDependencies() {
   Scopes& s = Current();
   saved_.swap(s.control);
+  s.failed_control = saved_failure_;
   s.control_groups = std::move(s.forgotten_groups.back());
   s.forgotten_groups.pop_back();
 }
@@ -306,13 +328,24 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs, const std::string& name, SourceLoc loc) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
-  for (const Output& o : inputs)
-    if (!o) {
-      // Where no error was recorded the null is the caller's own mistake.
-      if (s.graph->status().ok())
-        s.graph->RecordError(
-            InvalidArgument("input: expected an output, got none; building ",
-                            op, loc.known() ? " at " + loc.ToString() : ""));
+  for (Output& o : inputs) {
+    if (!o.valid()) {
+      s.graph->PropagateFailure(
+          o, InvalidArgument("input: expected an output, got none; building ",
+                             op, loc.known() ? " at " + loc.ToString() : ""));
+      return nullptr;
+    }
+    if (o.graph() == s.graph || s.graph->capture == nullptr) continue;
+    Result<Output> captured = s.graph->capture(o);
+    if (!captured.ok()) {
+      s.graph->RecordError(captured.status());
+      return nullptr;
+    }
+    o = *captured;
+  }
+  for (const Output& failed : {s.failed_control, s.failed_device})
+    if (failed.error() >= 0) {
+      s.graph->PropagateFailure(failed, OkStatus());
       return nullptr;
     }
   NodeSpec spec;
@@ -363,7 +396,12 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
 
 Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
              const std::string& name, SourceLoc loc) {
-  return Output(BuildNode(op, std::move(inputs), std::move(attrs), name, loc));
+  return OrFailure(
+      BuildNode(op, std::move(inputs), std::move(attrs), name, loc));
+}
+
+Output OrFailure(Node* node) {
+  return node != nullptr ? Output(node) : CurrentGraph().Failure();
 }
 
 Output BuildError(const Status& status, SourceLoc loc) {
@@ -374,7 +412,7 @@ Output BuildError(const Status& status, SourceLoc loc) {
       loc.known() ? Status(status.code(), absl::StrCat(status.message(),
                                                        "; at ", loc.ToString()))
                   : status);
-  return Output();
+  return s.graph->Failure();
 }
 
 Output Constant(Tensor value, const std::string& name, SourceLoc loc) {
@@ -477,20 +515,25 @@ bool Holds(DType t, double v) {
 
 // The literal of bare numbers as another type.
 Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
-  // Beyond 2^53 a double would round.
-  if ((want == DType::kInt64 || want == DType::kUint64) &&
-      (literal.dtype() == DType::kInt64 || literal.dtype() == DType::kUint64))
-    return literal.BitcastTo(want);
-  if (!IsPlain(want))
+  const auto misfit = [&] {
     return InvalidArgument("constant: expected ", DTypeName(want), ", got ",
                            literal.ToString());
+  };
+  // Beyond 2^53 a double would round.
+  if ((want == DType::kInt64 || want == DType::kUint64) &&
+      (literal.dtype() == DType::kInt64 || literal.dtype() == DType::kUint64)) {
+    for (const int64_t v : literal.flat<int64_t>())
+      if (v < 0) return misfit();  // In one of the two.
+    return literal.BitcastTo(want);
+  }
+  if (!IsPlain(want) ||
+      (want == DType::kBool) != (literal.dtype() == DType::kBool))
+    return misfit();
   SLUICE_ASSIGN_OR_RETURN(Tensor out, Tensor::Make(want, literal.shape()));
   const size_t size = DTypeSize(want);
   for (size_t i = 0; i < static_cast<size_t>(literal.num_elements()); ++i) {
     const double v = ElementAsDouble(literal, i);
-    if (IsInteger(want) && !Holds(want, v))
-      return InvalidArgument("constant: expected ", DTypeName(want), ", got ",
-                             literal.ToString());
+    if (IsInteger(want) && !Holds(want, v)) return misfit();
     SLUICE_ASSIGN_OR_RETURN(const Tensor element, ScalarTensor(want, v));
     std::memcpy(out.data<char>() + i * size, element.raw(), size);
   }
@@ -500,7 +543,17 @@ Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
 }  // namespace
 
 Output Operand::Get(DType want) const {
-  if (output || !literal.valid()) return output;
+  if (output.valid()) {
+    Graph& g = CurrentGraph();
+    if (output.graph() == &g || g.capture == nullptr) return output;
+    const Result<Output> captured = g.capture(output);
+    return captured.ok() ? *captured : BuildError(captured.status(), loc);
+  }
+  if (!literal.valid()) {
+    Graph& g = CurrentGraph();
+    if (g.ErrorOf(output) != nullptr) g.PropagateFailure(output, OkStatus());
+    return output;
+  }
   want = RemoveRef(want);
   if (!weak || want == DType::kInvalid || want == literal.dtype())
     return Constant(literal, "", loc);

@@ -55,8 +55,9 @@ class DeviceScope {  // Fills in the parts of the device that are not named.
 
  private:
   std::string saved_;
+  Output saved_failure_;
 };
-class ControlDependencies {  // New nodes run after these.
+class ControlDependencies {  // New nodes run after these; none may be null.
  public:
   explicit ControlDependencies(std::vector<Node*> nodes);
   ~ControlDependencies();
@@ -64,6 +65,7 @@ class ControlDependencies {  // New nodes run after these.
 
  private:
   size_t saved_;
+  Output saved_failure_;
 };
 class NoControlDependencies {  // Forgets the outer ones.
  public:
@@ -73,6 +75,7 @@ class NoControlDependencies {  // Forgets the outer ones.
 
  private:
   std::vector<Node*> saved_;
+  Output saved_failure_;
 };
 // New nodes belong to this branch or loop (graph/control_flow.h), null for
 // none: what they take from outside is captured. Control dependencies from
@@ -132,8 +135,9 @@ inline SourceLoc CallerLoc(const char* file = __builtin_FILE(),
 
 // An argument of a builder: an output, or a number or string that becomes a
 // constant (of the type that the op asks for, where it is written beside an
-// output). Remembers the line where it was written, which is how operators and
-// builders know the user's line.
+// output; a number is no boolean, and a C++ bool no number). Remembers the line
+// where it was written, which is how operators and builders know the user's
+// line.
 class Operand {
  public:
   Operand(Output o, const char* file = __builtin_FILE(),  // NOLINT
@@ -180,9 +184,10 @@ class Operand {
           int line = __builtin_LINE())
       : literal(Tensor::Scalar<std::string>(s)), loc{file, line} {}
 
-  // The output; a literal becomes a Const of type `want` if it is weak (bare
-  // numbers) and `want` is not kInvalid. InvalidArgument is recorded if `want`
-  // cannot hold it: 1.5 as an integer, 300 as uint8.
+  // The output, captured if the ambient graph is the body of a function and the
+  // output is not of it. A literal becomes a Const of type `want` if it is weak
+  // (bare numbers) and `want` is not kInvalid. InvalidArgument is recorded if
+  // `want` cannot hold it: 1.5 as an integer, 300 as uint8, 1 as a boolean.
   Output Get(DType want = DType::kInvalid) const;
 
   Output output;
@@ -192,15 +197,19 @@ class Operand {
 };
 
 // Adds a node to the ambient graph under the ambient scopes. On error records
-// it in the graph and returns null. Null inputs (earlier errors) give null
-// without a second error. `name` is made unique; "" takes the op's.
+// it in the graph and returns null. A null input, or one of the scopes' that
+// failed, makes it null for the same error. `name` is made unique; "" takes the
+// op's.
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs = {}, const std::string& name = "",
                 SourceLoc loc = {});
-// Its first output (null on error).
+// Its first output; on error null (Output::error tells which).
 Output Build(const std::string& op, std::vector<Output> inputs,
              AttrMap attrs = {}, const std::string& name = "",
              SourceLoc loc = CallerLoc());
+
+// The first output of a node that was just built; the failure if it is null.
+Output OrFailure(Node* node);
 
 // Records an error of a library function in the ambient graph; null output.
 Output BuildError(const Status& s, SourceLoc loc = {});

@@ -202,7 +202,7 @@ std::optional<PartialInts> ShapeVector(const PartialShape& shape) {
 }
 
 std::optional<PartialInts> Folder::Eval(const Output& o, int depth) {
-  if (!o || !IsIndexType(o.dtype()) || depth > kMostDepth ||
+  if (!o.valid() || !IsIndexType(o.dtype()) || depth > kMostDepth ||
       ++visits_ > kMostVisits)
     return std::nullopt;
   std::optional<PartialInts> p;
@@ -238,17 +238,17 @@ std::optional<PartialInts> Folder::EvalOp(const Output& o, Fold fold,
     case Fold::kShape:
     case Fold::kShapeN: {
       const Output& in = n.input(fold == Fold::kShape ? 0 : o.index);
-      return in ? ShapeVector(in.shape()) : std::nullopt;
+      return in.valid() ? ShapeVector(in.shape()) : std::nullopt;
     }
     case Fold::kVariableShape:
       return ShapeVector(VariableShape(n.input(0)));
     case Fold::kSize: {
-      if (!n.input(0)) return std::nullopt;
+      if (!n.input(0).valid()) return std::nullopt;
       const int64_t size = n.input(0).shape().num_elements();
       return ScalarOfElement(size < 0 ? Element() : size);
     }
     case Fold::kRank: {
-      if (!n.input(0)) return std::nullopt;
+      if (!n.input(0).valid()) return std::nullopt;
       const PartialShape& s = n.input(0).shape();
       return ScalarOfElement(s.rank_known() ? Element(s.rank()) : Element());
     }
@@ -498,7 +498,7 @@ std::optional<PartialInts> Folder::GatherOf(const Node& n, int depth) {
 // The Const behind `o`, through whatever passes values on unchanged.
 const Tensor* ConstBehind(const Output& o) {
   const Output* at = &o;
-  for (int depth = 0; depth < kMostDepth && *at; ++depth) {
+  for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
     const std::optional<Fold> fold = FoldOf(*at->node);
     if (fold == Fold::kConst) {
       const AttrValue* v = at->node->FindAttr("value");
@@ -513,7 +513,7 @@ const Tensor* ConstBehind(const Output& o) {
 }  // namespace
 
 std::optional<Tensor> ConstantValue(const Output& o) {
-  if (!o) return std::nullopt;
+  if (!o.valid()) return std::nullopt;
   if (const Tensor* t = ConstBehind(o)) return *t;
   std::optional<PartialInts> p = Folder().Eval(o);
   if (!p || !p->complete()) return std::nullopt;
@@ -521,7 +521,7 @@ std::optional<Tensor> ConstantValue(const Output& o) {
 }
 
 Result<PartialShape> ConstantAsShape(const Output& o) {
-  if (!o) return PartialShape();
+  if (!o.valid()) return PartialShape();
   if (!IsIndexType(o.dtype()))
     return InvalidArgument("shape: expected a vector of int32 or int64, got ",
                            DTypeName(o.dtype()));
@@ -554,7 +554,7 @@ Result<PartialShape> ConstantAsShape(const Output& o) {
 
 PartialShape VariableShape(const Output& handle) {
   const Output* at = &handle;
-  for (int depth = 0; depth < kMostDepth && *at; ++depth) {
+  for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
     const Node& n = *at->node;
     if (n.op_name() == "VarHandleOp")
       return n.AttrOr<PartialShape>("shape", PartialShape());

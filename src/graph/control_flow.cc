@@ -61,7 +61,8 @@ Output PivotOf(ControlFlowContext* context, bool in_condition) {
 // Of the innermost context that has one, from `context` outwards.
 Output NearestPivot(ControlFlowContext* context, bool in_condition) {
   for (; context != nullptr; context = context->outer()) {
-    if (const Output pivot = PivotOf(context, in_condition)) return pivot;
+    if (const Output pivot = PivotOf(context, in_condition); pivot.valid())
+      return pivot;
     in_condition = context->in_outer_condition();
   }
   return Output();
@@ -104,7 +105,7 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
   WhileContext* loop = context->AsWhile();
   if (loop != nullptr && loop->capture_hook) {
     const Output hooked = loop->capture_hook(value);
-    if (hooked) return hooked;
+    if (hooked.valid()) return hooked;
     if (!value.graph()->status().ok()) return value.graph()->status();
   }
   SLUICE_ASSIGN_OR_RETURN(
@@ -116,7 +117,7 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
       loop != nullptr ? loop->Take(around, consumer, loc)
                       : context->AsCond()->conditional()->Take(
                             around, context->AsCond()->branch(), consumer, loc);
-  if (taken) return taken;
+  if (taken.valid()) return taken;
   return value.graph()->status().ok()
              ? Internal("capture of '", value.name(), "' failed")
              : value.graph()->status();
@@ -224,7 +225,8 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
   }
   for (Output& in : spec->inputs) {
     // (Of another graph: an error that AddNode words.)
-    if (!in || (context != nullptr && in.graph() != context->graph())) continue;
+    if (!in.valid() || (context != nullptr && in.graph() != context->graph()))
+      continue;
     const Result<Output> here = Capture(context, in, spec->name, spec->loc);
     if (!here.ok()) return fail(here.status());
     in = *here;
@@ -233,7 +235,7 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
   }
   if (context == nullptr || held) return OkStatus();
   if (context->AsCond() != nullptr && !spec->inputs.empty()) return OkStatus();
-  if (const Output pivot = PivotOf(context, in_condition))
+  if (const Output pivot = PivotOf(context, in_condition); pivot.valid())
     if (std::find(spec->control_inputs.begin(), spec->control_inputs.end(),
                   pivot.node) == spec->control_inputs.end())
       spec->control_inputs.push_back(pivot.node);
@@ -300,7 +302,7 @@ void Conditional::AddPivots(SourceLoc loc) {
   const Lock lock(graph_->mutex());
   for (int i = 0; i < 2; ++i) {
     const Output side = Take(pred_, i, name_, loc);
-    if (!side) return;
+    if (!side.valid()) return;
     branches_[i]->pivot = Output(AddMover(
         graph_, branches_[i], "Identity",
         name_ + (i == 1 ? "/switch_t" : "/switch_f"), {side}, {}, {}, loc));
@@ -324,7 +326,7 @@ Node* Conditional::AddMerge(Output if_false, Output if_true, SourceLoc loc) {
   const Lock lock(graph_->mutex());
   std::vector<Output> inputs = {if_false, if_true};
   for (size_t i = 0; i < 2; ++i) {
-    if (!inputs[i]) return nullptr;
+    if (!inputs[i].valid()) return nullptr;
     const Result<Output> in =
         Capture(branches_[i], inputs[i], name_ + "/Merge", loc);
     if (!in.ok()) {
@@ -338,7 +340,7 @@ Node* Conditional::AddMerge(Output if_false, Output if_true, SourceLoc loc) {
     inputs[ref] =
         Output(AddMover(graph_, branches_[ref], "Identity", name_ + "/Identity",
                         {inputs[ref]}, {}, {}, loc));
-    if (!inputs[ref]) return nullptr;
+    if (!inputs[ref].valid()) return nullptr;
   }
   Node* node = AddMover(graph_, outer(), ForType("Merge", inputs[0]),
                         name_ + "/Merge", inputs, {}, {}, loc);
@@ -400,7 +402,7 @@ int WhileContext::OpenVariable(Output init, const std::string& name,
                                const std::optional<PartialShape>& invariant,
                                const std::vector<Node*>& after, SourceLoc loc) {
   const Lock lock(graph()->mutex());
-  if (!init) return -1;
+  if (!init.valid()) return -1;
   const Result<Output> around =
       Capture(outer(), init, this->name() + "/Enter", loc);
   if (!around.ok()) {
@@ -412,7 +414,8 @@ int WhileContext::OpenVariable(Output init, const std::string& name,
   // this loop must not begin.
   if (outer() != nullptr &&
       !HoldsToIteration(outer(), in_outer_condition(), around->node))
-    if (const Output pivot = NearestPivot(outer(), in_outer_condition()))
+    if (const Output pivot = NearestPivot(outer(), in_outer_condition());
+        pivot.valid())
       controls.push_back(pivot.node);
   LoopVariable v;
   v.name = name.empty() ? absl::StrCat("variable ", variables_.size()) : name;
@@ -455,12 +458,12 @@ bool WhileContext::AddSwitch(int variable, SourceLoc loc) {
   v.exit = AddMover(graph(), this, ForType("Exit", value), name() + "/Exit",
                     {Output(v.switch_node, 0)}, {}, {}, loc);
   Index(variable);
-  return v.body_value && v.exit != nullptr;
+  return v.body_value.valid() && v.exit != nullptr;
 }
 
 bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
   const Lock lock(graph()->mutex());
-  if (!pred) return false;
+  if (!pred.valid()) return false;
   if (RemoveRef(pred.dtype()) != DType::kBool ||
       !pred.shape().CompatibleWith(PartialShape::Scalar())) {
     RecordAt(graph(),
@@ -479,7 +482,7 @@ bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
   }
   // A predicate that no iteration changes must still come once in each.
   std::vector<Node*> after;
-  if (IsConstantEnter(here->node) && condition_pivot())
+  if (IsConstantEnter(here->node) && condition_pivot().valid())
     after.push_back(condition_pivot().node);
   loop_cond_ = AddMover(graph(), this, "LoopCond", name() + "/LoopCond",
                         {*here}, after, {}, loc);
@@ -492,7 +495,7 @@ bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
 
 bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   const Lock lock(graph()->mutex());
-  if (!next || index < 0) return false;
+  if (!next.valid() || index < 0) return false;
   LoopVariable& v = variables_[static_cast<size_t>(index)];
   const Result<Output> here =
       Capture(this, next, name() + "/NextIteration", loc);
@@ -525,7 +528,7 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   // iteration that does not happen.
   std::vector<Node*> after;
   if ((IsConstantEnter(here->node) || ComesOnceMore(here->node)) &&
-      body_pivot())
+      body_pivot().valid())
     after.push_back(body_pivot().node);
   const bool ref = IsRef(v.merge->input_type(1)) && IsRef(here->dtype());
   v.next = AddMover(graph(), this, ref ? "RefNextIteration" : "NextIteration",
@@ -583,7 +586,7 @@ Node* WhileContext::TakeControl(Node* node, SourceLoc loc) {
   }
   graph()->control_flow().SetContext(*done, outer());
   const Output enter = Take(Output(*done), (*done)->name(), loc);
-  if (enter) controls_.emplace(node, enter.node);
+  if (enter.valid()) controls_.emplace(node, enter.node);
   return enter.node;
 }
 

@@ -96,9 +96,7 @@ class Conditional {
   CondContext* branch(int i) const { return branches_[i]; }
   ControlFlowContext* outer() const { return branches_[0]->outer(); }
   // By captured value (of the outer context, or an outer one's leak).
-  const std::unordered_map<Output, Node*, OutputHash>& switches() const {
-    return switches_;
-  }
+  const OutputMap<Node*>& switches() const { return switches_; }
   const std::vector<Node*>& merges() const { return merges_; }
 
   // ---- For what is there already: these add no nodes.
@@ -123,7 +121,7 @@ class Conditional {
   std::string name_;
   Output pred_;
   CondContext* branches_[2] = {};
-  std::unordered_map<Output, Node*, OutputHash> switches_;
+  OutputMap<Node*> switches_;
   std::vector<Node*> merges_;
 };
 
@@ -155,9 +153,7 @@ class WhileContext : public ControlFlowContext {
   // Identity of a body value) belongs to; -1 for none.
   int VariableOf(const Node* node) const;
   // Loop constants: their Enters by captured value (of the outer context).
-  const std::unordered_map<Output, Node*, OutputHash>& constants() const {
-    return constants_;
-  }
+  const OutputMap<Node*>& constants() const { return constants_; }
   Node* loop_cond() const { return loop_cond_; }
   // True of what was built as the condition's: a value that comes once more
   // than the body runs, so that what is made of nothing else in the body must
@@ -228,7 +224,7 @@ class WhileContext : public ControlFlowContext {
   const std::string frame_name_;
   std::vector<LoopVariable> variables_;
   std::unordered_map<const Node*, int> variable_of_;
-  std::unordered_map<Output, Node*, OutputHash> constants_;
+  OutputMap<Node*> constants_;
   std::unordered_map<const Node*, Node*> controls_;  // By outer node.
   Node* loop_cond_ = nullptr;
   int condition_end_ = 0;  // Nodes of a lesser number are the condition's.

@@ -51,7 +51,8 @@ class Recovery {
     SLUICE_RETURN_IF_ERROR(FindFrames());
     Place();
     for (const auto& [key, conditional] : conditionals_)
-      if (!conditional->branch(0)->pivot || !conditional->branch(1)->pivot)
+      if (!conditional->branch(0)->pivot.valid() ||
+          !conditional->branch(1)->pivot.valid())
         conditional->AddPivots();
     return graph_->status();
   }
@@ -106,7 +107,7 @@ class Recovery {
         return OkStatus();
       };
       for (const Output& in : n->inputs())
-        if (in && !IsBackEdge(n, in.node))
+        if (in.valid() && !IsBackEdge(n, in.node))
           SLUICE_RETURN_IF_ERROR(join(in.node));
       for (const Node* c : n->control_inputs()) SLUICE_RETURN_IF_ERROR(join(c));
       SLUICE_RETURN_IF_ERROR(Enlist(n, at));
@@ -161,7 +162,7 @@ class Recovery {
         consumers[Id(from)].push_back(n);
       };
       for (const Output& in : n->inputs())
-        if (in && !IsBackEdge(n, in.node)) add(in.node);
+        if (in.valid() && !IsBackEdge(n, in.node)) add(in.node);
       for (const Node* c : n->control_inputs()) add(c);
     }
     std::vector<Node*> ready;
@@ -194,7 +195,7 @@ class Recovery {
       if (DepthOf(c) > DepthOf(deepest)) deepest = c;
     };
     for (const Output& in : n->inputs())
-      if (in && !IsBackEdge(n, in.node)) join(ContextOf(in));
+      if (in.valid() && !IsBackEdge(n, in.node)) join(ContextOf(in));
     for (const Node* c : n->control_inputs()) join(ControlContextOf(c));
     return deepest;
   }
@@ -222,7 +223,7 @@ class Recovery {
     for (Node* merge : f->merges) {
       LoopVariable v;
       for (const Output& in : merge->inputs()) {
-        if (!in) continue;
+        if (!in.valid()) continue;
         if (in.node->op().role == OpRole::kEnter) v.enter = in.node;
         if (in.node->op().role == OpRole::kNextIteration) v.next = in.node;
       }
@@ -230,13 +231,13 @@ class Recovery {
       v.merge = merge;
       v.name = v.enter->name();
       for (Node* s : f->switches)
-        if (s->input(0) == Output(merge) && f->loop_cond != nullptr &&
-            Bare(s->input(1)) == Output(f->loop_cond))
+        if (s->input(0).SameAs(Output(merge)) && f->loop_cond != nullptr &&
+            Bare(s->input(1)).SameAs(Output(f->loop_cond)))
           v.switch_node = s;
       if (v.switch_node != nullptr) {
         v.body_value = Output(v.switch_node, 1);
         for (Node* exit : f->exits)
-          if (exit->input(0) == Output(v.switch_node, 0)) v.exit = exit;
+          if (exit->input(0).SameAs(Output(v.switch_node, 0))) v.exit = exit;
       }
       f->loop->AdoptVariable(std::move(v));
     }
@@ -261,7 +262,7 @@ class Recovery {
     if (role == OpRole::kIdentity && n->num_inputs() > 0 &&
         n->input(0).node->op().role == OpRole::kSwitch && place != nullptr)
       if (CondContext* branch = place->AsCond())
-        if (!branch->pivot && ContextOf(n->input(0)) == branch)
+        if (!branch->pivot.valid() && ContextOf(n->input(0)) == branch)
           branch->pivot = Output(n);
   }
 
@@ -282,12 +283,12 @@ class Recovery {
     if (Conditional* c = contexts_.ConditionalOf(n)) return c->outer();
     ControlFlowContext* common = ContextOf(n->input(0));
     for (const Output& in : n->inputs())
-      if (in) common = CommonContext(common, ContextOf(in));
+      if (in.valid()) common = CommonContext(common, ContextOf(in));
     const Conditional* of = nullptr;
     bool fits = n->num_inputs() == 2;
     int seen = 0;
     for (const Output& in : n->inputs()) {
-      if (!in) return common;
+      if (!in.valid()) return common;
       ControlFlowContext* c = ContextOf(in);
       while (c != nullptr && c != common && c->outer() != common)
         c = c->outer();

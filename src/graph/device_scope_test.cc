@@ -69,7 +69,7 @@ TEST_F(DeviceScopeTest, AFunctionSeesAllOfTheNode) {
   const ControlDependencies after({before});
   const DeviceFunctionScope function([&](const Node* n) {
     // (The type is inferred.)
-    return n->num_inputs() == 1 && n->input(0) == x &&
+    return n->num_inputs() == 1 && n->input(0).SameAs(x) &&
                    n->TypeAttr("T") == DType::kInt32 &&
                    n->output_type(0) == DType::kInt32 &&
                    n->control_inputs() == std::vector<Node*>{before}

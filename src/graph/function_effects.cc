@@ -38,8 +38,8 @@ OuterLoops FindOuterLoops(const Graph& graph) {
       loops.frame_of[id] = loops.frame_of[f];
     };
     for (const Output& in : n->inputs())
-      if (in && !(n->op().role == OpRole::kMerge &&
-                  in.node->op().role == OpRole::kNextIteration))
+      if (in.valid() && !(n->op().role == OpRole::kMerge &&
+                          in.node->op().role == OpRole::kNextIteration))
         join(in.node);
     for (const Node* c : n->control_inputs()) join(c);
     if (n->op().role == OpRole::kEnter && depth[id]++ == 0)
@@ -57,7 +57,7 @@ OuterLoops FindOuterLoops(const Graph& graph) {
 Result<Node*> DoneInEitherBranch(Node* n, CondContext* branch) {
   Graph* const graph = n->graph();
   Conditional* const conditional = branch->conditional();
-  if (!branch->pivot) conditional->AddPivots();
+  if (!branch->pivot.valid()) conditional->AddPivots();
   NodeSpec spec;
   spec.op = "Identity";
   spec.name = graph->UniqueName(n->name() + "/done");
@@ -106,7 +106,7 @@ Output Origin(Output o) {
 }
 
 bool HandsOn(Node* n) {
-  return n->num_outputs() > 0 && Origin(Output(n, 0)) != Output(n, 0);
+  return n->num_outputs() > 0 && !Origin(Output(n, 0)).SameAs(Output(n, 0));
 }
 
 // Adds the edges of OrderEffects. Within each context, what uses a resource are
@@ -124,7 +124,8 @@ class EffectOrder {
       if (n->op().family == "tensor_array" || HandsOn(n)) continue;
       std::set<Resource> used;
       for (const Output& in : n->inputs())
-        if (in && in.dtype() == DType::kResource) used.insert(ResourceOf(in));
+        if (in.valid() && in.dtype() == DType::kResource)
+          used.insert(ResourceOf(in));
       // (A function may do more than what it uses tells.)
       if (HasEffect(*n) && (used.empty() || functions.contains(n->op_name())))
         used.insert(kShown);

@@ -5,7 +5,7 @@
 namespace sluice {
 
 Output GradContext::DyOrZeros(int i) {
-  if (dy[static_cast<size_t>(i)]) return dy[static_cast<size_t>(i)];
+  if (dy[static_cast<size_t>(i)].valid()) return dy[static_cast<size_t>(i)];
   return Build("ZerosLike", {Output(op, i)}, {}, "", {});
 }
 

@@ -84,7 +84,7 @@ std::string DescribeInputs(const std::vector<Output>& inputs) {
   constexpr size_t kMost = 8;
   std::string text;
   for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
-    if (!inputs[i]) continue;
+    if (!inputs[i].valid()) continue;
     const Node& from = *inputs[i].node;
     absl::StrAppend(&text, text.empty() ? "; inputs '" : ", '",
                     inputs[i].index == 0 ? from.name() : inputs[i].name(),
@@ -425,10 +425,10 @@ Status Graph::SetBackEdge(Node* merge, int index, Output source) {
     return InvalidArgument(
         "back edge: expected an open input of a Merge, got input ", index,
         " of ", merge->Describe());
-  if (!source || source.node->op().role != OpRole::kNextIteration)
+  if (!source.valid() || source.node->op().role != OpRole::kNextIteration)
     return InvalidArgument("cycle: expected a NextIteration to close it, got ",
-                           source ? source.node->Describe() : "none", " into ",
-                           merge->Describe());
+                           source.valid() ? source.node->Describe() : "none",
+                           " into ", merge->Describe());
   if (RemoveRef(source.dtype()) != RemoveRef(merge->input_type(index)))
     return InvalidArgument("back edge: expected ",
                            DTypeName(merge->input_type(index)), ", got ",
@@ -547,8 +547,31 @@ std::string Graph::UniqueScope(const std::string& base) {
   return name;
 }
 
-void Graph::RecordError(const Status& s) {
-  if (status_.ok()) status_ = s;
+void Graph::RecordError(Status s) {
+  if (errors_.size() == kMaxErrors) errors_.pop_back();
+  errors_.push_back(std::move(s));
+  failure_ = Output::Failed(static_cast<int>(errors_.size()) - 1);
+}
+
+const Status* Graph::ErrorOf(const Output& null) const {
+  const int error = null.error();
+  return error >= 0 && static_cast<size_t>(error) < errors_.size()
+             ? &errors_[static_cast<size_t>(error)]
+             : nullptr;
+}
+
+void Graph::PropagateFailure(const Output& null, const Status& otherwise) {
+  if (ErrorOf(null) != nullptr) {
+    failure_ = null;
+  } else if (errors_.empty()) {
+    RecordError(otherwise);
+  } else {
+    // A builder that returns a Node* cannot say which error made it null.
+    RecordError(Status(
+        errors_[0].code(),
+        absl::StrCat(otherwise.message(),
+                     "; after an earlier error: ", errors_[0].message())));
+  }
 }
 
 const char* Graph::Intern(const std::string& s) {

@@ -2,6 +2,7 @@
 #ifndef SLUICE_GRAPH_GRAPH_H_
 #define SLUICE_GRAPH_GRAPH_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,14 +32,30 @@ struct SourceLoc {
 };
 
 // One output of a node: an edge's source. Null by default.
+//
+// It stands for a value that only a step knows, so it has no conversion to bool
+// and no comparison that gives one: `x == y`, `!x` and `x && y` add nodes
+// (client/operators.h), and `if (x > 0)` does not compile; write Cond.
 struct Output {
   Node* node = nullptr;
   int index = 0;
 
   Output() = default;
   Output(Node* n, int i = 0) : node(n), index(i) {}  // NOLINT
-  explicit operator bool() const { return node != nullptr; }
-  bool operator==(const Output& o) const {
+  Output(int) = delete;  // A literal 0 is not a null node; write Constant(0).
+  // The null output of a builder that failed with error number `error` of its
+  // graph (Graph::errors).
+  static Output Failed(int error) {
+    Output o;
+    o.index = -1 - error;
+    return o;
+  }
+  // False if null: never set, or building it failed.
+  bool valid() const { return node != nullptr; }
+  // The number of the error that left it null; -1 if none is known.
+  int error() const { return node == nullptr && index < 0 ? -1 - index : -1; }
+  // Whether both are the same edge.
+  bool SameAs(const Output& o) const {
     return node == o.node && index == o.index;
   }
   // Of a null output: kInvalid, unknown, "<none>", null.
@@ -48,11 +65,30 @@ struct Output {
   Graph* graph() const;
 };
 
+// For containers whose keys are edges.
 struct OutputHash {
   size_t operator()(const Output& o) const {
     return std::hash<Node*>()(o.node) * 31 + static_cast<size_t>(o.index);
   }
 };
+struct SameOutput {
+  bool operator()(const Output& a, const Output& b) const {
+    return a.SameAs(b);
+  }
+};
+template <typename T>
+using OutputMap = std::unordered_map<Output, T, OutputHash, SameOutput>;
+using OutputSet = std::unordered_set<Output, OutputHash, SameOutput>;
+
+// Where in `list` the edge is; list.size() if it is not there.
+inline size_t IndexOf(const std::vector<Output>& list, const Output& o) {
+  size_t i = 0;
+  while (i < list.size() && !list[i].SameAs(o)) ++i;
+  return i;
+}
+inline bool Contains(const std::vector<Output>& list, const Output& o) {
+  return IndexOf(list, o) < list.size();
+}
 
 // Owned by its graph, which makes it valid and keeps it so: its op is
 // registered, its attributes are complete and of the declared kinds, its inputs
@@ -263,16 +299,39 @@ class Graph {
   int seeded_ops = 0;
   int producer_version = 0;  // Of an imported GraphDef.
 
-  // The first error of a builder, until cleared: builders do not return errors,
-  // they make null outputs, and Session::Run reports this.
-  const Status& status() const { return status_; }
-  void RecordError(const Status& s);
-  void ClearError() { status_ = OkStatus(); }
+  // Builders do not return errors: they record them here, until cleared, and
+  // return null outputs, which make null what is built on them. A fetch or
+  // target that is null fails with the error behind it; the rest of the graph
+  // runs. At most kMaxErrors are kept.
+  static constexpr size_t kMaxErrors = 1000;
+  const std::vector<Status>& errors() const { return errors_; }
+  // The first error; OK if there is none.
+  Status status() const { return errors_.empty() ? Status() : errors_[0]; }
+  void RecordError(Status s);
+  void ClearErrors() {
+    errors_.clear();
+    failure_ = Output();
+  }
+  // The null output that stands for the latest failure.
+  Output Failure() const { return failure_; }
+  // Makes the failure behind `null` the latest one again: what is built on it
+  // fails for the same reason. Records `otherwise` where `null` does not tell
+  // what that was.
+  void PropagateFailure(const Output& null, const Status& otherwise);
+  // The error behind a null output, and whether there is one.
+  const Status* ErrorOf(const Output& null) const;
+
+  // In the body of a function: how an output of another graph becomes a value
+  // of this one. Null elsewhere, where reading one is an error.
+  std::function<Result<Output>(const Output&)> capture;
 
   // A copy of `s` that lives as long as the graph.
   const char* Intern(const std::string& s);
 
   std::recursive_mutex& mutex() { return mu_; }
+
+  // Expires when the graph is destroyed: how those that refer to it find out.
+  std::weak_ptr<const void> alive() const { return alive_; }
 
   // Which conditional or loop each node belongs to (graph/control_flow.h).
   ControlFlow& control_flow() const { return *control_flow_; }
@@ -295,9 +354,11 @@ class Graph {
   std::shared_ptr<FunctionLibrary> function_library_;
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
-  Status status_;
+  std::vector<Status> errors_;
+  Output failure_;
   std::recursive_mutex mu_;
   std::unique_ptr<ControlFlow> control_flow_;
+  const std::shared_ptr<const void> alive_ = std::make_shared<char>();
 };
 
 inline DType Output::dtype() const {

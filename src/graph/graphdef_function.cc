@@ -472,7 +472,7 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
     if (n->loc().known())
       (*p->mutable_attr())[kSourceLineAttr].set_s(n->loc().ToString());
     for (const Output& in : n->inputs()) {
-      if (!in)
+      if (!in.valid())
         return FailedPrecondition(
             "function: expected all back edges to be "
             "closed, got one open; ",

@@ -277,8 +277,8 @@ class Importer {
   bool MapInput(const InputName& in, Pending* p) {
     Edge e;
     e.mapped = Mapped(in);
-    if (e.mapped) p->inputs.push_back(e);
-    return bool(e.mapped);
+    if (e.mapped.valid()) p->inputs.push_back(e);
+    return e.mapped.valid();
   }
 
   Status NoSuchInput(const std::string& text, const InputName& in) const {
@@ -529,7 +529,7 @@ class Importer {
         results_.return_nodes.push_back(node);
         continue;
       }
-      if (const Output mapped = Mapped(in)) {
+      if (const Output mapped = Mapped(in); mapped.valid()) {
         results_.return_outputs.push_back(mapped);
         continue;
       }

@@ -45,7 +45,7 @@ TEST(ScopeStateTest, AScopesNameIsAllOfANodesName) {
   EXPECT_EQ(Named("a/b/")->name(), "a/b");
   EXPECT_EQ(Named("a/b/"), nullptr);  // Not made unique.
   EXPECT_EQ(g.status().code(), StatusCode::kAlreadyExists);
-  g.ClearError();
+  g.ClearErrors();
   SetNamePrefix("again/");
   EXPECT_EQ(Named("c")->name(), "again/c");
 }

@@ -14,7 +14,8 @@ ShapeContext::ShapeContext(const Node& node)
 const PartialShape& ShapeContext::input(int i) const {
   static const PartialShape unknown;
   const Output& o = node_.input(i);
-  return o ? o.shape() : unknown;  // Null: a back edge that is not there yet.
+  return o.valid() ? o.shape()
+                   : unknown;  // Null: a back edge that is not there yet.
 }
 
 const Tensor* ShapeContext::constant(int i) {

@@ -10,7 +10,7 @@ constexpr int kMostHops = 200;
 // The output behind a chain of nodes that pass input 0 on. The Merge of a
 // conditional passes on what either branch made: `either` follows one of them.
 Output Behind(Output o, bool either) {
-  for (int depth = 0; depth < kMostHops && o; ++depth) {
+  for (int depth = 0; depth < kMostHops && o.valid(); ++depth) {
     switch (o.node->op().role) {
       case OpRole::kIdentity:
       case OpRole::kSwitch:
@@ -48,8 +48,8 @@ bool WritesArray(const Node& n) {
 
 const Node* TensorArrayBehind(const Output& handle) {
   const Output made = Behind(handle, /*either=*/false);
-  return made && made.index == 0 && MakesArray(*made.node) ? made.node
-                                                           : nullptr;
+  return made.valid() && made.index == 0 && MakesArray(*made.node) ? made.node
+                                                                   : nullptr;
 }
 
 PartialShape TensorArrayElementShape(const Output& handle) {
@@ -68,10 +68,10 @@ PartialShape TensorArrayElementShape(const Output& handle) {
 }
 
 bool IsTensorArrayFlow(const Output& o) {
-  if (!o || o.dtype() != DType::kFloat) return false;
+  if (!o.valid() || o.dtype() != DType::kFloat) return false;
   const Output made = Behind(o, /*either=*/true);
-  return made && ((made.index == 1 && MakesArray(*made.node)) ||
-                  WritesArray(*made.node));
+  return made.valid() && ((made.index == 1 && MakesArray(*made.node)) ||
+                          WritesArray(*made.node));
 }
 
 const Node* TensorArrayOfFlow(const Output& flow) {

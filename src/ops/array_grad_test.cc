@@ -80,7 +80,7 @@ void CheckCase(const RecordedCase& c, bool known, int* checked) {
     WithGraph use(graph);
     const Result<Loss> loss = BuildLoss(c, wrt, known, &random);
     ASSERT_TRUE(loss.ok()) << where << ": " << loss.status();
-    if (!loss->gradient) continue;
+    if (!loss->gradient.valid()) continue;
     Session session(graph);
     const Result<Tensor> got = session.Run({{loss->x, x}}, loss->gradient);
     ASSERT_TRUE(got.ok()) << where << ": input " << wrt << ": " << got.status();

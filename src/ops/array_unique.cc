@@ -275,7 +275,7 @@ Status ListDiffShape(ShapeContext& c) {
 
 // What is left stood in x.
 Status ListDiffGrad(GradContext& c) {
-  if (!c.dy[0]) return OkStatus();
+  if (!c.dy[0].valid()) return OkStatus();
   c.grads[0] = Build("UnsortedSegmentSum",
                      {c.dy[0], c.output(1), grad::SizeOf(c.input(0))});
   return OkStatus();

@@ -25,7 +25,7 @@ Status SwitchShape(ShapeContext& c) {
 PartialShape UnionOfInputs(const ShapeContext& c, int first) {
   std::optional<PartialShape> all;
   for (int i = first; i < c.num_inputs(); ++i) {
-    if (!c.node().input(i)) return PartialShape::Unknown();
+    if (!c.node().input(i).valid()) return PartialShape::Unknown();
     all = all.has_value() ? all->Union(c.input(i)) : c.input(i);
   }
   return all.value_or(PartialShape::Unknown());

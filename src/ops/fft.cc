@@ -243,7 +243,8 @@ Status RealFftShape(ShapeContext& c) {
 
 // Zeros after dx where the op left out what is beyond fft_length.
 Output PadLike(Output dx, Output x) {
-  if (!dx || !x || (dx.shape().fully_known() && dx.shape() == x.shape()))
+  if (!dx.valid() || !x.valid() ||
+      (dx.shape().fully_known() && dx.shape() == x.shape()))
     return dx;
   const Output missing = grad::Sub(Build("Shape", {x}), Build("Shape", {dx}));
   return Build("Pad", {dx, Build("Pack", {grad::ZerosLike(missing), missing},

@@ -36,10 +36,12 @@ bool KnownEqual(const PartialShape& a, const PartialShape& b) {
 
 }  // namespace
 
-DType TypeOf(Output x) { return x ? RemoveRef(x.dtype()) : DType::kInvalid; }
+DType TypeOf(Output x) {
+  return x.valid() ? RemoveRef(x.dtype()) : DType::kInvalid;
+}
 
 Output Number(Output like, double v) {
-  return like ? ScalarOf(TypeOf(like), v) : Output();
+  return like.valid() ? ScalarOf(TypeOf(like), v) : Output();
 }
 
 Output Add(Output a, Output b) { return Build("AddV2", {a, b}); }
@@ -52,16 +54,16 @@ Output Select(Output condition, Output a, Output b) {
   return Build("SelectV2", {condition, a, b});
 }
 Output Conj(Output x) {
-  return x && IsComplex(TypeOf(x)) ? Build("Conj", {x}) : x;
+  return x.valid() && IsComplex(TypeOf(x)) ? Build("Conj", {x}) : x;
 }
 Output Cast(Output x, DType dtype) {
   dtype = RemoveRef(dtype);
-  if (!x || TypeOf(x) == dtype) return x;
+  if (!x.valid() || TypeOf(x) == dtype) return x;
   return Build("Cast", {x}, {{"DstT", dtype}});
 }
 
 Output ShapeOf(Output x, DType out_type) {
-  if (!x) return x;
+  if (!x.valid()) return x;
   const PartialShape& s = x.shape();
   const bool fits = s.fully_known() &&
                     std::all_of(s.dims().begin(), s.dims().end(),
@@ -71,14 +73,14 @@ Output ShapeOf(Output x, DType out_type) {
 }
 
 Output RankOf(Output x) {
-  if (!x) return x;
+  if (!x.valid()) return x;
   if (x.shape().rank_known())
     return CountConstant(x.shape().rank(), DType::kInt32);
   return Build("Rank", {x});
 }
 
 Output SizeOf(Output x, DType out_type) {
-  if (!x) return x;
+  if (!x.valid()) return x;
   const int64_t n = x.shape().num_elements();
   if (n >= 0 && FitsIn(n, out_type)) return CountConstant(n, out_type);
   return Build("Size", {x}, {{"out_type", out_type}});
@@ -92,7 +94,7 @@ Output ReshapeTo(Output x, Output shape) {
 }
 
 Output ReshapeLike(Output x, Output like) {
-  if (!x || !like) return Output();
+  if (!x.valid() || !like.valid()) return Output();
   if (KnownEqual(x.shape(), like.shape())) return x;
   return ReshapeTo(x, ShapeOf(like));
 }
@@ -136,8 +138,8 @@ std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
 }
 
 Output SumToShape(Output dy, Output x, Output other) {
-  if (!dy || !x || !other) return Output();
-  if (x == other || KnownEqual(dy.shape(), x.shape())) return dy;
+  if (!dy.valid() || !x.valid() || !other.valid()) return Output();
+  if (x.SameAs(other) || KnownEqual(dy.shape(), x.shape())) return dy;
   if (auto axes = BroadcastAxes(x.shape(), other.shape())) {
     if (axes->empty()) return dy;
     const int missing = std::max(other.shape().rank() - x.shape().rank(), 0);
@@ -152,7 +154,7 @@ Output SumToShape(Output dy, Output x, Output other) {
 }
 
 Output SumToShapeOf(Output dy, Output x) {
-  if (!dy || !x) return Output();
+  if (!dy.valid() || !x.valid()) return Output();
   return SumToShape(dy, x, dy);
 }
 

@@ -128,7 +128,7 @@ Status DeterminantGradient(GradContext& c) {
 Status LogDeterminantGradient(GradContext& c) {
   const DType t = grad::TypeOf(c.input(0));
   if (!IsComplex(t)) {
-    if (c.dy[1]) c.grads[0] = TimesInverse(c.input(0), c.dy[1]);
+    if (c.dy[1].valid()) c.grads[0] = TimesInverse(c.input(0), c.dy[1]);
     return OkStatus();
   }
   const DType real = t == DType::kComplex64 ? DType::kFloat : DType::kDouble;

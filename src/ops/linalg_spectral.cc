@@ -69,7 +69,7 @@ Status SelfAdjointEigGradient(GradContext& c) {
     Node* again = BuildNode("SelfAdjointEigV2", {c.input(0)});
     if (again == nullptr) return OkStatus();
     v = Output(again, 1);
-  } else if (c.dy[1]) {
+  } else if (c.dy[1].valid()) {
     middle = grad::Add(
         middle, grad::Mul(InverseDifferences(e), Product(v, c.dy[1], true)));
   }

@@ -203,7 +203,7 @@ void CheckLinalgGradient(const GradientCase& c) {
     return sum;
   };
   for (size_t x = 0; x < xs.size(); ++x) {
-    ASSERT_TRUE((*grads)[x].dense) << g.status();
+    ASSERT_TRUE((*grads)[x].dense.valid()) << g.status();
     Result<Tensor> got = session.Run(feeds, (*grads)[x].dense);
     ASSERT_TRUE(got.ok()) << got.status();
     ASSERT_EQ(got->shape(), c.inputs[x].shape());

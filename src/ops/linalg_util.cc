@@ -136,7 +136,7 @@ Output Product(Output a, Output b, bool adjoint_a, bool adjoint_b) {
 }
 
 Output Adjoint(Output x) {
-  if (!x) return x;
+  if (!x.valid()) return x;
   const char* op =
       IsComplex(grad::TypeOf(x)) ? "ConjugateTranspose" : "Transpose";
   const PartialShape& s = x.shape();
@@ -185,7 +185,7 @@ Output InverseDifferences(Output v) {
 }
 
 Output SumRepeated(Output dx, Output x, Output other) {
-  if (!dx || !x || !other) return Output();
+  if (!dx.valid() || !x.valid() || !other.valid()) return Output();
   const auto batch = [](Output o) {
     const PartialShape& s = o.shape();
     return s.rank_known() && s.rank() >= 2 ? BatchOf(s) : PartialShape();

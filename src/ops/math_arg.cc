@@ -240,7 +240,7 @@ Status TopKShape(ShapeContext& c) {
 Status TopKGrad(GradContext& c) {
   const Output x = c.input(0), dy = c.dy[0];
   const Output indices = grad::Cast(Output(c.op, 1), DType::kInt64);
-  if (!x || !dy) return OkStatus();
+  if (!x.valid() || !dy.valid()) return OkStatus();
   const Output shape = grad::ShapeOf(x, DType::kInt64);
   const auto last = [](Output s) {
     return Build("StridedSlice",

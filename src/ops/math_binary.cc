@@ -58,7 +58,7 @@ Status Reduced(GradContext& c, Output dx, Output dy) {
 
 // 1 where x is not zero, else 0.
 Output NotZero(Output x) {
-  if (!x) return x;
+  if (!x.valid()) return x;
   return grad::Cast(Build("NotEqual", {x, Number(x, 0)}), x.dtype());
 }
 
@@ -68,7 +68,7 @@ Status SubGrad(GradContext& c) { return Reduced(c, c.dy[0], Neg(c.dy[0])); }
 
 Status MulGrad(GradContext& c) {
   const Output dz = c.dy[0];
-  if (c.input(0) == c.input(1)) {  // Two equal halves.
+  if (c.input(0).SameAs(c.input(1))) {  // Two equal halves.
     const Output half = Mul(dz, Conj(c.input(0)));
     c.grads[0] = Mul(half, grad::Number(half, 2));
     return OkStatus();
@@ -107,7 +107,7 @@ Status PowGrad(GradContext& c) {
   const Output x = Conj(c.input(0)), y = Conj(c.input(1));
   const Output z = Conj(c.output(0)), dz = c.dy[0];
   const Output dx = Mul(Mul(dz, y), Build("Pow", {x, Sub(y, Number(y, 1))}));
-  if (!x) return OkStatus();
+  if (!x.valid()) return OkStatus();
   // 0 stands for the real log(x) at x = 0 (where 0^y does not change with y)
   // and below (where it does not exist).
   const char* mask = IsComplex(grad::TypeOf(x)) ? "NotEqual" : "Greater";

@@ -267,7 +267,7 @@ Status NthElementShape(ShapeContext& c) {
 // Elements equal to the n-th share its gradient.
 Status NthElementGrad(GradContext& c) {
   const Output x = c.input(0);
-  if (!x || !c.dy[0]) return OkStatus();
+  if (!x.valid() || !c.dy[0].valid()) return OkStatus();
   const Output y = grad::ExpandDims(c.output(0), -1);
   const Output hits = grad::Cast(Build("Equal", {y, x}), grad::TypeOf(x));
   const Output count = grad::SumAxes(hits, {-1}, /*keep_dims=*/true);

@@ -464,7 +464,8 @@ Output EinsumGradFor(Output x, Output dy, Output other, const Labels& own,
   if (other_labels != nullptr && Has(own, kDots)) {
     const Output like =
         unique == own ? x : EinsumOf({x}, Text(own) + "->" + Text(unique));
-    if (d && like && !(d.shape().fully_known() && d.shape() == like.shape()))
+    if (d.valid() && like.valid() &&
+        !(d.shape().fully_known() && d.shape() == like.shape()))
       d = grad::SumToShapeOf(d, like);
   }
   return unique == own ? d : EinsumOf({d}, Text(unique) + "->" + Text(own));

@@ -178,7 +178,7 @@ Output DynamicKeptShape(const GradContext& c) {
 
 // A result (or its gradient) with the reduced dimensions put back as ones.
 Output WithKeptDims(const GradContext& c, Output y) {
-  if (!y || c.op->BoolAttr("keep_dims")) return y;
+  if (!y.valid() || c.op->BoolAttr("keep_dims")) return y;
   const auto axes = StaticAxes(c);
   if (!axes.has_value()) return grad::ReshapeTo(y, DynamicKeptShape(c));
   const PartialShape& in = c.input(0).shape();
@@ -222,7 +222,7 @@ Output Count(const GradContext& c, Output like) {
 
 Status MeanGrad(GradContext& c) {
   const Output dy = c.dy[0];
-  if (!dy) return OkStatus();
+  if (!dy.valid()) return OkStatus();
   c.grads[0] = BroadcastToInput(c, WithKeptDims(c, Div(dy, Count(c, dy))));
   return OkStatus();
 }
@@ -231,7 +231,7 @@ Status MeanGrad(GradContext& c) {
 Status ExtremeGrad(GradContext& c) {
   const Output dy = WithKeptDims(c, c.dy[0]);
   const Output y = WithKeptDims(c, c.output(0));
-  if (!dy || !y) return OkStatus();
+  if (!dy.valid() || !y.valid()) return OkStatus();
   const Output hits =
       grad::Cast(Build("Equal", {y, c.input(0)}), grad::TypeOf(dy));
   const Output count = grad::SumOver(hits, c.input(1), /*keep_dims=*/true);
@@ -250,7 +250,7 @@ Status EuclideanNormGrad(GradContext& c) {
 // are brought to the front and made one.
 Status ProdGrad(GradContext& c) {
   const Output x = c.input(0);
-  if (!x || !c.dy[0]) return OkStatus();
+  if (!x.valid() || !c.dy[0].valid()) return OkStatus();
   Output to_front, back;
   if (const auto axes = StaticAxes(c)) {
     std::vector<int32_t> front = *axes;

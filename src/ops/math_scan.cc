@@ -148,7 +148,7 @@ Status CumprodGrad(GradContext& c) {
 // Split by sign, since the sums are taken in logarithms.
 Status LogSumExpGrad(GradContext& c) {
   const Output x = c.input(0), y = c.output(0), dy = c.dy[0];
-  if (!dy) return OkStatus();
+  if (!dy.valid()) return OkStatus();
   const double lowest = grad::TypeOf(x) == DType::kHalf ? -65504.0
                         : grad::TypeOf(x) == DType::kDouble
                             ? std::numeric_limits<double>::lowest()

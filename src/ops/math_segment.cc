@@ -264,7 +264,7 @@ class Rows {
  public:
   explicit Rows(const GradContext& c) : data_(c.input(0)), ids_(c.input(1)) {
     if (c.op->num_inputs() == 3) count_ = c.input(2);
-    if (!count_ || !ids_ || !data_) return;
+    if (!count_.valid() || !ids_.valid() || !data_.valid()) return;
     clipped_ = Build("Maximum", {ids_, grad::Number(ids_, 0)});
     valid_ = Build("GreaterEqual", {ids_, grad::Number(ids_, 0)});
     const PartialShape &d = data_.shape(), &i = ids_.shape();
@@ -286,19 +286,19 @@ class Rows {
 
   // Row i of the result is row ids[i] of `result`, zeros if that is negative.
   Output Back(Output result) const {
-    if (!count_) return Gather(result, ids_);
+    if (!count_.valid()) return Gather(result, ids_);
     const Output rows = Gather(result, clipped_);
     return Select(valid_, rows, grad::ZerosLike(rows));
   }
   // The op `kind` ("Sum", "Prod") over the segments.
   Output Reduce(const char* kind, Output rows) const {
     const std::string op = std::string("Segment") + kind;
-    return count_ ? Build("Unsorted" + op, {rows, ids_, count_})
-                  : Build(op, {rows, ids_});
+    return count_.valid() ? Build("Unsorted" + op, {rows, ids_, count_})
+                          : Build(op, {rows, ids_});
   }
   // `mask`, false where the id is negative.
   Output Valid(Output mask) const {
-    return count_ ? Build("LogicalAnd", {mask, valid_}) : mask;
+    return count_.valid() ? Build("LogicalAnd", {mask, valid_}) : mask;
   }
 
  private:
@@ -312,7 +312,7 @@ Status SegmentSumGrad(GradContext& c) {
 
 Status SegmentMeanGrad(GradContext& c) {
   const Output data = c.input(0), dy = c.dy[0];
-  if (!data || !dy) return OkStatus();
+  if (!data.valid() || !dy.valid()) return OkStatus();
   const Rows rows(c);
   Output ones = grad::OnesLike(data);
   if (data.shape().rank_known()) {  // One column is enough to count.
@@ -329,7 +329,7 @@ Status SegmentMeanGrad(GradContext& c) {
 // Rows that tie share the gradient.
 Status SegmentExtremeGrad(GradContext& c) {
   const Output dy = c.dy[0];
-  if (!dy) return OkStatus();
+  if (!dy.valid()) return OkStatus();
   const Rows rows(c);
   const Output chosen =
       rows.Valid(Build("Equal", {c.input(0), rows.Back(c.output(0))}));
@@ -343,7 +343,7 @@ Status SegmentExtremeGrad(GradContext& c) {
 // the zero where one is; with two or more zeros all are zero.
 Status SegmentProdGrad(GradContext& c) {
   const Output data = c.input(0);
-  if (!data || !c.dy[0]) return OkStatus();
+  if (!data.valid() || !c.dy[0].valid()) return OkStatus();
   const Rows rows(c);
   const Output is_zero = Build("Equal", {data, grad::Number(data, 0)});
   const Output zeros = rows.Reduce("Sum", grad::Cast(is_zero, DType::kInt32));

@@ -389,7 +389,7 @@ Status BesselI0eGradient(GradContext& c) {
 // The formula is 0 / 0 at 0, where the derivative is 1/2.
 Status BesselI1eGradient(GradContext& c) {
   const Output x = c.input(0);
-  if (!x) return OkStatus();
+  if (!x.valid()) return OkStatus();
   const Output is_tiny = Build("LessEqual", {Unary("Abs", x), Number(x, 1e-7)});
   const Output safe = grad::Select(is_tiny, grad::OnesLike(x), x);
   const Output slope = Sub(

@@ -109,7 +109,7 @@ inline void ExpectGradients(const std::string& op,
     places.push_back(feeds.size() - 1);
   }
   const Output y = Build(op, args, attrs);
-  ASSERT_TRUE(y) << g.status();
+  ASSERT_TRUE(y.valid()) << g.status();
   const Output sum =
       Build("Sum", {Build("Square", {Build("Reshape", {y, IntVector({-1})})}),
                     IntVector({0})});

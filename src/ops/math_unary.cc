@@ -157,14 +157,14 @@ SLUICE_OP(LogicalNot)
 // ---- Complex numbers --------------------------------------------------------
 
 Output ComplexOf(Output re, Output im) {
-  if (!re || !im) return Output();
+  if (!re.valid() || !im.valid()) return Output();
   const DType t = grad::TypeOf(re) == DType::kDouble ? DType::kComplex128
                                                      : DType::kComplex64;
   return Build("Complex", {re, im}, {{"Tout", t}});
 }
 
 Output PartOf(const char* op, Output z) {
-  if (!z) return z;
+  if (!z.valid()) return z;
   const DType t =
       grad::TypeOf(z) == DType::kComplex128 ? DType::kDouble : DType::kFloat;
   return Build(op, {z}, {{"Tout", t}});

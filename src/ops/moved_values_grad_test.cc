@@ -24,7 +24,7 @@ class MovedValuesGradTest : public ::testing::Test {
     options.grad_ys = {
         Constant(Tensor::Of<float>(shape, std::span<const float>(w)))};
     const Output g = Grad(y, x, options);
-    if (!g) return {};
+    if (!g.valid()) return {};
     const Result<Tensor> t = Session(graph_).Run(g);
     EXPECT_TRUE(t.ok()) << t.status();
     return t.ok() ? t->ToVector<float>() : std::vector<float>();

@@ -239,7 +239,7 @@ TEST(NnGradients, OfBatchNormGradientsAreTensorFlows) {
                          {{"epsilon", 0.001f}});
   const Output dx = Grad(Build("Mul", {y, Build("Square", {y})}), x);
   const Output ddx = Grad(Build("Square", {dx}), x);
-  ASSERT_TRUE(ddx) << g.status();
+  ASSERT_TRUE(ddx.valid()) << g.status();
   Session session(g);
   const Result<Tensor> got = session.Run(ddx);
   ASSERT_TRUE(got.ok()) << got.status();

@@ -238,7 +238,7 @@ struct GlobalNorm {
 Status GlobalNormGrad(GradContext& c) {
   const Output t = c.input(0), m = c.input(1), v = c.input(2);
   const Output gamma = c.input(4), dy = c.dy[0];
-  if (!t || !dy) return OkStatus();
+  if (!t.valid() || !dy.valid()) return OkStatus();
   const bool scale = c.op->BoolAttr("scale_after_normalization");
   const Output rsqrt = Build(
       "Rsqrt", {Add(v, Number(v, c.op->AttrOr<float>("variance_epsilon", 0)))});

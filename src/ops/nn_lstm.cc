@@ -175,7 +175,7 @@ Status LstmGatesGradient(GradContext& c) {
   if (n == nullptr) return OkStatus();
   Output dz(n, 0);
   // The gates are results too, for gradients of gradients.
-  if (c.dy[0]) {
+  if (c.dy[0].valid()) {
     const std::vector<Output> g = Quarters(gates);
     dz = Add(dz, Mul(c.dy[0],
                      Join(Slope(g[0]), Steep(g[1]), Slope(g[2]), Slope(g[3]))));

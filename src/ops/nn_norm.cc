@@ -328,7 +328,7 @@ Status BatchNormGradShape(ShapeContext& c) {
 }
 
 Status BatchNormGradient(GradContext& c) {
-  if (!c.dy[0]) return OkStatus();  // The moments alone have none.
+  if (!c.dy[0].valid()) return OkStatus();  // The moments alone have none.
   const bool training = c.op->AttrOr<bool>("is_training", true);
   const std::string& name = c.op->op_name();
   const std::string version = name.substr(std::string("FusedBatchNorm").size());
@@ -379,7 +379,9 @@ class ChannelNodes {
 };
 
 // The sum of those that are there.
-Output Plus(Output a, Output b) { return !a ? b : !b ? a : Add(a, b); }
+Output Plus(Output a, Output b) {
+  return !a.valid() ? b : !b.valid() ? a : Add(a, b);
+}
 
 // The gradient of the gradient, of ops that have gradients themselves. With
 // x' = x - mean, r = 1 / sqrt(variance + epsilon) and, in training,
@@ -411,7 +413,7 @@ Status BatchNormGradGradient(GradContext& c) {
   };
 
   Output d_dy, d_x;
-  if (c.dy[0]) {  // Through dx.
+  if (c.dy[0].valid()) {  // Through dx.
     const Output u = as_float(c.dy[0]);
     const Output projected = project(u);
     d_dy = Mul(scale, projected);
@@ -429,16 +431,16 @@ Status BatchNormGradGradient(GradContext& c) {
               Mul(level, centred))));
     }
   }
-  if (c.dy[1]) {  // Through d_scale.
+  if (c.dy[1].valid()) {  // Through d_scale.
     const Output p = channels.Wide(c.dy[1]);
     d_dy = Plus(d_dy, Mul(Mul(p, r), centred));
     d_x = Plus(d_x, Mul(p, project(dy)));
   }
-  if (c.dy[2])  // Through d_offset.
+  if (c.dy[2].valid())  // Through d_offset.
     d_dy = Plus(d_dy, Build("BroadcastTo",
                             {channels.Wide(c.dy[2]), grad::ShapeOf(dy)}));
-  if (d_dy) c.grads[0] = grad::Cast(d_dy, c.input(0).dtype());
-  if (d_x) c.grads[1] = grad::Cast(d_x, c.input(1).dtype());
+  if (d_dy.valid()) c.grads[0] = grad::Cast(d_dy, c.input(0).dtype());
+  if (d_x.valid()) c.grads[1] = grad::Cast(d_x, c.input(1).dtype());
   return OkStatus();
 }
 

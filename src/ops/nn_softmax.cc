@@ -179,13 +179,13 @@ Status RunSparseCrossEntropy(KernelContext& ctx) {
 // (g - sum(g * softmax)) * softmax.
 Output LogitsGrad(GradContext& c) {
   Output d;
-  if (c.dy[0]) d = Mul(grad::ExpandDims(c.dy[0], -1), Output(c.op, 1));
-  if (const Output g = c.dy[1]; g) {
+  if (c.dy[0].valid()) d = Mul(grad::ExpandDims(c.dy[0], -1), Output(c.op, 1));
+  if (const Output g = c.dy[1]; g.valid()) {
     const Output softmax = Build("Softmax", {c.input(0)});
     const Output sums =
         grad::SumAxes(Mul(g, softmax), {-1}, /*keep_dims=*/true);
     const Output second = Mul(Sub(g, sums), softmax);
-    d = d ? grad::Add(d, second) : second;
+    d = d.valid() ? grad::Add(d, second) : second;
   }
   return d;
 }
@@ -195,11 +195,11 @@ Status CrossEntropyGrad(GradContext& c) {
   c.grads[0] = grad::SumToShape(LogitsGrad(c), logits, labels);
   // The gradient output falls by one where a label grows by one.
   Output d_labels;
-  if (c.dy[0])
+  if (c.dy[0].valid())
     d_labels = grad::Neg(
         Mul(grad::ExpandDims(c.dy[0], -1), Build("LogSoftmax", {logits})));
-  if (c.dy[1])
-    d_labels = d_labels ? Sub(d_labels, c.dy[1]) : grad::Neg(c.dy[1]);
+  if (c.dy[1].valid())
+    d_labels = d_labels.valid() ? Sub(d_labels, c.dy[1]) : grad::Neg(c.dy[1]);
   c.grads[1] = grad::SumToShape(d_labels, labels, logits);
   return OkStatus();
 }

@@ -127,7 +127,7 @@ TEST_P(StackV2Test, NothingOutlivesTheStep) {
   Output last;
   for (int i = 0; i < 3; ++i) {
     std::vector<Node*> before;
-    if (last) before.push_back(last.node);
+    if (last.valid()) before.push_back(last.node);
     const ControlDependencies after(before);
     last = Push(s, Build("Square", {Constant(big)}));
   }

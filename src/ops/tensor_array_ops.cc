@@ -402,7 +402,7 @@ Status ArrayScatterGrad(GradContext& c) {
 }
 
 Status ArrayConcatGrad(GradContext& c) {
-  if (!c.dy[0]) return OkStatus();
+  if (!c.dy[0].valid()) return OkStatus();
   const GradArray g(c.input(0), c.input(1));
   c.grads[1] =
       Build("TensorArraySplitV3", {g.handle(), c.dy[0], c.output(1), g.flow()});

@@ -413,7 +413,7 @@ class TensorArrayGradTest : public TensorArrayTest {
           std::uniform_real_distribution<double>(-1, 1)(rng);
     const Output loss = Build("Mul", {y, Constant(weights)});
     const Output g = Grad(loss, x);
-    ASSERT_TRUE(g) << graph_.status();
+    ASSERT_TRUE(g.valid()) << graph_.status();
     const Tensor got = Eval(g, {{x, at}});
     ASSERT_TRUE(got.shape() == at.shape()) << got.ToString();
     constexpr double kStep = 1e-5;

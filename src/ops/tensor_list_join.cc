@@ -507,7 +507,7 @@ Status ScatterIntoGrad(GradContext& c) {
 }
 
 Status ListConcatGrad(GradContext& c) {
-  if (!c.dy[0]) return OkStatus();
+  if (!c.dy[0].valid()) return OkStatus();
   c.grads[0] =
       Build("TensorListSplit", {c.dy[0],
                                 Build("TensorListElementShape", {c.input(0)},

@@ -34,11 +34,13 @@ class TensorListTest : public ::testing::Test {
     return Build("TensorListPushBack", {list, x});
   }
   Node* Pop(Output list, Output shape = {}) {
-    return BuildNode("TensorListPopBack", {list, shape ? shape : Any()}, Of());
+    return BuildNode("TensorListPopBack", {list, shape.valid() ? shape : Any()},
+                     Of());
   }
   Output Get(Output list, int i, Output shape = {}) {
     return Build("TensorListGetItem",
-                 {list, Constant<int32_t>(i), shape ? shape : Any()}, Of());
+                 {list, Constant<int32_t>(i), shape.valid() ? shape : Any()},
+                 Of());
   }
   Output Set(Output list, int i, Output x, bool resize = false) {
     return Build("TensorListSetItem", {list, Constant<int32_t>(i), x},
@@ -49,16 +51,16 @@ class TensorListTest : public ::testing::Test {
     return Build("TensorListResize", {list, Constant<int32_t>(n)});
   }
   Output Stack(Output list, Output shape = {}, int n = -1) {
-    return Build("TensorListStack", {list, shape ? shape : Any()},
+    return Build("TensorListStack", {list, shape.valid() ? shape : Any()},
                  {{"element_dtype", dtype_}, {"num_elements", n}});
   }
   Output FromTensor(Output x, Output shape = {}) {
-    return Build("TensorListFromTensor", {x, shape ? shape : Any()});
+    return Build("TensorListFromTensor", {x, shape.valid() ? shape : Any()});
   }
   Output Gather(Output list, const std::vector<int32_t>& at,
                 Output shape = {}) {
-    return Build("TensorListGather", {list, Dims(at), shape ? shape : Any()},
-                 Of());
+    return Build("TensorListGather",
+                 {list, Dims(at), shape.valid() ? shape : Any()}, Of());
   }
   Output Scatter(Output x, const std::vector<int32_t>& at, int n = -1) {
     return Build("TensorListScatterV2",
@@ -69,9 +71,10 @@ class TensorListTest : public ::testing::Test {
   }
   Node* Concat(Output list, Output shape = {},
                const std::vector<int64_t>& leading = {}) {
-    return BuildNode(
-        "TensorListConcatV2",
-        {list, shape ? shape : Any(), Constant(Tensor::Vector(leading))}, Of());
+    return BuildNode("TensorListConcatV2",
+                     {list, shape.valid() ? shape : Any(),
+                      Constant(Tensor::Vector(leading))},
+                     Of());
   }
   Output Split(Output x, const std::vector<int64_t>& lengths) {
     return Build("TensorListSplit",
@@ -334,7 +337,7 @@ TEST_F(TensorListTest, SplitTakesRunsOfRows) {
 
 TEST_F(TensorListTest, FromTensorChecksTheShape) {
   Fails(Length(FromTensor(Row({1}), Dims({2}))), {"[2]", "[]"});
-  EXPECT_FALSE(FromTensor(Constant(1.0f)));
+  EXPECT_FALSE(FromTensor(Constant(1.0f)).valid());
   EXPECT_FALSE(graph_.status().ok());
 }
 
@@ -404,7 +407,7 @@ class TensorListGradTest : public TensorListTest {
     CheckOnce(x, Build("Square", {Grad(y, x)}), shape);
   }
   void CheckOnce(Output x, Output y, const Shape& shape) {
-    ASSERT_TRUE(y) << graph_.status();
+    ASSERT_TRUE(y.valid()) << graph_.status();
     std::mt19937 rng(11);
     std::uniform_real_distribution<double> draw(-1, 1);
     Tensor at(DType::kDouble, shape);
@@ -413,7 +416,7 @@ class TensorListGradTest : public TensorListTest {
     for (double& v : w.flat<double>()) v = draw(rng);
     const Output loss = Build("Mul", {y, Constant(w)});
     const Output g = Grad(loss, x);
-    ASSERT_TRUE(g) << graph_.status();
+    ASSERT_TRUE(g.valid()) << graph_.status();
     const Tensor got = Eval(g, {{x, at}});
     ASSERT_TRUE(got.shape() == shape) << got.ToString();
     constexpr double kStep = 1e-5;
@@ -505,7 +508,7 @@ TEST_F(TensorListGradTest, OfBatchesIsRefused) {
   const Output x = Input({1});
   const Output list = Push(Empty(Any()), x);
   const Output joined = Build("TensorListConcatLists", {list, list}, Of());
-  EXPECT_FALSE(Grad(Get(joined, 0), x));
+  EXPECT_FALSE(Grad(Get(joined, 0), x).valid());
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr("TensorListConcatLists"));
 }

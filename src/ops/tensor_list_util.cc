@@ -43,7 +43,7 @@ PartialShape DeclaredItemShape(Output handle) {
     const Result<PartialShape> known = ConstantAsShape(shape);
     return known.ok() ? *known : PartialShape();
   };
-  for (int depth = 0; depth < kMostDepth && handle; ++depth) {
+  for (int depth = 0; depth < kMostDepth && handle.valid(); ++depth) {
     const Node& n = *handle.node;
     switch (n.op().role) {
       case OpRole::kMerge:  // Of a loop; a conditional's has either list.
@@ -101,7 +101,7 @@ Output UnsetLike(Output list, DType dtype) {
 }
 
 Output RowShapeOf(Output x) {
-  const PartialShape& known = x ? x.shape() : PartialShape();
+  const PartialShape& known = x.valid() ? x.shape() : PartialShape();
   if (known.rank() >= 1) {
     const PartialShape row = array::SubShape(known, 1, known.rank());
     if (row.fully_known()) {

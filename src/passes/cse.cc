@@ -103,8 +103,9 @@ bool Same(const Node& a, const Node& b) {
   if (&a.op() != &b.op() || a.device() != b.device()) return false;
   const auto &x = a.inputs(), &y = b.inputs();
   const auto &c = a.control_inputs(), &d = b.control_inputs();
-  if (x != y && !(a.op().commutative && x.size() == y.size() &&
-                  std::is_permutation(x.begin(), x.end(), y.begin())))
+  if (!std::equal(x.begin(), x.end(), y.begin(), y.end(), SameOutput()) &&
+      !(a.op().commutative && std::is_permutation(x.begin(), x.end(), y.begin(),
+                                                  y.end(), SameOutput())))
     return false;
   if (c.size() != d.size() ||
       !std::is_permutation(c.begin(), c.end(), d.begin()))

@@ -133,7 +133,7 @@ class Folder {
   std::vector<uint8_t> may_be_dead_;
   std::vector<uint8_t> folded_;
   // The constants of outputs other than 0 of folded nodes.
-  std::unordered_map<Output, Node*, OutputHash> others_;
+  OutputMap<Node*> others_;
 };
 
 }  // namespace

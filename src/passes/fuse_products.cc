@@ -14,7 +14,8 @@ class ProductFuser {
       : graph_(graph), readers_(graph->nodes().size()) {
     for (const auto& n : graph->nodes()) {
       for (int i = 0; i < n->num_inputs(); ++i)
-        if (n->input(i)) readers_[Id(n->input(i).node)].push_back({n.get(), i});
+        if (n->input(i).valid())
+          readers_[Id(n->input(i).node)].push_back({n.get(), i});
       for (const Node* c : n->control_inputs())
         readers_[Id(c)].push_back({n.get(), kControl});
     }

@@ -361,7 +361,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
     at.among_primitives = at.among_primitives ||
                           n->op().role == OpRole::kSwitch ||
                           n->op().role == OpRole::kEnter;
-  std::unordered_map<Output, Output, OutputHash> outputs;
+  OutputMap<Output> outputs;
   std::unordered_map<const Node*, std::vector<Node*>> done;
   std::unordered_set<const Node*> waited_for(body.control_results.begin(),
                                              body.control_results.end());
@@ -408,7 +408,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
   }
   for (const auto& [n, copy] : open)
     for (int i = 0; i < n->num_inputs(); ++i)
-      if (!copy->input(i))
+      if (!copy->input(i).valid())
         SLUICE_RETURN_IF_ERROR(
             to_->SetBackEdge(copy, i, outputs.at(n->input(i))));
   Values v;

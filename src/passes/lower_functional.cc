@@ -18,7 +18,7 @@ Result<std::vector<Node*>> LowerFunctional(Graph* graph, const Graph& whole) {
                           TopologicalOrder(*graph));
   Inliner inliner(graph, whole, true);
   // What is read in place of a functional node's outputs.
-  std::unordered_map<Output, Output, OutputHash> instead;
+  OutputMap<Output> instead;
   for (Node* n : order) {
     for (int i = 0; i < n->num_inputs(); ++i)
       if (const auto it = instead.find(n->input(i)); it != instead.end())

@@ -428,17 +428,17 @@ TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
         "call");
   EXPECT_THAT(BuildErrorOf(), HasSubstr("got 'addr'; nearest: adder"));
   EXPECT_THAT(BuildErrorOf(), HasSubstr("node 'call'"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   Build("PartitionedCall", {Constant(1)},
         {{"f", f.ref()}, {"Tout", AttrValue::Types{kF}}});
   EXPECT_THAT(BuildErrorOf(), HasSubstr("expected arguments (float) as it is "
                                         "declared, got (int32)"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   If(Constant(true), {Constant(1.f)}, f, f, {kI});
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("attribute 'then_branch', function 'adder': expected "
                         "results (int32) as the node gives, got (float)"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   While({Constant(1.f)}, Function("nothing", false), f);
   EXPECT_THAT(BuildErrorOf(), HasSubstr("attribute 'cond'"));
 }

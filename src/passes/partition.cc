@@ -100,7 +100,7 @@ bool Cutter::IsRepeated(const Node& n) const {
       const Node& s = *StripPassThrough(Output(const_cast<Node*>(&n))).node;
       return s.op().role == OpRole::kSwitch && !IsRef(s.output_type(0)) &&
              s.control_inputs().empty() &&
-             StripPassThrough(s.input(0)) == StripPassThrough(s.input(1));
+             StripPassThrough(s.input(0)).SameAs(StripPassThrough(s.input(1)));
     }
     default:
       return false;

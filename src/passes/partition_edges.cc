@@ -40,7 +40,7 @@ Result<Output> Cutter::Input(const Node& n, int i, int p) {
         o = v;
       }
     }
-  if (!here) {
+  if (!here.valid()) {
     SLUICE_ASSIGN_OR_RETURN(here, Here(o, p));
   }
   return WhereWanted(n, i, here, p);

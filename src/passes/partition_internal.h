@@ -174,8 +174,10 @@ class Cutter {
   std::vector<int> next_edge_, next_group_;  // By destination.
   std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
   std::vector<uint8_t> on_device_node_;  // By node: see FindPlaces.
-  absl::flat_hash_set<Output, OutputHash> lie_on_device_;  // Of those made.
-  absl::flat_hash_map<Output, Output, OutputHash> on_host_, on_device_;
+  absl::flat_hash_set<Output, OutputHash, SameOutput>
+      lie_on_device_;  // Of those made.
+  absl::flat_hash_map<Output, Output, OutputHash, SameOutput> on_host_,
+      on_device_;
   // By call whose function changes something elsewhere: what its outputs are
   // when that is done (the last one stands for its control edges).
   absl::flat_hash_map<const Node*, std::vector<Node*>> call_ends_;

@@ -233,7 +233,7 @@ Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
 Result<Output> Cutter::OnHost(const Output& o, int p) {
   if (!lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
   Output& there = on_host_[o];
-  if (!there) {
+  if (!there.valid()) {
     SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyFromDevice", o, p));
   }
   return there;
@@ -246,7 +246,7 @@ Result<Output> Cutter::OnDevice(const Output& o, int p) {
       !o.node->AttrOr<Tensor>("value", Tensor()).has_buffer())
     return o;
   Output& there = on_device_[o];
-  if (!there) {
+  if (!there.valid()) {
     SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyToDevice", o, p));
     lie_on_device_.insert(there);
   }

@@ -224,8 +224,8 @@ Status CutStructure::AssignFrame(const Node& n) {
 void CutStructure::FindOnce(const Node& n) {
   bool once = false;
   for (const Output& in : n.inputs()) {
-    if (in && IsBackEdge(*in.node, n)) return;
-    once |= in && info(in.node).once;
+    if (in.valid() && IsBackEdge(*in.node, n)) return;
+    once |= in.valid() && info(in.node).once;
   }
   for (const Node* c : n.control_inputs()) once |= info(c).once;
   Info& me = info(&n);
@@ -282,7 +282,7 @@ int CutStructure::MergeCondition(const Node& n) {
   bool loops = false;
   const Node* entry = nullptr;
   for (const Output& in : n.inputs()) {
-    if (!in || IsBackEdge(*in.node, n)) {
+    if (!in.valid() || IsBackEdge(*in.node, n)) {
       loops = true;
       continue;
     }

@@ -89,7 +89,7 @@ class Pruner {
     for (Node* n : signature_.targets) need_node(n);
     while (Node* n = needed_.Pop()) {
       for (const Output& in : n->inputs()) {
-        if (!in)
+        if (!in.valid())
           return InvalidArgument(
               "input: expected an edge, got an open back edge "
               "(CloseMerge closes it); ",
@@ -149,7 +149,7 @@ class Pruner {
     bool open = false;
     for (const Output& in : n.inputs()) {
       inputs.push_back(Map(in));
-      open |= !inputs.back();
+      open |= !inputs.back().valid();
     }
     if (open) open_.push_back(&n);
     std::vector<Node*> control;
@@ -166,7 +166,7 @@ class Pruner {
   Status CloseBackEdges(const Node& n) {
     Node* copy = copies_[static_cast<size_t>(n.id())];
     for (int i = 0; i < n.num_inputs(); ++i)
-      if (!copy->input(i))
+      if (!copy->input(i).valid())
         SLUICE_RETURN_IF_ERROR(out_->SetBackEdge(copy, i, Map(n.input(i))));
     return OkStatus();
   }
@@ -191,7 +191,7 @@ class Pruner {
 
   const Graph& graph_;
   const StepSignature& signature_;
-  std::unordered_map<Output, int, OutputHash> fed_;
+  OutputMap<int> fed_;
   Marks needed_;
   std::vector<uint8_t> feeds_of_;  // By id: some output of the node is fed.
   std::vector<Node*> copies_;      // By id.

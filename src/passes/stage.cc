@@ -25,7 +25,7 @@ class Search {
       const Node* n = stack_.back();
       stack_.pop_back();
       for (const Output& in : n->inputs())
-        if (in) Visit(in);
+        if (in.valid()) Visit(in);
       for (Node* c : n->control_inputs()) {
         IsFedInPlace(*c) ? Visit(Output(c)) : Visit(c);
       }
@@ -49,7 +49,7 @@ class Search {
     seen = 1;
   }
 
-  std::unordered_map<Output, size_t, OutputHash> feeds_;
+  OutputMap<size_t> feeds_;
   std::vector<uint8_t> seen_;    // By id.
   std::vector<uint8_t> needed_;  // By feed.
   std::vector<const Node*> stack_;

@@ -99,7 +99,8 @@ Status AccumulateProducts(Graph* graph) {
   std::vector<Output> instead(order.size());  // By id; null: itself.
   for (Node* n : order) {
     for (int i = 0; i < n->num_inputs(); ++i)
-      if (const Output o = instead[static_cast<size_t>(n->input(i).node->id())])
+      if (const Output o = instead[static_cast<size_t>(n->input(i).node->id())];
+          o.valid())
         SLUICE_RETURN_IF_ERROR(graph->ReplaceInput(n, i, o));
     SLUICE_ASSIGN_OR_RETURN(instead[static_cast<size_t>(n->id())],
                             summer.Replace(*n));

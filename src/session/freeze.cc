@@ -32,7 +32,7 @@ std::vector<uint8_t> Needed(const Graph& g, const std::set<const Node*>& fed,
     left.pop_back();
     if (fed.count(n) > 0 || ReadsVariable(*n)) continue;
     for (const Output& in : n->inputs())
-      if (in) visit(in.node);
+      if (in.valid()) visit(in.node);
     for (const Node* c : n->control_inputs()) visit(c);
   }
   return needed;
@@ -48,7 +48,7 @@ Status CheckNode(const Node& n) {
         n.Describe());
   }
   for (int i = 0; i < n.num_inputs(); ++i)
-    if (n.input(i) &&
+    if (n.input(i).valid() &&
         (IsRef(n.input_type(i)) || n.input(i).node->op_name() == "VarHandleOp"))
       return Unimplemented(
           "freeze: expected variables that are read and nothing else, got ",
@@ -144,7 +144,7 @@ Result<InferenceGraph> Freeze(Session& session,
   }
   for (const Node* m : merges)
     for (int i = 0; i < m->num_inputs(); ++i)
-      if (!copies[m]->input(i))
+      if (!copies[m]->input(i).valid())
         SLUICE_RETURN_IF_ERROR(out.graph->SetBackEdge(
             copies[m], i, Output(copies[m->input(i).node], m->input(i).index)));
   for (const Output& f : feeds) {

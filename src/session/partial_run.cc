@@ -43,7 +43,7 @@ struct Session::PartialRun::Stage {
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
+  SLUICE_RETURN_IF_ERROR(state_->Ready());
   SLUICE_ASSIGN_OR_RETURN(
       std::shared_ptr<Compiled> c,
       state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
@@ -75,6 +75,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
     const RunOptions& options) {
   Stage& s = *stage_;
   SLUICE_RETURN_IF_ERROR(s.failed);
+  SLUICE_RETURN_IF_ERROR(state_->Ready());
   if (options.trace || options.log)
     return InvalidArgument(
         "partial run: expected a timeout and a cancellation as options of a "
@@ -84,8 +85,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   std::vector<uint32_t> args;
   std::vector<Tensor> values;
   for (const auto& [o, t] : feeds) {
-    const auto i = static_cast<size_t>(
-        std::find(sig.feeds.begin(), sig.feeds.end(), o) - sig.feeds.begin());
+    const size_t i = IndexOf(sig.feeds, o);
     if (i == sig.feeds.size())
       return InvalidArgument("partial run: expected a declared feed, got '",
                              o.name(), "'");
@@ -105,10 +105,10 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
       return s.fetched[f] != 0 ||
              std::find(wanted.begin(), wanted.end(), f) != wanted.end();
     };
-    while (i < sig.fetches.size() && (!(sig.fetches[i] == o) || taken(i))) ++i;
+    while (i < sig.fetches.size() && (!sig.fetches[i].SameAs(o) || taken(i)))
+      ++i;
     if (i == sig.fetches.size()) {
-      const bool again = std::find(sig.fetches.begin(), sig.fetches.end(), o) !=
-                         sig.fetches.end();
+      const bool again = Contains(sig.fetches, o);
       return InvalidArgument(
           again ? "partial run: expected each edge fetched once, got '"
                 : "partial run: expected a declared fetch, got '",

@@ -54,7 +54,7 @@ class LayerFinder {
         result_(result) {
     for (const auto& n : g.graph->nodes()) {
       for (const Output& in : n->inputs())
-        if (in) readers_[in.node].push_back(n.get());
+        if (in.valid()) readers_[in.node].push_back(n.get());
       for (const Node* c : n->control_inputs()) ordered_.insert(c);
     }
     for (const Output& f : g.fetches) fetched_.insert(f.node);
@@ -72,7 +72,7 @@ class LayerFinder {
       bool behind = op == "Enter" || op == "RefEnter" || op == "Switch" ||
                     op == "RefSwitch" || op == "Merge";
       for (const Output& in : n->inputs())
-        behind = behind || (in && dynamic.count(in.node) > 0);
+        behind = behind || (in.valid() && dynamic.count(in.node) > 0);
       for (const Node* c : n->control_inputs())
         behind = behind || dynamic.count(c) > 0;
       if (behind) dynamic.insert(n);
@@ -158,9 +158,10 @@ class LayerFinder {
 
   // The value of a constant, perhaps behind identities; else invalid.
   Tensor ConstantOf(Output o) const {
-    while (o && o.node->op_name() == "Identity" && fed_.count(o.node) == 0)
+    while (o.valid() && o.node->op_name() == "Identity" &&
+           fed_.count(o.node) == 0)
       o = o.node->input(0);
-    if (!o || o.node->op_name() != "Const" || fed_.count(o.node) > 0)
+    if (!o.valid() || o.node->op_name() != "Const" || fed_.count(o.node) > 0)
       return Tensor();
     const AttrValue* a = o.node->FindAttr("value");
     const Tensor* t = a == nullptr ? nullptr : a->get<Tensor>();
@@ -247,7 +248,7 @@ class Rewriter {
     }
     for (const Node* m : open_merges_)
       for (int i = 0; i < m->num_inputs(); ++i)
-        if (!nodes_[m]->input(i))
+        if (!nodes_[m]->input(i).valid())
           SLUICE_RETURN_IF_ERROR(to_->graph->SetBackEdge(
               nodes_[m], i,
               Output(nodes_[m->input(i).node], m->input(i).index)));
@@ -393,7 +394,7 @@ class Rewriter {
     nodes_[l.last] = made.node;
     if (floats) {
       floats_[edge] = made;
-    } else if (made) {
+    } else if (made.valid()) {
       bytes_[edge] = {made, Output(made.node, 1), Output(made.node, 2)};
     }
   }

@@ -22,6 +22,7 @@ int Cores() {
 
 Session::State::State(Graph& g, SessionOptions o)
     : graph(g),
+      graph_alive(g.alive()),
       options(o),
       resources(o.resources ? o.resources
                             : std::make_shared<ResourceManager>()),
@@ -37,6 +38,7 @@ Session::State::State(Graph& g, SessionOptions o)
 
 Session::State::State(const std::string& target, Graph& g, SessionOptions o)
     : graph(g),
+      graph_alive(g.alive()),
       options(std::move(o)),
       resources(std::make_shared<ResourceManager>()),
       intra_op_threads(1) {
@@ -171,7 +173,8 @@ Status Session::State::Check(const StepSignature& s) const {
   for (size_t i = 0; i < s.targets.size(); ++i) {
     const Node* n = s.targets[i];
     if (n == nullptr)
-      return InvalidArgument("targets[", i, "]: expected a node, got none");
+      return WhyNull(Output(), absl::StrCat("targets[", i,
+                                            "]: expected a node, got none"));
     if (n->graph() != &graph)
       return InvalidArgument("targets[", i,
                              "]: expected a node of the session's graph, got "
@@ -181,13 +184,28 @@ Status Session::State::Check(const StepSignature& s) const {
   return OkStatus();
 }
 
+// What made null what is to be fed, fetched or run; `what` if no builder says.
+Status Session::State::WhyNull(const Output& null, std::string what) const {
+  if (const Status* const error = graph.ErrorOf(null)) return *error;
+  if (graph.errors().empty()) return InvalidArgument(what);
+  // A Node* does not tell which error made it null.
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(kShown, graph.errors().size()); ++i)
+    absl::StrAppend(&what, i == 0 ? "; while the graph was built: " : "; ",
+                    graph.errors()[i].message());
+  if (graph.errors().size() > kShown)
+    absl::StrAppend(&what, "; and ", graph.errors().size() - kShown, " more");
+  return Status(graph.errors()[0].code(), what);
+}
+
 // Whether a step may feed or fetch this edge, number `i` of a list.
 Status Session::State::CheckEdge(const Output& o, const char* list,
                                  size_t i) const {
-  if (!o)
-    return InvalidArgument(list, "[", i,
-                           "]: expected an output, got none; hint: a gradient "
-                           "is none where y does not depend on x");
+  if (!o.valid())
+    return WhyNull(
+        o, absl::StrCat(list, "[", i,
+                        "]: expected an output, got none; hint: a gradient "
+                        "is none where y does not depend on x"));
   if (o.graph() != &graph)
     return InvalidArgument(
         list, "[", i, "]: expected an output of the session's graph, got '",
@@ -226,7 +244,6 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   if (known)
     if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
-  SLUICE_RETURN_IF_ERROR(graph.status());
   SLUICE_RETURN_IF_ERROR(Check(s));
   if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));
@@ -282,6 +299,7 @@ void Session::State::End(Compiled& c, std::unique_ptr<Step> e) {
 Result<std::vector<Tensor>> Session::State::RunStep(
     Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
     RunMetadata* metadata) {
+  SLUICE_RETURN_IF_ERROR(Ready());
   if (feeds.size() != c.args.size())
     return InvalidArgument("feeds: expected ", c.args.size(), ", got ",
                            feeds.size());
@@ -370,7 +388,7 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
                                          const std::vector<Node*>& targets,
                                          const RunOptions& options,
                                          RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
+  SLUICE_RETURN_IF_ERROR(state_->Ready());
   StepSignature s;
   std::vector<Tensor> values;
   for (const auto& [o, t] : feeds) {
@@ -401,6 +419,7 @@ Result<std::vector<Tensor>> Session::RunByName(
     const std::vector<std::string>& fetches,
     const std::vector<std::string>& targets, const RunOptions& options,
     RunMetadata* metadata) {
+  SLUICE_RETURN_IF_ERROR(state_->Ready());
   Feeds f;
   std::vector<Output> outputs;
   std::vector<Node*> nodes;
@@ -456,7 +475,7 @@ Result<std::vector<std::string>> Session::ListDevices() {
 Result<Session::Callable> Session::MakeCallable(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->GraphStatus());
+  SLUICE_RETURN_IF_ERROR(state_->Ready());
   Callable callable;
   callable.state_ = state_;
   SLUICE_ASSIGN_OR_RETURN(

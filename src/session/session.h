@@ -92,7 +92,8 @@ struct RunMetadata {
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// Runs steps of one graph, which it does not own and which must outlive it. All
+// Runs steps of one graph, which it does not own. The graph is to outlive the
+// session: once it is destroyed, steps fail with FailedPrecondition. All
 // methods may be called by any number of threads at once. A step runs on the
 // caller's thread as far as it is cheap. Plans are cached per signature (which
 // edges are fed and fetched, which nodes are targets). The graph may grow

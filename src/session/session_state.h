@@ -69,6 +69,7 @@ struct Session::Compiled {
 // Everything behind a session; callables and partial runs share it.
 struct Session::State {
   Graph& graph;
+  const std::weak_ptr<const void> graph_alive;
   const SessionOptions options;
   const std::shared_ptr<ResourceManager> resources;
   const std::vector<std::shared_ptr<Device>> devices;  // At least one.
@@ -101,6 +102,7 @@ struct Session::State {
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
   Status Check(const StepSignature& s) const;
   Status CheckEdge(const Output& o, const char* list, size_t i) const;
+  Status WhyNull(const Output& null, std::string what) const;
   std::shared_ptr<Compiled> FindPlan(const std::string& key) {
     std::lock_guard<std::mutex> lock(mu);
     const auto it = plans.find(key);
@@ -111,13 +113,14 @@ struct Session::State {
   Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
   void End(Compiled& c, std::unique_ptr<Step> e);
-  // What the graph's builders recorded. While another thread builds or compiles
-  // nothing is told: the next step does, and this one need not wait.
-  Status GraphStatus() {
+  // Whether there is something to run a step on, and a graph to take it from.
+  Status Ready() const {
     SLUICE_RETURN_IF_ERROR(connected);
-    std::unique_lock<std::recursive_mutex> lock(graph.mutex(),
-                                                std::try_to_lock);
-    return lock.owns_lock() ? graph.status() : OkStatus();
+    if (graph_alive.expired())
+      return FailedPrecondition(
+          "session: expected a graph that outlives it, got one that was "
+          "destroyed");
+    return OkStatus();
   }
   // A partial run counts as running only while a stage of it runs.
   Status Resume(Step* e) {

@@ -386,10 +386,70 @@ TEST_F(SessionTest,
   EXPECT_EQ(last.data<float>()[999], 2);
 }
 
-TEST_F(SessionTest, WhatABuilderCouldNotBuildIsReportedByTheNextStep) {
-  Output y = Op("MatMul", {Constant(F(1)), Constant(F(2))});
-  EXPECT_FALSE(y);
-  EXPECT_THAT(Error(Constant(F(1))), HasSubstr("MatMul"));
+TEST_F(SessionTest, OnlyWhatDependsOnAFailedNodeFailsAndSaysWhy) {
+  const Output one = Constant(F(1));
+  const Output product = Op("MatMul", {one, one});
+  const Output unknown = Op("NoSuchOp", {one});
+  EXPECT_FALSE(product.valid());
+  EXPECT_FALSE(unknown.valid());
+  EXPECT_EQ(Eval(one).scalar<float>(), 1);
+  EXPECT_THAT(Error(product), HasSubstr("MatMul"));
+  EXPECT_THAT(Error(unknown), HasSubstr("NoSuchOp"));
+  // What is built on them fails for the same reason.
+  EXPECT_THAT(Error(Op("Neg", {Op("Neg", {product})})), HasSubstr("MatMul"));
+  EXPECT_THAT(Error(Op("Add", {one, unknown})), HasSubstr("NoSuchOp"));
+  EXPECT_EQ(graph_.errors().size(), 2u);
+  // A null target does not tell: all there is to know is said.
+  const std::string target(session_.RunTargets({nullptr}).message());
+  EXPECT_THAT(target, HasSubstr("MatMul"));
+  EXPECT_THAT(target, HasSubstr("NoSuchOp"));
+  graph_.ClearErrors();
+  EXPECT_THAT(std::string(session_.RunTargets({nullptr}).message()),
+              HasSubstr("targets[0]: expected a node, got none"));
+}
+
+TEST_F(SessionTest, WhatFollowsAFailedNodeByControlOrDeviceFails) {
+  const Output one = Constant(F(1));
+  Node* const bad = BuildNode("NoSuchOp", {one});
+  Output after, on;
+  {
+    const ControlDependencies wait({bad});
+    after = Op("Neg", {one});
+  }
+  {
+    const DeviceScope device("/no/such:device:name");
+    on = Op("Neg", {one});
+  }
+  EXPECT_THAT(Error(after), HasSubstr("NoSuchOp"));
+  EXPECT_THAT(Error(on), HasSubstr("/no/such:device:name"));
+  EXPECT_EQ(Eval(Op("Neg", {one})).scalar<float>(), -1);
+}
+
+TEST_F(SessionTest, ASessionFindsOutThatItsGraphIsGone) {
+  auto graph = std::make_unique<Graph>();
+  Output x, y;
+  {
+    const WithGraph use(*graph);
+    x = Op("Placeholder", {}, {{"dtype", DType::kFloat}});
+    y = Op("Neg", {x});
+  }
+  Session session(*graph);
+  const auto callable = session.MakeCallable({x}, {y});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  auto partial = session.StartPartialRun({x}, {y});
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  graph.reset();
+  const std::vector<Status> all = {session.Run({{x, F(1)}}, y).status(),
+                                   session.RunByName({}, {"Neg"}).status(),
+                                   session.RunTargets({y.node}),
+                                   session.MakeCallable({x}, {y}).status(),
+                                   session.StartPartialRun({x}, {y}).status(),
+                                   callable->Run({F(1)}).status(),
+                                   (*partial)->Run({{x, F(1)}}, {y}).status()};
+  for (const Status& s : all) {
+    EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("destroyed"));
+  }
 }
 
 // ---- Ends of steps ----------------------------------------------------------

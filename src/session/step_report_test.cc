@@ -33,8 +33,8 @@ TEST_F(StepReportTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   Output x = Placeholder("x");
   Output y =
       Build("Neg", {Build("Exp", {x}, {}, "scope/\"odd\"")}, {}, "minus");
-  if (!y) {  // Names may not hold quotes.
-    graph_.ClearError();
+  if (!y.valid()) {  // Names may not hold quotes.
+    graph_.ClearErrors();
     y = Build("Neg", {Build("Exp", {x}, {}, "power")}, {}, "minus");
   }
   RunOptions o;

@@ -161,7 +161,7 @@ ShowDevices::ShowDevices(const Graph& graph, bool constants) {
       ++crossings_[it->second].readers;
     };
     for (const Output& in : n->inputs())
-      if (in) add(in.node, in.index);
+      if (in.valid()) add(in.node, in.index);
     for (const Node* c : n->control_inputs()) add(c, -1);
   }
 }
