@@ -10,14 +10,19 @@
 //                     [&] { return fib({n - 1})[0] + fib({n - 2})[0]; });
 //       });
 //   Output y = fib({Constant(20)})[0];
+//
+// What a body uses from outside (outputs, variables) is captured, as in loops:
+// it becomes a further argument, which every call adds by itself.
 #ifndef SLUICE_CLIENT_FUNCTIONS_H_
 #define SLUICE_CLIENT_FUNCTIONS_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/structure.h"
 #include "graph/builder.h"
 
 namespace sluice {
@@ -38,30 +43,47 @@ using FunctionBuilder =
 using RecursiveBuilder = std::function<FunctionResults(
     const Function& self, const std::vector<Output>& args)>;
 
-// A name in a graph's library. Cheap to copy.
+// What a call gives, one output per result. An index past the end gives a null
+// output, and is recorded as an error of the ambient graph.
+class CallResults : public std::vector<Output> {
+ public:
+  CallResults(std::vector<Output> outputs, std::string function, SourceLoc loc)
+      : std::vector<Output>(std::move(outputs)),
+        function_(std::move(function)),
+        loc_(loc) {}
+  Output operator[](size_t i) const;
+
+ private:
+  std::string function_;
+  SourceLoc loc_;
+};
+template <>
+struct Structure<CallResults> : Structure<std::vector<Output>> {};
+
+// A name in a graph's library. Cheap to copy. Belongs to the thread that builds
+// the graph.
 class Function {
  public:
   Function() = default;
   Function(std::string name, bool stateful,
-           std::vector<PartialShape> result_shapes = {})
-      : name_(std::move(name)),
-        stateful_(stateful),
-        result_shapes_(std::move(result_shapes)) {}
+           std::vector<PartialShape> result_shapes = {});
 
-  const std::string& name() const { return name_; }
-  // For attributes of functional ops.
-  FunctionRef ref() const { return FunctionRef{name_, nullptr}; }
+  const std::string& name() const;
+  // For attributes of functional ops, whose arguments end with captures().
+  FunctionRef ref() const { return FunctionRef{name(), nullptr}; }
+  // What the body uses from outside: outputs of the graph where it was defined.
+  const std::vector<Output>& captures() const;
 
   // Calls it in the ambient graph, which must have it (the graph where it was
   // defined, or the body of another function there). One output per result;
   // null on errors, which are recorded in the graph.
-  std::vector<Output> operator()(const std::vector<Output>& args,
-                                 SourceLoc loc = CallerLoc()) const;
+  CallResults operator()(const std::vector<Output>& args,
+                         SourceLoc loc = CallerLoc()) const;
 
  private:
-  std::string name_;
-  bool stateful_ = false;
-  std::vector<PartialShape> result_shapes_;
+  friend class FunctionDefiner;
+  struct State;  // Shared by copies: what is known once it is defined.
+  std::shared_ptr<State> state_;
 };
 
 struct FunctionOptions {
@@ -76,8 +98,10 @@ struct FunctionOptions {
 };
 
 // Defines a function of the ambient graph. `build` makes the body in a graph of
-// its own, once, from the arguments it is given: whatever else it uses must be
-// an argument too. Names are unique in a graph; errors are recorded in it.
+// its own, once, from the arguments it is given; what else it uses is captured
+// (a reference variable: its value, which the body cannot assign). Names are
+// unique in a graph; errors are recorded in it, and calls give as many null
+// outputs as the function has results.
 Function DefineFunction(const std::string& name,
                         const std::vector<DType>& arg_types,
                         const FunctionBuilder& build,
@@ -92,7 +116,8 @@ Function DefineFunction(const std::string& name,
                         SourceLoc loc = CallerLoc());
 
 // In two steps, for functions that call each other: declare all, then give each
-// its body.
+// its body. A body may capture only if no other body calls its function yet;
+// else what it uses must be an argument.
 Function DeclareFunction(const std::string& name,
                          const std::vector<DType>& arg_types,
                          const std::vector<DType>& result_types,

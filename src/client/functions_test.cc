@@ -77,27 +77,213 @@ TEST_F(FunctionsTest, GraphDefsCarryRecursiveFunctions) {
 }
 
 TEST_F(FunctionsTest, MistakesInDefinitionsAreTold) {
-  const Output outside = In<float>("outside");
-  DefineFunction("f", {kF}, [&](const Args&) { return outside; });
-  EXPECT_THAT(BuildErrorOf(), HasSubstr("function 'f': result 0: expected an "
-                                        "output of the body"));
-  graph_.ClearError();
+  Graph other;
+  Output elsewhere;
+  {
+    const WithGraph use(other);
+    elsewhere = In<float>("elsewhere");
+  }
+  DefineFunction("f", {kF}, [&](const Args&) { return elsewhere; });
+  EXPECT_THAT(BuildErrorOf(),
+              AllOf(HasSubstr("function 'f': "), HasSubstr("of another graph"),
+                    HasSubstr("'elsewhere'")));
+  graph_.ClearErrors();
   DefineFunction("g", {kF}, {kI},
                  [](const Function&, const Args& a) { return a[0]; });
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("expected (int32) as declared, got (float)"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   DefineFunction("h", {kF}, [](const Args& a) { return a[0]; });
   DefineFunction("h", {kF}, [](const Args& a) { return a[0] + 1; });
   EXPECT_THAT(BuildErrorOf(), HasSubstr("one definition of 'h'"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   DefineFunction("Add", {kF}, [](const Args& a) { return a[0]; });
   EXPECT_THAT(BuildErrorOf(), HasSubstr("a name that no op has, got 'Add'"));
-  graph_.ClearError();
+  graph_.ClearErrors();
   const Function later = DeclareFunction("later", {kF}, {kF});
   const Output y = later({Constant(1.f)})[0];
   EXPECT_THAT(ErrorOf(y),
               HasSubstr("function 'later': expected to be defined"));
+}
+
+TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
+  const auto broken = [](const Args& a) {
+    const Output bad = ops::MatMul(a[0], a[0]);
+    return std::vector<Output>{bad, a[0]};
+  };
+  FunctionOptions scalar;
+  scalar.arg_shapes = {PartialShape::Scalar()};
+  const Function f = DefineFunction("f", {kF}, broken, scalar);
+  const Function g = DefineFunction(
+      "g", {kF}, {kF, kF},
+      [&](const Function&, const Args& a) { return broken(a); }, scalar);
+  for (const Function& failed : {f, g}) {
+    const CallResults y = failed({Constant(1.f)});
+    ASSERT_EQ(y.size(), 2u);
+    for (const Output& o : y) {
+      EXPECT_FALSE(o.valid());
+      EXPECT_THAT(ErrorOf(o), AllOf(HasSubstr("function '" + failed.name()),
+                                    HasSubstr("MatMul")));
+    }
+  }
+  EXPECT_EQ(Value<float>(Constant(3.f)), 3.f);  // What has no part in it runs.
+}
+
+TEST_F(FunctionsTest, AResultPastTheEndIsAnError) {
+  const Function f =
+      DefineFunction("f", {kF}, [](const Args& a) { return a[0]; });
+  for (const Function& each : {f, Function(), Function("none_such", false)}) {
+    const Output y = each({Constant(1.f)})[3];
+    EXPECT_FALSE(y.valid());
+    EXPECT_THAT(ErrorOf(y), HasSubstr("expected a result below "));
+  }
+}
+
+// ---- Captures ---------------------------------------------------------------
+
+TEST_F(FunctionsTest, BodiesCaptureOutputsAndVariables) {
+  const Output x = In<float>("x"), k = In<float>("k");
+  const Var v(10.f, "v");
+  const Function f = DefineFunction(
+      "f", {kF}, [&](const Args& a) { return a[0] * k + v * v; });
+  EXPECT_EQ(f.captures().size(), 2u);  // Each once.
+  const Output y = f({x})[0] + f({x + 1})[0];
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {Fed(x, 2.f), Fed(k, 3.f)}), 6 + 9 + 200.f);
+  const std::vector<Output> slopes = Grad({y}, {x, k, v});
+  EXPECT_EQ(Value<float>(slopes[0], {Fed(x, 2.f), Fed(k, 3.f)}), 6.f);
+  EXPECT_EQ(Value<float>(slopes[1], {Fed(x, 2.f), Fed(k, 3.f)}), 5.f);
+  EXPECT_EQ(Value<float>(slopes[2], {Fed(x, 2.f), Fed(k, 3.f)}), 40.f);
+}
+
+TEST_F(FunctionsTest, BodiesReadVariablesWhenTheyAreCalledAndUpdateThem) {
+  for (const bool reference : {false, true}) {
+    const std::string n = reference ? "ref" : "resource";
+    const Var v(1.f, n, {.reference = reference});
+    const Function read = DefineFunction(
+        "read_" + n, {kF}, [&](const Args& a) { return v + a[0]; });
+    Initialize();
+    EXPECT_EQ(Value<float>(read({Constant(1.f)})[0]), 2.f);
+    RunNode(v.Assign(5.f));
+    EXPECT_EQ(Value<float>(read({Constant(1.f)})[0]), 6.f);
+    const Function add = DefineFunction("add_" + n, {kF}, [&](const Args& a) {
+      const ControlDependencies after({v.AssignAdd(a[0])});
+      return ops::Identity(a[0]);
+    });
+    const Output added = add({Constant(2.f)})[0];
+    if (reference) {  // Its value is captured, which nothing can assign to.
+      EXPECT_THAT(ErrorOf(added), HasSubstr("function 'add_ref'"));
+    } else {
+      EXPECT_EQ(Value<float>(added), 2.f);
+      EXPECT_EQ(Value<float>(v.value()), 7.f);
+    }
+  }
+}
+
+TEST_F(FunctionsTest, BodiesCaptureWithinLoopsAndConditionals) {
+  const Output n = In<int32_t>("n"), k = In<float>("k"), p = k > 0;
+  const Function f = DefineFunction("f", {kF}, [&](const Args& a) {
+    const auto [i, y] = While(
+        std::tuple{0, a[0]}, [&](Output i, Output) { return i < n; },
+        [&](Output i, Output x) {
+          return std::tuple{i + 1,
+                            Cond(
+                                p, [&] { return x * k; }, [&] { return k; })};
+        },
+        {.maximum_iterations = n});
+    return y;
+  });
+  const Output x = In<float>("x");
+  const Output y = f({x})[0], dk = Grad(y, k);
+  const Feeds feeds = {Fed(n, 3), Fed(x, 5.f), Fed(k, 2.f)};
+  EXPECT_EQ(Value<float>(y, feeds), 40.f);
+  EXPECT_EQ(Value<float>(dk, feeds), 60.f);
+  EXPECT_EQ(Value<float>(y, {Fed(n, 3), Fed(x, 5.f), Fed(k, -2.f)}), -2.f);
+}
+
+TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
+  const Output k = In<float>("k");
+  const Function f =
+      DefineFunction("f", {kF}, [&](const Args& a) { return a[0] * k; });
+  const auto [i, x] = While(
+      std::tuple{0, Constant(1.f)}, [](Output i, Output) { return i < 3; },
+      [&](Output i, Output x) {
+        return std::tuple{
+            i + 1, Cond(
+                       i == 1, [&] { return x; }, [&] { return f({x})[0]; })};
+      });
+  EXPECT_EQ(Value<float>(x, {Fed(k, 3.f)}), 9.f);
+  EXPECT_EQ(Value<float>(Grad(x, k), {Fed(k, 3.f)}), 6.f);
+}
+
+TEST_F(FunctionsTest, RecursiveBodiesPassTheirCapturesOn) {
+  const Output n = In<int32_t>("n"), k = In<float>("k");
+  const Function power = DefineFunction(
+      "power", {kI}, {kF}, [&](const Function& self, const Args& a) {
+        return Cond(
+            a[0] <= 0, [&] { return Constant(1.f); },
+            // (Called before the capture, and after it.)
+            [&] { return self({a[0] - 1})[0] * k + 0 * self({a[0] - 2})[0]; });
+      });
+  EXPECT_EQ(power.captures().size(), 1u);
+  const Output y = power({n})[0];
+  EXPECT_EQ(Value<float>(y, {Fed(n, 5), Fed(k, 2.f)}), 32.f);
+  EXPECT_EQ(Value<float>(Grad(y, k), {Fed(n, 5), Fed(k, 2.f)}), 80.f);
+}
+
+TEST_F(FunctionsTest, BodiesWithinBodiesCaptureThroughThem) {
+  const Output x = In<float>("x"), k = In<float>("k");
+  const Function outer = DefineFunction("outer", {kF}, [&](const Args& a) {
+    const Function inner = DefineFunction(
+        "inner", {kF}, [&](const Args& b) { return b[0] * k + a[0]; });
+    return inner({a[0] + 1})[0];
+  });
+  const Output y = outer({x})[0];
+  EXPECT_EQ(Value<float>(y, {Fed(x, 2.f), Fed(k, 10.f)}), 32.f);
+  const Function caller = DefineFunction(
+      "caller", {kF}, [&](const Args& a) { return outer({a[0]})[0] * 2; });
+  EXPECT_EQ(Value<float>(caller({x})[0], {Fed(x, 2.f), Fed(k, 10.f)}), 64.f);
+}
+
+TEST_F(FunctionsTest, BodiesDifferentiateWithRespectToWhatTheyCapture) {
+  const Output x = In<float>("x"), k = In<float>("k");
+  const Var v(3.f, "v");
+  const Function f = DefineFunction("f", {kF}, [&](const Args& a) {
+    const Output y = a[0] * v * v * k;
+    return std::vector<Output>{Grad(y, v), Grad(y, k)};
+  });
+  Initialize();
+  const CallResults g = f({x});
+  EXPECT_EQ(Value<float>(g[0], {Fed(x, 2.f), Fed(k, 5.f)}), 60.f);
+  EXPECT_EQ(Value<float>(g[1], {Fed(x, 2.f), Fed(k, 5.f)}), 18.f);
+}
+
+TEST_F(FunctionsTest, GraphDefsCarryWhatIsCaptured) {
+  const Output x = In<float>("x"), k = In<float>("k");
+  const Function f =
+      DefineFunction("f", {kF}, [&](const Args& a) { return a[0] * k; });
+  const Output y = f({x})[0];
+  Graph again;
+  const Result<std::string> bytes = ExportGraphDef(graph_);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  ASSERT_TRUE(ImportGraphDef(*bytes, again).ok());
+  Session session(again);
+  const auto got = session.RunByName(
+      {{"x", Tensor::Scalar(2.f)}, {"k", Tensor::Scalar(4.f)}}, {y.name()});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].scalar<float>(), 8.f);
+}
+
+TEST_F(FunctionsTest, CapturesOfWhatWasCalledBeforeAreErrors) {
+  const Output k = In<float>("k");
+  const Function later = DeclareFunction("later", {kF}, {kF});
+  const Output early = later({k})[0];
+  DefineBody(later, [&](const Args& a) { return a[0] * k; });
+  EXPECT_THAT(BuildErrorOf(),
+              AllOf(HasSubstr("function 'later': expected no captures"),
+                    HasSubstr("pass it as an argument")));
+  EXPECT_FALSE(later({k})[0].valid());
+  EXPECT_THAT(ErrorOf(early), HasSubstr("'later'"));
 }
 
 // ---- Recursion --------------------------------------------------------------
@@ -284,7 +470,7 @@ class FunctionGradientTest : public FunctionsTest {
   void CheckGradient(Output y, Output x, float at, const Feeds& more = {}) {
     const Output dx = Grad(y, x);
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
-    ASSERT_TRUE(dx);
+    ASSERT_TRUE(dx.valid());
     const auto feeds = [&](float v) {
       Feeds f = more;
       f.push_back(Fed(x, v));
@@ -326,8 +512,8 @@ TEST_F(FunctionGradientTest, OfAnArgumentWithoutUseIsNone) {
   const std::vector<Output> grads =
       Grad(std::vector<Output>{z}, std::vector<GradTarget>{x, y});
   EXPECT_EQ(Value<float>(grads[0], {Fed(x, 1.f)}), 2.f);
-  EXPECT_FALSE(grads[1]);
-  EXPECT_FALSE(Grad(ops::StopGradient(z), x));
+  EXPECT_FALSE(grads[1].valid());
+  EXPECT_FALSE(Grad(ops::StopGradient(z), x).valid());
 }
 
 TEST_F(FunctionGradientTest, LoweringKeepsWhatTheCallGaveReadable) {
@@ -425,7 +611,7 @@ TEST_F(FunctionGradientTest, WithRespectToAVariableThatARecursionReads) {
       });
   const Output y = f({Constant(3), w.handle()})[0];
   const Output dw = Grad(y, w);
-  ASSERT_TRUE(dw) << graph_.status();
+  ASSERT_TRUE(dw.valid()) << graph_.status();
   Initialize();
   EXPECT_FLOAT_EQ(Value<float>(y), 3.375f);
   EXPECT_FLOAT_EQ(Value<float>(dw), 6.75f);
