@@ -507,8 +507,6 @@ _SAMPLERS = _from(
 _RANDOM.update({name: where for name, where in _SAMPLERS.items()
                 if name.endswith("_sampler")})
 _RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
-_DEPTHWISE_BACKPROP = ("depthwise_conv2d_backprop",
-                       "depthwise_conv2d_native_backprop")
 _NN = {
     **_from("sluice.ops.nn", "relu", "relu6", "elu", "selu", "softplus",
             "softsign", "tanh", "sigmoid", "l2_loss", "in_top_k", "lrn",
@@ -540,10 +538,6 @@ _NN = {
            quantized_relu_x="QuantizedReluX",
            quantized_max_pool="QuantizedMaxPool",
            quantized_avg_pool="QuantizedAvgPool",
-           **{n + "_filter": "DepthwiseConv2dNativeBackpropFilter"
-              for n in _DEPTHWISE_BACKPROP},
-           **{n + "_input": "DepthwiseConv2dNativeBackpropInput"
-              for n in _DEPTHWISE_BACKPROP},
            fractional_avg_pool="FractionalAvgPool",
            fractional_max_pool="FractionalMaxPool"),
     **_from("sluice.ops.conv", "convolution", "conv1d", "conv1d_transpose",
@@ -552,6 +546,9 @@ _NN = {
             "separable_conv2d", "atrous_conv2d", "atrous_conv2d_transpose",
             "pool", "max_pool1d", "avg_pool1d", "max_pool3d", "avg_pool3d",
             "max_pool_with_argmax", "dilation2d", "erosion2d",
+            **{f"depthwise_conv2d_{native}backprop_{to}":
+               f"depthwise_conv2d_backprop_{to}"
+               for native in ("", "native_") for to in ("filter", "input")},
             conv3d_backprop_filter_v2="conv3d_backprop_filter"),
     **_from("sluice.ops.rnn", "dynamic_rnn", "bidirectional_dynamic_rnn",
             "raw_rnn", "static_rnn", "static_bidirectional_rnn")}

@@ -238,6 +238,66 @@ def test_windows_where_channels_come_first(run, rng):
              0, 3, 1, 2))
 
 
+def test_windows_take_explicit_paddings(run, rng):
+    def random(*shape):
+        return tf.constant(rng.rand(*shape).astype(np.float32))
+
+    def channels_first(t):
+        return tf.transpose(t, [0, 3, 1, 2])
+
+    x, w, deep = random(2, 4, 5, 3), random(2, 3, 3, 4), random(2, 3, 3, 2)
+    edges = [[0, 0], [2, 1], [0, 3], [0, 0]]
+    padded = tf.pad(x, edges)
+    spread = dict(strides=[1, 2, 1, 1], dilations=[1, 1, 2, 1])
+    for made, expected, sources in [
+            (tf.nn.conv2d(x, w, padding=edges, **spread),
+             tf.nn.conv2d(padded, w, padding="VALID", **spread), [x, w]),
+            (tf.nn.conv2d(channels_first(x), w, 1,
+                          [(0, 0), (0, 0), (2, 1), (0, 3)],
+                          data_format="NCHW"),
+             channels_first(tf.nn.conv2d(padded, w, 1, "VALID")), [x, w]),
+            (tf.nn.convolution(x, w, edges),
+             tf.nn.conv2d(padded, w, 1, "VALID"), [x, w]),
+            (tf.nn.convolution(x[0], w[0], [[0, 0], [2, 1], [0, 0]]),
+             tf.nn.conv1d(tf.pad(x[0], [[0, 0], [2, 1], [0, 0]]), w[0], 1,
+                          "VALID"), [x, w]),
+            (tf.nn.depthwise_conv2d(x, deep, [1, 2, 2, 1], edges),
+             tf.nn.depthwise_conv2d(padded, deep, [1, 2, 2, 1], "VALID"),
+             [x, deep]),
+            (tf.nn.max_pool(x, [2, 3], 1, [[0, 0], [1, 0], [0, 2], [0, 0]]),
+             tf.nn.max_pool(tf.pad(x, [[0, 0], [1, 0], [0, 2], [0, 0]]),
+                            [2, 3], 1, "VALID"), [x])]:
+        near(run(made), run(expected))
+        d = random(*expected.shape.as_list())
+        for got, wanted in zip(tf.gradients(made, sources, d),
+                               tf.gradients(expected, sources, d)):
+            near(run(got), run(wanted))
+
+    y = tf.nn.conv2d(x, w, padding=edges, **spread)
+    dx, dw = tf.gradients(y, [x, w], y)
+    near(run(tf.nn.conv2d_transpose(y, w, x.shape, [1, 2, 1, 1], edges,
+                                    dilations=[1, 1, 2, 1])), run(dx))
+    near(run(tf.nn.conv2d_backprop_input(x.shape, w, y, padding=edges,
+                                         **spread)), run(dx))
+    near(run(tf.nn.conv2d_backprop_filter(x, w.shape, y, padding=edges,
+                                          **spread)), run(dw))
+    y = tf.nn.depthwise_conv2d(x, deep, [1, 1, 1, 1], edges)
+    dx, dw = tf.gradients(y, [x, deep], y)
+    ones = dict(strides=[1, 1, 1, 1], padding=edges)
+    near(run(tf.nn.depthwise_conv2d_backprop_input(x.shape, deep, y, **ones)),
+         run(dx))
+    near(run(tf.nn.depthwise_conv2d_backprop_filter(x, deep.shape, y, **ones)),
+         run(dw))
+    for wrong, message in [
+            ("EXPLICIT", "'EXPLICIT' is not a valid value for `padding`"),
+            (edges[:3], "must be of size 4"), ([1, 1, 1, 1], "of size 2"),
+            ([[0, 0], [1], [1, 1], [0, 0]], "of size 2")]:
+        with pytest.raises(ValueError, match=message):
+            tf.nn.conv2d(x, w, 1, wrong)
+    with pytest.raises(ValueError, match="explicit_paddings: expected 0"):
+        tf.nn.conv2d(x, w, 1, [[1, 0], [1, 1], [1, 1], [0, 0]])
+
+
 def test_transposed_convolutions_of_spread_windows(run, rng):
     x = tf.constant(rng.rand(1, 5, 6, 3).astype(np.float32))
     w = rng.rand(2, 2, 3, 4).astype(np.float32)

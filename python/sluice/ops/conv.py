@@ -67,7 +67,8 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None,
     Args:
       input: [batch, ..., channels], or as `data_format` says.
       filter: [..., channels, outputs].
-      padding: "VALID" or "SAME".
+      padding: "VALID", "SAME", or, along one or two dimensions, a pair of
+        numbers (before, after) for each dimension of the input.
       strides: by how much the window moves along each dimension.
       dilation_rate: how far its elements are apart.
       data_format: "NWC", "NHWC" or "NDHWC", or "NC...".
@@ -84,19 +85,32 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None,
     if rank == 1:
         return _conv1d(x, filter, strides, padding, rates, first,
                        name or "convolution")
+    # (Conv3D has no explicit paddings, and tells of them.)
+    edges = nn.padding_attributes(padding) if rank == 2 else {
+        "padding": padding}
     return _op("Conv2D" if rank == 2 else "Conv3D", "convolution")(
-        x, filter, strides=_around(strides, first), padding=padding,
+        x, filter, strides=_around(strides, first),
         dilations=_around(rates, first), data_format=_format(rank, first),
-        name=name)
+        name=name, **edges)
+
+
+def _row_padding(padding, first):
+    """A sequence's padding as that of an image of one row."""
+    if not isinstance(padding, (list, tuple)):
+        return nn.padding_attributes(padding)
+    nn.padding_attributes(padding, 3)
+    padding = list(padding)
+    padding.insert(2 if first else 1, (0, 0))
+    return nn.padding_attributes(padding)
 
 
 def _conv1d(x, filter, strides, padding, rates, first, name):
     with graphs.name_scope(name, None, [x, filter]):
         result = _op("Conv2D")(
             _as_image(x, first), array_ops.expand_dims(filter, 0),
-            strides=_around(strides * 2, first), padding=padding,
+            strides=_around(strides * 2, first),
             dilations=_around([1] + rates, first),
-            data_format=_format(2, first))
+            data_format=_format(2, first), **_row_padding(padding, first))
         return array_ops.squeeze(result, [2 if first else 1])
 
 
@@ -126,9 +140,8 @@ def conv1d_transpose(input, filters, output_shape, strides=None,
         result = _op("Conv2DBackpropInput")(
             dims, array_ops.expand_dims(filters, 0), _as_image(x, first),
             strides=_around([1] + _one(strides, first, "strides"), first),
-            padding=padding,
             dilations=_around([1] + _one(dilations, first, "dilations"), first),
-            data_format=_format(2, first))
+            data_format=_format(2, first), **_row_padding(padding, first))
         return array_ops.squeeze(result, [at])
 
 
@@ -178,8 +191,8 @@ def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
     """The gradient of conv2d to its filter."""
     return _op("Conv2DBackpropFilter")(
         input, filter_sizes, out_backprop, strides=list(strides),
-        padding=padding, data_format=data_format, dilations=list(dilations),
-        name=name)
+        data_format=data_format, dilations=list(dilations), name=name,
+        **nn.padding_attributes(padding))
 
 
 def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,
@@ -189,8 +202,28 @@ def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,
     """The gradient of conv2d to its input."""
     return _op("Conv2DBackpropInput")(
         input_sizes, filters if filter is None else filter, out_backprop,
-        strides=list(strides), padding=padding, data_format=data_format,
-        dilations=list(dilations), name=name)
+        strides=list(strides), data_format=data_format,
+        dilations=list(dilations), name=name, **nn.padding_attributes(padding))
+
+
+def depthwise_conv2d_backprop_filter(input, filter_sizes, out_backprop, strides,
+                                     padding, data_format="NHWC",
+                                     dilations=(1, 1, 1, 1), name=None):
+    """The gradient of depthwise_conv2d to its filter."""
+    return _op("DepthwiseConv2dNativeBackpropFilter")(
+        input, filter_sizes, out_backprop, strides=list(strides),
+        data_format=data_format, dilations=list(dilations), name=name,
+        **nn.padding_attributes(padding))
+
+
+def depthwise_conv2d_backprop_input(input_sizes, filter, out_backprop, strides,
+                                    padding, data_format="NHWC",
+                                    dilations=(1, 1, 1, 1), name=None):
+    """The gradient of depthwise_conv2d to its input."""
+    return _op("DepthwiseConv2dNativeBackpropInput")(
+        input_sizes, filter, out_backprop, strides=list(strides),
+        data_format=data_format, dilations=list(dilations), name=name,
+        **nn.padding_attributes(padding))
 
 
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,
@@ -208,8 +241,9 @@ def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,
             raise ValueError(f"separable_conv2d: expected a pointwise filter "
                              f"of height and width 1, got {known}")
         deep = _op("DepthwiseConv2dNative", "depthwise")(
-            input, depthwise_filter, strides=list(strides), padding=padding,
-            dilations=_around(_each(rate, 2, "rate"), first), data_format=form)
+            input, depthwise_filter, strides=list(strides),
+            dilations=_around(_each(rate, 2, "rate"), first), data_format=form,
+            **nn.padding_attributes(padding))
         return _op("Conv2D")(deep, pointwise_filter, strides=[1, 1, 1, 1],
                              padding="VALID", data_format=form)
 
@@ -239,7 +273,8 @@ def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
     Args:
       input: [batch, ..., channels], or as `data_format` says.
       dilation_rate: how far apart, along each spatial dimension.
-      padding: "VALID" or "SAME".
+      padding: "VALID", "SAME", or a pair of numbers (before, after) for each
+        dimension of the input.
       op: fn(blocks, number of spatial dimensions, "VALID").
       filter_shape: the size of the windows, for "SAME".
       spatial_dims: which dimensions; by default those between batch and
@@ -259,6 +294,8 @@ def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
         if padding == "SAME":
             wide = (int(filter_shape[i]) - 1) * rate
             edges[d - 1] = [wide // 2, wide - wide // 2]
+        elif isinstance(padding, (list, tuple)):
+            edges[d - 1] = list(padding[d])
     sizes = x.shape[1:len(block) + 1]
     pads, crops = array_ops.required_space_to_batch_paddings(
         sizes.as_list() if sizes.is_fully_defined()
@@ -276,7 +313,9 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
       input: [batch, ..., channels], or as `data_format` says.
       window_shape: the size of the window along each dimension.
       pooling_type: "MAX" or "AVG".
-      padding: "VALID", or "SAME" of windows without holes.
+      padding: "VALID"; of windows without holes also "SAME", and for "MAX"
+        along one or two dimensions a pair of numbers (before, after) for each
+        dimension of the input.
       dilation_rate: how far apart the elements of a window are.
       strides: by how much the window moves along each dimension.
     """
@@ -290,9 +329,9 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
         if max(strides) > 1:
             raise ValueError("strides > 1 not supported in conjunction with "
                              "dilation_rate > 1")
-        if padding == "SAME":  # (Of which elements would be outside?)
-            raise ValueError("pooling with 'SAME' padding is not implemented "
-                             "for dilation_rate > 1")
+        if padding != "VALID":  # (Of which elements would be outside?)
+            raise ValueError(f"pooling with {padding!r} padding is not "
+                             f"implemented for dilation_rate > 1")
         with graphs.name_scope(name, "pool", [x]):
             return with_space_to_batch(
                 x, rates, padding, lambda part, _, edges: pool(
@@ -306,12 +345,14 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
         with graphs.name_scope(name, "pool", [x]):
             wide = _op(kind)(
                 _as_image(x, first), ksize=_around([1] + window, first),
-                strides=_around([1] + strides, first), padding=padding,
-                data_format=_format(2, first))
+                strides=_around([1] + strides, first),
+                data_format=_format(2, first), **_row_padding(padding, first))
             return array_ops.squeeze(wide, [2 if first else 1])
+    edges = nn.padding_attributes(padding) if rank == 2 else {
+        "padding": padding}
     return _op(kind + ("3D" if rank == 3 else ""))(
         x, ksize=_around(window, first), strides=_around(strides, first),
-        padding=padding, data_format=_format(rank, first), name=name)
+        data_format=_format(rank, first), name=name, **edges)
 
 
 def _pool1d(kind, doc):

@@ -272,21 +272,50 @@ def _list(value, name, data_format="NHWC"):
     return [1, 1, high, wide] if data_format == "NCHW" else [1, high, wide, 1]
 
 
+def padding_attributes(padding, rank=4):
+    """The attributes of a window's padding: "SAME", "VALID", or a pair of
+    numbers (before, after) for each dimension of the input."""
+    if not isinstance(padding, (list, tuple)):
+        if padding == "EXPLICIT":
+            raise ValueError("'EXPLICIT' is not a valid value for `padding`. To "
+                             "use explicit padding, `padding` must be a list.")
+        return {"padding": padding}
+    for i, pair in enumerate(padding):
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise ValueError(f"When `padding` is a list, each element of "
+                             f"`padding` must be a list/tuple of size 2. "
+                             f"Received: padding={padding} with element at "
+                             f"index {i}: {pair!r}")
+    if len(padding) != rank:
+        raise ValueError(f"When `padding` is a list, it must be of size {rank}."
+                         f" Received: padding={padding} of size {len(padding)}")
+    return {"padding": "EXPLICIT",
+            "explicit_paddings": [n for pair in padding for n in pair]}
+
+
 def conv2d(input, filter=None, strides=None, padding=None,
            use_cudnn_on_gpu=True, data_format="NHWC", dilations=(1, 1, 1, 1),
            name=None, filters=None):
-    """A two-dimensional convolution of [batch, height, width, channels] with a
-    filter [height, width, channels, outputs]."""
-    explicit = []
-    if isinstance(padding, (list, tuple)):
-        explicit = [n for pair in padding for n in pair]
-        padding = "EXPLICIT"
+    """A two-dimensional convolution of images.
+
+    Args:
+      input: [batch, height, width, channels], or as `data_format` says.
+      filter: [height, width, channels, outputs].
+      strides: how far windows are apart: one number, [height, width], or four.
+      padding: "SAME", "VALID", or a pair of numbers (before, after) for each
+        dimension of the input; those of batch and channels are (0, 0).
+      use_cudnn_on_gpu: without effect.
+      data_format: "NHWC" or "NCHW".
+      dilations: how far the filter's elements are apart: as `strides`.
+      name: of the operation.
+      filters: another name of `filter`.
+    """
     return _op("Conv2D")(
         input, filters if filter is None else filter,
-        strides=_list(strides, "strides", data_format), padding=padding,
-        use_cudnn_on_gpu=use_cudnn_on_gpu, explicit_paddings=explicit,
-        data_format=data_format,
-        dilations=_list(dilations, "dilations", data_format), name=name)
+        strides=_list(strides, "strides", data_format),
+        use_cudnn_on_gpu=use_cudnn_on_gpu, data_format=data_format,
+        dilations=_list(dilations, "dilations", data_format), name=name,
+        **padding_attributes(padding))
 
 
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,
@@ -295,10 +324,9 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,
     channels, multiplier]."""
     rate = dilations if rate is None else rate
     return _op("DepthwiseConv2dNative", "depthwise")(
-        input, filter, strides=strides, padding=padding,
-        data_format=data_format or "NHWC",
+        input, filter, strides=strides, data_format=data_format or "NHWC",
         dilations=_list(1 if rate is None else rate, "rate", data_format),
-        name=name)
+        name=name, **padding_attributes(padding))
 
 
 def depthwise_conv2d_native(input, filter, strides, padding,
@@ -317,10 +345,10 @@ def conv2d_transpose(value=None, filter=None, output_shape=None,
     value = input if value is None else value
     return _op("Conv2DBackpropInput", "conv2d_transpose")(
         output_shape, filters if filter is None else filter, value,
-        strides=_list(strides, "strides", data_format), padding=padding,
+        strides=_list(strides, "strides", data_format),
         dilations=_list(1 if dilations is None else dilations, "dilations",
                         data_format),
-        data_format=data_format, name=name)
+        data_format=data_format, name=name, **padding_attributes(padding))
 
 
 def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
@@ -331,15 +359,17 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
       value: [batch, height, width, channels].
       ksize: the window's size: one number, [height, width], or four.
       strides: how far windows are apart: as `ksize`.
-      padding: "SAME" (windows reach over the edges) or "VALID".
-      data_format: "NHWC".
+      padding: "SAME" (windows reach over the edges), "VALID", or a pair of
+        numbers (before, after) for each dimension.
+      data_format: "NHWC" or "NCHW".
       name: of the operation.
       input: another name of `value`.
     """
     return _op("MaxPool")(input if value is None else value,
                           ksize=_list(ksize, "ksize", data_format),
                           strides=_list(strides, "strides", data_format),
-                          padding=padding, data_format=data_format, name=name)
+                          data_format=data_format, name=name,
+                          **padding_attributes(padding))
 
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
