@@ -598,3 +598,34 @@ def test_slices_of_a_tensor_stack_to_the_tensor():
 def test_a_truth_value_is_a_mask_and_no_index(mask):
     with pytest.raises(ValueError, match="mask cannot be scalar"):
         tf.constant([1, 2, 3])[mask]
+
+
+def test_products_of_sparse_and_of_16_bit_matrices(run):
+    rng = np.random.RandomState(0)
+    x, y = (rng.randint(-4, 5, s).astype(np.float32) for s in ((3, 4), (5, 4)))
+    for a_type in (tf.float32, tf.bfloat16):
+        for b_type in (tf.float32, tf.bfloat16):
+            a, b = tf.cast(x, a_type), tf.cast(y, b_type)
+            product = tf.matmul(a, b, transpose_b=True, a_is_sparse=True)
+            both = a_type == b_type == tf.bfloat16
+            assert product.dtype == (tf.bfloat16 if both else tf.float32)
+            made = product.op.inputs[0].op if both else product.op
+            assert made.type == "SparseMatMul"
+            assert made.get_attr("a_is_sparse")
+            assert not made.get_attr("b_is_sparse")
+            np.testing.assert_array_equal(
+                run(tf.cast(product, tf.float32)), x @ y.T)
+            da, db = tf.gradients(product, [a, b])
+            assert (da.dtype, db.dtype) == (a_type, b_type)
+            np.testing.assert_array_equal(
+                run(tf.cast(da, tf.float32)), [y.sum(axis=0)] * 3)
+            np.testing.assert_array_equal(
+                run(tf.cast(db, tf.float32)), [x.sum(axis=0)] * 5)
+    mixed = tf.matmul(tf.cast(x, tf.bfloat16), tf.constant(y),
+                      transpose_b=True, name="m")
+    assert (mixed.op.type, mixed.name) == ("SparseMatMul", "m:0")
+    assert tf.matmul(x, y, transpose_b=True).op.type == "MatMul"
+    assert tf.matmul(tf.constant(x, tf.float64), y.astype(np.float64).T,
+                     b_is_sparse=True).op.type == "MatMul"
+    with pytest.raises(ValueError, match="inner dimensions"):
+        tf.matmul(tf.cast(x, tf.bfloat16), tf.constant(y))

@@ -132,6 +132,8 @@ _round = _op("Round")
 _real_div = _op("RealDiv", "truediv")
 _div = _op("Div", "div")
 _mat_mul = _op("MatMul")
+_sparse_mat_mul = _op("SparseMatMul")
+_SPARSE_MAT_MUL_TYPES = {dtypes.float32, dtypes.bfloat16}
 _batch_mat_mul = _op("BatchMatMulV2", "MatMul")
 _range = _op("Range", "range")
 _shape = _op("Shape")
@@ -398,6 +400,15 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
     return add_n(inputs, name or "AccumulateNV2")
 
 
+def _sparse_product(a, b, narrow, name, **attributes):
+    """SparseMatMul, whose product is of float32 even of two bfloat16s."""
+    if not narrow:
+        return _sparse_mat_mul(a, b, name=name, **attributes)
+    with graphs.name_scope(name, "MatMul", [a, b]) as scope:
+        return cast(_sparse_mat_mul(a, b, **attributes), dtypes.bfloat16,
+                    name=scope)
+
+
 def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
            adjoint_b=False, a_is_sparse=False, b_is_sparse=False, name=None):
     """The matrix product of the last two dimensions: [..., m, k] and
@@ -405,11 +416,12 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
     broadcast.
 
     Args:
-      a, b: tensors of one type, of rank 2 or more.
+      a, b: tensors of one type, of rank 2 or more; or matrices, one of
+        bfloat16 and one of float32, whose product is of float32.
       transpose_a, transpose_b: whether the last two dimensions are exchanged.
       adjoint_a, adjoint_b: whether these are conjugated, too.
-      a_is_sparse, b_is_sparse: that most elements are zero (it changes nothing
-        but speed elsewhere).
+      a_is_sparse, b_is_sparse: that most elements are zero. Matrices of float32
+        or bfloat16 are then multiplied by SparseMatMul, which adds in float32.
       name: of the operation.
 
     Raises:
@@ -437,6 +449,14 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
         a, transpose_a = conj(a), True
     if adjoint_b:
         b, transpose_b = conj(b), True
+    if a_is_sparse or b_is_sparse or a.dtype is not b.dtype:
+        types = {a.dtype.base_dtype, b.dtype.base_dtype}
+        if types <= _SPARSE_MAT_MUL_TYPES and (
+                a_is_sparse or b_is_sparse or len(types) == 2):
+            return _sparse_product(
+                a, b, types == {dtypes.bfloat16}, name, transpose_a=transpose_a,
+                transpose_b=transpose_b, a_is_sparse=a_is_sparse,
+                b_is_sparse=b_is_sparse)
     return _mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
                     name=name)
 
