@@ -439,3 +439,26 @@ def test_what_is_left_over_of_no_elements_is_nothing(run):
     assert run(tf.sparse_reshape(empty, [-1, 3])).dense_shape.tolist() == [0, 3]
     with pytest.raises(ValueError, match="Cannot reshape a tensor with 6"):
         tf.sparse_reshape(tf.SparseTensor([[0, 0]], [1.0], [2, 3]), [0, -1])
+
+
+def test_sparse_tensors_of_different_sizes_are_joined(run):
+    a = tf.SparseTensor([[0, 0], [1, 2]], [1, 2], [2, 3])
+    b = tf.SparseTensor([[2, 1]], [3], [3, 2])
+    for axis in (1, -1):
+        joined = tf.sparse_concat(axis, [a, b], expand_nonconcat_dims=True)
+        assert joined.shape == [3, 5]
+        assert (joined.indices.shape, joined.values.shape) == ([3, 2], [3])
+        assert run(tf.sparse.to_dense(joined)).tolist() == [
+            [1, 0, 0, 0, 0], [0, 0, 2, 0, 0], [0, 0, 0, 0, 3]]
+    for axis in (0, -2):
+        joined = tf.sparse_concat(axis, [a, b], expand_nonconcat_dim=True)
+        assert joined.shape == [5, 3]
+        assert run(joined).dense_shape.tolist() == [5, 3]
+    # Of an unknown rank, too.
+    fed = tf.SparseTensor(*(tf.placeholder(t, s) for t, s in (
+        (tf.int64, [None, None]), (tf.int32, [None]), (tf.int64, [None]))))
+    joined = tf.sparse_concat(-1, [fed, fed], expand_nonconcat_dims=True)
+    assert joined.shape.ndims is None
+    with tf.Session() as session:
+        got = session.run(joined, {fed: ([[1]], [7], [2])})
+    assert got.dense_shape.tolist() == [4] and list(got.values) == [7, 7]

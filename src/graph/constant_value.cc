@@ -61,6 +61,7 @@ enum class Fold {
   kZeros,
   kOnes,
   kGather,
+  kSparseConcat,
 };
 
 std::optional<Fold> FoldOf(const Node& node) {
@@ -109,6 +110,7 @@ std::optional<Fold> FoldOf(const Node& node) {
       {"OnesLike", Fold::kOnes},
       {"Gather", Fold::kGather},
       {"GatherV2", Fold::kGather},
+      {"SparseConcat", Fold::kSparseConcat},
   };
   auto it = table.find(node.op_name());
   if (it == table.end()) return std::nullopt;
@@ -140,6 +142,7 @@ class Folder {
   std::optional<PartialInts> StridedSliceOf(const Node& n, int depth);
   std::optional<PartialInts> RangeOf(const Node& n, int depth);
   std::optional<PartialInts> GatherOf(const Node& n, int depth);
+  std::optional<PartialInts> SparseConcatOf(const Node& n, int depth);
   // The single element of input i.
   Element Scalar(const Node& n, int i, int depth);
 
@@ -321,6 +324,8 @@ std::optional<PartialInts> Folder::EvalOp(const Output& o, Fold fold,
     }
     case Fold::kGather:
       return GatherOf(n, depth);
+    case Fold::kSparseConcat:
+      return o.index == 2 ? SparseConcatOf(n, depth) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -479,6 +484,38 @@ std::optional<PartialInts> Folder::RangeOf(const Node& n, int depth) {
     if (__builtin_add_overflow(i, *delta, &i)) break;
   }
   return VectorOf(std::move(values));
+}
+
+// The shape of sparse tensors that are joined: theirs, which agree in all but
+// one dimension.
+std::optional<PartialInts> Folder::SparseConcatOf(const Node& n, int depth) {
+  const int many = n.num_inputs() / 3;
+  std::optional<PartialInts> joined;
+  for (int i = 2 * many; i < n.num_inputs(); ++i) {
+    const std::optional<PartialInts> part = Eval(n.input(i), depth);
+    if (!part || part->shape.rank() != 1) return std::nullopt;
+    if (!joined) {
+      joined = part;
+      continue;
+    }
+    const int64_t rank = part->shape.dim(0);
+    const int64_t given = n.AttrOr<int64_t>("concat_dim", 0);
+    const int64_t axis = given < 0 ? given + rank : given;
+    if (joined->shape.dim(0) != rank || axis < 0 || axis >= rank)
+      return std::nullopt;
+    for (int64_t d = 0; d < rank; ++d) {
+      Element& to = joined->values[static_cast<size_t>(d)];
+      const Element& from = part->values[static_cast<size_t>(d)];
+      int64_t sum;
+      if (d != axis)
+        to = to ? to : from;
+      else if (!to || !from || __builtin_add_overflow(*to, *from, &sum))
+        to.reset();
+      else
+        to = sum;
+    }
+  }
+  return joined;
 }
 
 std::optional<PartialInts> Folder::GatherOf(const Node& n, int depth) {

@@ -109,15 +109,20 @@ struct BandCopy {
   }
 };
 
+// The fewest rows and columns of matrices with such diagonals.
+Result<int64_t> LeastRows(const Band& band, int64_t longest) {
+  return array::AddDims(longest, std::max<int64_t>(0, -band.upper));
+}
+Result<int64_t> LeastColumns(const Band& band, int64_t longest) {
+  return array::AddDims(longest, std::max<int64_t>(0, band.lower));
+}
+
 // Sizes of the matrices that packed diagonals make. -1 asks for the least.
 Status CompleteSize(const Band& band, int64_t longest, int64_t* rows,
                     int64_t* columns) {
-  SLUICE_ASSIGN_OR_RETURN(
-      const int64_t least_rows,
-      array::AddDims(longest, std::max<int64_t>(0, -band.upper)));
-  SLUICE_ASSIGN_OR_RETURN(
-      const int64_t least_columns,
-      array::AddDims(longest, std::max<int64_t>(0, band.lower)));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t least_rows, LeastRows(band, longest));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t least_columns,
+                          LeastColumns(band, longest));
   if (*rows == -1 && *columns == -1) {
     *rows = *columns = std::max(least_rows, least_columns);
     return OkStatus();
@@ -287,16 +292,25 @@ Status MatrixDiagShape(ShapeContext& c) {
   if (!known || !in.rank_known()) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(const int batch, PackedBatchRank(in, band));
   int64_t rows = -1, columns = -1;
-  bool sized = in.dim(in.rank() - 1) >= 0;
+  const int64_t longest = in.dim(in.rank() - 1);
+  bool sized = longest >= 0;
   if (c.num_inputs() > 1) {
     const std::optional<int64_t> r = c.ConstantInt(2), n = c.ConstantInt(3);
-    sized &= r.has_value() && n.has_value();
     rows = r.value_or(-1);
     columns = n.value_or(-1);
+    if (sized && r.has_value() != n.has_value()) {
+      // A size that is not the least leaves the other, which is fed, no choice.
+      SLUICE_ASSIGN_OR_RETURN(
+          const int64_t least,
+          r ? LeastRows(band, longest) : LeastColumns(band, longest));
+      const int64_t given = r.value_or(columns);
+      sized = given != -1 && given != least;
+    } else {
+      sized &= r.has_value();
+    }
   }
   if (sized)
-    SLUICE_RETURN_IF_ERROR(
-        CompleteSize(band, in.dim(in.rank() - 1), &rows, &columns));
+    SLUICE_RETURN_IF_ERROR(CompleteSize(band, longest, &rows, &columns));
   c.set_output(
       0, array::JoinShapes(array::SubShape(in, 0, batch), {rows, columns}));
   return OkStatus();
@@ -332,6 +346,14 @@ Status MatrixSetDiagShape(ShapeContext& c) {
                            PackedShape(in, band).ToString(), ", got ",
                            c.input(1).ToString());
   c.set_output(0, in);
+  if (!known || !c.input(1).rank_known()) return OkStatus();
+  // Both have the same dimensions before those of the matrices.
+  SLUICE_ASSIGN_OR_RETURN(const int batch, PackedBatchRank(c.input(1), band));
+  SLUICE_ASSIGN_OR_RETURN(
+      const PartialShape both,
+      in.MergeWith(
+          array::JoinShapes(array::SubShape(c.input(1), 0, batch), {-1, -1})));
+  c.set_output(0, both);
   return OkStatus();
 }
 

@@ -14,6 +14,60 @@ namespace {
 
 constexpr uint32_t kLinalgOpsSeed = 20210609;
 
+// ---- Shapes
+// -------------------------------------------------------------------
+
+Output FedMatrix(const PartialShape& shape, DType dtype = DType::kFloat) {
+  return Build("Placeholder", {}, {{"dtype", dtype}, {"shape", shape}});
+}
+
+TEST(MatrixDiagShape, FollowsFromTheSizeThatIsNotFed) {
+  Graph g;
+  WithGraph use(g);
+  const Output fed = FedMatrix(PartialShape(Dims{}), DType::kInt32);
+  const auto diag = [&](int32_t k, const Output& rows, const Output& columns) {
+    return Build("MatrixDiagV3", {FedMatrix({-1, 3}), Constant(k), rows,
+                                  columns, Constant(0.0f)})
+        .shape()
+        .ToString();
+  };
+  // (The diagonal above the main one has 3 elements: of 3 rows, or 4 columns.)
+  EXPECT_EQ(diag(1, fed, Constant(int32_t{9})), "[?,3,9]");
+  EXPECT_EQ(diag(1, Constant(int32_t{7}), fed), "[?,7,4]");
+  EXPECT_EQ(diag(-1, Constant(int32_t{7}), fed), "[?,7,3]");
+  // The least size tells nothing of the other.
+  EXPECT_EQ(diag(1, fed, Constant(int32_t{4})), "[?,?,4]");
+  EXPECT_EQ(diag(1, Constant(int32_t{3}), fed), "[?,3,?]");
+  EXPECT_EQ(diag(1, Constant(int32_t{-1}), fed), "[?,?,?]");
+  EXPECT_EQ(diag(1, fed, fed), "[?,?,?]");
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  diag(1, fed, Constant(int32_t{2}));
+  EXPECT_EQ(g.status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(MatrixSetDiagShape, TakesBatchesFromTheDiagonal) {
+  Graph g;
+  WithGraph use(g);
+  const auto set = [&](const PartialShape& in, const PartialShape& diagonal,
+                       const Output& k) {
+    return Build("MatrixSetDiagV3", {FedMatrix(in), FedMatrix(diagonal), k})
+        .shape()
+        .ToString();
+  };
+  const Output main = Constant(int32_t{0}), three = IntVector({-1, 1});
+  EXPECT_EQ(set({-1, 2, -1}, {4, -1}, main), "[4,2,?]");
+  EXPECT_EQ(set(PartialShape(), {4, 3, 3}, three), "[4,?,?]");
+  EXPECT_EQ(set(PartialShape(), {4, 3, 3}, main), "[4,3,?,?]");
+  EXPECT_EQ(set({-1, 3, 3}, PartialShape(), main), "[?,3,3]");
+  EXPECT_EQ(Build("MatrixSetDiag", {FedMatrix({-1, 3, 3}), FedMatrix({4, 3})})
+                .shape()
+                .ToString(),
+            "[4,3,3]");
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  set({2, 3, 3}, {4, 3}, main);
+  EXPECT_EQ(g.status().code(), StatusCode::kInvalidArgument);
+}
+
 // ---- Recorded ---------------------------------------------------------------
 
 std::vector<complex128> WidenTensor(const Tensor& t) {

@@ -448,17 +448,21 @@ class SparseConcatKernel {
 
 Status SparseConcatShape(ShapeContext& c) {
   const int many = c.num_inputs() / 3;
-  int64_t rank = -1;
+  int64_t rank = -1, entries = 0;  // Entries: -1 once one part's are unknown.
   for (int p = 0; p < many; ++p) {
     SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRank(p, 2));
-    SLUICE_RETURN_IF_ERROR(c.WithRank(many + p, 1).status());
+    SLUICE_ASSIGN_OR_RETURN(const PartialShape values, c.WithRank(many + p, 1));
     SLUICE_ASSIGN_OR_RETURN(const PartialShape shape,
                             c.WithRank(2 * many + p, 1));
     SLUICE_ASSIGN_OR_RETURN(rank, MergeDim(rank, indices.dim(1)));
     SLUICE_ASSIGN_OR_RETURN(rank, MergeDim(rank, shape.dim(0)));
+    SLUICE_ASSIGN_OR_RETURN(const int64_t n,
+                            MergeDim(indices.dim(0), values.dim(0)));
+    if (n < 0 || entries < 0 || __builtin_add_overflow(entries, n, &entries))
+      entries = -1;
   }
-  c.set_output(0, PartialShape({-1, rank}));
-  c.set_output(1, PartialShape({-1}));
+  c.set_output(0, PartialShape({entries, rank}));
+  c.set_output(1, PartialShape({entries}));
   c.set_output(2, PartialShape({rank}));
   return OkStatus();
 }

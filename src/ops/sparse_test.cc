@@ -4,6 +4,7 @@
 
 #include "exec/kernel.h"
 #include "graph/builder.h"
+#include "graph/shape_context.h"
 
 namespace sluice {
 namespace {
@@ -111,6 +112,49 @@ TEST(SerializeSparse, RowsOutOfOrderAreRefused) {
   EXPECT_THAT(
       std::string(RunSparse("SerializeManySparse", in, {}).status().message()),
       HasSubstr("order of rows"));
+}
+
+Output FedSparse(DType dtype, const PartialShape& shape) {
+  return Build("Placeholder", {}, {{"dtype", dtype}, {"shape", shape}});
+}
+
+TEST(SparseConcat, KnowsHowManyEntriesAndWhatShapeComeOut) {
+  Graph g;
+  WithGraph use(g);
+  const auto concat = [](int64_t n0, int64_t n1, const Output& shape0,
+                         const Output& shape1, int64_t axis) {
+    return BuildNode(
+        "SparseConcat",
+        {FedSparse(DType::kInt64, {n0, -1}), FedSparse(DType::kInt64, {-1, -1}),
+         FedSparse(DType::kFloat, {-1}), FedSparse(DType::kFloat, {n1}), shape0,
+         shape1},
+        {{"concat_dim", axis}, {"N", 2}});
+  };
+  const auto vector = [](std::vector<int64_t> v) {
+    return Constant(Tensor::Vector<int64_t>(std::move(v)));
+  };
+  const Output one = FedSparse(DType::kInt64, PartialShape(Dims{}));
+  const Output partly = Build("Pack", {one, Constant(int64_t{3})}, {{"N", 2}});
+  Node* n = concat(3, 4, vector({2, 3}), vector({5, 3}), -2);
+  ASSERT_NE(n, nullptr) << g.status();
+  EXPECT_EQ(n->output_shape(0).ToString(), "[7,2]");
+  EXPECT_EQ(n->output_shape(1).ToString(), "[7]");
+  EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[7,3]");
+  n = concat(3, -1, vector({2, 3}), partly, 1);
+  ASSERT_NE(n, nullptr) << g.status();
+  EXPECT_EQ(n->output_shape(0).ToString(), "[?,2]");
+  EXPECT_EQ(n->output_shape(1).ToString(), "[?]");
+  EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[2,6]");
+  n = concat(3, 4, vector({2, 3}), partly, 0);
+  ASSERT_NE(n, nullptr) << g.status();
+  EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[?,3]");
+  // Sums that do not fit, and axes that are none, are for the kernel to tell.
+  n = concat(3, 4, vector({INT64_MAX, 3}), vector({1, 3}), 0);
+  ASSERT_NE(n, nullptr) << g.status();
+  EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[?,3]");
+  n = concat(3, 4, vector({2, 3}), vector({5, 3}), 2);
+  ASSERT_NE(n, nullptr) << g.status();
+  EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[?,?]");
 }
 
 }  // namespace

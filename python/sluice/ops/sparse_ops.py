@@ -1,5 +1,6 @@
 """Operations on SparseTensors."""
 
+import functools
 import math
 
 from sluice import _core
@@ -80,12 +81,13 @@ def sparse_concat(axis, sp_inputs, name=None, expand_nonconcat_dim=False,
     """Sparse tensors one after the other along a dimension."""
     axis = concat_dim if axis is None else axis
     if expand_nonconcat_dim or expand_nonconcat_dims:
-        widest = math_ops.reduce_max(array_ops.stack(
-            [_sparse(s).dense_shape for s in sp_inputs]), 0)
-        rank = _sparse(sp_inputs[0]).dense_shape.shape.as_list()[0]
-        own = array_ops.one_hot(axis % rank, rank, True, False)
-        sp_inputs = [SparseTensor(s.indices, s.values, array_ops.where(
-            own, s.dense_shape, widest)) for s in map(_sparse, sp_inputs)]
+        sp_inputs = [_sparse(s) for s in sp_inputs]
+        widest = functools.reduce(math_ops.maximum,
+                                  [s.dense_shape for s in sp_inputs])
+        after = axis + 1 or None  # (-1 is the last.)
+        sp_inputs = [SparseTensor(s.indices, s.values, array_ops.concat(
+            [widest[:axis], s.dense_shape[axis:after]] +
+            ([widest[after:]] if after else []), 0)) for s in sp_inputs]
     parts = [_parts(s) for s in sp_inputs]
     if len(parts) == 1:
         return _sparse(sp_inputs[0])
