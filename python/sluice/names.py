@@ -43,8 +43,9 @@ _FRAMEWORK = {
             "convert_to_tensor_or_sparse_tensor", "is_tensor",
             "register_tensor_conversion_function",
             get_static_value="constant_value"),
+    **_from("sluice.framework.type_spec", "TypeSpec", "type_spec_from_value"),
     **_from("sluice.framework.specs", "TensorSpec", "SparseTensorSpec",
-            "IndexedSlicesSpec", "VariableSynchronization",
+            "IndexedSlicesSpec", "TensorArraySpec", "VariableSynchronization",
             "VariableAggregation"),
     **_from("sluice.framework.tensor_proto", "make_tensor_proto",
             "make_ndarray"),
@@ -655,7 +656,7 @@ _GROUPS = {
     "contrib.framework": {
         **_ARG_SCOPES, **_MODEL_VARIABLES,
         **_from("sluice.framework.graph", "get_name_scope"),
-        **_from("sluice.framework.specs", "TensorSpec"),
+        **_from("sluice.framework.specs", "BoundedTensorSpec", "TensorSpec"),
         **_from("sluice.ops.critical_section", "CriticalSection"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "sluice.ops.control_flow", "smart_case", "smart_cond",

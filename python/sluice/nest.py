@@ -27,7 +27,8 @@ def _children(structure):
 
 def flatten(structure, expand_composites=False):
     """The leaves, from left to right (of dicts: in the order of the keys); with
-    `expand_composites` the tensors that sparse ones are made of."""
+    `expand_composites` the tensors that sparse ones are made of, and the specs
+    of these."""
     if not is_nested(structure):
         return _parts(structure) if expand_composites else [structure]
     leaves = []
@@ -37,8 +38,11 @@ def flatten(structure, expand_composites=False):
 
 
 def _parts(leaf):
-    from sluice.framework import conversion
-    return conversion.parts(leaf)
+    from sluice.framework import conversion, type_spec
+    if not isinstance(leaf, type_spec.TypeSpec):
+        return conversion.parts(leaf)
+    components = leaf._component_specs
+    return [leaf] if components is leaf else flatten(components, True)
 
 
 def _like(structure, children):
@@ -84,7 +88,18 @@ def pack_sequence_as(structure, flat_sequence, expand_composites=False):
 
 
 def _joined(leaves, tensors):
-    """Leaves like these, of the tensors that they are made of."""
+    """Leaves like these, or of these specs, of the tensors that they are made
+    of."""
+    from sluice.framework import type_spec
+
+    def joined(leaf, group):
+        mine = [next(left) for _ in group]
+        if isinstance(leaf, type_spec.TypeSpec):
+            return leaf._from_components(pack_sequence_as(
+                leaf._component_specs, mine,
+                leaf._component_specs is not leaf))
+        return mine[0] if len(group) == 1 else type(leaf)(*mine)
+
     groups = [_parts(leaf) for leaf in leaves]
     needed = sum(map(len, groups))
     if needed != len(tensors):
@@ -92,9 +107,7 @@ def _joined(leaves, tensors):
                          f"elements, but flat_sequence had {len(tensors)} "
                          f"elements.")
     left = iter(tensors)
-    return [next(left) if len(group) == 1 else
-            type(leaf)(*(next(left) for _ in group))
-            for leaf, group in zip(leaves, groups)]
+    return list(map(joined, leaves, groups))
 
 
 def map_structure(func, *structure, **kwargs):

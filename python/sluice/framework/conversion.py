@@ -68,6 +68,17 @@ class IndexedSlices:
             return tensor_shape.unknown_shape()
         return constant_value_as_shape(self._dense_shape)
 
+    @property
+    def _type_spec(self):
+        from sluice.framework.specs import IndexedSlicesSpec
+        whole = tensor_shape.TensorShape([None]).concatenate(
+            self._values.shape[1:]).merge_with(self.shape)
+        dense = self._dense_shape
+        return IndexedSlicesSpec(
+            whole, self.dtype, self._indices.dtype,
+            None if dense is None else convert_to_tensor(dense).dtype,
+            self._indices.shape.merge_with(self._values.shape[:1]))
+
     def consumers(self):
         """The operations that read a part of it."""
         return _consumers(self._values, self._indices, self._dense_shape)
@@ -133,7 +144,9 @@ class SparseTensor:
 
     def with_values(self, new_values):
         """One with other elements at the same coordinates."""
-        return SparseTensor(self._indices, new_values, self._dense_shape)
+        made = SparseTensor(self._indices, new_values, self._dense_shape)
+        made._known_shape = self._known_shape
+        return made
 
     def consumers(self):
         """The operations that read a part of it."""
@@ -178,6 +191,11 @@ class SparseTensor:
                 if self._known_shape is None else self._known_shape)
 
     get_shape = lambda self: self.shape  # noqa: E731
+
+    @property
+    def _type_spec(self):
+        from sluice.framework.specs import SparseTensorSpec
+        return SparseTensorSpec(self.shape, self.dtype)
 
     def _with(self, op, dense, name=None):
         """Its elements and those of a dense tensor at their places."""

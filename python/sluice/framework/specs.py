@@ -3,55 +3,169 @@ arguments that have several names."""
 
 import enum
 
+from sluice import _core
 from sluice.framework import dtypes, tensor_shape
+from sluice.framework.conversion import (
+    IndexedSlices, SparseTensor, SparseTensorValue, convert_to_tensor,
+    parts)
+from sluice.framework.elements import Tensor
+from sluice.framework.type_spec import (
+    BatchableTypeSpec, TypeSpec, register_type_spec_from_value_converter,
+    type_spec_from_value)
 
 
-class TensorSpec:
-    """A tensor's shape, type and name."""
+class TensorSpec(BatchableTypeSpec):
+    """A tensor's shape, type and name.
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
+        def total(rows):
+            return tf.reduce_sum(rows)
+    """
 
     __slots__ = ("_shape", "_dtype", "_name")
 
     def __init__(self, shape, dtype=dtypes.float32, name=None):
-        self._shape = tensor_shape.as_shape(shape)
+        self._shape = tensor_shape.TensorShape(shape)
         self._dtype, self._name = dtypes.as_dtype(dtype), name
 
     shape = property(lambda self: self._shape, doc="What is known of it.")
     dtype = property(lambda self: self._dtype, doc="The type of elements.")
     name = property(lambda self: self._name, doc="The name, or None.")
+    value_type = property(lambda self: Tensor, doc="Tensor.")
 
     @classmethod
     def from_spec(cls, spec, name=None):
         """Like another one, perhaps under another name."""
-        return cls(spec.shape, spec.dtype, name or spec.name)
+        return cls(spec.shape, spec.dtype,
+                   name or getattr(spec, "name", None))
 
     @classmethod
     def from_tensor(cls, tensor, name=None):
-        """Of a tensor."""
-        return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
+        """Of a tensor; named as its operation, unless told."""
+        if not isinstance(tensor, _core.Tensor):
+            raise ValueError(f"`tensor` should be a tf.Tensor, but got type "
+                             f"{type(tensor)}.")
+        return TensorSpec(tensor.shape, tensor.dtype, name or tensor.op.name)
 
     def is_compatible_with(self, spec_or_tensor):
-        """Whether a tensor may be both."""
+        """Whether a tensor may be both; names do not count."""
+        if not isinstance(spec_or_tensor, (TensorSpec, _core.Tensor)):
+            return False
         return (self._dtype.is_compatible_with(spec_or_tensor.dtype) and
                 self._shape.is_compatible_with(spec_or_tensor.shape))
 
-    def _key(self):
-        dims = self._shape.as_list() if self._shape.ndims is not None else None
-        return (type(self), self._dtype, None if dims is None else tuple(dims))
+    def most_specific_compatible_type(self, other):
+        """The spec of what this and another one agree in: a name that is not
+        the same in both is left out. ValueError if the types differ."""
+        if type(self) is not type(other) or self._dtype != other._dtype:
+            raise ValueError(f"No TypeSpec is compatible with both {self} and "
+                             f"{other}")
+        return TensorSpec(
+            self._shape.most_specific_compatible_shape(other._shape),
+            self._dtype, self._name if self._name == other._name else None)
 
-    def __eq__(self, other):
-        return isinstance(other, TensorSpec) and (
-            self._key() == other._key() and self._name == other._name)
+    def _serialize(self):
+        return self._shape, self._dtype, self._name
+
+    _component_specs = property(lambda self: self)
+    _flat_tensor_specs = property(lambda self: [self])
+
+    def _to_components(self, value):
+        return value
+
+    def _from_components(self, components):
+        return components
+
+    def _to_tensor_list(self, value):
+        return [value]
+
+    def _from_compatible_tensor_list(self, tensor_list):
+        tensor_list[0].set_shape(self._shape)
+        return tensor_list[0]
+
+    def _batch(self, batch_size):
+        return TensorSpec(tensor_shape.TensorShape([batch_size]).concatenate(
+            self._shape), self._dtype)
+
+    def _unbatch(self):
+        return TensorSpec(_element(self._shape), self._dtype)
 
     def __hash__(self):
-        return hash(self._key())
+        return hash((self._shape, self._dtype))
+
+    __eq__ = TypeSpec.__eq__
 
     def __repr__(self):
-        return (f"TensorSpec(shape={self._shape}, dtype={self._dtype!r}, "
-                f"name={self._name!r})")
+        return (f"{type(self).__name__}(shape={self._shape}, "
+                f"dtype={self._dtype!r}, name={self._name!r})")
 
 
-class _PartsSpec:
-    """What SparseTensorSpec and IndexedSlicesSpec have in common."""
+def _element(shape):
+    """The shape of one of what lies along the first dimension."""
+    if shape.ndims == 0:
+        raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+    return shape if shape.ndims is None else shape[1:]
+
+
+class BoundedTensorSpec(TensorSpec):
+    """A TensorSpec with the least and greatest value of elements: numbers, or
+    arrays that are broadcast to the shape."""
+
+    __slots__ = ("_minimum", "_maximum")
+
+    def __init__(self, shape, dtype, minimum, maximum, name=None):
+        super().__init__(shape, dtype, name)
+        self._minimum = self._bound(minimum, "minimum")
+        self._maximum = self._bound(maximum, "maximum")
+
+    def _bound(self, value, name):
+        import numpy as np
+        if value is None:
+            raise ValueError(f"{name} can not be None.")
+        dims, shape = np.shape(value), self._shape.as_list() if (
+            self._shape.ndims is not None) else None
+        if shape is not None and not all(
+                d == 1 or s in (None, 1, d) for d, s in zip(
+                    dims[::-1], shape[::-1])):
+            raise ValueError(f"{name} {value} is not compatible with shape "
+                             f"{self._shape}.")
+        made = np.array(value, dtype=self._dtype.as_numpy_dtype)
+        made.setflags(write=False)
+        return made
+
+    minimum = property(lambda self: self._minimum,
+                       doc="The least values, an array that is not written to.")
+    maximum = property(lambda self: self._maximum, doc="The greatest values, "
+                       "an array that is not written to.")
+
+    @classmethod
+    def from_spec(cls, spec):
+        """Like another one, with the bounds of its type if it has none."""
+        return cls(spec.shape, spec.dtype,
+                   getattr(spec, "minimum", spec.dtype.min),
+                   getattr(spec, "maximum", spec.dtype.max),
+                   getattr(spec, "name", None))
+
+    def most_specific_compatible_type(self, other):
+        """A TensorSpec of what this and another one agree in."""
+        if type(self) is type(other):
+            other = TensorSpec.from_spec(other)
+        return TensorSpec.from_spec(self).most_specific_compatible_type(other)
+
+    def _serialize(self):
+        return (self._shape, self._dtype, self._minimum, self._maximum,
+                self._name)
+
+    def __repr__(self):
+        return (f"BoundedTensorSpec(shape={self._shape}, dtype={self._dtype!r},"
+                f" name={self._name!r}, minimum={self._minimum!r}, "
+                f"maximum={self._maximum!r})")
+
+
+class SparseTensorSpec(BatchableTypeSpec):
+    """A SparseTensor's shape and type."""
+
+    __slots__ = ("_shape", "_dtype")
 
     def __init__(self, shape=None, dtype=dtypes.float32):
         self._shape = tensor_shape.as_shape(shape)
@@ -59,36 +173,147 @@ class _PartsSpec:
 
     shape = property(lambda self: self._shape, doc="What is known of it.")
     dtype = property(lambda self: self._dtype, doc="The type of elements.")
+    value_type = property(lambda self: SparseTensor, doc="SparseTensor.")
 
-    def is_compatible_with(self, value):
-        """Whether a value may be that."""
-        return (self._dtype.is_compatible_with(value.dtype) and
-                self._shape.is_compatible_with(value.shape))
+    def _serialize(self):
+        return self._shape, self._dtype
 
-    def __eq__(self, other):
-        return type(self) is type(other) and vars(self) == vars(other)
+    @property
+    def _component_specs(self):
+        rank = self._shape.ndims
+        return [TensorSpec([None, rank], dtypes.int64),
+                TensorSpec([None], self._dtype),
+                TensorSpec([rank], dtypes.int64)]
 
-    __hash__ = None
+    def _to_components(self, value):
+        value = SparseTensor.from_value(value)
+        return [value.indices, value.values, value.dense_shape]
 
-    def __repr__(self):
-        return f"{type(self).__name__}({self._shape}, {self._dtype!r})"
+    def _from_components(self, components):
+        if not any(isinstance(c, _core.Tensor) for c in components):
+            return SparseTensorValue(*components)
+        made = SparseTensor(*components)
+        made._known_shape = made.shape.merge_with(self._shape)
+        return made
+
+    def _batch(self, batch_size):
+        return SparseTensorSpec(tensor_shape.TensorShape(
+            [batch_size]).concatenate(self._shape), self._dtype)
+
+    def _unbatch(self):
+        return SparseTensorSpec(_element(self._shape), self._dtype)
 
 
-class SparseTensorSpec(_PartsSpec):
-    """A SparseTensor's shape and type."""
+class IndexedSlicesSpec(TypeSpec):
+    """The shape and types of IndexedSlices, and how many there are
+    (`indices_shape`). Without a type of it they have no dense shape."""
 
-
-class IndexedSlicesSpec(_PartsSpec):
-    """The shape and types of IndexedSlices."""
+    __slots__ = ("_shape", "_values_dtype", "_indices_dtype",
+                 "_dense_shape_dtype", "_indices_shape")
 
     def __init__(self, shape=None, dtype=dtypes.float32,
                  indices_dtype=dtypes.int64, dense_shape_dtype=None,
                  indices_shape=None):
-        super().__init__(shape, dtype)
+        self._shape = tensor_shape.as_shape(shape)
+        self._values_dtype = dtypes.as_dtype(dtype)
         self._indices_dtype = dtypes.as_dtype(indices_dtype)
         self._dense_shape_dtype = None if dense_shape_dtype is None else (
             dtypes.as_dtype(dense_shape_dtype))
-        self._indices_shape = tensor_shape.as_shape(indices_shape)
+        self._indices_shape = tensor_shape.as_shape(indices_shape).with_rank(1)
+
+    value_type = property(lambda self: IndexedSlices, doc="IndexedSlices.")
+
+    def _serialize(self):
+        return (self._shape, self._values_dtype, self._indices_dtype,
+                self._dense_shape_dtype, self._indices_shape)
+
+    @property
+    def _component_specs(self):
+        row = self._shape if self._shape.ndims is None else self._shape[1:]
+        specs = (TensorSpec(self._indices_shape.concatenate(row),
+                            self._values_dtype),
+                 TensorSpec(self._indices_shape, self._indices_dtype))
+        if self._dense_shape_dtype is None:
+            return specs
+        return (*specs, TensorSpec([self._shape.ndims],
+                                   self._dense_shape_dtype))
+
+    def _to_components(self, value):
+        return tuple(parts(value))
+
+    def _from_components(self, components):
+        return IndexedSlices(*components)
+
+
+class TensorArraySpec(TypeSpec):
+    """What is known of a TensorArray: its elements' shape and type, whether it
+    may grow, and whether its elements have one shape."""
+
+    __slots__ = ("_element_shape", "_dtype", "_dynamic_size", "_infer_shape")
+
+    def __init__(self, element_shape=None, dtype=dtypes.float32,
+                 dynamic_size=False, infer_shape=True):
+        self._element_shape = tensor_shape.as_shape(element_shape)
+        self._dtype = dtypes.as_dtype(dtype)
+        self._dynamic_size, self._infer_shape = dynamic_size, infer_shape
+
+    @property
+    def value_type(self):
+        """TensorArray."""
+        from sluice.ops.tensor_array import TensorArray
+        return TensorArray
+
+    @classmethod
+    def from_value(cls, value):
+        """Of a TensorArray."""
+        return value._type_spec
+
+    def is_compatible_with(self, other):
+        """Whether an array may be both, whatever is inferred of shapes."""
+        if not isinstance(other, TypeSpec):
+            other = type_spec_from_value(other)
+        return (isinstance(other, TensorArraySpec) and
+                self._dtype.is_compatible_with(other._dtype) and
+                self._element_shape.is_compatible_with(other._element_shape) and
+                self._dynamic_size == other._dynamic_size)
+
+    def most_specific_compatible_type(self, other):
+        """The spec of what this and another one agree in; ValueError if there
+        is none."""
+        if not isinstance(other, TensorArraySpec) or (
+                self._dtype, self._dynamic_size) != (
+                    other._dtype, other._dynamic_size):
+            raise ValueError(f"No TypeSpec is compatible with both {self} and "
+                             f"{other}")
+        return TensorArraySpec(
+            self._element_shape.most_specific_compatible_shape(
+                other._element_shape), self._dtype, self._dynamic_size,
+            self._infer_shape and other._infer_shape)
+
+    def _serialize(self):
+        return (self._element_shape, self._dtype, self._dynamic_size,
+                self._infer_shape)
+
+    @property
+    def _component_specs(self):
+        return [TensorSpec([], dtypes.resource), TensorSpec([], dtypes.float32)]
+
+    def _to_components(self, value):
+        return [value.handle, value.flow]
+
+    def _from_components(self, components):
+        handle, flow = components
+        return self.value_type(
+            self._dtype, dynamic_size=self._dynamic_size, handle=handle,
+            flow=flow, infer_shape=self._infer_shape,
+            element_shape=self._element_shape)
+
+
+register_type_spec_from_value_converter(
+    _core.Tensor, lambda t: TensorSpec(t.shape, t.dtype), allow_subclass=True)
+register_type_spec_from_value_converter(
+    SparseTensorValue, lambda v: SparseTensorSpec(
+        list(v.dense_shape), convert_to_tensor(v.values).dtype))
 
 
 class VariableSynchronization(enum.Enum):

@@ -162,7 +162,10 @@ class WrappedFunction:
         values = [value for structure, arg in zip(self._structures, args)
                   for spec, value in zip(nest.flatten(structure),
                                          nest.flatten_up_to(structure, arg))
-                  if isinstance(spec, specs.TensorSpec)]
+                  if isinstance(spec, specs.TypeSpec)
+                  for value in (nest.flatten(spec._to_components(value), True)
+                                if not isinstance(spec, specs.TensorSpec)
+                                else [value])]
         tensors = []
         for value, feed in zip(values, self._feeds):
             t = convert_to_tensor(value, feed.dtype.base_dtype)
@@ -256,8 +259,8 @@ def wrap_function(fn, signature, name=None):
 
     Args:
       fn: the function.
-      signature: its arguments, a list: TensorSpecs (in structures, too) of what
-        calls give, and other values, which are part of it.
+      signature: its arguments, a list: TensorSpecs (or SparseTensorSpecs, ...;
+        in structures, too) of what calls give, and other values, which are part of it.
       name: what it is called.
     """
     from sluice.ops import variable_scope as scopes
@@ -265,11 +268,12 @@ def wrap_function(fn, signature, name=None):
     feeds = []
 
     def argument(spec):
-        if not isinstance(spec, specs.TensorSpec):
+        if not isinstance(spec, specs.TypeSpec):
             return spec
-        feeds.append(body.argument(spec.dtype, spec.name or "Placeholder",
-                                   spec.shape))
-        return feeds[-1]
+        made = [body.argument(s.dtype, s.name or "Placeholder", s.shape)
+                for s in nest.flatten(spec, expand_composites=True)]
+        feeds.extend(made)
+        return nest.pack_sequence_as(spec, made, expand_composites=True)
 
     def output(value):
         if value is None:
@@ -286,6 +290,6 @@ def wrap_function(fn, signature, name=None):
         fetches = nest.map_structure(output, returned)
     return WrappedFunction(
         body, feeds, [s for s in signature if any(
-            isinstance(leaf, specs.TensorSpec) for leaf in nest.flatten(s))],
+            isinstance(leaf, specs.TypeSpec) for leaf in nest.flatten(s))],
         fetches, "wrapped_function" + (f"_{name}" if name else ""),
         (tuple(signature), {}))

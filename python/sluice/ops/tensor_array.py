@@ -107,6 +107,12 @@ class TensorArray:
         """The graph that it belongs to."""
         return self._flow.graph
 
+    @property
+    def _type_spec(self):
+        from sluice.framework.specs import TensorArraySpec
+        return TensorArraySpec(self.element_shape, self._dtype,
+                               self._dynamic_size, self._infer_shape)
+
     def _learn(self, shape):
         try:
             merged = self._element_shape[0].merge_with(shape)
