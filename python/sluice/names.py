@@ -325,7 +325,8 @@ _MODULES = {
     "examples.tutorials.mnist.input_data": "sluice.mnist"}
 
 _DEBUGGING = {
-    **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite"),
+    **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite",
+                       "assert_shapes"),
     **_from("sluice.ops.math_ops", "is_nan", "is_inf", "is_finite"),
     **_from("sluice.ops.array_ops", "check_numerics"),
     **_from("sluice.ops.control_flow", "Assert")}

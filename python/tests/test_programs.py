@@ -234,3 +234,72 @@ def test_one_of_numbered_branches(run):
     z = tf.switch_case(x, {1: lambda: tf.constant(2), 0: lambda: tf.constant(5)
                            }, default=lambda: tf.constant(-1))
     assert [run(z, {x: i}) for i in (1, 0, 2)] == [2, 5, -1]
+
+
+# ---- Shapes that agree -------------------------------------------------------
+
+
+@pytest.mark.parametrize("shapes, message", [
+    ([([3, 2], "NQ"), ([3, 4], ("N", "D")), ([2], ["Q"]), ([], ())], None),
+    ([([3, 2], "ND"), ([3, 4], "ND")],
+     "Specified by tensor x0:0 dimension 1.  Tensor x1:0 dimension 1 must "
+     "have size 2.  Received size 4, shape (3, 4)"),
+    ([([3, 2], (3, "2"))], None),
+    ([([3, 2], (4, None))], "Specified explicitly.  Tensor x0:0 dimension 0 "
+     "must have size 4.  Received size 3"),
+    ([([7, 3, 2], (..., "a", "b")), ([2, 3], "ba")], None),
+    ([([7, 3, 2], "*ab"), ([3, 2], "ba")], "Specified by tensor x0:0 "
+     "dimension -1.  Tensor x1:0 dimension 0 must have size 2"),
+    ([([3], (..., "a", "b"))], "x0:0 must have rank at least 2"),
+    ([([3, 2], "a")], "x0:0 must have rank in (0, 1)"),
+    ([([3, 2], "abc")], "x0:0 must have rank 3"),
+    ([([], (1,)), ([], ("*",)), ([2, 3], "..")], None),
+    ([([2], ())], "dimension 0 must have size 1.  Received size 2"),
+    ([([2, 3], tf.TensorShape([None, 3]))], None),
+    ([([2, 3], np.array([2, 4]))], "dimension 1 must have size 4")])
+def test_shapes_agree(session, shapes, message):
+    for known in (True, False):
+        with tf.Graph().as_default(), tf.Session() as session:
+            fed = [tf.placeholder(tf.float32, shape if known else None,
+                                  name=f"x{i}")
+                   for i, (shape, _) in enumerate(shapes)]
+
+            def build():
+                return tf.debugging.assert_shapes(
+                    [(x, wanted) for x, (_, wanted) in zip(fed, shapes)],
+                    message="here")
+            if known and message:
+                with pytest.raises(ValueError) as raised:
+                    build()
+                assert str(raised.value).startswith("here")
+                assert message in str(raised.value)
+                continue
+            feed = {x: np.zeros(shape) for x, (shape, _) in zip(fed, shapes)}
+            if not message:
+                session.run(build(), feed)
+                continue
+            with pytest.raises(tf.errors.InvalidArgumentError,
+                               match="assertion failed"):
+                session.run(build(), feed)
+
+
+def test_shapes_that_cannot_be_asked_for_are_refused(session):
+    x = tf.zeros([2, 3], name="x")
+    sparse = tf.SparseTensor([[0, 1]], [1.0], [2, 3])
+    agree = tf.debugging.assert_shapes
+    session.run(agree({x: None}))
+    session.run(agree([(sparse, ("N", "D")), (x, "ND")]))
+    with pytest.raises(ValueError, match="shape=\\(2, 3\\) dtype=float32 dim"):
+        agree([(sparse, ("N", "D")), (x, "DN")])
+    with pytest.raises(ValueError, match="must be an iterable"):
+        agree([(x, 5)])
+    for shape in (("a", ...), "a*"):
+        with pytest.raises(ValueError, match="only allowed as the first entry"):
+            agree([(x, shape)])
+    with pytest.raises(ValueError, match="must have rank 3"):
+        tf.debugging.assert_rank(sparse, 3)
+    fed = tf.placeholder(tf.float32)
+    for data, match in ((["mine"], "mine"), (None, "must have size")):
+        check = agree([(fed, (2, 4))], data=data)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            session.run(check, {fed: np.zeros([2, 3])})

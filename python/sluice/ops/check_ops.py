@@ -107,6 +107,18 @@ def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None,
 # ---- Ranks and types ---------------------------------------------------------
 
 
+def _checked(x):
+    """What a check is of: a sparse tensor, or one that is made of it."""
+    return x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
+
+
+def _said(x):
+    """What messages call it."""
+    if isinstance(x, SparseTensor):
+        return f"shape={x.shape} dtype={x.dtype.name}"
+    return x.name
+
+
 def _rank_argument(rank):
     """A rank to compare with: an int32 scalar."""
     rank = convert_to_tensor(rank, name="rank")
@@ -124,20 +136,20 @@ def _rank_argument(rank):
 def _rank_check(label, fits, rule):
     def check(x, rank, data=None, summarize=None, message=None, name=None):
         with graphs.name_scope(name, label, [x, rank]):
-            x = convert_to_tensor(x, name="x")
+            x = _checked(x)
             rank = _rank_argument(rank)
             known = constant_value(rank)
             have = x.shape.ndims
             if None not in (known, have):
                 if not fits(have, int(known)):
                     raise ValueError(
-                        f"{message or ''} Tensor {x.name} must have rank "
+                        f"{message or ''} Tensor {_said(x)} must have rank "
                         f"{rule}{int(known)}.  Received rank {have}, shape "
                         f"{x.shape}".strip())
                 return control_flow.no_op(name="static_checks_determined_all_"
                                           "ok")
             if data is None:
-                data = [message or "", f"Tensor {x.name} must have rank "
+                data = [message or "", f"Tensor {_said(x)} must have rank "
                         f"{rule}", rank, "Received shape: ",
                         array_ops.shape(x)]
             return control_flow.Assert(fits(array_ops.rank(x), rank), data,
@@ -163,24 +175,139 @@ def assert_rank_in(x, ranks, data=None, summarize=None, message=None,
                    name=None):
     """An operation whose step fails unless the rank is one of these."""
     with graphs.name_scope(name, "assert_rank_in", [x]):
-        x = convert_to_tensor(x, name="x")
+        x = _checked(x)
         ranks = [_rank_argument(r) for r in ranks]
         known = [constant_value(r) for r in ranks]
         if x.shape.ndims is not None and None not in known:
             allowed = sorted(int(k) for k in known)
             if x.shape.ndims not in allowed:
                 raise ValueError(
-                    f"{message or ''} Tensor {x.name} must have rank in "
+                    f"{message or ''} Tensor {_said(x)} must have rank in "
                     f"{tuple(allowed)}.  Received rank {x.shape.ndims}, shape "
                     f"{x.shape}".strip())
             return control_flow.no_op(name="static_checks_determined_all_ok")
         if data is None:
-            data = [message or "", f"Tensor {x.name} must have rank in", *ranks,
+            data = [message or "", f"Tensor {_said(x)} must have rank in", *ranks,
                     "Received shape: ", array_ops.shape(x)]
         rank = array_ops.rank(x)
         fits = math_ops.reduce_any(array_ops.stack(
             [math_ops.equal(rank, r) for r in ranks]))
         return control_flow.Assert(fits, data, summarize)
+
+
+def _sizes(x):
+    """The sizes of a tensor along its dimensions, a scalar being a vector of
+    one: numbers where they are known, else tensors."""
+    known = x.shape
+    if known.ndims is None:
+        return control_flow.cond(
+            math_ops.equal(array_ops.rank(x), 0),
+            lambda: convert_to_tensor([1], dtypes.int32),
+            lambda: math_ops.cast(array_ops.shape(x), dtypes.int32))
+    if known.ndims == 0:
+        return [1]
+    sizes = array_ops.shape(x)
+    return [sizes[i] if size is None else size
+            for i, size in enumerate(known.as_list())]
+
+
+def _number(size):
+    """The number that a size is; None if it is a tensor or a symbol."""
+    try:
+        return None if isinstance(size, _core.Tensor) else int(size)
+    except (TypeError, ValueError):
+        return None
+
+
+def _symbols(x, shape, prefix):
+    """(the symbols of the last dimensions, whether there may be more before)
+    that `shape` demands of x."""
+    if not hasattr(shape, "__iter__"):
+        raise ValueError(f"{prefix}Tensor {_said(x)}.  Specified shape must be "
+                         f"an iterable.  An iterable has the attribute "
+                         f"`__iter__` or `__getitem__`.  Received specified "
+                         f"shape: {shape}")
+    symbols = [getattr(s, "value", s) for s in shape]  # (Of a Dimension.)
+    more = [i for i, s in enumerate(symbols) if s is Ellipsis or
+            isinstance(s, str) and s == "*"]
+    if more and more[-1] != 0:
+        raise ValueError(f"{prefix}Tensor {_said(x)} specified shape index "
+                         f"{more[-1]}.  Symbol `...` or `*` for a variable "
+                         f"number of unspecified dimensions is only allowed as "
+                         f"the first entry")
+    return (symbols[1:] if more else symbols) or [1], bool(more)
+
+
+def assert_shapes(shapes, data=None, summarize=None, message=None, name=None):
+    """An operation whose step fails unless tensors have shapes that agree.
+
+        with tf.control_dependencies([tf.debugging.assert_shapes([
+                (x, ("N", "Q")), (y, (..., "N", 3)), (scalar, ())])]):
+            z = tf.matmul(x, y)
+
+    Args:
+      shapes: pairs of a tensor, sparse or not, and its shape: of each dimension
+        its size, a number; a symbol, which stands for the same size wherever it
+        is; or None or ".", for any size. `...` or "*" before them stands for
+        any further dimensions. A scalar is taken for a vector of one element.
+        A dict of these, too; a shape of None says nothing.
+      data, summarize: as for `Assert`; by default what is wrong.
+      message: what messages begin with.
+      name: of the operations.
+
+    Raises:
+      ValueError: if what is known of the shapes does not agree.
+    """
+    if isinstance(shapes, dict):
+        shapes = shapes.items()
+    prefix = f"{message}.  " if message else ""
+    with graphs.name_scope(name, "assert_shapes",
+                           [data, *(x for x, _ in shapes)]):
+        checked = [(_checked(x), shape) for x, shape in shapes
+                   if shape is not None]
+        checked = [(x, *_symbols(x, shape, prefix)) for x, shape in checked]
+        ranks = []
+        for x, symbols, more in checked:
+            options = dict(data=data, summarize=summarize, message=message)
+            if len(symbols) > 1:
+                check = assert_rank_at_least if more else assert_rank
+                ranks.append(check(x, len(symbols), **options))
+            elif not more:
+                ranks.append(assert_rank_in(x, [0, 1], **options))
+        assertions, first = [], {}
+        for x, symbols, more in checked:
+            with graphs.control_dependencies(ranks):
+                sizes = _sizes(x)
+            for i, symbol in enumerate(symbols):
+                if symbol is None or isinstance(symbol, str) and symbol == ".":
+                    continue
+                place = i - len(symbols) if more else i
+                # (What is beyond a rank that is too low is not looked at.)
+                with graphs.control_dependencies(ranks):
+                    size = sizes[place]
+                wanted, by = _number(symbol), "Specified explicitly"
+                if wanted is None:
+                    if symbol not in first:
+                        first[symbol] = size, x, place
+                        continue
+                    wanted, other, there = first[symbol]
+                    by = (f"Specified by tensor {_said(other)} dimension "
+                          f"{there}")
+                if None not in (_number(size), _number(wanted)):
+                    if int(size) != int(wanted):
+                        raise ValueError(
+                            f"{prefix}{by}.  Tensor {_said(x)} dimension "
+                            f"{place} must have size {wanted}.  Received size "
+                            f"{size}, shape {x.shape}")
+                    continue
+                assertions.append(control_flow.Assert(
+                    math_ops.equal(size, wanted), [
+                        prefix, by, f"Tensor {_said(x)} dimension", place,
+                        "must have size", wanted, "Received shape: ",
+                        array_ops.shape(x)] if data is None else data,
+                    summarize))
+        with graphs.control_dependencies(ranks):
+            return control_flow.group(*assertions)
 
 
 def assert_scalar(tensor, name=None, message=None):
