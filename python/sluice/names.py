@@ -553,7 +553,8 @@ _NN = {
                for native in ("", "native_") for to in ("filter", "input")},
             conv3d_backprop_filter_v2="conv3d_backprop_filter"),
     **_from("sluice.ops.rnn", "dynamic_rnn", "bidirectional_dynamic_rnn",
-            "raw_rnn", "static_rnn", "static_bidirectional_rnn")}
+            "raw_rnn", "static_rnn", "static_bidirectional_rnn",
+            "static_state_saving_rnn")}
 _CELLS = _from(
     "sluice.ops.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
     "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
@@ -706,7 +707,8 @@ _GROUPS = {
         "LazyAdamOptimizer", "MomentumWOptimizer", "NadamOptimizer",
         "ScipyOptimizerInterface", "extend_with_decoupled_weight_decay"),
     "contrib.rnn": {**_CELLS, **_from(
-        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn"), **_from(
+        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn",
+        "static_state_saving_rnn"), **_from(
             "sluice.ops.rnn_cell", "EmbeddingWrapper",
             "InputProjectionWrapper", "LSTMBlockCell",
             "OutputProjectionWrapper"), **_from(

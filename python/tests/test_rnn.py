@@ -420,3 +420,55 @@ def test_the_block_cell_is_an_lstm_cell_of_its_own_arguments(run):
     run(tf.global_variables_initializer())
     for a, b in zip(*map(tf.nest.flatten, run([ours, theirs]))):
         np.testing.assert_array_equal(a, b)
+
+
+# ---- A state that is kept between steps --------------------------------------
+
+
+class KeptInVariables:
+    """A state saver, of zeros at first."""
+
+    def __init__(self, **shapes):
+        self.kept = {name: tf.Variable(tf.zeros(shape), trainable=False)
+                     for name, shape in shapes.items()}
+
+    def state(self, name):
+        return self.kept[name].read_value()
+
+    def save_state(self, name, value):
+        return self.kept[name].assign(value)
+
+
+def test_a_state_is_saved_by_who_reads_what_comes_last(session):
+    rng = np.random.RandomState(0)
+    whole = rng.rand(2, 6, 3).astype(np.float32)
+    saver = KeptInVariables(c=[2, 4], h=[2, 4])
+    fed = [tf.placeholder(tf.float32, [2, 3]) for _ in range(3)]
+    cell = tf.nn.rnn_cell.LSTMCell(4)
+    outputs, state = tf.nn.static_state_saving_rnn(cell, fed, saver, ("c", "h"))
+    assert isinstance(state, tf.nn.rnn_cell.LSTMStateTuple)
+    expected, last = tf.nn.static_rnn(
+        cell, [whole[:, t] for t in range(6)], dtype=tf.float32, scope="rnn")
+    session.run(tf.global_variables_initializer())
+    want, last = session.run([expected, last])
+    got = []
+    for piece in (whole[:, :3], whole[:, 3:]):
+        feed = {x: piece[:, t] for t, x in enumerate(fed)}
+        session.run(outputs[0], feed)  # (Saves nothing.)
+        got += session.run(outputs, feed)
+    np.testing.assert_allclose(got, want, 1e-5)
+    np.testing.assert_allclose(session.run(saver.kept["h"]), last.h, 1e-5)
+    np.testing.assert_allclose(session.run(saver.kept["c"]), last.c, 1e-5)
+    after = session.run(state.h, {x: whole[:, 0] for x in fed})
+    np.testing.assert_array_equal(session.run(saver.kept["h"]), after)
+
+
+def test_a_state_is_saved_under_as_many_names_as_it_has_parts():
+    inputs = [tf.zeros([2, 3])]
+    saver = KeptInVariables(c=[2, 4], h=[2, 4])
+    lstm, gru = tf.nn.rnn_cell.LSTMCell(4), tf.nn.rnn_cell.GRUCell(4)
+    _, state = tf.nn.static_state_saving_rnn(gru, inputs, saver, "h")
+    assert state.shape == [2, 4]
+    for cell, names in ((lstm, "h"), (gru, ("h",)), (lstm, ("h",))):
+        with pytest.raises(ValueError, match="state_name"):
+            tf.nn.static_state_saving_rnn(cell, inputs, saver, names)

@@ -301,6 +301,49 @@ def static_rnn(cell, inputs, initial_state=None, dtype=None,
         return outputs, state
 
 
+def static_state_saving_rnn(cell, inputs, state_saver, state_name,
+                            sequence_length=None, scope=None):
+    """`static_rnn` from a state that is kept between steps: for sequences that
+    are cut into pieces. Returns (the list of outputs, the last state); whoever
+    reads the last output or the last state saves that state.
+
+    Args:
+      cell: an RNNCell.
+      inputs: a list of tensors, [sequences, size] each.
+      state_saver: what keeps the state, with `state(name)`, which gives a
+        tensor, and `save_state(name, value)`, which gives an operation.
+      state_name: the state's name there; names in the structure of
+        `cell.state_size`, if that is one.
+      sequence_length: how long each sequence is; by default, as long as there
+        are inputs.
+      scope: of the variables; by default "rnn".
+
+    Raises:
+      ValueError: if `state_name` is not of the structure of the state.
+    """
+    names, sizes = nest.flatten(state_name), nest.flatten(cell.state_size)
+    if nest.is_nested(cell.state_size) != nest.is_nested(state_name):
+        raise ValueError(f"Argument `state_name` should be the same type as "
+                         f"`cell.state_size`. Received: state_name="
+                         f"{state_name}, cell.state_size={cell.state_size}.")
+    if len(names) != len(sizes):
+        raise ValueError(f"Number of elements in argument `state_name` and "
+                         f"`cell.state_size` are mismatched. Received "
+                         f"state_name={state_name} with {len(names)} elements "
+                         f"and cell.state_size={cell.state_size} with "
+                         f"{len(sizes)} elements.")
+    start = nest.pack_sequence_as(cell.state_size,
+                                  [state_saver.state(n) for n in names])
+    outputs, state = static_rnn(cell, inputs, start, None, sequence_length,
+                                scope)
+    saved = [state_saver.save_state(n, s)
+             for n, s in zip(names, nest.flatten(state))]
+    with graphs.control_dependencies(saved):
+        outputs[-1], state = nest.map_structure(array_ops.identity,
+                                                [outputs[-1], state])
+    return outputs, state
+
+
 def static_bidirectional_rnn(cell_fw, cell_bw, inputs, initial_state_fw=None,
                              initial_state_bw=None, dtype=None,
                              sequence_length=None, scope=None):
