@@ -597,6 +597,31 @@ TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
   CheckGradient(y, x, 0.4f);
 }
 
+// What hangs on nothing but constants in the innermost body is of the loop
+// around its call.
+TEST_F(FunctionGradientTest, OfCallsInLoopsOfFunctionsThatHoldConstants) {
+  const Function tripled = DefineFunction("tripled", {kF}, [](const Args& a) {
+    const Output three =
+        Build("Sum", {Constant(Tensor::Vector<float>({1, 2})), Constant(0)});
+    return a[0] * three;
+  });
+  const auto twice = [](const Function& f, const Output& x) {
+    return std::get<1>(While(
+        std::tuple(Output(Constant(0)), x),
+        [](Output i, Output) { return i < 2; },
+        [&](Output i, Output y) { return std::tuple(i + 1, f({y})[0]); }));
+  };
+  const Function inner = DefineFunction(
+      "inner", {kF}, [&](const Args& a) { return twice(tripled, a[0]); });
+  const Output x = In<float>("x");
+  const Output once = inner({x})[0];
+  const Output nested = twice(inner, x);
+  EXPECT_EQ(Value<float>(once, {Fed(x, 2.f)}), 18);
+  EXPECT_EQ(Value<float>(nested, {Fed(x, 2.f)}), 162);
+  EXPECT_EQ(Value<float>(Grad(once, x), {Fed(x, 2.f)}), 9);
+  EXPECT_EQ(Value<float>(Grad(nested, x), {Fed(x, 2.f)}), 81);
+}
+
 TEST_F(FunctionGradientTest, WithRespectToAVariableThatARecursionReads) {
   const Var w(1.5f);
   const Function f = DefineFunction(

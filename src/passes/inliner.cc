@@ -216,13 +216,16 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
         Node * start, Add(at, "NoOp", n.name() + "/start", {}, {}, controls));
     return place.Under(start);
   }
-  if (at.pivot != nullptr || !among_primitives_) return place;
-  // At the outermost level the node may stand within primitives of control
-  // flow.
+  // The node may stand within primitives of control flow of its body, or of the
+  // graph at the outermost level: it is where its inputs are.
+  const bool among =
+      at.primitives_here || (at.pivot == nullptr && among_primitives_);
+  if (!among) return place;
   for (const Output& in : inputs) {
     if (IsFreeConst(in)) continue;
     SLUICE_ASSIGN_OR_RETURN(Node * start,
                             Add(at, "Identity", n.name() + "/start", {in}));
+    if (at.among_primitives) Tell(start, nullptr);  // (As in Copy.)
     Place under = place.Under(start);
     for (const Output& other : inputs)
       if (!IsFreeConst(other)) under.anchored->insert(other.node);
@@ -357,10 +360,12 @@ Result<Values> Inliner::Body(const FunctionBody& body,
                              const std::vector<Output>& args,
                              const Place& outside) {
   Place at = outside;
-  for (const Node* n : body.order)
-    at.among_primitives = at.among_primitives ||
-                          n->op().role == OpRole::kSwitch ||
-                          n->op().role == OpRole::kEnter;
+  at.primitives_here =
+      std::any_of(body.order.begin(), body.order.end(), [](const Node* n) {
+        return n->op().role == OpRole::kSwitch ||
+               n->op().role == OpRole::kEnter;
+      });
+  at.among_primitives = at.among_primitives || at.primitives_here;
   OutputMap<Output> outputs;
   std::unordered_map<const Node*, std::vector<Node*>> done;
   std::unordered_set<const Node*> waited_for(body.control_results.begin(),

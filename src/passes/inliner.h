@@ -25,7 +25,8 @@ struct Place {
   // In a graph that stays: the context that nodes here belong to.
   ControlFlowContext* context = nullptr;
   bool in_condition = false;      // Of the innermost loop.
-  bool among_primitives = false;  // Within a body that has some of its own.
+  bool among_primitives = false;  // Within a body that has some of its own,
+  bool primitives_here = false;   // which is the innermost.
   // Nodes that run only if the pivot does; shared by the places within.
   std::shared_ptr<std::unordered_set<const Node*>> anchored =
       std::make_shared<std::unordered_set<const Node*>>();
