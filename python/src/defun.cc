@@ -1,5 +1,6 @@
 // Functions of a graph that Python defines (sluice/framework/function.py).
 #include "absl/cleanup/cleanup.h"
+#include "client/variables.h"
 #include "graph/builder.h"
 #include "graph/function.h"
 #include "graph/graphdef_function.h"
@@ -85,6 +86,14 @@ void AddDefun(py::module_& m) {
   m.def("declare_function", DeclareIn);
   m.def("set_function_gradient", SetGradient);
   m.def("call_function", AddCall);
+  // An argument that stands for a tensor from outside: what is known of the
+  // variable that it is a handle of.
+  m.def("tell_variable", [](PyGraph& g, Node* arg, const Output& outside) {
+    const Building here(g);
+    const DType dtype = VariableType(outside);
+    if (dtype != DType::kInvalid)
+      TellVariable(&g, arg, dtype, VariableShapeOf(outside));
+  });
   // A copy of an operation of another graph, without what it waits for.
   m.def("copy_operation",
         [](PyGraph& g, Node* from, const std::vector<Output>& inputs) {

@@ -121,7 +121,7 @@ def test_captured_by_value_is_a_copy():
     assert f.captured_inputs == [] and len(y.op.inputs) == 1
     assert run(y) == [6]
     v = tf.Variable(1.0)
-    with pytest.raises(ValueError, match="stateful node by value"):
+    with pytest.raises(ValueError, match=r"stateful node \(name:Variable, .* by value"):
         tf.Defun(capture_by_value=True)(lambda: v + 1.0)()
 
 
@@ -339,3 +339,16 @@ def test_what_a_compiler_is_told_changes_nothing(run):
         return 2 * x
 
     assert run(doubled(3.0)) == run(doubled(3.0, compiled=False)) == 6
+
+
+def test_operations_with_state_are_copied_if_they_are_named(run):
+    t = tf.random_uniform([100], maxval=10, dtype=tf.int32)
+    x = tf.placeholder(tf.int32)
+    with pytest.raises(ValueError, match="Cannot capture a stateful node"):
+        tf.Defun(capture_by_value=True)(lambda: t + 3)()
+    with pytest.raises(ValueError, match="Cannot capture a placeholder"):
+        tf.Defun(capture_by_value=True)(lambda: x + 1)()
+
+    y = tf.Defun(capture_by_value=True,
+                 whitelisted_stateful_ops={t.op})(lambda: t + 3)()
+    assert run(y).min() >= 3

@@ -470,3 +470,85 @@ def test_what_a_branch_does_lets_a_function_be_differentiated(session):
     assert session.run(w)[0].tolist() == [2, 0, 0]
     assert session.run(y, {x: ones}).tolist() == (4 * ones).tolist()
     assert session.run(w)[0].tolist() == [3, 0, 0]
+
+
+def test_loops_in_a_function_differentiate_the_variables_that_calls_read():
+    v = tf.Variable([1.0, 2.0, 3.0, 4.0], dtype=tf.float64, use_resource=True)
+    zero = tf.constant(0.0, tf.float64)
+
+    @tf.function
+    def some(x, v):
+        return x + tf.reduce_sum(tf.gather(v, [1, 3]))
+
+    @tf.function
+    def nested(x, v):
+        return some(x, v)
+
+    @tf.function
+    def loop_within(x, v):
+        return tf.while_loop(lambda j, _: j < 3,
+                             lambda j, y: (j + 1, some(y, v)), [0, x])[1]
+
+    def gradient_of(step):
+        @tf.function
+        def whole(v):
+            r = tf.while_loop(lambda i, _: i < 2,
+                              lambda i, x: (i + 1, step(x, v)), [0, zero])[1]
+            return tf.convert_to_tensor(tf.gradients(r, v)[0])
+        return whole(v)
+
+    assert run([gradient_of(f).op.outputs[0] for f in (
+        some, nested, loop_within)])[0].tolist() == [0, 2, 0, 2]
+    assert run(gradient_of(nested)).tolist() == [0, 2, 0, 2]
+    assert run(gradient_of(loop_within)).tolist() == [0, 6, 0, 6]
+    assert run(gradient_of(some)).dtype == np.float64
+
+
+def test_calls_in_loops_of_functions_may_hold_constants():
+    @tf.function
+    def scaled(x):
+        return x * tf.reduce_sum(tf.gather([1.0, 2.0, 3.0], [0, 1]))
+
+    @tf.function
+    def loop(x):
+        return tf.while_loop(lambda j, _: j < 2,
+                             lambda j, y: (j + 1, scaled(y)), [0, x])[1]
+
+    def nested(x):
+        return tf.while_loop(lambda i, _: i < 2,
+                             lambda i, y: (i + 1, loop(y)), [0, x])[1]
+
+    x = tf.constant(2.0)
+    for f, factor in ((loop, 9), (nested, 81), (tf.function(nested), 81)):
+        assert run(f(x)) == 2 * factor
+        assert run(tf.gradients(f(x), x)[0]) == factor
+
+
+def test_a_functions_conditional_differentiates_a_sparse_read():
+    v = tf.Variable([[1.0, 1.0]] * 3, use_resource=True)
+
+    @tf.function
+    def gradient():
+        r = tf.cond(tf.constant(True), lambda: tf.gather(v, [1, 2]),
+                    lambda: tf.zeros([2, 2]))
+        return tf.convert_to_tensor(tf.gradients(r, v)[0])
+
+    assert run(gradient()).tolist() == [[0, 0], [1, 1], [1, 1]]
+
+
+def test_a_function_knows_the_shape_of_a_variable_from_outside():
+    v = tf.Variable([[1.0, 2.0]] * 3, use_resource=True)
+    shapes = []
+
+    @tf.function
+    def f():
+        shapes.extend([v.read_value().shape.as_list(),
+                       tf.gather(v, [0]).shape.as_list()])
+        return v + 1.0
+
+    f()
+    assert shapes == [[3, 2], [1, 2]]
+    definition = v.graph.as_graph_def().library.function[0]
+    told = definition.arg_attr[0].attr  # (TensorFlow's attributes.)
+    assert list(told["_handle_dtypes"].list.type) == [1]
+    assert [d.size for d in told["_handle_shapes"].list.shape[0].dim] == [3, 2]

@@ -19,8 +19,11 @@ Output NoGradientLike(const Output& x) {
   return Build("ZerosLike", {x}, {}, "", {});
 }
 
-// The type of the variable behind an argument, by what reads it.
+// The type of the variable behind an argument: as it tells, or by what reads
+// it.
 DType VariableTypeOfArg(const FunctionBody& body, size_t i) {
+  const DType told = ToldVariableType(*body.args[i]);
+  if (told != DType::kInvalid) return told;
   std::unordered_set<const Node*> handles = {body.args[i]};
   for (const Node* n : body.order)
     for (const Output& in : n->inputs()) {
@@ -65,8 +68,8 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
     Node* arg = copies.at(f.args[i]);
     out->args.push_back(arg);
     xs.push_back(Output(arg));
-    if (arg->output_type(0) == DType::kResource)  // For VariableType.
-      g.SetAttr(arg, "dtype", VariableTypeOfArg(f, i));
+    if (arg->output_type(0) == DType::kResource)
+      TellVariable(&g, arg, VariableTypeOfArg(f, i), ToldVariableShape(*arg));
   }
   for (const Output& result : f.results) {
     Node* dy = BuildNode("_Arg", {},

@@ -7,6 +7,7 @@
 #include "client/op_builder.h"
 #include "graph/control_flow.h"
 #include "graph/device_scope.h"
+#include "graph/function.h"
 
 namespace sluice {
 namespace {
@@ -26,8 +27,8 @@ const Node* Origin(Output handle) {
       case OpRole::kSwitch:
         n = n->num_inputs() > 0 ? n->input(0).node : nullptr;
         break;
-      case OpRole::kArg:  // Of a function; it may tell by attributes.
-        return n->FindAttr("dtype") == nullptr ? nullptr : n;
+      case OpRole::kArg:  // Of a function; it may tell.
+        return n;
       default:
         return nullptr;
     }
@@ -61,14 +62,16 @@ DType VariableType(Output handle) {
   if (!handle.valid()) return DType::kInvalid;
   if (IsRef(handle.dtype())) return RemoveRef(handle.dtype());
   const Node* n = Origin(handle);
-  return n == nullptr ? DType::kInvalid : n->TypeAttr("dtype");
+  if (n == nullptr) return DType::kInvalid;
+  return MakesVariable(*n) ? n->TypeAttr("dtype") : ToldVariableType(*n);
 }
 
 PartialShape VariableShapeOf(Output handle) {
   if (handle.valid() && IsRef(handle.dtype())) return handle.shape();
   const Node* n = Origin(handle);
-  return n == nullptr ? PartialShape()
-                      : n->AttrOr<PartialShape>("shape", PartialShape());
+  if (n == nullptr) return PartialShape();
+  return MakesVariable(*n) ? n->AttrOr<PartialShape>("shape", PartialShape())
+                           : ToldVariableShape(*n);
 }
 
 Var::Var(const Operand& initial, const std::string& name,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/function.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -589,18 +590,38 @@ Result<PartialShape> ConstantAsShape(const Output& o) {
   return out;
 }
 
-PartialShape VariableShape(const Output& handle) {
+namespace {
+
+// The node that made a handle, or the function's argument that it is; null if
+// it cannot be told.
+const Node* VariableOrigin(const Output& handle) {
   const Output* at = &handle;
   for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
     const Node& n = *at->node;
-    if (n.op_name() == "VarHandleOp")
-      return n.AttrOr<PartialShape>("shape", PartialShape());
+    if (n.op_name() == "VarHandleOp" || n.op().role == OpRole::kArg) return &n;
     if (n.op_name() != "Identity" && n.op_name() != "Enter" &&
         n.op_name() != "Switch")
       break;
     at = &n.input(0);
   }
-  return PartialShape();
+  return nullptr;
+}
+
+}  // namespace
+
+PartialShape VariableShape(const Output& handle) {
+  const Node* const n = VariableOrigin(handle);
+  if (n == nullptr) return PartialShape();
+  return n->op().role == OpRole::kArg
+             ? ToldVariableShape(*n)
+             : n->AttrOr<PartialShape>("shape", PartialShape());
+}
+
+DType VariableDType(const Output& handle) {
+  const Node* const n = VariableOrigin(handle);
+  if (n == nullptr) return DType::kInvalid;
+  return n->op().role == OpRole::kArg ? ToldVariableType(*n)
+                                      : n->TypeAttr("dtype");
 }
 
 }  // namespace sluice

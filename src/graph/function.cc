@@ -89,6 +89,22 @@ Status FindOrder(FunctionBody* body) {
   return OkStatus();
 }
 
+void TellVariable(Graph* graph, Node* arg, DType dtype,
+                  const PartialShape& shape) {
+  graph->SetAttr(arg, kHandleTypes, AttrValue::Types{dtype});
+  graph->SetAttr(arg, kHandleShapes, AttrValue::Shapes{shape});
+}
+
+DType ToldVariableType(const Node& arg) {
+  const auto types = arg.AttrOr<AttrValue::Types>(kHandleTypes, {});
+  return types.size() == 1 ? types[0] : DType::kInvalid;
+}
+
+PartialShape ToldVariableShape(const Node& arg) {
+  const auto shapes = arg.AttrOr<AttrValue::Shapes>(kHandleShapes, {});
+  return shapes.size() == 1 ? shapes[0] : PartialShape();
+}
+
 std::vector<DType> FunctionBody::arg_types() const { return DTypes(args); }
 std::vector<DType> FunctionBody::result_types() const {
   return DTypes(results);

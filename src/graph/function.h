@@ -17,6 +17,10 @@
 
 namespace sluice {
 
+// Of an argument (TellVariable): a list of one.
+inline constexpr char kHandleTypes[] = "_handle_dtypes";
+inline constexpr char kHandleShapes[] = "_handle_shapes";
+
 // A function with its attributes bound. Immutable once made; owned by its
 // library, which outlives whoever reads it.
 struct FunctionBody {
@@ -31,6 +35,14 @@ struct FunctionBody {
   std::vector<DType> arg_types() const;
   std::vector<DType> result_types() const;
 };
+
+// What an argument that is a variable's handle tells of the variable, in
+// TensorFlow's attributes, which a FunctionDef keeps: its type (kInvalid: it
+// tells nothing) and shape.
+void TellVariable(Graph* graph, Node* arg, DType dtype,
+                  const PartialShape& shape);
+DType ToldVariableType(const Node& arg);
+PartialShape ToldVariableShape(const Node& arg);
 
 // Fills in control_results with the nodes that do something besides giving
 // results, and order.

@@ -450,11 +450,15 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
     args[a] = ArgName(spec.arg_names, i, "arg", &taken);
     AddArg(args[a], a->output_type(0),
            def.mutable_signature()->add_input_arg());
-    if (!a->output_shape(0).rank_known()) continue;
-    SLUICE_RETURN_IF_ERROR(
-        AttrToProto(AttrValue(AttrValue::Shapes{a->output_shape(0)}),
-                    &(*(*def.mutable_arg_attr())[static_cast<uint32_t>(i)]
-                           .mutable_attr())["_output_shapes"]));
+    AttrMap told;
+    if (a->output_shape(0).rank_known())
+      told["_output_shapes"] = AttrValue::Shapes{a->output_shape(0)};
+    for (const char* name : {kHandleTypes, kHandleShapes})
+      if (const AttrValue* v = a->FindAttr(name)) told[name] = *v;
+    for (const auto& [name, value] : told)
+      SLUICE_RETURN_IF_ERROR(AttrToProto(
+          value, &(*(*def.mutable_arg_attr())[static_cast<uint32_t>(i)]
+                        .mutable_attr())[name]));
   }
   for (size_t i = 0; i < body.results.size(); ++i) {
     const std::string name =

@@ -41,6 +41,10 @@ PartialShape ShapeContext::ResourceShape(int i) {
   return VariableShape(node_.input(i));
 }
 
+DType ShapeContext::ResourceType(int i) {
+  return VariableDType(node_.input(i));
+}
+
 Result<PartialShape> ShapeContext::WithRank(int i, int rank) const {
   const PartialShape& s = input(i);
   if (!s.rank_known()) return PartialShape::OfRank(rank);

@@ -29,8 +29,10 @@ class ShapeContext {
   // constant, or as far as Shape, Pack, ConcatV2, slices and casts tell.
   // Unknown rank if nothing is known. InvalidArgument if it is not a vector.
   Result<PartialShape> InputAsShape(int i);
-  // Shape (and dtype) of the variable that resource input i points to.
+  // Shape and type of the variable that resource input i points to; kInvalid:
+  // nothing is known of it.
   PartialShape ResourceShape(int i);
+  DType ResourceType(int i);
 
   void set_output(int i, PartialShape s) {
     outputs_[static_cast<size_t>(i)] = std::move(s);
@@ -82,9 +84,10 @@ std::optional<Tensor> ConstantValue(const Output& o);
 // An output read as a shape, see ShapeContext::InputAsShape.
 Result<PartialShape> ConstantAsShape(const Output& o);
 
-// The declared shape of the variable that a handle points to, followed through
-// whatever passes handles on.
+// The declared shape and type of the variable that a handle points to, followed
+// through whatever passes handles on.
 PartialShape VariableShape(const Output& handle);
+DType VariableDType(const Output& handle);
 
 }  // namespace sluice
 

@@ -43,6 +43,11 @@ Status AssignShape(ShapeContext& c) {
 
 // No outputs, but the value must fit what the handle was declared with.
 Status AssignVariableShape(ShapeContext& c) {
+  const DType dtype = c.ResourceType(0);
+  const DType given = RemoveRef(c.node().input_type(1));
+  if (dtype != DType::kInvalid && dtype != given)
+    return InvalidArgument("value: expected the variable's type, ",
+                           DTypeName(dtype), ", got ", DTypeName(given));
   return c.ResourceShape(0).MergeWith(c.input(1)).status();
 }
 

@@ -12,7 +12,7 @@ import itertools
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.node_def import VARIABLE_OPS, FunctionDef
+from sluice.framework.node_def import FunctionDef
 
 
 _numbers = itertools.count()  # Of gradients: the registry keeps their names.
@@ -23,11 +23,12 @@ class _Body(graphs.Graph):
 
     uses_resources = None  # Whether variables are resources, if it says so.
 
-    def __init__(self, outer, by_value):
+    def __init__(self, outer, by_value, stateful_copies=()):
         super().__init__()
         _core.share_library(self, outer)
         self.building_function = True
         self.outer, self._by_value = outer, by_value
+        self._stateful_copies = stateful_copies
         self.arguments = []
         self.captured = {}  # Tensors from outside: their arguments.
         self._copies = {}  # Operations from outside, if captured by value.
@@ -58,12 +59,18 @@ class _Body(graphs.Graph):
                 outside = self.outer.capture(tensor)
             self.captured[tensor] = self.captured[outside] = self.argument(
                 tensor.dtype.base_dtype, tensor.op.name, tensor.shape)
+            if tensor.dtype == dtypes.resource:
+                _core.tell_variable(self, self.captured[tensor].op, tensor)
         return self.captured[tensor]
 
     def _copy(self, op):
         """An operation from outside, with all that it needs."""
-        if op.type in VARIABLE_OPS:
-            raise ValueError("Cannot capture a stateful node by value.")
+        if op.op_def.is_stateful and op not in self._stateful_copies:
+            raise ValueError(f"Cannot capture a stateful node (name:{op.name}, "
+                             f"type:{op.type}) by value.")
+        if op.type in ("Placeholder", "PlaceholderV2"):
+            raise ValueError(f"Cannot capture a placeholder (name:{op.name}, "
+                             f"type:{op.type}) by value.")
         if op not in self._copies:
             self._copies[op] = _core.copy_operation(self, op, [
                 self._copy(t.op).outputs[t.value_index] for t in op.inputs])
@@ -145,12 +152,14 @@ class _DefinedFunction:
 
     def __init__(self, func, argument_names, types, func_name=None,
                  grad_func=None, python_grad_func=None, out_names=None,
-                 shape_func=None, capture_by_value=False, noinline=False):
+                 shape_func=None, capture_by_value=False, noinline=False,
+                 whitelisted_stateful_ops=()):
         self._func, self._argument_names = func, argument_names
         self._types, self._func_name = types, func_name
         self._grad_func, self._python_grad_func = grad_func, python_grad_func
         self._out_names, self._shape_func = out_names, shape_func
         self._by_value, self._noinline = capture_by_value, noinline
+        self._stateful_copies = set(whitelisted_stateful_ops or ())
         self._gradient_name = None
         self.__doc__ = func.__doc__
 
@@ -177,7 +186,7 @@ class _DefinedFunction:
     def _build(self, graph):
         """(the _Instance, the types of all arguments and results)."""
         from sluice.ops import variable_scope as scopes
-        body = _Body(graph, self._by_value)
+        body = _Body(graph, self._by_value, self._stateful_copies)
         with body.as_default(), scopes.variable_scope(
                 "", custom_getter=body.variable):
             results = self._func(*[
@@ -335,12 +344,15 @@ class Defun:
       shape_func: the shapes of the results, given the call's operation.
       noinline: what TensorFlow is told of it.
       capture_by_value: whether what is used from outside is copied instead.
+      whitelisted_stateful_ops: operations outside with state that may be
+        copied, too.
     """
 
     def __init__(self, *input_types, **kwargs):
         self._types = tuple(dtypes.as_dtype(t) for t in input_types)
         known = ("func_name", "grad_func", "python_grad_func", "out_names",
-                 "shape_func", "noinline", "capture_by_value", "compiled",
+                 "shape_func", "noinline", "capture_by_value",
+                 "whitelisted_stateful_ops", "compiled",
                  "separate_compiled_gradients")
         for name in kwargs:
             if name not in known:
