@@ -58,6 +58,10 @@ class GrpcTransport final : public TransportBase {
   Result<std::shared_ptr<Link>> Dial(PeerId id,
                                      const PeerAddress& peer) override;
   std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) override;
+  // (Behind the '#' is what only this incarnation has.)
+  std::string PlaceOf(const std::string& address) const override {
+    return address.substr(0, address.find('#'));
+  }
 
  private:
   friend class GrpcLink;

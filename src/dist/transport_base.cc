@@ -42,6 +42,8 @@ class LocalLink final : public Link {
   LocalLink(TransportBase* owner, PeerId id, std::string task)
       : Link(owner, id, std::move(task)), pump_(owner->pump()) {}
 
+  bool MayBeStale() const override { return false; }
+
   void SetMate(std::shared_ptr<LocalLink> mate) {
     std::lock_guard<std::mutex> lock(mu_);
     mate_ = std::move(mate);
@@ -240,11 +242,20 @@ void TransportBase::Shutdown() {
   pump_->Stop();
 }
 
-std::shared_ptr<Link> TransportBase::Find(const std::string& task) const {
+std::shared_ptr<Link> TransportBase::Find(
+    const std::string& task, uint64_t incarnation, const std::string& place,
+    std::vector<std::shared_ptr<Link>>* stale) const {
   std::shared_ptr<Link> latest;
-  for (const auto& [id, link] : links_)
-    if (link->task == task && (latest == nullptr || latest->id < id))
-      latest = link;
+  for (const auto& [id, link] : links_) {
+    if (link->task != task) continue;
+    const uint64_t known = link->incarnation.load();
+    if (incarnation == 0 || known == 0 || known == incarnation) {
+      if (latest == nullptr || latest->id < id) latest = link;
+    } else if (link->MayBeStale() &&
+               (place.empty() || link->place.empty() || link->place == place)) {
+      stale->push_back(link);
+    }
+  }
   return latest;
 }
 
@@ -276,7 +287,8 @@ std::vector<std::shared_ptr<Link>> TransportBase::LiveLinks() const {
 std::shared_ptr<Link> TransportBase::FindLink(const std::string& task,
                                               uint64_t incarnation) {
   std::lock_guard<std::mutex> lock(mu_);
-  std::shared_ptr<Link> link = Find(task);
+  std::vector<std::shared_ptr<Link>> others;
+  std::shared_ptr<Link> link = Find(task, incarnation, "", &others);
   return link != nullptr && link->incarnation.load() == incarnation ? link
                                                                     : nullptr;
 }
@@ -303,6 +315,11 @@ void TransportBase::Lose(Link* link, Status why) {
   });
 }
 
+void TransportBase::LoseStale(const std::vector<std::shared_ptr<Link>>& links) {
+  for (const auto& link : links)
+    Lose(link.get(), Aborted(link->Describe(), " was restarted"));
+}
+
 PeerId TransportBase::ConnectLocal(TransportBase* other) {
   const auto add = [](TransportBase* t, const TransportBase* peer) {
     auto link =
@@ -326,7 +343,7 @@ Result<PeerId> TransportBase::Connect(const PeerAddress& peer) {
       !absl::SimpleAtoi(peer.address.substr(6), &wanted))
     wanted = 0;
   Registry& r = GetRegistry();
-  std::shared_ptr<Link> stale;
+  std::vector<std::shared_ptr<Link>> stale;
   std::shared_ptr<Link> fresh;
   Result<PeerId> out = PeerId{0};
   {
@@ -350,22 +367,20 @@ Result<PeerId> TransportBase::Connect(const PeerAddress& peer) {
       return FailedPrecondition("transport of '", options_.task,
                                 "': expected it to run, got Connect to '",
                                 peer.task, "'");
-    if (std::shared_ptr<Link> link = Find(peer.task)) {
-      const uint64_t known = link->incarnation.load();
-      if (wanted == 0 || known == 0 || known == wanted) return link->id;
-      stale = std::move(link);
-    }
+    if (const auto link =
+            Find(peer.task, wanted, PlaceOf(peer.address), &stale))
+      return link->id;
     if (local != nullptr) {
       out = ConnectLocal(local);
     } else {
       SLUICE_ASSIGN_OR_RETURN(fresh, Dial(next_peer_, peer));
+      fresh->place = PlaceOf(peer.address);
       fresh->incarnation.store(wanted);
       Add(fresh);
       out = next_peer_++;
     }
   }
-  if (stale != nullptr)
-    Lose(stale.get(), Aborted(stale->Describe(), " was restarted"));
+  LoseStale(stale);
   if (fresh != nullptr) fresh->Open();
   return out;
 }
@@ -380,27 +395,31 @@ void TransportBase::Disconnect(PeerId peer, const Status& why) {
 
 std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
   if (hello.expected != 0 && hello.expected != incarnation_) return nullptr;
-  std::shared_ptr<Link> stale;
+  std::vector<std::shared_ptr<Link>> stale;
   std::shared_ptr<Link> link;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (state_ != kRunning) return nullptr;
-    link = Find(hello.task);
+    link = Find(hello.task, hello.incarnation, PlaceOf(hello.address), &stale);
     if (link != nullptr) {
       uint64_t unknown = 0;
       link->incarnation.compare_exchange_strong(unknown, hello.incarnation);
-      if (link->incarnation.load() != hello.incarnation) stale.swap(link);
+      // (It may have become known meanwhile that it is another's.)
+      if (link->incarnation.load() != hello.incarnation) {
+        stale.push_back(link);
+        link = nullptr;
+      }
     }
     if (link == nullptr) {
       link = MakeLink(next_peer_, hello);
       if (link == nullptr) return nullptr;
       ++next_peer_;
+      link->place = PlaceOf(hello.address);
       link->incarnation.store(hello.incarnation);
       Add(link);
     }
   }
-  if (stale != nullptr)
-    Lose(stale.get(), Aborted(stale->Describe(), " was restarted"));
+  LoseStale(stale);
   link->Heard();
   return link;
 }

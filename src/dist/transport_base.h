@@ -48,6 +48,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // Breaks the connection, which the peer sees at once if it still lives. Once.
   // May be called on any thread; nothing is delivered afterwards.
   virtual void Close() = 0;
+  // False for peers that are there as long as the link is.
+  virtual bool MayBeStale() const { return true; }
   // False for peers that cannot fall silent.
   virtual bool has_heartbeat() const { return true; }
 
@@ -60,6 +62,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const std::shared_ptr<TransportCounters> counters;
   const PeerId id;
   const std::string task;
+  std::string place;  // Constant once it is in the table; see PlaceOf.
   std::atomic<uint64_t> incarnation{0};  // 0: not known yet.
   std::atomic<int64_t> last_heard_ns{0};
   std::atomic<bool> lost{false};
@@ -114,6 +117,11 @@ class TransportBase : public Transport {
                                              const PeerAddress& peer) = 0;
   // A link to a peer that connected to us.
   virtual std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) = 0;
+  // What of an address stays the same when the task is started again there; "":
+  // nothing is known of that.
+  virtual std::string PlaceOf(const std::string& address) const {
+    return address;
+  }
   // True while the transport cannot hear: silence says nothing then.
   virtual bool Deaf() { return false; }
   // Whether silence is watched for.
@@ -132,8 +140,13 @@ class TransportBase : public Transport {
     uint64_t incarnation = 0;
     Status why;
   };
-  // The next four REQUIRE: mu_ is held.
-  std::shared_ptr<Link> Find(const std::string& task) const;
+  // The next five REQUIRE: mu_ is held.
+  // The latest link to this incarnation of the task (0: to any), or to one that
+  // is not known yet. `stale` gets those to other incarnations at this place,
+  // or maybe at it: tasks of two clusters may have one name.
+  std::shared_ptr<Link> Find(const std::string& task, uint64_t incarnation,
+                             const std::string& place,
+                             std::vector<std::shared_ptr<Link>>* stale) const;
   void Add(const std::shared_ptr<Link>& link) { links_[link->id] = link; }
   void NoteGone(const Link& link, const Status& why);
   // OK for a peer that is there, else why it is not.
@@ -141,6 +154,8 @@ class TransportBase : public Transport {
   // Takes it out of the table. False if it was not in it.
   bool Remove(Link* link, const Status& why);
   Result<std::shared_ptr<Link>> Get(PeerId id) const;
+  // Of tasks that were restarted. With no lock held.
+  void LoseStale(const std::vector<std::shared_ptr<Link>>& links);
   PeerId ConnectLocal(TransportBase* other);
   void Monitor();
 

@@ -120,6 +120,25 @@ TEST_P(TransportTest, BothWaysWhoeverConnects) {
   }
 }
 
+// Tasks of several clusters may have one name.
+TEST_P(TransportTest, TasksOfOneNameAtSeveralAddressesAreSeveralPeers) {
+  if (GetParam() == Kind::kUcx)
+    GTEST_SKIP() << "UCX's addresses do not tell tasks apart";
+  const char* const name = "/job:localhost/task:0";
+  Task a(GetParam(), name), b(GetParam(), name), c(GetParam(), name);
+  const PeerId to_b = a.Connect(b), to_c = a.Connect(c);
+  EXPECT_NE(to_b, to_c);
+  ASSERT_TRUE(a.transport->SendControl(to_b, 1, "").ok());
+  ASSERT_TRUE(a.transport->SendControl(to_c, 2, "").ok());
+  ASSERT_TRUE(c.transport->SendControl(c.Connect(b), 3, "").ok());
+  ASSERT_TRUE(c.handler.AwaitControls(1));
+  ASSERT_TRUE(b.handler.AwaitControls(2));
+  EXPECT_EQ(c.handler.controls[0].first, 2);
+  EXPECT_EQ(a.Connect(b), to_b);
+  EXPECT_EQ(a.Connect(c), to_c);
+  for (Task* t : {&a, &b, &c}) EXPECT_EQ(t->handler.losses(), 0u);
+}
+
 TEST_P(TransportTest, LargeTensorsAtOneAnotherDoNotBlock) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId ab = a.Connect(b), ba = b.Connect(a);

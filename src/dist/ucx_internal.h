@@ -92,6 +92,8 @@ class UcxTransport final : public TransportBase {
   bool HandlersMayTakeLong() const override { return true; }
 
  protected:
+  // (All of it is of one process.)
+  std::string PlaceOf(const std::string&) const override { return ""; }
   Status StartNetwork() override;
   void StopNetwork() override;
   Result<std::shared_ptr<Link>> Dial(PeerId id,
