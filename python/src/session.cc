@@ -229,21 +229,33 @@ class Extras {
   void Fill() const {
     if (!metadata_) return;
     py::object events = py::none();
-    if (options_.trace) events = py::list();
+    if (options_.trace || !metadata_->cost_graph.empty()) events = py::list();
     for (const TraceEvent& e : metadata_->events)
-      events.attr("append")(py::make_tuple(e.device, e.node, e.op, e.shapes,
-                                           e.thread, e.start_ns, e.end_ns,
-                                           e.allocated_bytes));
+      events.attr("append")(py::make_tuple(
+          e.device, e.node, e.op, e.Shapes(), e.thread, e.start_ns, e.end_ns,
+          e.allocated_bytes,
+          e.kind == TraceEvent::kSend ? py::list() : Outputs(e)));
     py::list graphs;
     for (const std::string& graph : metadata_->partition_graphs)
       graphs.append(py::bytes(graph));
     python_metadata_.attr("_fill")(
         metadata_->wall_ns, metadata_->step_peak_bytes, metadata_->live_bytes,
         metadata_->events.empty() ? "" : metadata_->ChromeTrace(), events,
-        graphs);
+        graphs, py::bytes(metadata_->cost_graph));
   }
 
  private:
+  // (type, dimensions, bytes) of each.
+  static py::list Outputs(const TraceEvent& e) {
+    py::list outputs;
+    for (const TraceOutput& o : e.outputs) {
+      py::list dims;
+      for (int i = 0; i < o.shape.rank(); ++i) dims.append(o.shape.dim(i));
+      outputs.append(py::make_tuple(static_cast<int>(o.dtype), dims, o.bytes));
+    }
+    return outputs;
+  }
+
   RunOptions options_;
   std::optional<RunMetadata> metadata_;  // None: nobody asks for it.
   const py::object& python_metadata_;
@@ -576,6 +588,9 @@ void AddSessions(py::module_& m) {
       .def_readwrite("regions", &SessionOptions::regions)
       .def_readwrite("soft_placement", &SessionOptions::soft_placement)
       .def_readwrite("isolated", &SessionOptions::isolated)
+      .def_readwrite("cluster", &SessionOptions::cluster)
+      .def_readwrite("cost_model_every", &SessionOptions::cost_model_every)
+      .def_readwrite("cost_model_after", &SessionOptions::cost_model_after)
       .def("use_devices",
            [](SessionOptions& o, int cpus, int emulated,
               const std::string& how) {

@@ -221,3 +221,86 @@ def test_devices_of_operations_stay_unless_they_are_merged():
                 second = tf.Variable(2.0)
             assert first.device == "/job:ps/task:0"
             assert second.device == want
+
+
+def local_cluster(*servers, job="worker"):
+    """A ClusterDef of local servers, as a session may name them."""
+    made = tf.train.ClusterDef()
+    tasks = made.job.add(name=job).tasks
+    for i, server in enumerate(servers):
+        tasks[i] = server.target[len("grpc://"):]
+    return made
+
+
+def test_a_session_names_the_tasks_of_its_cluster():
+    servers = [tf.train.Server.create_local_server() for _ in range(3)]
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:renamed/task:1"):
+        y = x + tf.Variable(1.0)
+    with tf.device("/job:renamed/replica:0/task:2/device:CPU:0"):
+        z = y * tf.Variable(10.0)
+    config = tf.ConfigProto(cluster_def=local_cluster(
+        servers[2], servers[0], servers[1], job="renamed"))
+    metadata = tf.RunMetadata()
+    with tf.Session(servers[0].target, config=config) as session:
+        assert [d.name for d in session.list_devices()] == [
+            f"/job:renamed/replica:0/task:{i}/device:CPU:0" for i in range(3)]
+        session.run(tf.global_variables_initializer())
+        assert session.run(
+            z, {x: 2.0}, options=tf.RunOptions(
+                trace_level=tf.RunOptions.FULL_TRACE,
+                output_partition_graphs=True), run_metadata=metadata) == 30
+        handle = session.partial_run_setup([y, z], [x])
+        assert session.partial_run(handle, y, {x: 1.0}) == 2
+        assert session.partial_run(handle, z) == 20
+    ran = {stats.node_name: of.device for of in metadata.step_stats.dev_stats
+           for stats in of.node_stats}
+    assert ran[y.op.name] == "/job:renamed/replica:0/task:1/device:CPU:0"
+    assert ran[z.op.name] == "/job:renamed/replica:0/task:2/device:CPU:0"
+    of_z = [{node.device for node in graph.node}
+            for graph in metadata.partition_graphs
+            if z.op.name in [node.name for node in graph.node]]
+    assert of_z == [{"/job:renamed/replica:0/task:2/device:CPU:0"}]
+
+
+def test_sessions_with_clusters_of_their_own_share_state_if_told_to():
+    server = tf.train.Server.create_local_server()
+    v = tf.Variable(1.0)
+    config = tf.ConfigProto(cluster_def=local_cluster(server))
+    with tf.Session(server.target, config=config) as one, tf.Session(
+            server.target, config=config) as other:
+        one.run(v.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            other.run(v)
+    config.experimental.share_session_state_in_clusterspec_propagation = True
+    with tf.Session(server.target, config=config) as one, tf.Session(
+            server.target, config=config) as other:
+        one.run(v.initializer)
+        assert other.run(v) == 1
+
+
+def test_a_cluster_without_the_target_is_an_error():
+    one, other = (tf.train.Server.create_local_server() for _ in range(2))
+    config = tf.ConfigProto(cluster_def=local_cluster(other))
+    with tf.Session(one.target, config=config) as session:
+        with pytest.raises(tf.errors.InvalidArgumentError,
+                           match="among its tasks, got /job:worker"):
+            session.run(tf.constant(1))
+
+
+def test_what_the_nodes_of_a_cluster_cost_is_told():
+    server = tf.train.Server.create_local_server()
+    x = tf.placeholder(tf.float32, [None])
+    y = tf.exp(x, name="power")
+    config = tf.ConfigProto()
+    config.graph_options.build_cost_model = 2
+    with tf.Session(server.target, config=config) as session:
+        told = []
+        for _ in range(4):
+            metadata = tf.RunMetadata()
+            session.run(y, {x: np.zeros(1000)}, run_metadata=metadata)
+            told.append(metadata.HasField("cost_graph"))
+    assert told == [False, True, False, True]
+    power, = (n for n in metadata.cost_graph.node if n.name == "power")
+    assert power.output_info[0].size == 4000
+    assert power.compute_cost > 0 and not power.inaccurate

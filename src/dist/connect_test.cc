@@ -14,6 +14,7 @@
 #include "dist/process_test_util.h"
 #include "dist/server.h"
 #include "dist/ucx_transport.h"
+#include "graph/graphdef.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -189,6 +190,112 @@ TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
   EXPECT_GE(asked, 3);
 }
 
+// Servers that each were started as a cluster of their own, all of one name.
+class OwnClusterTest : public ::testing::Test {
+ protected:
+  OwnClusterTest() : use_(graph_) {
+    for (const int port : FreePorts(3)) {
+      ServerOptions options;
+      addresses_.push_back("127.0.0.1:" + std::to_string(port));
+      EXPECT_TRUE(options.cluster.Add("localhost", 0, addresses_.back()).ok());
+      options.job = "localhost";
+      Result<std::unique_ptr<Server>> s = Server::Start(options);
+      EXPECT_TRUE(s.ok()) << s.status();
+      if (s.ok()) servers_.push_back(*std::move(s));
+    }
+  }
+  std::string Jobs(const std::vector<std::string>& addresses) const {
+    ClusterSpec spec;
+    for (size_t i = 0; i < addresses.size(); ++i)
+      EXPECT_TRUE(spec.Add("w", static_cast<int>(i), addresses[i]).ok());
+    return spec.ToJson();
+  }
+  Status Connect(const std::string& cluster) {
+    SessionOptions options;
+    options.cluster = cluster;
+    Session session(servers_[0]->target(), graph_, options);
+    return session.Run(Constant(1.0f)).status();
+  }
+
+  std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  Graph graph_;
+  WithGraph use_;
+};
+
+TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
+  ASSERT_EQ(servers_.size(), 3u);
+  const Output x = Placeholder<float>({});
+  Output y = x;
+  for (const char* device : {"/job:w/task:1", "/job:w/task:2"}) {
+    DeviceScope on(device);
+    y = y + Var(Constant(1.0f)) + 1.0f;
+  }
+  SessionOptions options;
+  options.fusion = false;  // (A chain of sums would be one node.)
+  // (The one that is asked need not be the first.)
+  options.cluster = Jobs({addresses_[2], addresses_[0], addresses_[1]});
+  Session session(servers_[0]->target(), graph_, options);
+  const auto devices = session.ListDevices();
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_EQ(devices->at(2), "/job:w/replica:0/task:2/device:CPU:0");
+  Node* const init = GlobalVariablesInitializer();
+  ASSERT_TRUE(session.RunTargets({init}).ok());
+  RunOptions run;
+  run.trace = run.partition_graphs = true;
+  RunMetadata metadata;
+  const auto out =
+      session.Run({{x, Tensor::Scalar(2.0f)}}, {y}, {}, run, &metadata);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].scalar<float>(), 6);
+  std::map<std::string, int> sums;
+  for (const TraceEvent& e : metadata.events)
+    if (e.op == "AddV2") ++sums[e.device];
+  EXPECT_EQ(sums["/job:w/replica:0/task:1/device:CPU:0"], 2);
+  EXPECT_EQ(sums["/job:w/replica:0/task:2/device:CPU:0"], 2);
+  for (const TraceTask& t : metadata.tasks)
+    EXPECT_THAT(t.name, HasSubstr("/job:w/replica:0/task:"));
+  // What each device ran, from the tasks of a cluster, too.
+  ASSERT_GE(metadata.partition_graphs.size(), 2u);
+  int on_two = 0;
+  for (const std::string& bytes : metadata.partition_graphs) {
+    const auto text = PrintTextGraphDef(bytes);
+    ASSERT_TRUE(text.ok()) << text.status();
+    on_two +=
+        text->find("w/replica:0/task:2/device:CPU:0") != std::string::npos;
+  }
+  EXPECT_GE(on_two, 1);
+  // Other sessions of the servers call them what they like.
+  EXPECT_TRUE(Connect("").ok());
+  EXPECT_TRUE(Connect(Jobs({addresses_[0]})).ok());
+  EXPECT_TRUE(session.Run({{x, Tensor::Scalar(2.0f)}}, y).ok());
+}
+
+TEST_F(OwnClusterTest, OneThatCannotBeIsAnError) {
+  ASSERT_EQ(servers_.size(), 3u);
+  const auto message = [&](const std::string& cluster) {
+    return std::string(Connect(cluster).message());
+  };
+  EXPECT_THAT(message(Jobs({addresses_[1]})), HasSubstr("among its tasks"));
+  const std::string again =
+      "localhost" + addresses_[0].substr(addresses_[0].find(':'));
+  EXPECT_THAT(message(Jobs({addresses_[0], again})),
+              HasSubstr("expected a server for each task"));
+  EXPECT_THAT(message("{\"w\": [3]}"), HasSubstr("expected an address"));
+  proto::CreateSessionRequest request;
+  for (int i = 0; i < 2000; ++i) {
+    proto::SessionTask* task = request.add_task();
+    task->set_job("w");
+    task->set_number(i);
+    task->set_address("127.0.0.1:" + std::to_string(i + 1));
+  }
+  proto::CreateSessionResponse response;
+  EXPECT_THAT(
+      std::string(
+          servers_[0]->master().CreateSession(request, &response).message()),
+      HasSubstr("expected at most 1024"));
+}
+
 // One that takes longer than the client waits is not begun again, and what was
 // begun goes when the client does.
 TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
@@ -296,6 +403,7 @@ TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
   create.set_session(7);
   create.set_incarnation(worker.incarnation());
   create.mutable_master()->set_task(worker.task());
+  create.mutable_master()->set_incarnation(worker.incarnation());
   proto::DeleteWorkerSessionRequest gone;
   gone.set_session(7);
   ASSERT_TRUE(worker.DeleteSession(gone).ok());

@@ -19,6 +19,30 @@ constexpr int64_t kClockPatienceMs = 1000;
 // After so long it is asked whether a task that does not answer is elsewhere.
 // (One that hangs up is told of sooner.)
 constexpr std::chrono::milliseconds kMovePatience{3000};
+// Of a cluster that a client names: each takes a thread while it is asked.
+constexpr int kMostTasks = 1024;
+
+Result<ClusterSpec> ClusterOf(const proto::CreateSessionRequest& request) {
+  if (request.task_size() > kMostTasks)
+    return InvalidArgument("cluster: expected at most ", kMostTasks,
+                           " tasks of a session's own, got ",
+                           request.task_size());
+  ClusterSpec cluster;
+  for (const proto::SessionTask& t : request.task())
+    SLUICE_RETURN_IF_ERROR(cluster.Add(t.job(), t.number(), t.address()));
+  return cluster;
+}
+
+// A device of one task as one of another.
+Result<std::string> WithTask(const std::string& device,
+                             const std::string& task) {
+  SLUICE_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(device));
+  SLUICE_ASSIGN_OR_RETURN(const DeviceName of, DeviceName::Parse(task));
+  name.job = of.job;
+  name.replica = of.replica;
+  name.task = of.task;
+  return name.ToString();
+}
 
 }  // namespace
 
@@ -40,12 +64,13 @@ MasterSession::MasterSession(const MasterContext* context, uint64_t id,
 MasterSession::~MasterSession() = default;
 
 Status MasterSession::Open() {
-  SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
-                          context_->Members(/*complete=*/true));
+  SLUICE_ASSIGN_OR_RETURN(
+      const ClusterSpec cluster,
+      own_cluster() ? ClusterOf(options_) : context_->Members(true));
   for (const ClusterTask& t : cluster.tasks()) {
     Task task;
     task.where = t;
-    if (t.name() == context_->worker->task()) {
+    if (!own_cluster() && t.name() == context_->worker->task()) {
       task.stub = LocalWorkerStub(context_->worker);
     } else {
       SLUICE_ASSIGN_OR_RETURN(task.stub, context_->connect(t));
@@ -58,31 +83,33 @@ Status MasterSession::Open() {
     if (!s.ok())
       return Annotate(
           s, absl::StrCat("task ", t.where.name(), " at ", t.where.address));
-    if (t.status.task() != t.where.name())
+    if (!own_cluster() && t.status.task() != t.where.name())
       return FailedPrecondition("address ", t.where.address, ": expected task ",
                                 t.where.name(), ", got ", t.status.task());
     return OkStatus();
   }));
+  SLUICE_RETURN_IF_ERROR(FindThisTask());
   clocks_.resize(tasks_.size());
   proto::CreateWorkerSessionRequest request;
   request.set_session(id_);
   request.set_isolated(options_.isolated());
   for (const Task& t : tasks_) {
     proto::TaskAddress* a = request.add_task();
-    a->set_task(t.where.name());
+    a->set_task(t.status.task());
     a->set_transport_address(t.status.transport_address());
     a->set_incarnation(t.status.incarnation());
-    if (t.where.name() == context_->worker->task())
-      *request.mutable_master() = *a;
+    if (IsHere(t)) *request.mutable_master() = *a;
   }
   for (Task& t : tasks_) {
-    if (t.where.name() != context_->worker->task()) {
+    if (!IsHere(t)) {
       SLUICE_ASSIGN_OR_RETURN(
-          t.peer, context_->transport->Connect({t.where.name(),
+          t.peer, context_->transport->Connect({t.status.task(),
                                                 t.status.transport_address(),
                                                 t.status.incarnation()}));
     }
-    for (const proto::DeviceProto& d : t.status.device()) {
+    for (proto::DeviceProto& d : *t.status.mutable_device()) {
+      SLUICE_ASSIGN_OR_RETURN(*d.mutable_name(),
+                              WithTask(d.name(), t.where.name()));
       PlaceableDevice p;
       SLUICE_ASSIGN_OR_RETURN(p.name, DeviceName::Parse(d.name()));
       p.has_kernel = [type = p.name.type](const Node& node) {
@@ -94,14 +121,45 @@ Status MasterSession::Open() {
   return ForAllTasks(tasks_.size(), [&](size_t i) {
     proto::CreateWorkerSessionRequest mine = request;
     mine.set_incarnation(tasks_[i].status.incarnation());
+    mine.set_name(tasks_[i].where.name());
     return Annotate(tasks_[i].stub->CreateSession(mine),
                     tasks_[i].where.name());
   });
 }
 
+bool MasterSession::IsHere(const Task& task) const {
+  return task.status.incarnation() == context_->worker->incarnation();
+}
+
+Status MasterSession::FindThisTask() {
+  std::map<uint64_t, const Task*> by_incarnation;
+  for (Task& t : tasks_) {
+    const auto [it, alone] = by_incarnation.emplace(t.status.incarnation(), &t);
+    if (!alone)
+      return InvalidArgument("cluster: expected a server for each task, got ",
+                             "one for ", it->second->where.name(), " at ",
+                             it->second->where.address, " and ", t.where.name(),
+                             " at ", t.where.address);
+    if (!IsHere(t)) continue;
+    this_task_ = t.where.name();
+    t.stub = LocalWorkerStub(context_->worker);
+  }
+  if (!this_task_.empty()) return OkStatus();
+  std::string names;
+  for (const Task& t : tasks_)
+    if (names.size() < 300)
+      absl::StrAppend(&names, names.empty() ? "" : ", ", t.where.name(), " at ",
+                      t.where.address);
+  return InvalidArgument(
+      "cluster: expected the server that the session connects to among its "
+      "tasks, got ",
+      names);
+}
+
 Status MasterSession::Ask(Task* task) {
   using Clock = std::chrono::steady_clock;
-  if (!context_->members || task->where.name() == context_->worker->task())
+  if (!context_->members || own_cluster() ||
+      task->where.name() == context_->worker->task())
     return task->stub->GetStatus({}, &task->status);
   const auto end = Clock::now() + context_->connect_timeout;
   const std::chrono::milliseconds patience =
@@ -156,7 +214,7 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
   PlacementOptions placement;
   placement.devices = devices_;
   SLUICE_ASSIGN_OR_RETURN(placement.default_device,
-                          DeviceName::Parse(context_->worker->task()));
+                          DeviceName::Parse(this_task_));
   placement.soft_placement = options_.soft_placement();
   placement.state = &state_devices_;
   placement.whole = &graph;
@@ -191,7 +249,9 @@ Status MasterSession::Register(const Partitions& parts,
     const Graph& g = *parts.graphs[i];
     auto* p = requests[t].add_partition();
     p->set_number(static_cast<uint32_t>(i));
-    p->set_device(parts.devices[i]);
+    SLUICE_ASSIGN_OR_RETURN(
+        *p->mutable_device(),
+        WithTask(parts.devices[i], tasks_[t].status.task()));
     SLUICE_ASSIGN_OR_RETURN(*p->mutable_graph_def(), ExportGraphDef(g));
     for (const std::string& name : targets)
       if (g.FindNode(name) != nullptr) p->add_target(name);
@@ -263,6 +323,19 @@ Status MasterSession::Register(const Partitions& parts,
   return registered;
 }
 
+Status MasterSession::Show(const Partitions& parts,
+                           proto::PrepareStepResponse* response) {
+  for (size_t i = 0; i < parts.graphs.size(); ++i) {
+    for (const auto& n : parts.graphs[i]->nodes())
+      parts.graphs[i]->SetDevice(n.get(), parts.devices[i]);
+    SLUICE_ASSIGN_OR_RETURN(*response->add_graph(),
+                            ExportGraphDef(*parts.graphs[i]));
+  }
+  const Status fits = CheckMessage("partition graphs", *response);
+  if (!fits.ok()) response->clear_graph();
+  return fits;
+}
+
 Status MasterSession::Deregister(uint64_t step, size_t task) {
   proto::DeregisterStepRequest request;
   request.set_session(id_);
@@ -301,6 +374,7 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
   SLUICE_ASSIGN_OR_RETURN(Partitions parts,
                           Split(*graph, s, step->staged, &targets,
                                 request.placements() ? &log : nullptr));
+  if (request.graphs()) return Show(parts, response);
   OpenEnds ends;
   if (step->staged) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -396,7 +470,7 @@ void MasterSession::AlignClocks(int64_t begin_ns,
 PeerId MasterSession::PeerOf(const std::string& task,
                              uint64_t incarnation) const {
   for (const Task& t : tasks_)
-    if (t.where.name() == task && t.status.incarnation() == incarnation)
+    if (t.status.task() == task && t.status.incarnation() == incarnation)
       return t.peer;
   return kThisTask;
 }

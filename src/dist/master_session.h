@@ -53,7 +53,8 @@ class MasterSession {
 
   Status Open();
   Status Extend(std::string_view graph_def);
-  // Compiles, and registers each task's partitions there.
+  // Compiles, and registers each task's partitions there, unless only their
+  // graphs are asked for.
   Status Prepare(const proto::PrepareStepRequest& request,
                  proto::PrepareStepResponse* response);
   // NotFound if it was not prepared, or too many have been since.
@@ -79,11 +80,18 @@ class MasterSession {
 
  private:
   struct Task {
-    ClusterTask where;
+    ClusterTask where;  // As the session names it,
     std::unique_ptr<WorkerStub> stub;
     PeerId peer = kThisTask;
+    // as it names itself; but the devices are the session's.
     proto::GetStatusResponse status;
   };
+  // Whether the client has said what the cluster is.
+  bool own_cluster() const { return options_.task_size() > 0; }
+  bool IsHere(const Task& task) const;
+  // After all tasks were asked. Each is to be a server of its own, one of them
+  // ours.
+  Status FindThisTask();
   // Fills in `status`, and where the task is if it has moved meanwhile.
   Status Ask(Task* task);
   // `staged`: see PartitionOptions. `log` may be null.
@@ -94,6 +102,9 @@ class MasterSession {
   Status Register(const Partitions& parts,
                   const std::vector<std::string>& targets, bool traced,
                   const OpenEnds* ends, PreparedStep* step);
+  // Fills in what the devices would run.
+  static Status Show(const Partitions& parts,
+                     proto::PrepareStepResponse* response);
   // The worker forgets what it was told of a step; what runs of it goes on.
   Status Deregister(uint64_t step, size_t task);
   int TaskOf(const std::string& device) const;
@@ -104,6 +115,7 @@ class MasterSession {
   const proto::CreateSessionRequest options_;
   // Constant after Open.
   std::vector<Task> tasks_;
+  std::string this_task_;  // What the session calls the master's.
   std::vector<PlaceableDevice> devices_;
 
   std::mutex mu_;               // Held while compiling.

@@ -1,17 +1,41 @@
 #include "dist/messages.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include "graph/tensor_proto.h"
 
 namespace sluice {
+namespace {
+
+// What makes no sense is left out.
+TraceOutput TraceOutputFromProto(const proto::TraceOutputProto& p) {
+  TraceOutput o;
+  if (auto dtype = DTypeFromProto(p.dtype()); dtype.ok()) o.dtype = *dtype;
+  const std::vector<int64_t> dims(p.dim().begin(), p.dim().end());
+  if (auto shape = Shape::Make(dims); shape.ok()) o.shape = *std::move(shape);
+  o.bytes = p.bytes();
+  o.alias = std::max(p.alias(), 0) - 1;
+  return o;
+}
+
+}  // namespace
 
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
   for (const TraceEvent& e : events) {
     proto::TraceEventProto* q = p->add_event();
     q->set_node(e.node);
     q->set_op(e.op);
-    q->set_shapes(e.shapes);
+    for (const TraceOutput& o : e.outputs) {
+      proto::TraceOutputProto* out = q->add_output();
+      out->set_dtype(static_cast<int>(o.dtype));
+      for (int i = 0; i < o.shape.rank(); ++i) out->add_dim(o.shape.dim(i));
+      out->set_bytes(o.bytes);
+      out->set_alias(o.alias + 1);
+    }
     q->set_thread(e.thread);
     q->set_start_ns(e.start_ns);
     q->set_end_ns(e.end_ns);
@@ -24,7 +48,6 @@ void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
     q->set_transfer(e.transfer);
     q->set_tensor(e.tensor);
     q->set_peer(e.peer);
-    q->set_bytes(e.bytes);
   }
 }
 
@@ -35,7 +58,8 @@ std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p) {
     TraceEvent e;
     e.node = q.node();
     e.op = q.op();
-    e.shapes = q.shapes();
+    for (const proto::TraceOutputProto& o : q.output())
+      e.outputs.push_back(TraceOutputFromProto(o));
     e.thread = q.thread();
     e.start_ns = q.start_ns() + p.clock_offset_ns();
     e.end_ns = q.end_ns() + p.clock_offset_ns();
@@ -48,7 +72,6 @@ std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p) {
     e.transfer = q.transfer();
     e.tensor = q.tensor();
     e.peer = q.peer();
-    e.bytes = q.bytes();
     events.push_back(std::move(e));
   }
   return events;

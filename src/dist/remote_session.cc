@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "dist/cluster.h"
 #include "dist/graph_copy.h"
 #include "dist/server.h"
 #include "exec/on_cancel.h"
@@ -32,24 +33,8 @@ class RemoteSession final : public SessionBackend {
   Result<uint64_t> Prepare(const Graph& graph, const StepSignature& s,
                            StepKind kind) override {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
-    SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
-    if (changes.size() >= kMaxGraphBytes)
-      return ResourceExhausted("graph: expected less than ", kMaxGraphBytes,
-                               " bytes that are new, got ", changes.size());
-    if (!changes.empty()) {
-      proto::ExtendGraphRequest extend;
-      extend.set_session(session_);
-      extend.set_graph_def(std::move(changes));
-      if (const Status sent = master_->ExtendGraph(extend); !sent.ok()) {
-        sender_.Lost();
-        return sent;
-      }
-    }
-    proto::PrepareStepRequest request;
-    request.set_session(session_);
-    for (const Output& o : s.feeds) request.add_feed(o.name());
-    for (const Output& o : s.fetches) request.add_fetch(o.name());
-    for (const Node* n : s.targets) request.add_target(n->name());
+    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
+    proto::PrepareStepRequest request = RequestOf(s);
     request.set_traced(kind == StepKind::kTraced);
     request.set_staged(kind == StepKind::kStaged);
     request.set_placements(placement_log_ != nullptr);
@@ -60,6 +45,18 @@ class RemoteSession final : public SessionBackend {
     std::lock_guard<std::mutex> lock(mu_);
     prepared_.push_back({std::move(request), response.step()});
     return prepared_.size() - 1;
+  }
+
+  Result<std::vector<std::string>> PartitionGraphs(
+      const Graph& graph, const StepSignature& s) override {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
+    proto::PrepareStepRequest request = RequestOf(s);
+    request.set_graphs(true);
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    return std::vector<std::string>(response.graph().begin(),
+                                    response.graph().end());
   }
 
   Result<std::vector<Tensor>> Run(uint64_t step, std::span<const Tensor> feeds,
@@ -123,6 +120,30 @@ class RemoteSession final : public SessionBackend {
 
  private:
   static constexpr int kPrepareAgain = 100;
+
+  // Tells the master what is new in the graph. REQUIRES: graph_mu_ held.
+  Status SendChanges(const Graph& graph) {
+    SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
+    if (changes.size() >= kMaxGraphBytes)
+      return ResourceExhausted("graph: expected less than ", kMaxGraphBytes,
+                               " bytes that are new, got ", changes.size());
+    if (changes.empty()) return OkStatus();
+    proto::ExtendGraphRequest extend;
+    extend.set_session(session_);
+    extend.set_graph_def(std::move(changes));
+    const Status sent = master_->ExtendGraph(extend);
+    if (!sent.ok()) sender_.Lost();
+    return sent;
+  }
+
+  proto::PrepareStepRequest RequestOf(const StepSignature& s) const {
+    proto::PrepareStepRequest request;
+    request.set_session(session_);
+    for (const Output& o : s.feeds) request.add_feed(o.name());
+    for (const Output& o : s.fetches) request.add_fetch(o.name());
+    for (const Node* n : s.targets) request.add_target(n->name());
+    return request;
+  }
 
   // One that the master knows by a number.
   class PartialRun final : public BackendPartialRun {
@@ -313,6 +334,16 @@ Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
   request.set_soft_placement(options.soft_placement);
   request.set_max_call_depth(options.max_call_depth);
   request.set_scheduler_seed(options.scheduler_seed);
+  if (!options.cluster.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
+                            ClusterSpec::Parse(options.cluster));
+    for (const ClusterTask& t : cluster.tasks()) {
+      proto::SessionTask* task = request.add_task();
+      task->set_job(t.job);
+      task->set_number(t.task);
+      task->set_address(t.address);
+    }
+  }
   proto::CreateSessionResponse response;
   SLUICE_RETURN_IF_ERROR(master->CreateSession(request, &response));
   proto::AttendRequest attend;

@@ -22,6 +22,7 @@ constexpr size_t kNotToBegin = 256;
 struct Worker::Session {
   // Constant.
   uint64_t id = 0;
+  std::string task;  // What it calls this worker.
   PeerId master = kThisTask;
   std::shared_ptr<ResourceManager> resources;
   std::vector<PeerId> peers;  // By task of the session.
@@ -97,10 +98,13 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
                    "started since");
   auto session = std::make_shared<Session>();
   session->id = request.session();
+  session->task = request.name().empty() ? options_.task : request.name();
   session->resources =
       request.isolated() ? std::make_shared<ResourceManager>() : shared_;
   auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
-    if (a.task() == options_.task) return kThisTask;
+    // (Not by the name: a session may be over several tasks that call
+    // themselves the same.)
+    if (a.incarnation() == transport_->incarnation()) return kThisTask;
     return transport_->Connect(
         {a.task(), a.transport_address(), a.incarnation()});
   };
@@ -207,6 +211,7 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
                           FindSession(request.session()));
   auto step = std::make_shared<RegisteredStep>();
   step->session = session->id;
+  step->task = session->task;
   step->resources = session->resources;
   step->pool = pool_.get();
   step->max_call_depth = request.max_call_depth();

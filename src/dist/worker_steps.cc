@@ -331,7 +331,7 @@ void WorkerSteps::Conclude(const std::shared_ptr<Step>& step) {
     outcome.fetches.clear();
     outcome.values.clear();
   }
-  outcome.stats.set_task(task_);
+  outcome.stats.set_task(r.step->task);
   outcome.stats.set_start_ns(step->start_ns);
   outcome.stats.set_end_ns(NowNs());
   if (r.traced) TraceToProto(step->trace.Take(), &outcome.stats);

@@ -36,6 +36,7 @@ struct StepLimits {
 // constant but for the idle groups; shared with the steps that run.
 struct RegisteredStep {
   uint64_t session = 0;
+  std::string task;                       // What the session calls this one.
   std::vector<PartitionPlan> partitions;  // All; a null plan is elsewhere.
   std::vector<BuiltPlan> built;           // Kept alive.
   std::vector<PeerId> peers;              // By partition; here: unused.

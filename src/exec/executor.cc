@@ -211,15 +211,23 @@ SLUICE_HOT Status Execution::Invoke(Ready r, KernelContext& ctx) {
 }
 
 Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
+  // (Afterwards the inputs may be gone.)
+  std::vector<InputMemory> inputs;
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    const Tensor& t = ctx.input(i);
+    if (t.has_buffer())
+      inputs.push_back({i, static_cast<const std::byte*>(t.raw()), t.bytes()});
+  }
   const int64_t bytes = ThreadAllocatedBytes();
   const int64_t start = NowNs();
   Status s = r.node->run(ctx);
-  AddEvent(r, start, ThreadAllocatedBytes() - bytes);
+  AddEvent(r, start, ThreadAllocatedBytes() - bytes, inputs);
   return s;
 }
 
 // Of a kernel that has just ended, on the thread where it did.
-void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes) {
+void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
+                         const std::vector<InputMemory>& inputs) {
   const PlanNode& n = *r.node;
   TraceEvent e;
   e.start_ns = start_ns;
@@ -233,8 +241,15 @@ void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes) {
   e.iteration = r.iteration->index;
   for (uint32_t i = 0; i < n.num_outputs; ++i) {
     const Tensor& t = Tokens::OutputSlots(r)[i];
-    absl::StrAppend(&e.shapes, i > 0 ? " " : "", DTypeName(t.dtype()),
-                    t.shape().ToString());
+    TraceOutput& out = e.outputs.emplace_back();
+    out.dtype = t.dtype();
+    if (!t.valid()) continue;  // Dead, or the kernel failed.
+    out.shape = t.shape();
+    out.bytes = static_cast<int64_t>(t.bytes());
+    if (!t.has_buffer()) continue;
+    const auto* const at = static_cast<const std::byte*>(t.raw());
+    for (const InputMemory& in : inputs)
+      if (at >= in.begin && at < in.begin + in.bytes) out.alias = in.input;
   }
   options_.trace->Add(std::move(e));
 }
@@ -452,7 +467,7 @@ bool Execution::StartAsync(Ready r) {
     task->locals.clear();
     // From its start to its end, waits included; what it allocated, on whatever
     // threads, is not known. Before Post, after which the step may be over.
-    if (options_.trace != nullptr) AddEvent(task->ready, start, 0);
+    if (options_.trace != nullptr) AddEvent(task->ready, start, 0, {});
     Post(task->ready, std::move(s));
   });
   return true;

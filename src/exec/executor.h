@@ -140,7 +140,14 @@ class Execution {
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
   Status Invoke(Ready r, KernelContext& ctx);
   Status InvokeTraced(Ready r, KernelContext& ctx);
-  void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes);
+  // Where the elements of an input lie.
+  struct InputMemory {
+    int input;
+    const std::byte* begin;
+    size_t bytes;
+  };
+  void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
+                const std::vector<InputMemory>& inputs);
   void AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
                    const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);

@@ -39,10 +39,9 @@ void Execution::AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
   e.device = kind == TraceEvent::kSend ? from : to;
   e.peer = kind == TraceEvent::kSend ? to : from;
   e.transfer = TransferNumber(to, edge, tag.frame, tag.iteration);
-  if (value.valid()) {
-    e.bytes = static_cast<int64_t>(value.bytes());
-    e.shapes = absl::StrCat(DTypeName(value.dtype()), value.shape().ToString());
-  }
+  if (value.valid())
+    e.outputs.push_back(
+        {value.dtype(), value.shape(), static_cast<int64_t>(value.bytes())});
   e.end_ns = NowNs();
   options_.trace->Add(std::move(e));
 }

@@ -159,14 +159,15 @@ class Writer {
       absl::StrAppend(&args, ",\"frame\":", Quote(e.frame),
                       ",\"iteration\":", e.iteration);
     if (e.kind == TraceEvent::kKernel) {
-      absl::StrAppend(&args, ",\"outputs\":", Quote(e.shapes),
+      absl::StrAppend(&args, ",\"outputs\":", Quote(e.Shapes()),
                       ",\"allocated_bytes\":", e.allocated_bytes);
       Slice(p, e.start_ns, e.end_ns, e.op, "kernel", args);
       return;
     }
     const bool sends = e.kind == TraceEvent::kSend;
     absl::StrAppend(&args, ",\"tensor\":", Quote(e.tensor),
-                    ",\"value\":", Quote(e.shapes), ",\"bytes\":", e.bytes,
+                    ",\"value\":", Quote(e.Shapes()),
+                    ",\"bytes\":", e.OutputBytes(),
                     sends ? ",\"to\":" : ",\"from\":", Quote(e.peer));
     Slice(p, e.start_ns, e.end_ns,
           absl::StrCat(sends ? "send " : "receive ", e.tensor),
@@ -184,7 +185,7 @@ class Writer {
     const std::string rest = absl::StrFormat(
         ",\"cat\":\"transfer\",\"id\":%d,\"args\":{\"tensor\":%s,\"value\":%s,"
         "\"bytes\":%d}}",
-        ++arrows_, Quote(e.tensor), Quote(e.shapes), e.bytes);
+        ++arrows_, Quote(e.tensor), Quote(e.Shapes()), e.OutputBytes());
     const std::string name = absl::StrCat("transfer ", e.tensor);
     lines_.emplace_back(e.start_ns,
                         Line("s", ends.from, e.start_ns, name) + rest);
@@ -219,6 +220,20 @@ class Writer {
 };
 
 }  // namespace
+
+std::string TraceEvent::Shapes() const {
+  std::string text;
+  for (const TraceOutput& o : outputs)
+    absl::StrAppend(&text, text.empty() ? "" : " ", DTypeName(o.dtype),
+                    o.shape.ToString());
+  return text;
+}
+
+int64_t TraceEvent::OutputBytes() const {
+  int64_t bytes = 0;
+  for (const TraceOutput& o : outputs) bytes += o.bytes;
+  return bytes;
+}
 
 int TraceThreadId() {
   static std::atomic<int> next{0};

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/graphdef_costs.h"
+
 namespace sluice {
 
 inline int64_t NowNs() {
@@ -17,6 +19,9 @@ inline int64_t NowNs() {
       .count();
 }
 
+// A value that a kernel made, or that crosses between devices.
+using TraceOutput = NodeCost::Output;
+
 // A kernel's run, or an end of a transfer between devices. Times are of the
 // steady clock, in ns: of the master's, in a step over several tasks.
 struct TraceEvent {
@@ -24,7 +29,8 @@ struct TraceEvent {
 
   std::string node;
   std::string op;
-  std::string shapes;  // Of the outputs; of a transfer, what crosses.
+  // By number; of a transfer, what crosses, if anything does.
+  std::vector<TraceOutput> outputs;
   std::string device;  // As the node has it: complete, where there are several.
   int thread = 0;      // Small number, by order of appearance.
   int64_t start_ns = 0;
@@ -38,7 +44,9 @@ struct TraceEvent {
   uint64_t transfer = 0;
   std::string tensor;  // "node:0", or "^node" where only the order crosses.
   std::string peer;    // The other device.
-  int64_t bytes = 0;
+
+  std::string Shapes() const;  // Of the outputs: "float[2] int32[]".
+  int64_t OutputBytes() const;
 };
 
 // What one task did in a step, and how far its clock can be trusted.

@@ -29,7 +29,7 @@ TraceEvent TransferEnd(TraceEvent::Kind kind, const std::string& device,
   e.peer = peer;
   e.transfer = transfer;
   e.tensor = "x:0";
-  e.bytes = 12;
+  e.outputs = {{DType::kFloat, Shape({3}), 12}};
   return e;
 }
 

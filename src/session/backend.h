@@ -48,6 +48,9 @@ class SessionBackend {
   virtual Result<uint64_t> Prepare(const Graph& graph,
                                    const StepSignature& signature,
                                    StepKind kind) = 0;
+  // What each device would run, as serialised GraphDefs.
+  virtual Result<std::vector<std::string>> PartitionGraphs(
+      const Graph& graph, const StepSignature& signature) = 0;
   // As Session::Run; feeds in the order of the signature.
   virtual Result<std::vector<Tensor>> Run(uint64_t step,
                                           std::span<const Tensor> feeds,

@@ -87,6 +87,7 @@ Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step,
 Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     StepSignature s, Purpose purpose) {
   auto c = std::make_shared<Compiled>();
+  c->purpose = purpose;
   for (size_t i = 0; i < s.feeds.size(); ++i) {
     c->args.push_back(static_cast<uint32_t>(i));
     c->feed_types.push_back(RemoveRef(s.feeds[i].dtype()));
@@ -150,6 +151,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
 Result<std::vector<std::string>> Session::State::PartitionGraphs(
     const StepSignature& s) {
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  if (backend != nullptr) return backend->PartitionGraphs(graph, s);
   SLUICE_ASSIGN_OR_RETURN(OptimizedStep step,
                           OptimizeStep(graph, s, options.constant_folding,
                                        options.common_subexpressions));
@@ -307,11 +309,11 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
   const bool measured = metadata != nullptr;
   const bool shown = measured && run.partition_graphs;
+  std::vector<std::string> graphs;
+  if (shown) {
+    SLUICE_ASSIGN_OR_RETURN(graphs, PartitionGraphs(c.signature));
+  }
   if (backend != nullptr) {
-    if (shown)
-      return Unimplemented(
-          "partition graphs: expected a session of this process, got one of a "
-          "cluster");
     SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
                             backend->Run(c.remote, feeds, run, metadata));
     if (out.size() != c.signature.fetches.size())
@@ -319,11 +321,8 @@ Result<std::vector<Tensor>> Session::State::RunStep(
                       " from the cluster, got ", out.size());
     for (size_t i = 0; i < out.size(); ++i)
       SLUICE_RETURN_IF_ERROR(c.CheckFetch(i, out[i]));
+    if (measured) metadata->partition_graphs = std::move(graphs);
     return out;
-  }
-  std::vector<std::string> graphs;
-  if (shown) {
-    SLUICE_ASSIGN_OR_RETURN(graphs, PartitionGraphs(c.signature));
   }
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
@@ -367,6 +366,32 @@ Result<std::vector<Tensor>> Session::State::RunStep(
   return out;
 }
 
+Result<std::vector<Tensor>> Session::State::RunAsAsked(
+    Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
+    RunMetadata* metadata) {
+  bool costs = false;
+  if (options.cost_model_every > 0) {
+    const int64_t counted = c.runs.fetch_add(1, std::memory_order_relaxed) -
+                            std::max<int64_t>(options.cost_model_after, 0);
+    costs = metadata != nullptr && counted >= 0 &&
+            (counted + 1) % options.cost_model_every == 0;
+  }
+  if (!costs && (!run.trace || c.purpose == Purpose::kTraced))
+    return RunStep(c, feeds, run, metadata);
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> traced,
+                          Cached(c.signature, Purpose::kTraced));
+  if (!costs) return RunStep(*traced, feeds, run, metadata);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> partitions,
+                          PartitionGraphs(c.signature));
+  RunOptions measured = run;
+  measured.trace = true;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+                          RunStep(*traced, feeds, measured, metadata));
+  SLUICE_ASSIGN_OR_RETURN(metadata->cost_graph,
+                          traced->costs.Update(metadata->events, partitions));
+  return out;
+}
+
 Session::Session(Graph& graph, SessionOptions options)
     : state_(std::make_shared<State>(graph, std::move(options))) {}
 
@@ -397,10 +422,12 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
   }
   s.fetches = fetches;
   s.targets = targets;
+  // (Runs are counted whether they are traced or not.)
+  const bool traced = options.trace && state_->options.cost_model_every <= 0;
   SLUICE_ASSIGN_OR_RETURN(
       std::shared_ptr<Compiled> c,
-      state_->Cached(s, options.trace ? Purpose::kTraced : Purpose::kRun));
-  return state_->RunStep(*c, values, options, metadata);
+      state_->Cached(s, traced ? Purpose::kTraced : Purpose::kRun));
+  return state_->RunAsAsked(*c, values, options, metadata);
 }
 
 Result<Tensor> Session::Run(const Feeds& feeds, Output fetch) {
@@ -490,12 +517,7 @@ Result<std::vector<Tensor>> Session::Callable::Run(
   if (compiled_ == nullptr)
     return FailedPrecondition(
         "callable: expected one that MakeCallable gave, got an empty one");
-  if (!options.trace)
-    return state_->RunStep(*compiled_, feeds, options, metadata);
-  SLUICE_ASSIGN_OR_RETURN(
-      std::shared_ptr<Compiled> traced,
-      state_->Cached(compiled_->signature, Purpose::kTraced));
-  return state_->RunStep(*traced, feeds, options, metadata);
+  return state_->RunAsAsked(*compiled_, feeds, options, metadata);
 }
 
 }  // namespace sluice

@@ -58,6 +58,15 @@ struct SessionOptions {
   // container and name, and stay when sessions end. An isolated session has
   // containers of its own there, which end with it.
   bool isolated = false;
+  // Of a session with a target: the cluster as it names its tasks, whatever
+  // names these were started with; in JSON, as a cluster's file has it
+  // (docs/clusters.md). The target is one of them. "": as they were started.
+  std::string cluster;
+  // Each so many runs of a step (of the same feeds, fetches and targets),
+  // counted from after the first cost_model_after, fill
+  // RunMetadata::cost_graph. 0: none.
+  int64_t cost_model_every = 0;
+  int64_t cost_model_after = 0;
 };
 
 struct RunOptions {
@@ -86,6 +95,10 @@ struct RunMetadata {
   // what was folded, as a serialised GraphDef. (Not what then became one
   // kernel.)
   std::vector<std::string> partition_graphs;
+  // Of a run that builds a cost model, which is traced: what each node of the
+  // partitions took, at its most in the runs so far that did, as a serialised
+  // CostGraphDef. Else "".
+  std::string cost_graph;
   // Events for chrome://tracing or ui.perfetto.dev.
   std::string ChromeTrace() const { return sluice::ChromeTrace(events, tasks); }
 };

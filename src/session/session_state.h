@@ -15,6 +15,7 @@
 #include "exec/device.h"
 #include "session/backend.h"
 #include "session/compile.h"
+#include "session/cost_model.h"
 #include "session/session.h"
 #include "session/step.h"
 
@@ -30,6 +31,7 @@ enum class Session::Purpose : uint8_t {
 // A step signature, compiled. Shared by the cache and callables; thread-safe.
 struct Session::Compiled {
   // Constant once compiled.
+  Purpose purpose = Purpose::kRun;
   std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
   uint64_t remote = 0;               // what the session's backend knows it by.
   std::vector<PartitionPlan> parts;  // One per device.
@@ -39,6 +41,11 @@ struct Session::Compiled {
   std::vector<PartialShape> feed_shapes;
   // By fetch; of a step that runs elsewhere and is fed in stages.
   std::vector<std::vector<size_t>> feeds_needed;
+
+  // Of a session that builds cost models: how often the step was run, and, of
+  // the plan that is traced, what its nodes took.
+  std::atomic<int64_t> runs{0};
+  CostModel costs;
 
   // Those to be used again. GUARDED_BY(the session's running_mu)
   std::vector<std::unique_ptr<Step>> idle;
@@ -152,6 +159,11 @@ struct Session::State {
                                       std::span<const Tensor> feeds,
                                       const RunOptions& run,
                                       RunMetadata* metadata);
+  // The same by the plan that `run` asks for, where `c` is for kRun.
+  Result<std::vector<Tensor>> RunAsAsked(Compiled& c,
+                                         std::span<const Tensor> feeds,
+                                         const RunOptions& run,
+                                         RunMetadata* metadata);
 };
 
 }  // namespace sluice

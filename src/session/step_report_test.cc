@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graphdef.h"
+#include "graph/proto/cost_graph.pb.h"
 #include "session/session.h"
 
 namespace sluice {
@@ -76,6 +77,62 @@ TEST_F(StepReportTest, AStepTellsItsPartitionsIfAsked) {
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("name: \"minus\""));
   EXPECT_THAT(*text, HasSubstr("task:0/device:CPU:0"));
+}
+
+TEST_F(StepReportTest, EveryThirdRunTellsWhatItsNodesCost) {
+  const Output x = Placeholder("x");
+  const Output y = Build("Exp", {x}, {}, "power");
+  const Output z =
+      Build("Reshape",
+            {y, Build("Const", {},
+                      {{"dtype", DType::kInt32},
+                       {"value", Tensor::Vector<int32_t>({10, 100})}},
+                      "shape")},
+            {}, "z");
+  SessionOptions options;
+  options.cost_model_every = 3;
+  options.cost_model_after = 1;
+  Session session(graph_, options);
+  const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
+  auto callable = session.MakeCallable({x}, {z});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  std::vector<int> told;
+  for (int i = 0; i < 9; ++i) {
+    RunMetadata m;
+    RunOptions run;
+    run.trace = i % 2 == 1;  // (Counts as any other.)
+    // (What is prepared is the same step.)
+    const auto out = i < 5 ? session.Run({{x, v}}, {z}, {}, run, &m)
+                           : callable->Run(std::vector<Tensor>{v}, run, &m);
+    ASSERT_TRUE(out.ok()) << out.status();
+    if (m.cost_graph.empty()) continue;
+    told.push_back(i);
+    EXPECT_FALSE(m.events.empty());
+    proto::CostGraphDef costs;
+    ASSERT_TRUE(costs.ParseFromString(m.cost_graph));
+    const proto::CostGraphDef::Node* power = nullptr;
+    const proto::CostGraphDef::Node* shaped = nullptr;
+    for (const auto& n : costs.node()) {
+      if (n.name() == "power") power = &n;
+      if (n.name() == "z") shaped = &n;
+    }
+    ASSERT_TRUE(power != nullptr && shaped != nullptr);
+    EXPECT_THAT(power->device(), HasSubstr("task:0/device:CPU:0"));
+    EXPECT_GE(power->compute_cost(), 1);
+    EXPECT_FALSE(power->inaccurate());
+    ASSERT_EQ(power->output_info_size(), 1);
+    EXPECT_EQ(power->output_info(0).size(), 4000);
+    EXPECT_EQ(power->output_info(0).shape().dim(0).size(), 1000);
+    EXPECT_EQ(power->output_info(0).dtype(), proto::DT_FLOAT);
+    EXPECT_EQ(power->output_info(0).alias_input_port(), -1);
+    EXPECT_LT(power->temporary_memory_size(), 4000);  // (Sizes are rounded.)
+    ASSERT_GE(shaped->input_info_size(), 1);
+    EXPECT_EQ(shaped->input_info(0).preceding_node(), power->id());
+    EXPECT_EQ(costs.node(power->id()).name(), "power");
+    ASSERT_EQ(shaped->output_info_size(), 1);
+    EXPECT_EQ(shaped->output_info(0).alias_input_port(), 0);
+  }
+  EXPECT_THAT(told, ElementsAre(3, 6));
 }
 
 TEST_F(StepReportTest, AStepsPeakLeavesOutWhatWasThereBefore) {

@@ -3,6 +3,7 @@
 Fields that nothing here asks for are kept, and have no effect.
 """
 
+import json
 import time
 
 from sluice import _core
@@ -157,6 +158,15 @@ class ConfigProto(Message):
             options.log_placement()
         options.soft_placement = self.allow_soft_placement
         options.isolated = self.isolate_session_state
+        options.cost_model_every = self.graph_options.build_cost_model
+        options.cost_model_after = self.graph_options.build_cost_model_after
+        if self.cluster_def.job:
+            options.cluster = json.dumps({job.name: dict(job.tasks)
+                                          for job in self.cluster_def.job})
+            # (As in TensorFlow these share no state, unless told to.)
+            flags = self.experimental
+            options.isolated |= (
+                not flags.share_session_state_in_clusterspec_propagation)
         return options
 
 
@@ -248,12 +258,32 @@ CallableOptions._declare(
     ("fetch_skip_sync", 8, "bool"))
 
 
+class AllocationRecord(Message):
+    """When how much was allocated or freed."""
+
+
 class AllocatorMemoryUsed(Message):
     """What a kernel allocated."""
 
 
+class AllocationDescription(Message):
+    """The memory of a tensor."""
+
+
+class TensorDescription(Message):
+    """What a tensor is, without its elements."""
+
+
+class NodeOutput(Message):
+    """What a kernel gave as one of its outputs."""
+
+
+class MemoryStats(Message):
+    """What a kernel allocated beside its outputs."""
+
+
 class NodeExecStats(Message):
-    """When a kernel ran, and what it allocated."""
+    """When a kernel ran, what it gave, and what it allocated."""
 
 
 class DeviceStepStats(Message):
@@ -264,16 +294,36 @@ class StepStats(Message):
     """`dev_stats`: a DeviceStepStats for each device of a traced step."""
 
 
+AllocationRecord._declare(("alloc_micros", 1, "int64"),
+                          ("alloc_bytes", 2, "int64"))
 AllocatorMemoryUsed._declare(
     ("allocator_name", 1, "string"), ("total_bytes", 2, "int64"),
     ("peak_bytes", 3, "int64"), ("live_bytes", 4, "int64"),
-    ("allocator_bytes_in_use", 5, "int64"))
+    ("allocator_bytes_in_use", 5, "int64"),
+    ("allocation_records", 6, [AllocationRecord]))
+AllocationDescription._declare(
+    ("requested_bytes", 1, "int64"), ("allocated_bytes", 2, "int64"),
+    ("allocator_name", 3, "string"), ("allocation_id", 4, "int64"),
+    ("has_single_reference", 5, "bool"), ("ptr", 6, "uint64"))
+TensorDescription._declare(
+    ("dtype", 1, "enum"), ("shape", 2, TensorShapeProto),
+    ("allocation_description", 4, AllocationDescription))
+NodeOutput._declare(("slot", 1, "int32"),
+                    ("tensor_description", 3, TensorDescription))
+MemoryStats._declare(
+    ("temp_memory_size", 1, "int64"), ("device_temp_memory_size", 2, "int64"),
+    ("persistent_memory_size", 3, "int64"),
+    ("device_persistent_memory_size", 4, "int64"),
+    ("persistent_tensor_alloc_ids", 5, ["int64"]),
+    ("device_persistent_tensor_alloc_ids", 6, ["int64"]))
 NodeExecStats._declare(
     ("node_name", 1, "string"), ("all_start_micros", 2, "int64"),
     ("op_start_rel_micros", 3, "int64"), ("op_end_rel_micros", 4, "int64"),
     ("all_end_rel_micros", 5, "int64"), ("memory", 6, [AllocatorMemoryUsed]),
-    ("timeline_label", 8, "string"), ("scheduled_micros", 9, "int64"),
-    ("thread_id", 10, "uint32"), ("all_start_nanos", 13, "int64"),
+    ("output", 7, [NodeOutput]), ("timeline_label", 8, "string"),
+    ("scheduled_micros", 9, "int64"), ("thread_id", 10, "uint32"),
+    ("referenced_tensor", 11, [AllocationDescription]),
+    ("memory_stats", 12, MemoryStats), ("all_start_nanos", 13, "int64"),
     ("op_start_rel_nanos", 14, "int64"), ("op_end_rel_nanos", 15, "int64"),
     ("all_end_rel_nanos", 16, "int64"), ("scheduled_nanos", 17, "int64"))
 DeviceStepStats._declare(
@@ -283,8 +333,9 @@ StepStats._declare(("dev_stats", 1, [DeviceStepStats]))
 
 
 class CostGraphDef(Message):
-    """What each node of a step cost; never filled in, since nothing here
-    chooses by it: `RunMetadata.step_stats` tells what was measured."""
+    """What each node of a step cost, as sessions with
+    `graph_options.build_cost_model` measure it now and then. Nothing here
+    chooses by it."""
 
     class Node(Message):
         """What one node cost."""
@@ -339,8 +390,10 @@ class RunMetadata(Message):
     _events = None  # Of a traced step, until they are looked at.
 
     def _fill(self, wall_nanos, peak_bytes, live_bytes, chrome_trace, events,
-              graphs):
+              graphs, cost_graph):
         self.Clear()
+        if cost_graph:
+            self.cost_graph.ParseFromString(cost_graph)
         for graph in graphs:
             self.partition_graphs.add().ParseFromString(graph)
         self.__dict__.update(
@@ -378,7 +431,7 @@ class RunMetadata(Message):
 
 
 def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
-               allocated):
+               allocated, outputs):
     """Adds a kernel's NodeExecStats."""
     start, end = start + since_1970, end + since_1970
     made = stats.add(
@@ -389,6 +442,14 @@ def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
         all_end_rel_micros=(end - start) // 1000)
     if allocated:
         made.memory.add(allocator_name="cpu", total_bytes=allocated)
+    for slot, (dtype, dims, size) in enumerate(outputs):
+        if not dtype:
+            continue  # (It gave nothing there.)
+        tensor = made.output.add(slot=slot).tensor_description
+        tensor.dtype = dtype
+        for dim in dims:
+            tensor.shape.dim.add(size=dim)
+        tensor.allocation_description.requested_bytes = size
 
 
 RunMetadata._declare(("step_stats", 1, StepStats),

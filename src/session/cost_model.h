@@ -1,0 +1,38 @@
+// CostModel: what the nodes of a step took, as traces of it tell.
+#ifndef SLUICE_SESSION_COST_MODEL_H_
+#define SLUICE_SESSION_COST_MODEL_H_
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/trace.h"
+#include "graph/graphdef_costs.h"
+
+namespace sluice {
+
+// Owned by what is compiled of a step. Thread-safe.
+class CostModel {
+ public:
+  // Adds what one run measured. The costs of all nodes of `partitions`
+  // (GraphDefs whose nodes have devices), each at its most in all runs, as a
+  // serialised CostGraphDef. Nodes that became part of another's kernel, or did
+  // not run, have none.
+  Result<std::string> Update(const std::vector<TraceEvent>& events,
+                             const std::vector<std::string>& partitions);
+
+ private:
+  // REQUIRES: mu_ held.
+  void Add(const TraceEvent& event, const std::string& device);
+
+  std::mutex mu_;
+  // By device ("" where there is but one partition) and node. GUARDED_BY(mu_)
+  std::map<std::pair<std::string, std::string>, NodeCost> costs_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SESSION_COST_MODEL_H_
