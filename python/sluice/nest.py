@@ -159,8 +159,9 @@ def _assert_same(nest1, nest2, check_types):
             any(isinstance(nest1, kind) and isinstance(nest2, kind)
                 for kind in (abc.Mapping, list))
             or _same_named_tuples(nest1, nest2)):
-        raise TypeError(f"The two structures don't have the same sequence "
-                        f"type. First structure has type {type(nest1)}, while "
+        raise TypeError(f"The two structures don't have the same nested "
+                        f"structure: they don't have the same sequence type. "
+                        f"First structure has type {type(nest1)}, while "
                         f"second structure has type {type(nest2)}.")
     if check_types and isinstance(nest1, abc.Mapping) and (
             set(nest1) != set(nest2)):

@@ -533,6 +533,8 @@ run_in_async_and_sync_mode = with_forward_compatibility_horizons = _as_it_is
 disable_tfrt = disable_asan = disable_tsan = run_functions_eagerly = _as_it_is
 run_all_in_deprecated_graph_mode_only = _as_it_is
 disable_xla = disable_all_xla = xla_allow_fallback = _as_it_is
+enable_output_all_intermediates = enable_tf_xla_constant_folding = _as_it_is
+build_as_function_and_v1_graph = _as_it_is
 enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
 
 

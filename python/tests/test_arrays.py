@@ -629,3 +629,29 @@ def test_products_of_sparse_and_of_16_bit_matrices(run):
                      b_is_sparse=True).op.type == "MatMul"
     with pytest.raises(ValueError, match="inner dimensions"):
         tf.matmul(tf.cast(x, tf.bfloat16), tf.constant(y))
+
+
+def test_batches_of_coordinates_may_have_any_rank(run):
+    params = tf.constant([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
+    places = tf.placeholder_with_default([[[1]], [[0]]], None)
+    for dims in (1, tf.constant([1])):
+        assert run(tf.gather_nd(params, places, batch_dims=dims)).tolist() == [
+            [[3, 4]], [[5, 6]]]
+    with pytest.raises(ValueError, match="batch_dims: expected a number"):
+        tf.gather_nd(params, places, batch_dims=tf.placeholder(tf.int32))
+
+
+def test_a_split_arrays_gradient_leaves_out_what_was_written_behind(run):
+    x = tf.constant([1.0, 2.0, 3.0])
+    array = tf.TensorArray(tf.float32, 3, dynamic_size=True).split(
+        x, [1, 1, 1]).write(3, [4.0])
+    joined = array.concat()
+    assert run([joined, tf.gradients(joined * joined, x)[0]])[1].tolist() == [
+        2, 4, 6]
+
+
+def test_large_shapes_are_of_a_type_that_holds_them():
+    shape = tf.TensorShape([2**31, 3])
+    assert tf.convert_to_tensor(shape).dtype == tf.int64
+    with pytest.raises(ValueError, match=r"too large \(2147483648\)"):
+        tf.convert_to_tensor(shape, tf.int32)

@@ -366,8 +366,22 @@ def _two_items():
      lambda: tf.roll(tf.placeholder_with_default(7, None), 1, 0)),
     ("axis 0 specified more than once", lambda: tf.reverse(
         [[1]], tf.placeholder_with_default([0, -2], None))),
-    (r"Shape of tensor \w* \[2\] is not compatible with expected shape \[3\]",
-     lambda: tf.ensure_shape(tf.placeholder_with_default([1, 2], None), [3])),
+    (r"Shape of tensor pair\S* \[2\] is not compatible with expected shape \[3\]",
+     lambda: tf.ensure_shape(tf.placeholder_with_default(
+         [1, 2], None, name="pair"), [3])),
+    ("Trying to add two lists of tensors with different lengths",
+     lambda: tf.raw_ops.TensorListLength(input_handle=tf.raw_ops.AddN(inputs=[
+         tf.raw_ops.TensorListReserve(
+             element_shape=-1, num_elements=n, element_dtype=tf.float32)
+         for n in (2, 3)]))),
+    (r"Attempting to slice \[0, 3\] from tensor with length 2",
+     lambda: tf.raw_ops.TensorListLength(
+         input_handle=tf.raw_ops.TensorListSplit(
+             tensor=[1.0, 2.0], element_shape=[-1],
+             lengths=tf.placeholder_with_default(np.int64([3]), [1])))),
+    ("broadcasts dense to sparse only", lambda: (
+        tf.SparseTensor([[0, 0]], [1.0], [1, 2]) *
+        tf.placeholder_with_default(np.ones([3, 2], np.float32), None)).values),
     (r"dtype float and shape \[2,3\]",
      lambda: tf.placeholder(tf.float32, [2, 3])),
     ("Field 1 in record 0 is not a valid int32: b",

@@ -576,9 +576,10 @@ def test_default_names_go_on_where_scopes_without_a_name_end():
 
 def test_variables_that_are_added_up_when_read_are_not_trained():
     on_read = tf.VariableSynchronization.ON_READ
-    with pytest.raises(ValueError, match="only for non-trainable variables"):
-        tf.get_variable("v", [], trainable=True, synchronization=on_read)
     assert not tf.get_variable("v", [], synchronization=on_read).trainable
+    # (Who says so has the last word, as in TensorFlow.)
+    assert tf.get_variable("w", [], trainable=True,
+                           synchronization=on_read).trainable
 
 
 def test_initial_values_may_depend_on_other_variables():
@@ -775,3 +776,16 @@ def test_initial_values_that_are_functions_are_where_the_variable_is(run):
     assert run(v.initial_value).tolist() == [1, 1]
     run(v.initializer)
     assert run(v).tolist() == [1, 1]
+
+
+def test_partitioned_variables_take_a_value_for_each_part(session):
+    v, w = (tf.get_variable(name, initializer=np.float32([first, first + 1]),
+                            partitioner=tf.fixed_size_partitioner(2))
+            for name, first in (("v", 1), ("w", 5)))
+    session.run(tf.global_variables_initializer())
+    session.run(v.assign([tf.constant([7.0]), tf.constant([8.0])]))
+    assert session.run(tf.convert_to_tensor(v)).tolist() == [7, 8]
+    session.run(v.assign_add(w))
+    assert session.run(tf.convert_to_tensor(v)).tolist() == [12, 14]
+    with pytest.raises(ValueError, match="expected a list of 2, one a part"):
+        v.assign([tf.constant([7.0])])

@@ -197,3 +197,43 @@ def test_namespaces_stay_when_modules_of_their_name_are_loaded():
     assert sl.train.get_global_step() is None
     with pytest.raises(AttributeError, match="needs savers"):
         sl.train.Saver
+
+
+def test_scopes_of_variables_are_left_from_the_inside():
+    outer = tf.variable_scope("outer")
+    outer.__enter__()
+    with tf.variable_scope("inner"):
+        with pytest.raises(RuntimeError, match="Improper nesting of variable_s"
+                           "cope: expected to leave 'outer/inner' first"):
+            outer.__exit__(None, None, None)
+    outer.__exit__(None, None, None)
+    assert tf.get_variable_scope().name == ""
+
+
+def test_a_value_of_another_type_or_shape_is_no_variables():
+    v = tf.Variable([1, 2])
+    with pytest.raises(TypeError, match="int8 that does not match type int32"):
+        v[:1].assign(tf.constant([1], tf.int8))
+    w = tf.Variable(1, use_resource=True)
+    with pytest.raises(ValueError, match="expected the variable's type, int32"):
+        tf.raw_ops.AssignVariableOp(resource=w.handle, value=1.0)
+    with pytest.raises(ValueError, match="is not compatible with the explic"):
+        tf.Variable([1.0] * 3, shape=[4], use_resource=True)
+
+
+def test_loops_that_grow_are_told_with_what_enters_them():
+    x = tf.ones([2, 2], name="x")
+    with pytest.raises(ValueError, match=(
+            r"loop variable 1: expected shape \[2,2\] after every iteration, as "
+            r"'x:0' enters the loop.*Input tensor 'x:0' enters the loop with "
+            r"shape \(2, 2\), but has shape \(4, 2\) after one iteration")):
+        tf.while_loop(lambda i, _: i < 2,
+                      lambda i, x: (i + 1, tf.concat([x, x], 0)), [0, x])
+
+
+def test_what_takes_the_place_of_tensors_needs_a_scope_to_become_one():
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.placeholder(tf.float32, name="a"), name="b")
+    with pytest.raises(ValueError, match="requires a non-empty `name`"):
+        tf.import_graph_def(graph.as_graph_def(), {"a:0": tf.Variable(5.0)},
+                            name="")

@@ -46,6 +46,14 @@ Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
   return *node;
 }
 
+// What a loop variable is at first, by name, for messages.
+std::string Entering(const Node& merge) {
+  const Node* const enter = merge.input(0).node;
+  return enter == nullptr || enter->num_inputs() == 0 || !enter->input(0)
+             ? "it"
+             : absl::StrCat("'", enter->input(0).name(), "'");
+}
+
 // "Enter" or "RefEnter", as the value asks.
 std::string ForType(const char* op, const Output& value) {
   return IsRef(value.dtype()) ? absl::StrCat("Ref", op) : op;
@@ -507,8 +515,8 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   if (RemoveRef(here->dtype()) != RemoveRef(value.dtype())) {
     RecordAt(graph(),
              InvalidArgument("loop '", name(), "': ", v.name, ": expected ",
-                             DTypeName(value.dtype()),
-                             " from the body, as it enters the loop, got ",
+                             DTypeName(value.dtype()), " from the body, as ",
+                             Entering(*v.merge), " enters the loop, got ",
                              DTypeName(here->dtype())),
              loc);
     return false;
@@ -517,8 +525,8 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
     RecordAt(graph(),
              InvalidArgument(
                  "loop '", name(), "': ", v.name, ": expected shape ",
-                 value.shape().ToString(),
-                 " after every iteration, as it enters the loop, got ",
+                 value.shape().ToString(), " after every iteration, as ",
+                 Entering(*v.merge), " enters the loop, got ",
                  here->shape().ToString(),
                  " from the body (a shape invariant that says less allows it)"),
              loc);

@@ -94,16 +94,20 @@ Status CopyInput(KernelContext& ctx) {
 class EnsureShapeKernel {
  public:
   explicit EnsureShapeKernel(const Node& n)
-      : shape_(n.AttrOr<PartialShape>("shape", PartialShape())) {}
+      : input_(n.num_inputs() > 0 && n.input(0) ? n.input(0).node->name()
+                                                : "input"),
+        shape_(n.AttrOr<PartialShape>("shape", PartialShape())) {}
   Status Run(KernelContext& ctx) {
     if (!shape_.CompatibleWith(ctx.input(0).shape()))
-      return InvalidArgument("shape: expected ", shape_.ToString(), ", got ",
+      return InvalidArgument("shape of '", input_, "': expected ",
+                             shape_.ToString(), ", got ",
                              ctx.input(0).shape().ToString());
     ctx.set_output(0, ctx.TakeInput(0));
     return OkStatus();
   }
 
  private:
+  const std::string input_;
   const PartialShape shape_;
 };
 

@@ -415,12 +415,19 @@ Status ArraySplitGrad(GradContext& c) {
   if (!ArrayHasGradients(t)) return OkStatus();
   const GradArray g(c.input(0), c.dy[0]);
   const PartialShape& value = c.input(1).shape();
-  c.grads[1] =
+  const Output all =
       Build("TensorArrayConcatV3", {g.handle(), g.flow()},
             {{"dtype", t},
              {"element_shape_except0",
               value.rank() >= 1 ? array::SubShape(value, 1, value.rank())
                                 : PartialShape()}});
+  c.grads[1] = all;
+  const Node& array = *c.input(0).node;
+  if (array.op_name() == "TensorArrayV3" && !array.BoolAttr("dynamic_size"))
+    return OkStatus();
+  // (What was written behind the split's elements is not the split's.)
+  const Output shape = Build("Shape", {c.input(1)});
+  c.grads[1] = Build("Slice", {all, Build("ZerosLike", {shape}), shape});
   return OkStatus();
 }
 

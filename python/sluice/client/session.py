@@ -92,6 +92,12 @@ class BaseSession(_core.Session):
             target = target.decode()
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {target!r}")
+        if target not in ("", "local") and "://" not in target:
+            raise errors.NotFoundError(
+                None, None, f"target: expected '' or an address such as "
+                f"'grpc://host:port', got '{target}'; TensorFlow: No session "
+                f"factory registered for the given session options: {{target: "
+                f'"{target}"}}')
         config = config or ConfigProto()
         if config.device_count.get("CPU", 1) < 1:
             raise errors.NotFoundError(

@@ -560,7 +560,12 @@ def _shape_to_tensor(value, dtype=None, name=None, as_ref=False):
                          f"{value} to a Tensor.")
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}")
-    return _dimensions(value.as_list(), dtype, name)
+    dims = value.as_list()
+    too_large = [d for d in dims if d > dtypes.int32.max]
+    if dtype is dtypes.int32 and too_large:
+        raise ValueError(f"Cannot convert a TensorShape to dtype int32; a "
+                         f"dimension is too large ({too_large[0]})")
+    return _dimensions(dims, dtype, name)
 
 
 def _dimension_to_tensor(value, dtype=None, name=None, as_ref=False):

@@ -2,6 +2,7 @@
 
 import re
 
+from sluice import _core
 from sluice.framework import dtypes
 from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, VersionDef)
@@ -61,6 +62,12 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
         prefix = prefix[:-1]
     elif prefix:
         prefix = graph.unique_name(prefix)
+    if not prefix and not all(isinstance(v, _core.Tensor)
+                              for v in input_map.values()):
+        raise ValueError("tf.import_graph_def() requires a non-empty `name` "
+                         "if `input_map` contains non-Tensor values. Try "
+                         "calling tf.convert_to_tensor() on `input_map` values "
+                         "before calling tf.import_graph_def().")
     input_map = {_text(k): convert_to_tensor(v) for k, v in input_map.items()}
     elements = [_text(e) for e in return_elements or []]
     for name in (*input_map, *elements):

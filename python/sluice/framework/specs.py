@@ -343,13 +343,6 @@ def across_copies(name, trainable, synchronization, aggregation):
     if trainable is None:
         trainable = (synchronization is not
                      VariableSynchronization.ON_READ)
-    elif trainable and synchronization is (
-            VariableSynchronization.ON_READ):
-        raise ValueError(
-            "Synchronization value can be set to "
-            "VariableSynchronization.ON_READ only for non-trainable variables. "
-            "You have specified trainable=True and "
-            "synchronization=VariableSynchronization.ON_READ.")
     return trainable, synchronization, aggregation
 
 

@@ -107,6 +107,15 @@ class Dimension:
     def __rfloordiv__(self, other):
         return self._calculate(other, lambda a, b: b // a)
 
+    def __truediv__(self, other):
+        raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and "
+                        f"'{type(other).__name__}', please use // instead")
+
+    def __rtruediv__(self, other):
+        raise TypeError(f"unsupported operand type(s) for /: "
+                        f"'{type(other).__name__}' and 'Dimension', please use "
+                        f"// instead")
+
     def __mod__(self, other):
         return self._calculate(other, operator.mod)
 

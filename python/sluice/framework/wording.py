@@ -244,7 +244,12 @@ def _grown(found):
             f"the loop. It enters the loop with shape {shape(found['a'])}, but "
             f"has shape {shape(found['b'])} after one iteration. Provide shape "
             f"invariants using either the `shape_invariants` argument of "
-            f"tf.while_loop or set_shape() on the loop variables.")
+            f"tf.while_loop or set_shape() on the loop variables. Input tensor "
+            f"'{found['name']}' enters the loop with shape "
+            f"{shape(found['a'])}, but has shape {shape(found['b'])} after one "
+            f"iteration. To allow the shape to vary across iterations, use the "
+            f"`shape_invariants` argument of tf.while_loop to specify a "
+            f"less-specific shape.")
 
 
 def _of_loop(found):
@@ -603,8 +608,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"axis {m['d']} specified more than once."),
     (r"nbins: expected a value > 0, " + _GOT,
      lambda m: f"Requires nbins > 0, got {m['got']}"),
-    (r"shape: expected (?P<a>\[[\d,?]*\]), got (?P<b>\[[\d,]*\]); node "
-     r"'(?P<name>[^']*)' \(EnsureShape\)",
+    (r"shape of '(?P<name>[^']*)': expected (?P<a>\[[\d,?]*\]), got "
+     r"(?P<b>\[[\d,]*\]); node '[^']*' \(EnsureShape\)",
      lambda m: f"Shape of tensor {m['name']} {m['b']} is not compatible with "
                f"expected shape {m['a']}."),
     (r"paddings: expected amounts >= 0",
@@ -614,10 +619,17 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"perm: expected (?P<n>\d+) entries, one per dimension, got (?P<k>\d+)",
      lambda m: f"perm should be a vector of size {m['n']}, got {m['k']}"),
     (r"boundaries: expected ascending", lambda m: "Expected sorted boundaries"),
+    # Devices.
+    (r"device: expected one of (?P<all>.*?), got '(?P<got>[^']*)'; node "
+     r"'(?P<name>[^']*)'",
+     lambda m: f"Cannot assign a device for operation {m['name']}: node "
+               f"{m['name']} was explicitly assigned to {m['got']} but "
+               f"available devices are [ {m['all']} ]. Make sure the device "
+               f"specification refers to a valid device."),
     # Loops.
     (r"loop '(?P<loop>.*?)': loop variable (?P<i>\d+): expected shape "
-     r"(?P<a>\S+) after every iteration, as it enters the loop, got "
-     r"(?P<b>\S+) from", _grown),
+     r"(?P<a>\S+) after every iteration, as (?:it|'(?P<name>[^']*)') enters the "
+     r"loop, got (?P<b>\S+) from", _grown),
     (r"loop '.*?': loop variable \d+: expected an initial value that fits its "
      r"shape invariant (?P<a>\S+), got shape (?P<b>\S+)",
      lambda m: f"The shape invariant {m['a']} is not compatible with the "
@@ -644,8 +656,9 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"Could not write to TensorArray index {m['i']} because it has "
                f"already been written to."),
     (r"TensorArray '.*?': expected elements of type (?P<a>\w+), got "
-     r"(?P<b>\w+)", lambda m: f"TensorArray dtype is {m['a']} but Op requested "
-     f"dtype {m['b']}."),
+     r"(?P<b>\w+)", lambda m: f"TensorArray dtype is {m['a']} but Op " + (
+         f"is trying to write dtype {m['b']}." if "Write" in _op(m) else
+         f"requested dtype {m['b']}.")),
     (r"TensorArray '.*?': joining: expected elements of rank at least 1, got a "
      r"scalar at index (?P<i>\d+)",
      lambda m: f"Concat saw a scalar shape at index {m['i']} but requires at "
@@ -664,6 +677,16 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"values: expected equal shapes, got \[(?P<a>[\d,]*)\] and "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
+    # Lists of tensors.
+    (r"sum: expected lists of one length",
+     lambda m: "Trying to add two lists of tensors with different lengths"),
+    (r"lengths: expected the sum (?P<n>\d+), the number of rows, " + _GOT,
+     lambda m: f"Attempting to slice [0, {m['got']}] from tensor with length "
+               f"{m['n']}"),
+    (r"dense: expected a shape that can be broadcast to that of the sparse "
+     r"tensor",
+     lambda m: "SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
+               "incompatible shapes"),
     # Texts.
     (r"scientific, shortest: expected at most one",
      lambda m: "Cannot select both scientific and shortest notation"),

@@ -439,17 +439,25 @@ def gather(params, indices, validate_indices=None, name=None, axis=None,
 def gather_nd(params, indices, name=None, batch_dims=0):
     """The elements or slices of `params` at coordinates; in batches, if the
     first `batch_dims` dimensions of both are the same."""
+    if isinstance(batch_dims, _core.Tensor):
+        known = constant_value(batch_dims)
+        if known is None or known.size != 1:
+            raise ValueError(f"batch_dims: expected a number that is known "
+                             f"when the graph is built, got {batch_dims}")
+        batch_dims = int(known.item())
     if not batch_dims:
         return _gather_nd(params, indices, name=name)
     with graphs.name_scope(name, "gather_nd", [params, indices]) as scope:
         indices = convert_to_tensor(indices)
-        dims, n = shape(indices), len(indices.shape)
+        dims, n = shape(indices), indices.shape.ndims
         kind = indices.dtype.base_dtype
         own = [_op("Cast")(_op("Range")(0, dims[i], 1), kind)
                for i in range(batch_dims)]
         places = stack(meshgrid(*own, indexing="ij"), -1)
+        ones = (fill([rank(indices) - 1 - batch_dims], 1) if n is None
+                else [1] * (n - 1 - batch_dims))
         places = reshape(places, concat(
-            [dims[:batch_dims], [1] * (n - 1 - batch_dims), [batch_dims]], 0))
+            [dims[:batch_dims], ones, [batch_dims]], 0))
         places = broadcast_to(places, concat([dims[:-1], [batch_dims]], 0))
         return _gather_nd(params, concat([places, indices], -1), name=scope)
 

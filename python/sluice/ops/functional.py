@@ -20,8 +20,9 @@ def _count(elems):
     known = tensor_shape.TensorShape([None])
     for e in elems:
         if e.shape.ndims == 0:
-            raise ValueError("elems must be a 1+ dimensional Tensor, not a "
-                             "scalar")
+            raise ValueError(f"elems must be 1+ dimensional Tensors, not "
+                             f"scalars (a 1+ dimensional Tensor, not a scalar): "
+                             f"got {e}")
         known = known.merge_with(e.shape[:1]) if e.shape.ndims else known
     n = known.as_list()[0]
     return (array_ops.shape(elems[0])[0] if n is None

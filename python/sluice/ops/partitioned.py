@@ -88,6 +88,16 @@ class PartitionedVariable:
         return self.as_tensor()[key]
 
     def _slices(self, value):
+        """What each part is given: the values of a list of as many as there are
+        parts, the parts of another PartitionedVariable, or slices."""
+        if isinstance(value, PartitionedVariable):
+            value = list(value)
+        if isinstance(value, list):
+            if len(value) != len(self._parts):
+                raise ValueError(f"value: expected a list of "
+                                 f"{len(self._parts)}, one a part, got "
+                                 f"{len(value)}")
+            return value
         sizes = [p.shape.as_list()[self._axis()] for p in self._parts]
         value = conversion.convert_to_tensor(value, self._dtype.base_dtype)
         return array_ops.split(value, sizes, self._axis())

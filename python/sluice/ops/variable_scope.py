@@ -466,7 +466,7 @@ class variable_scope:
                 entered._name_scope = prefix
         scopes.open(name)
         self._counts = dict(scopes.counts)
-        self._scopes, self._outer = scopes, outer
+        self._scopes, self._outer, self._entered = scopes, outer, entered
         scopes.scope = entered
         return entered
 
@@ -481,6 +481,10 @@ class variable_scope:
         return f"{default_name}_{i}"
 
     def __exit__(self, *exc):
+        if self._scopes.scope is not self._entered:
+            raise RuntimeError(f"Improper nesting of variable_scope: expected "
+                               f"to leave '{self._scopes.scope.name}' first, "
+                               f"got '{self._entered.name}'")
         if isinstance(self._args[0], VariableScope):
             self._scopes.counts = self._counts
         else:

@@ -238,12 +238,15 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                                             name="initial_value")
         if validate_shape and shape is None and not self._resource and (
                 not initial.shape.is_fully_defined()):
-            raise ValueError(f"initial_value must have a shape specified: "
-                             f"{initial}")
-        known = initial.shape if validate_shape or self._resource else (
-            tensor_shape.unknown_shape())
-        if shape is not None:
-            known = tensor_shape.as_shape(shape)
+            raise ValueError(
+                f"initial_value must have a shape specified: {initial}")
+        known = tensor_shape.as_shape(
+            shape if shape is not None else initial.shape
+            if validate_shape or self._resource else None)
+        if not initial.shape.is_compatible_with(known):
+            raise ValueError(f"The initial value's shape ({initial.shape}) is "
+                             f"not compatible with the explicitly supplied "
+                             f"`shape` argument ({known}).")
         self._initial_value = initial
         base = initial.dtype.base_dtype
         if self._resource:
@@ -510,7 +513,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         masks = {m: read._attr(m) for m in (
             "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
             "shrink_axis_mask")}
-        value = convert_to_tensor(value, self.dtype.base_dtype)
+        if not isinstance(value, _core.Tensor):
+            value = convert_to_tensor(value, self.dtype.base_dtype)
         if not self._resource:
             return _op("StridedSliceAssign")(
                 self._handle, begin, end, strides, value, name=name, **masks)
