@@ -53,6 +53,24 @@ TEST_F(ClusterTest, AStepOverThreeTasksGivesWhatItGivesOnOne) {
   }
 }
 
+TEST_F(ClusterTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
+  Var v;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(1.0f), "v");
+  }
+  Node* add = v.AssignAdd(2.0f);
+  const Output two = TwoHalves(Constant(0.0f));
+  Session session(cluster_.target("worker", 0), graph_);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  auto out = session.Run({add, two});
+  ASSERT_TRUE(out.ok()) << out.status();
+  ASSERT_EQ(out->size(), 2u);
+  EXPECT_FALSE((*out)[0].valid());
+  EXPECT_EQ((*out)[1].scalar<float>(), 2);
+  EXPECT_EQ(session.Run(v)->scalar<float>(), 3);
+}
+
 TEST_F(ClusterTest, WhereNodesWentAndWhyIsTold) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);

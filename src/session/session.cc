@@ -93,7 +93,16 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     c->feed_types.push_back(RemoveRef(s.feeds[i].dtype()));
     c->feed_shapes.push_back(s.feeds[i].shape());
   }
-  c->signature = std::move(s);
+  c->signature = {s.feeds, {}, s.targets};
+  for (size_t i = 0; i < s.fetches.size(); ++i) {
+    if (s.fetches[i].node->num_outputs() > 0) {
+      c->signature.fetches.push_back(s.fetches[i]);
+      continue;
+    }
+    c->signature.targets.push_back(s.fetches[i].node);
+    c->without_value.push_back(i);
+  }
+  c->asked = std::move(s);
   if (backend != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(
         c->remote,
@@ -140,7 +149,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
                     return kernels.Get(n, make, k);
                   });
     // What is wrong is told of the nodes that the user knows, not of regions.
-    if (!built.ok() && regions) return Compile(c->signature, Purpose::kTraced);
+    if (!built.ok() && regions) return Compile(c->asked, Purpose::kTraced);
     SLUICE_RETURN_IF_ERROR(built.status());
     c->parts.push_back({built->plan, &device});
     c->built.push_back(*std::move(built));
@@ -167,11 +176,12 @@ Result<std::vector<std::string>> Session::State::PartitionGraphs(
 }
 
 // Feeds, fetches and targets that a step may have.
-Status Session::State::Check(const StepSignature& s) const {
+Status Session::State::Check(const StepSignature& s, Purpose purpose) const {
   for (size_t i = 0; i < s.feeds.size(); ++i)
-    SLUICE_RETURN_IF_ERROR(CheckEdge(s.feeds[i], "feeds", i));
+    SLUICE_RETURN_IF_ERROR(CheckEdge(s.feeds[i], "feeds", i, false));
   for (size_t i = 0; i < s.fetches.size(); ++i)
-    SLUICE_RETURN_IF_ERROR(CheckEdge(s.fetches[i], "fetches", i));
+    SLUICE_RETURN_IF_ERROR(
+        CheckEdge(s.fetches[i], "fetches", i, purpose != Purpose::kStaged));
   for (size_t i = 0; i < s.targets.size(); ++i) {
     const Node* n = s.targets[i];
     if (n == nullptr)
@@ -200,9 +210,10 @@ Status Session::State::WhyNull(const Output& null, std::string what) const {
   return Status(graph.errors()[0].code(), what);
 }
 
-// Whether a step may feed or fetch this edge, number `i` of a list.
-Status Session::State::CheckEdge(const Output& o, const char* list,
-                                 size_t i) const {
+// Whether a step may feed or fetch this edge, number `i` of a list. `or_node`:
+// it may be a node without outputs.
+Status Session::State::CheckEdge(const Output& o, const char* list, size_t i,
+                                 bool or_node) const {
   if (!o.valid())
     return WhyNull(
         o, absl::StrCat(list, "[", i,
@@ -212,12 +223,17 @@ Status Session::State::CheckEdge(const Output& o, const char* list,
     return InvalidArgument(
         list, "[", i, "]: expected an output of the session's graph, got '",
         o.name(), "' of another; ", o.node->Describe());
-  if (o.index < 0 || o.index >= o.node->num_outputs())
-    return InvalidArgument(list, "[", i, "]: expected one of ",
-                           o.node->num_outputs(), " outputs, got '", o.name(),
-                           "'",
-                           o.node->num_outputs() == 0 ? " (a target?)" : "",
-                           "; ", o.node->Describe());
+  const int outputs = o.node->num_outputs();
+  if (outputs == 0 && o.index == 0) {
+    if (or_node) return OkStatus();
+    return InvalidArgument(list, "[", i, "]: expected an output, got '",
+                           o.node->name(), "', which has none; ",
+                           o.node->Describe());
+  }
+  if (o.index < 0 || o.index >= outputs)
+    return InvalidArgument(list, "[", i, "]: expected one of ", outputs,
+                           " outputs, got '", o.name(), "'; ",
+                           o.node->Describe());
   return OkStatus();
 }
 
@@ -246,7 +262,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   if (known)
     if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
-  SLUICE_RETURN_IF_ERROR(Check(s));
+  SLUICE_RETURN_IF_ERROR(Check(s, purpose));
   if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));
   std::lock_guard<std::mutex> lock(mu);
@@ -322,7 +338,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     for (size_t i = 0; i < out.size(); ++i)
       SLUICE_RETURN_IF_ERROR(c.CheckFetch(i, out[i]));
     if (measured) metadata->partition_graphs = std::move(graphs);
-    return out;
+    return c.Results(std::move(out));
   }
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
@@ -363,7 +379,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(
       metadata->allocated_bytes += event.allocated_bytes;
   }
   if (!status.ok()) return status;
-  return out;
+  return c.Results(std::move(out));
 }
 
 Result<std::vector<Tensor>> Session::State::RunAsAsked(
@@ -379,7 +395,7 @@ Result<std::vector<Tensor>> Session::State::RunAsAsked(
   if (!costs && (!run.trace || c.purpose == Purpose::kTraced))
     return RunStep(c, feeds, run, metadata);
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> traced,
-                          Cached(c.signature, Purpose::kTraced));
+                          Cached(c.asked, Purpose::kTraced));
   if (!costs) return RunStep(*traced, feeds, run, metadata);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> partitions,
                           PartitionGraphs(c.signature));
@@ -457,9 +473,9 @@ Result<std::vector<Tensor>> Session::RunByName(
       f.emplace_back(o, t);
     }
     for (const std::string& name : fetches) {
-      Node* n = state_->graph.FindNode(name);
-      if (n != nullptr && n->num_outputs() == 0) {
-        nodes.push_back(n);
+      if (Node* n = state_->graph.FindNode(name);
+          n != nullptr && n->num_outputs() == 0) {
+        outputs.emplace_back(n);
         continue;
       }
       SLUICE_ASSIGN_OR_RETURN(const Output o, state_->graph.FindOutput(name));

@@ -125,7 +125,9 @@ class Session {
 
   // Runs one step: the part of the graph that fetches and targets need. Returns
   // the fetched values in order. Any edge may be fed (a value of its dtype and
-  // of a shape that fits what is known of it), any edge fetched.
+  // of a shape that fits what is known of it), any edge fetched. A node without
+  // outputs (an initializer, a training step, an assignment) may stand among
+  // the fetches: it runs, and the Tensor in its place is empty (not valid()).
   // Errors: the first one of the step, naming the node and the client's line;
   // InvalidArgument for feeds and fetches that make no sense, and for a fetch
   // in a branch that was not taken; whatever the graph's builders recorded.
@@ -137,9 +139,15 @@ class Session {
   Result<std::vector<Tensor>> Run(const std::vector<Output>& fetches) {
     return Run({}, fetches);
   }
-  // One fetch; beside targets: Run(feeds, loss, {train}).
+  // One fetch: Run(loss), or Run(train) to run a node without outputs (of a
+  // node that has outputs this is the first). Beside targets: Run(feeds, loss,
+  // {train}).
   Result<Tensor> Run(const Feeds& feeds, Output fetch);
   Result<Tensor> Run(Output fetch) { return Run(Feeds{}, fetch); }
+  Result<Tensor> Run(const Feeds& feeds, Node* fetch) {
+    return Run(feeds, Output(fetch));
+  }
+  Result<Tensor> Run(Node* fetch) { return Run(Output(fetch)); }
   template <std::same_as<Output> Fetch>  // (No list of one in braces.)
   Result<Tensor> Run(const Feeds& feeds, Fetch fetch,
                      const std::vector<Node*>& targets) {
@@ -149,8 +157,8 @@ class Session {
   }
   // Targets only.
   Status RunTargets(const std::vector<Node*>& targets, const Feeds& feeds = {});
-  // By name: edges "x" or "x:0"; a fetch that names a node without outputs is a
-  // target. NotFound names the nearest. Values of targets are left out.
+  // By name: edges "x" or "x:0"; a fetch may name a node without outputs, as
+  // above. NotFound names the nearest.
   Result<std::vector<Tensor>> RunByName(
       const std::vector<std::pair<std::string, Tensor>>& feeds,
       const std::vector<std::string>& fetches,
@@ -158,14 +166,16 @@ class Session {
       const RunOptions& options = {}, RunMetadata* metadata = nullptr);
 
   class Callable;
-  // A step prepared once, for the lowest overhead. Outlived by the session.
+  // A step prepared once, for the lowest overhead. Fetches are as in Run.
+  // Outlived by the session.
   Result<Callable> MakeCallable(const std::vector<Output>& feeds,
                                 const std::vector<Output>& fetches,
                                 const std::vector<Node*>& targets = {});
 
   class PartialRun;
   // A step that is fed in stages. `feeds` and `fetches` are all that any stage
-  // will give and ask for.
+  // will give and ask for. A node without outputs is a target, not a fetch: no
+  // stage could tell that it has run.
   Result<std::unique_ptr<PartialRun>> StartPartialRun(
       const std::vector<Output>& feeds, const std::vector<Output>& fetches,
       const std::vector<Node*>& targets = {});

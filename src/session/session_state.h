@@ -35,8 +35,10 @@ struct Session::Compiled {
   std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
   uint64_t remote = 0;               // what the session's backend knows it by.
   std::vector<PartitionPlan> parts;  // One per device.
-  StepSignature signature;
-  std::vector<uint32_t> args;  // 0, 1, 2, ...
+  StepSignature asked;  // By the client, who may fetch nodes without outputs.
+  StepSignature signature;            // What runs: these are targets.
+  std::vector<size_t> without_value;  // Their places among what was asked for.
+  std::vector<uint32_t> args;         // 0, 1, 2, ...
   std::vector<DType> feed_types;
   std::vector<PartialShape> feed_shapes;
   // By fetch; of a step that runs elsewhere and is fed in stages.
@@ -61,6 +63,21 @@ struct Session::Compiled {
                            DTypeName(feed_types[i]), feed_shapes[i].ToString(),
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
                            "; ", o.node->Describe());
+  }
+  // The fetched values, in the places where they were asked for.
+  std::vector<Tensor> Results(std::vector<Tensor> values) const {
+    if (without_value.empty()) return values;
+    std::vector<Tensor> all;
+    all.reserve(asked.fetches.size());
+    size_t next = 0;
+    for (size_t i = 0; i < asked.fetches.size(); ++i)
+      if (next < without_value.size() && without_value[next] == i) {
+        all.emplace_back();
+        ++next;
+      } else {
+        all.push_back(std::move(values[i - next]));
+      }
+    return all;
   }
   // What another process gave: whoever reads it takes it for what was built.
   Status CheckFetch(size_t i, const Tensor& t) const {
@@ -107,8 +124,9 @@ struct Session::State {
   Result<std::vector<StepPart>> Cut(OptimizedStep step, bool tell);
   Result<std::vector<std::string>> PartitionGraphs(const StepSignature& s);
   Result<std::shared_ptr<Compiled>> Compile(StepSignature s, Purpose purpose);
-  Status Check(const StepSignature& s) const;
-  Status CheckEdge(const Output& o, const char* list, size_t i) const;
+  Status Check(const StepSignature& s, Purpose purpose) const;
+  Status CheckEdge(const Output& o, const char* list, size_t i,
+                   bool or_node) const;
   Status WhyNull(const Output& null, std::string what) const;
   std::shared_ptr<Compiled> FindPlan(const std::string& key) {
     std::lock_guard<std::mutex> lock(mu);

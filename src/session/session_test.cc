@@ -144,6 +144,60 @@ TEST_F(SessionTest, OneFetchBesideTargetsIsOneTensor) {
   EXPECT_EQ(Eval(Op("Identity", {v})).scalar<float>(), 3);
 }
 
+TEST_F(SessionTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
+  const AttrMap kind = {{"dtype", DType::kFloat}, {"shape", PartialShape({})}};
+  const Output v = Build("VarHandleOp", {}, kind, "v");
+  const auto update = [v](const char* op, Output value) {
+    return BuildNode(op, {v, value}, {{"dtype", DType::kFloat}});
+  };
+  const Output x = Placeholder("x");
+  Node* assign = update("AssignVariableOp", x);
+  Node* add = update("AssignAddVariableOp", Constant(F(1)));
+  const Output two = Constant(F(2));
+  const auto value = [&] {
+    return Eval(Op("ReadVariableOp", {v}, {{"dtype", DType::kFloat}}))
+        .scalar<float>();
+  };
+
+  const Result<Tensor> alone = session_.Run({{x, F(3)}}, assign);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_FALSE(alone->valid());
+  EXPECT_EQ(value(), 3);
+  ASSERT_TRUE(session_.Run(add).ok());
+  ASSERT_TRUE(session_.Run({add}).ok());
+  EXPECT_EQ(value(), 5);
+
+  // Values keep their places beside it.
+  const auto check = [&](const Result<std::vector<Tensor>>& out) {
+    ASSERT_TRUE(out.ok()) << out.status();
+    ASSERT_EQ(out->size(), 3u);
+    EXPECT_FALSE((*out)[0].valid());
+    EXPECT_EQ((*out)[1].scalar<float>(), 2);
+    EXPECT_FALSE((*out)[2].valid());
+  };
+  check(session_.Run({{x, F(7)}}, {assign, two, assign}));
+  EXPECT_EQ(value(), 7);
+  check(session_.RunByName({}, {add->name(), two.name(), add->name()}));
+  EXPECT_EQ(value(), 8);
+  auto callable = session_.MakeCallable({}, {add, two, add});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  check(callable->Run());
+  RunOptions traced;
+  traced.trace = true;
+  RunMetadata metadata;
+  check(callable->Run(std::initializer_list<Tensor>{}, traced, &metadata));
+  EXPECT_EQ(value(), 10);
+}
+
+TEST_F(SessionTest, APartialRunTakesANodeWithoutOutputsAsATargetOnly) {
+  const Output x = Placeholder("x");
+  Node* noop = BuildNode("NoOp", {});
+  EXPECT_THAT(
+      session_.StartPartialRun({x}, {x, noop}).status().ToString(),
+      HasSubstr("fetches[1]: expected an output, got 'NoOp', which has none"));
+  EXPECT_TRUE(session_.StartPartialRun({x}, {x}, {noop}).ok());
+}
+
 TEST_F(SessionTest, WhatIsNoEdgeAtAllIsCounted) {
   const Output x = Constant(F(1));
   EXPECT_THAT(session_.Run({}, {x, Output()}).status().ToString(),
@@ -199,7 +253,10 @@ TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
   Node* noop = BuildNode("NoOp", {});
   EXPECT_THAT(Error(Output(y.node, 1)), HasSubstr("expected one of 1 outputs"));
   EXPECT_FALSE(session_.Run({}, Output(y.node, -1)).ok());
-  EXPECT_THAT(Error(Output(noop, 0)), HasSubstr("target"));
+  EXPECT_THAT(Error(Output(noop, 1)), HasSubstr("expected one of 0 outputs"));
+  EXPECT_THAT(session_.Run({{noop, F(1)}}, y).status().ToString(),
+              HasSubstr("feeds[0]: expected an output, got 'NoOp', which has "
+                        "none; node 'NoOp'"));
   EXPECT_THAT(graph_.FindOutput("NoOp").status().ToString(),
               HasSubstr("expected a node with outputs, got 'NoOp'"));
   EXPECT_FALSE(session_.Run({}, Output()).ok());
