@@ -6,7 +6,8 @@ so do paths in backquotes that begin with a folder of ours and name a file
 (`src/base/a.h`, `src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
 word for word, and one under `<!-- within PATH -->` stands in it, indented or not;
 a row of a table that begins with a path and a number, the file's lines, is right
-to within a fifth.
+to within a fifth. In docs/ops what a formula is made of is declared by the op: an
+input, an output, an attribute, or something that the description itself defines.
 Prints a line per breach and exits 1 if there is any.
 
   tools/check_docs.py [ROOT]
@@ -64,6 +65,51 @@ def check_page(root, page):
                            f"got another")
 
 
+WORD = r"[A-Za-z_]\w*"
+# How descriptions introduce a symbol of their own: "f = ...", "y[i]", "[a, b] =
+# ...", "for each i from 0", "the x for which", "over n >= 0".
+INTRODUCED = re.compile(rf"({WORD})(?:\[[^\]]*\])? = |\[((?:{WORD}, )*{WORD})\]|"
+                        rf"\b[Ff]or each ({WORD}) from |"
+                        rf"\b(?:[Tt]he|over) ({WORD}) (?:for which|>=)")
+NOTATION = {"pi", "H"}  # (x^H: transposed and conjugated.)
+BEFORE = re.compile(r"(?:[=+*/^<>|]| - ) ?$|(?:^|[ (])-$")
+AFTER = re.compile(r" ?(?:[=+*/^<>|]|-=)| - ")
+
+
+def symbols(text):
+    """What stands beside an operator or among a function's arguments."""
+    calls = []  # Of each open parenthesis: whether a function's name precedes.
+    for m in re.finditer(rf"{WORD}|[()]", text):
+        before, after = text[:m.start()], text[m.end():]
+        if m[0] == "(":
+            calls.append(bool(re.search(r"\w$", before)))
+        elif m[0] == ")":
+            del calls[-1:]
+        elif not after.startswith("(") and (
+                any(calls) or BEFORE.search(before) or AFTER.match(after) or
+                (not before and after.startswith(" where ") and
+                 m[0].islower()) or
+                "_" in m[0].strip("_")):
+            yield m[0]
+
+
+def check_op_page(text, ops):
+    """Yields (line number, message) for each symbol that no op declares."""
+    line = 1
+    for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        if section.startswith("## "):
+            heading, rest = section.split("\n", 1)
+            description = " ".join(rest.split("```")[0].split())
+            known = set(re.findall(r"^- (?:in |out )?`(\w+)`", rest,
+                                   re.MULTILINE)) | ops | NOTATION
+            for groups in INTRODUCED.findall(description):
+                known.update(", ".join(groups).split(", "))
+            for symbol in sorted(set(symbols(description)) - known):
+                yield line, (f"{heading[3:]}: expected a symbol that the op "
+                             f"declares, got {symbol}")
+        line += section.count("\n")
+
+
 def unindented(text):
     """Each line without the blanks that it begins with."""
     return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
@@ -75,6 +121,13 @@ def main():
     pages = sorted(root.glob("*.md")) + sorted((root / "docs").rglob("*.md"))
     breaches = [f"{page.relative_to(root)}:{number}: {message}"
                 for page in pages for number, message in check_page(root, page)]
+    op_pages = {page: page.read_text(encoding="utf-8")
+                for page in sorted((root / "docs/ops").glob("[!R]*.md"))}
+    ops = {op for text in op_pages.values()
+           for op in re.findall(r"^## (\w+)", text, re.MULTILINE)}
+    breaches += [f"{page.relative_to(root)}:{number}: {message}"
+                 for page, text in op_pages.items()
+                 for number, message in check_op_page(text, ops)]
     print("\n".join(breaches) if breaches else f"{len(pages)} pages: ok")
     return 1 if breaches else 0
 

@@ -52,6 +52,27 @@ class Pages(unittest.TestCase):
                          1)
         self.assertEqual(len(self.breaches(quoted % "a = 1;")), 1)
 
+    def op_breaches(self, description):
+        text = ("# Ops: nn\n\n## Scale\n\n" + description +
+                "\n\n```c++\nops::Scale(x, by)\n```\n\n"
+                "- in `x`: T\n- in `by`: T\n- out `y`: T\n")
+        return [message.rsplit(" ", 1)[1] for _, message in
+                check_docs.check_op_page(text, {"Scale", "Scale2D"})]
+
+    def test_formulas_of_what_an_op_declares_pass(self):
+        for text in ("y = x * by.", "x where x > 0, else exp(x) - 1.",
+                     "The n-th self-adjoint x; Scale2D of max(x, 0).",
+                     "f = x + 1; y = f^2 in (-pi, pi].",
+                     "y[i] = x[i] / 2.", "[a, b] = x; y = a + b.", "The z for which z - x is least.",
+                     "The sum of x^n over n >= 0."):
+            self.assertEqual(self.op_breaches(text), [], text)
+
+    def test_symbols_that_an_op_does_not_declare_are_told(self):
+        for text, symbol in (("y = lr_t * x.", "lr_t"), ("max(z, 0).", "z"),
+                             ("x / (|z| + 1).", "z"), ("dy where x > 0.", "dy"),
+                             ("-z.", "z"), ("x - z.", "z")):
+            self.assertEqual(self.op_breaches(text), [symbol], text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -296,7 +296,7 @@ def test_op_functions_have_signatures_and_help():
     assert top.return_annotation is tuple
     assert inspect.signature(tf.raw_ops.NoOp).return_annotation is tf.Operation
     text = pydoc.render_doc(tf.nn.relu, renderer=pydoc.plaintext)
-    assert "relu(features: " in text and "max(x, 0), elementwise." in text
+    assert "relu(features: " in text and "max(features, 0), elementwise." in text
     assert "features: a Tensor of type T, one of float32" in text
     assert "activations: a Tensor of type T" in text
     assert "sorted: a bool; by default true" in tf.raw_ops.TopKV2.__doc__

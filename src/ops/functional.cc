@@ -106,8 +106,8 @@ OpDefBuilder CallOp(const char* name) {
         .Output("output: T")
         .Attr("T: list(type) >= 0")
         .Attr("body: func")
-        .Doc("The values after body(i, values) for each i from start to "
-             "limit."));
+        .Doc("What input becomes by input = body(i, input) for each i from "
+             "start to limit, by delta."));
 
 [[maybe_unused]] const OpRegistrar gradient_op(
     Functional("SymbolicGradient")

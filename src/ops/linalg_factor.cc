@@ -64,9 +64,9 @@ SLUICE_OP(Cholesky)
     .Grad(CholeskyGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 1, 3, 2, -1, -1, 5}}})
     .Doc(
-        "The lower triangular L with L L^H = input, of which the lower "
-        "triangle "
-        "is read; NaN where it is not positive definite.")
+        "The lower triangular output with output output^H = input (^H: "
+        "transposed and conjugated), of which the lower triangle is read; NaN "
+        "where it is not positive definite.")
     .Family("linalg");
 
 template <typename T>

@@ -200,9 +200,9 @@ Status SigmoidGradGrad(GradContext& c) {
 
 const OpRegistrar kExpGrads[] = {
     FusedGrad("TanhGrad", BinaryOp::kTanhGrad, TanhGradGrad,
-              "The gradient of y = tanh(x): dy * (1 - y * y)."),
+              "The gradient of Tanh, whose result is y: dy * (1 - y * y)."),
     FusedGrad("SigmoidGrad", BinaryOp::kSigmoidGrad, SigmoidGradGrad,
-              "The gradient of y = sigmoid(x): dy * y * (1 - y)."),
+              "The gradient of Sigmoid, whose result is y: dy * y * (1 - y)."),
 };
 
 }  // namespace

@@ -83,7 +83,7 @@ const OpRegistrar kSigns[] = {
         .Doc("|x|, elementwise."),
     Unary("Sign", kSignedTypes, "y: T", UnaryOp::kSign, -3, 3)
         .Grad(SignGrad)
-        .Doc("-1, 0 or 1 by the sign of x; x / |x| for complex x."),
+        .Doc("-1, 0 or 1 by the sign of x; of complex x, x / |x|."),
 };
 
 const OpRegistrar kPowers[] = {
@@ -308,16 +308,16 @@ Status ReciprocalGradGrad(GradContext& c) {
 
 const OpRegistrar kFusedGrads[] = {
     FusedGrad("SqrtGrad", BinaryOp::kSqrtGrad,
-              "The gradient of y = sqrt(x): dy * 0.5 / y.")
+              "The gradient of Sqrt, whose result is y: dy * 0.5 / y.")
         .Grad(SqrtGradGrad),
     FusedGrad("RsqrtGrad", BinaryOp::kRsqrtGrad,
-              "The gradient of y = rsqrt(x): dy * -0.5 * y^3.")
+              "The gradient of Rsqrt, whose result is y: dy * -0.5 * y^3.")
         .Grad(RsqrtGradGrad),
     FusedGrad("ReciprocalGrad", BinaryOp::kReciprocalGrad,
-              "The gradient of y = 1 / x: -dy * y * y.")
+              "The gradient of Reciprocal, whose result is y: -dy * y * y.")
         .Grad(ReciprocalGradGrad),
     FusedGrad("InvGrad", BinaryOp::kReciprocalGrad,
-              "The gradient of y = 1 / x: -dy * y * y.")
+              "The gradient of Inv, whose result is y: -dy * y * y.")
         .Grad(ReciprocalGradGrad),
 };
 

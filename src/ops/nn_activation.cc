@@ -62,17 +62,19 @@ OpDefBuilder Activation(const char* name, const char* types, UnaryOp op,
 
 const OpRegistrar kActivations[] = {
     Activation("Relu", kReluTypes, UnaryOp::kRelu, FromOutput<kReluGrad>,
-               "max(x, 0), elementwise."),
+               "max(features, 0), elementwise."),
     Activation("Relu6", kRealTypes, UnaryOp::kRelu6, FromOutput<kRelu6Grad>,
-               "min(max(x, 0), 6), elementwise."),
+               "min(max(features, 0), 6), elementwise."),
     Activation("Elu", kFloatTypes, UnaryOp::kElu, FromOutput<kEluGrad>,
-               "x where x > 0, else exp(x) - 1."),
+               "features where features > 0, else exp(features) - 1."),
     Activation("Selu", kFloatTypes, UnaryOp::kSelu, FromOutput<kSeluGrad>,
                "The scaled exponential linear function, elementwise."),
     Activation("Softplus", kFloatTypes, UnaryOp::kSoftplus,
-               FromInput<kSoftplusGrad>, "log(exp(x) + 1), elementwise."),
+               FromInput<kSoftplusGrad>,
+               "log(exp(features) + 1), elementwise."),
     Activation("Softsign", kFloatTypes, UnaryOp::kSoftsign,
-               FromInput<kSoftsignGrad>, "x / (|x| + 1), elementwise."),
+               FromInput<kSoftsignGrad>,
+               "features / (|features| + 1), elementwise."),
 };
 
 // ---- Their gradients --------------------------------------------------------
@@ -160,10 +162,10 @@ OpDefBuilder ActivationGrad(const char* name, const char* argument,
 const OpRegistrar kGradients[] = {
     ActivationGrad(kReluGrad, "features: T", kRealTypes,
                    MakeReluGrad<BinaryOp::kReluGrad>, KinkedGradGrad, -3,
-                   "dy where the features are positive, else 0."),
+                   "gradients where features > 0, else 0."),
     ActivationGrad(kRelu6Grad, "features: T", kRealTypes,
                    MakeReluGrad<BinaryOp::kRelu6Grad>, KinkedGradGrad, -3,
-                   "dy where the features lie between 0 and 6, else 0."),
+                   "gradients where features lie between 0 and 6, else 0."),
     ActivationGrad(kEluGrad, "outputs: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kEluGrad), ExponentialGradGrad,
                    -0.9, "The gradient of Elu from its outputs."),
@@ -174,11 +176,11 @@ const OpRegistrar kGradients[] = {
     ActivationGrad(kSoftplusGrad, "features: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kSoftplusGrad),
                    SoftplusGradGrad, -3,
-                   "The gradient of Softplus: dy * sigmoid(x)."),
+                   "The gradient of Softplus: gradients * sigmoid(features)."),
     ActivationGrad(kSoftsignGrad, "features: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kSoftsignGrad),
                    SoftsignGradGrad, -3,
-                   "The gradient of Softsign: dy / (1 + |x|)^2."),
+                   "The gradient of Softsign: gradients / (1 + |features|)^2."),
 };
 
 // ---- LeakyRelu --------------------------------------------------------------
@@ -281,7 +283,7 @@ SLUICE_OP(LeakyRelu)
     })
     .Grad(LeakyReluGradient)
     .Sample({{.shape = {2, 3}, .low = -3, .high = 3}})
-    .Doc("x where x > 0, else alpha * x.");
+    .Doc("features where features > 0, else alpha * features.");
 
 SLUICE_OP(LeakyReluGrad)
     .Input("gradients: T")
@@ -296,7 +298,7 @@ SLUICE_OP(LeakyReluGrad)
     })
     .Grad(LeakyReluGradGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}, .low = -3, .high = 3}})
-    .Doc("dy where the features are positive, else alpha * dy.");
+    .Doc("gradients where features > 0, else alpha * gradients.");
 
 }  // namespace
 }  // namespace sluice

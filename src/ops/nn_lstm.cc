@@ -243,10 +243,10 @@ SLUICE_OP(LstmGates)
     .Sample({{.shape = {3, 4}}, {.shape = {4}}, {.shape = {3, 1}}},
             {{"forget_bias", 0.5f}})
     .Doc(
-        "A step of a long short-term memory layer from the gates' inputs a + "
-        "b: the gates sigmoid(i), tanh(j), sigmoid(f + forget_bias) and "
-        "sigmoid(o), side by side, c = f * c_prev + i * j and h = o * "
-        "tanh(c).");
+        "A step of a long short-term memory layer. [zi, zj, zf, zo] = a + b, "
+        "by columns; i = sigmoid(zi), j = tanh(zj), f = sigmoid(zf + "
+        "forget_bias) and o = sigmoid(zo) are side by side in gates; c = f * "
+        "c_prev + i * j and h = o * tanh(c).");
 
 SLUICE_OP(LstmGatesGrad)
     .Input("gates: T")
@@ -265,8 +265,8 @@ SLUICE_OP(LstmGatesGrad)
              {.shape = {2, 3}},
              {.shape = {2, 3}}})
     .Doc(
-        "The gradients of LstmGates: of a + b and of c_prev, for those of c "
-        "and h.");
+        "The gradients of LstmGates: dz of the sum of its first two inputs and "
+        "dc_prev of c_prev, for dc and dh of its results c and h.");
 
 }  // namespace
 }  // namespace sluice

@@ -75,9 +75,10 @@ OpDefBuilder SoftmaxOp(const char* name, const char* output,
 
 const OpRegistrar kSoftmaxes[] = {
     SoftmaxOp("Softmax", "softmax: T", RunRows<simd::Softmax>, SoftmaxGrad,
-              "exp(x) / sum(exp(x)) along the last dimension."),
+              "exp(logits) / sum(exp(logits)) along the last dimension."),
     SoftmaxOp("LogSoftmax", "logsoftmax: T", RunRows<simd::LogSoftmax>,
-              LogSoftmaxGrad, "x - log(sum(exp(x))) along the last dimension."),
+              LogSoftmaxGrad,
+              "logits - log(sum(exp(logits))) along the last dimension."),
 };
 
 // ---- Cross-entropies --------------------------------------------------------

@@ -36,8 +36,10 @@ namespace {
     {"ApplyAdam", "var m v",
      "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov",
      ComplexTraining<Adam>(),
-     "Moving averages m of grad and v of grad^2; var -= lr_t * m / (sqrt(v) + "
-     "epsilon)."},
+     "m = beta1 * m + (1 - beta1) * grad; v = beta2 * v + (1 - beta2) * "
+     "grad^2; var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
+     "(sqrt(v) + epsilon), with beta1 * m + (1 - beta1) * grad in place of m "
+     "if use_nesterov."},
 });
 
 }  // namespace
