@@ -1,6 +1,6 @@
-# `cmake --install`: a package that can be moved. include/sluice has the public
-# headers; the headers that they include in turn keep their tree, under
-# include/sluice-impl.
+# `cmake --install`: a package that can be moved. The headers of include/sluice
+# say what is public (cmake/InstallHeaders.cmake); the headers that they include
+# keep their tree, under include/sluice-impl.
 include(CMakePackageConfigHelpers)
 set(SLUICE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
 
@@ -15,21 +15,18 @@ if(TARGET sluice)
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS sluice)
 endif()
-install(DIRECTORY include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/sluice
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl
-        FILES_MATCHING PATTERN "*.h"
-        PATTERN "kernels" EXCLUDE PATTERN "proto" EXCLUDE
-        PATTERN "ops" EXCLUDE PATTERN "passes" EXCLUDE PATTERN "dist" EXCLUDE
-        REGEX "session/(compile|backend|session_state|step)\\.h$" EXCLUDE
-        PATTERN "*_internal.h" EXCLUDE PATTERN "*_test*" EXCLUDE)
-install(FILES src/dist/local_cluster.h src/dist/task_server.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl/dist)
-# What gradients of one's own are built with.
-install(FILES src/ops/grad_util.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-impl/ops)
+# (CMAKE_INSTALL_PREFIX is the one that `cmake --install --prefix` gives.)
+cmake_path(IS_ABSOLUTE CMAKE_INSTALL_INCLUDEDIR include_is_absolute)
+set(include_prefix)
+if(NOT include_is_absolute)
+  set(include_prefix "\${CMAKE_INSTALL_PREFIX}/")
+endif()
+install(CODE "
+  set(SLUICE_SOURCE \"${CMAKE_SOURCE_DIR}\")
+  set(SLUICE_GENERATED \"${CMAKE_BINARY_DIR}/generated\")
+  set(SLUICE_INCLUDE_DESTINATION
+      \"${include_prefix}${CMAKE_INSTALL_INCLUDEDIR}\")
+  include(\"${CMAKE_SOURCE_DIR}/cmake/InstallHeaders.cmake\")")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT SluiceTargets NAMESPACE Sluice::

@@ -1,5 +1,11 @@
 // What programs that use clusters need beside sluice/sluice.h; they link
 // Sluice::dist.
+//
+//   #include "sluice/cluster.h"
+//
+//   SLUICE_ASSIGN_OR_RETURN(auto cluster,
+//                           LocalCluster::Start({{"worker", 2}}));
+//   Session session(cluster->target("worker", 0), graph);
 #ifndef SLUICE_CLUSTER_H_
 #define SLUICE_CLUSTER_H_
 

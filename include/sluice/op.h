@@ -1,15 +1,22 @@
 // All that a new op needs: its declaration, shapes, kernels and gradient.
 //
 //   #include "sluice/op.h"
-//   SLUICE_OP(Backwards).Input("x: float").Output("y: float")...;
+//   SLUICE_OP(Mirror)
+//       .Input("x: float")
+//       .Output("y: float")
+//       .Shape(UnchangedShape)
+//       .Kernel(Cpu(RunMirror))
+//       .Grad(MirrorGrad)
+//       .Doc("The elements in reverse order.");
 //
 // Declared in a static initialiser, in the library, in a program of yours or in
 // a shared library that it loads. An op of yours is built by its name,
-// Build("Backwards", {x}).
+// Build("Mirror", {x}).
 #ifndef SLUICE_OP_H_
 #define SLUICE_OP_H_
 
 #include "exec/kernel.h"          // KernelContext, Cpu, CpuFor, CpuState
+#include "exec/resources.h"       // ResourceManager, Variable
 #include "graph/builder.h"        // Build, in gradients
 #include "graph/grad.h"           // GradContext
 #include "graph/op_def.h"         // SLUICE_OP

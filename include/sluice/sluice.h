@@ -11,6 +11,10 @@
 // control dependencies come from scopes (NameScope, DeviceScope,
 // ControlDependencies). Builders do not return errors: they record the first
 // in the graph, with the line that made it, and Session::Run reports it.
+//
+// What a program may use is what the headers beside this one, sluice/*.h,
+// include by name: the installed set, the reference (docs/api.md) and the tests
+// of the examples follow from these lines.
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 
@@ -23,18 +27,27 @@
 #include "client/loops.h"            // OpenMerge, CloseMerge
 #include "client/operators.h"        // x + y, x < y
 #include "client/optimizers.h"       // GradientDescentOptimizer, ...
-#include "client/rnn.h"              // DynamicRnn, StaticRnn, LstmCell, ...
+#include "client/rnn.h"              // DynamicRnn, StaticRnn, ...
+#include "client/rnn_cells.h"        // LstmCell, GruCell, RnnCell, ...
 #include "client/sampled_softmax.h"  // SampledSoftmaxLoss
+#include "client/structure.h"        // What a loop variable may be
 #include "client/tensor_array.h"     // TensorArray
 #include "client/variables.h"        // Var, GetVariable, Placeholder
+#include "exec/cancellation.h"       // Cancellation
+#include "exec/device.h"             // CpuDevices
 #include "exec/emulated_device.h"    // EmulatedDevices
+#include "exec/trace.h"              // TraceEvent, ChromeTrace
+#include "graph/attr.h"              // AttrValue, AttrMap
 #include "graph/builder.h"           // Scopes, Constant
 #include "graph/device_scope.h"      // DeviceFunctionScope, NoDeviceScope
 #include "graph/graph.h"             // Graph, Node, Output
 #include "graph/graphdef.h"          // ImportGraphDef, ExportGraphDef
+#include "io/npy.h"                  // ReadNpy, WriteNpy, WriteNpz, ...
 #include "session/quantize.h"        // Freeze, Quantize
 #include "session/session.h"         // Session
 #include "sluice/ops.h"              // ops::MatMul and all others
-#include "tensor/tensor.h"           // Tensor, Shape, DType
+#include "tensor/dtype.h"            // DType
+#include "tensor/shape.h"            // Shape, PartialShape
+#include "tensor/tensor.h"           // Tensor
 
 #endif  // SLUICE_SLUICE_H_

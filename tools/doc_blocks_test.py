@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What tools/doc_blocks.py takes for an example, and what it asks of one."""
+
+import pathlib
+import tempfile
+import unittest
+
+import doc_blocks
+
+
+class Files(unittest.TestCase):
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.root = pathlib.Path(self.scratch.name)
+        self.write("include/sluice/sluice.h", '//   A();\n#include "a/a.h"\n')
+        self.write("src/a/a.h", '//   B();\n#include "a/b.h"\n')
+        self.write("src/a/b.h", "// No example.\n")
+        self.write("tests/snippets/a_test.cc", "".join(
+            f'#include "snippets/{name}.inc"\n'
+            for name in ("include/sluice/sluice.h/1", "src/a/a.h/1")))
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def breaches(self):
+        blocks, breaches = doc_blocks.all_blocks(self.root)
+        return breaches + list(doc_blocks.check(self.root, blocks))
+
+    def page_breaches(self, text):
+        self.write("docs/page.md", text)
+        return self.breaches()
+
+    def test_public_is_what_the_entries_include_by_name(self):
+        self.assertEqual(doc_blocks.public_headers(self.root),
+                         ["include/sluice/sluice.h", "src/a/a.h"])
+        self.assertEqual(doc_blocks.installed_headers(self.root),
+                         ["include/sluice/sluice.h", "src/a/a.h", "src/a/b.h"])
+        self.assertEqual(self.breaches(), [])
+
+    def test_a_public_header_without_an_example_is_told(self):
+        self.write("src/a/a.h", "// Words.\n#ifndef A\n//   B();\n")
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_an_example_of_a_header_that_no_test_includes_is_told(self):
+        self.write("src/a/b.h", "// Words.\n//   C();\n")
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_a_test_of_an_example_that_is_gone_is_told(self):
+        self.write("tests/snippets/b_test.cc", '#include "snippets/x.h/1.inc"\n')
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_blocks_of_a_header(self):
+        blocks = doc_blocks.header_blocks("a.h", "\n".join([
+            "// Words:", "//", "//   A();", "//", "//     B();", "//", "// Words.",
+            "// - an item", "//   that goes on", "",
+            "int i;  // Words", "  //   C();", "  // more."]))
+        self.assertEqual([(b.line, b.text) for b in blocks],
+                         [(3, "A();\n\n  B();\n"), (12, "C();\n")])
+
+    def test_each_language_has_its_rule(self):
+        self.assertEqual(self.page_breaches(
+            "```text\nx\n```\n```sh\nls\n```\n```python\nx\n```\n"
+            "<!-- within examples/a.cc -->\n```cpp\nA();\n```\n"), [])
+        for text in ("```cpp\nA();\n```\n", "```json\n{}\n```\n",
+                     "```cmake\nx()\n```\n", "```\nls\n```\n",
+                     "```c++\nA();\n```\n", "    ls\n",
+                     "<!-- from docs/x.md -->\n```cpp\nA();\n```\n"):
+            self.assertEqual(len(self.page_breaches(text)), 1, text)
+
+    def test_what_is_written_can_be_included(self):
+        self.write("docs/page.md", "Words.\n```cpp\nA();\n```\n```json\n{}\n```\n")
+        blocks, _ = doc_blocks.all_blocks(self.root)
+        doc_blocks.write(self.root, blocks, self.root / "out")
+        self.assertEqual(
+            (self.root / "out/docs/page.md/1.inc").read_text(),
+            f'#line 3 "{self.root}/docs/page.md"\nA();\n')
+        self.assertEqual((self.root / "out/docs/page.md/2.inc").read_text(),
+                         'R"json({}\n)json"\n')
+
+
+if __name__ == "__main__":
+    unittest.main()
