@@ -138,6 +138,42 @@ if(tool_tests AND TARGET sluice_tool)
     OMP_WAIT_POLICY=passive)
 endif()
 
+# The examples of the headers and pages, each compiled and run. (They are few
+# lines of what the tests above do: the sanitizers would see nothing new.)
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
+  set(snippets ${CMAKE_BINARY_DIR}/generated_snippets)
+  set(snippets_stamp ${snippets}/stamp)
+  file(GLOB snippet_tests CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/tests/snippets/*_test.cc)
+  file(GLOB_RECURSE snippet_sources CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/include/*.h ${CMAKE_SOURCE_DIR}/src/*.h
+       ${CMAKE_SOURCE_DIR}/docs/*.md)
+  add_custom_command(
+    OUTPUT ${snippets_stamp}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/doc_blocks.py
+            --write ${snippets}/snippets
+            --generated ${CMAKE_BINARY_DIR}/generated
+    COMMAND ${CMAKE_COMMAND} -E touch ${snippets_stamp}
+    DEPENDS ${CMAKE_SOURCE_DIR}/tools/doc_blocks.py ${snippet_sources}
+            ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md
+            ${snippet_tests} sluice_ops_header
+    COMMENT "Taking the examples from the documentation")
+  add_custom_target(documented_snippets DEPENDS ${snippets_stamp})
+  if(NOT TARGET sluice_dist_lib)
+    list(FILTER snippet_tests EXCLUDE REGEX "/cluster_")
+  endif()
+  sluice_test(snippets_test ${snippet_tests})
+  add_dependencies(snippets_test documented_snippets custom_op)
+  target_include_directories(snippets_test PRIVATE ${snippets})
+  # (An example need not use what it declares.)
+  target_compile_options(snippets_test PRIVATE
+    -Wno-unused-variable -Wno-unused-but-set-variable)
+  if(TARGET sluice_dist_lib)
+    target_link_libraries(snippets_test PRIVATE sluice_dist_lib)
+  endif()
+endif()
+
 # The longest first: after a clean build ctest has no times to go by.
 if(TEST client_test)
   set_tests_properties(client_test PROPERTIES COST 100)
@@ -194,19 +230,24 @@ add_test(NAME package COMMAND ${CMAKE_COMMAND}
 set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)
 
 # What a compiler does not check, and what it must refuse.
-find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
   add_test(NAME misuse COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_SOURCE_DIR}/tools/check_misuse.py ${CMAKE_CXX_COMPILER} -std=c++20
     -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src
     -I${CMAKE_BINARY_DIR}/generated)
   set_tests_properties(misuse PROPERTIES LABELS "fast;house")
-  foreach(check layers docs)
+  # Each with a test of its own: what it lets pass and what it does not.
+  foreach(check check_layers check_docs doc_blocks api_reference)
     add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}
-      ${CMAKE_SOURCE_DIR}/tools/check_${check}.py)
-    add_test(NAME ${check}_check COMMAND ${Python3_EXECUTABLE}
-      ${CMAKE_SOURCE_DIR}/tools/check_${check}_test.py)
-    set_tests_properties(${check} ${check}_check PROPERTIES
+      ${CMAKE_SOURCE_DIR}/tools/${check}.py)
+    add_test(NAME ${check}_test COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_SOURCE_DIR}/tools/${check}_test.py)
+    set_tests_properties(${check} ${check}_test PROPERTIES
       LABELS "fast;house")
   endforeach()
+  if(TARGET sluice AND TARGET sluice_dist_lib AND NOT SLUICE_SANITIZE)
+    add_test(NAME documented_commands COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_SOURCE_DIR}/tests/snippets/shell_test.py $<TARGET_FILE:sluice>)
+    set_tests_properties(documented_commands PROPERTIES LABELS fast TIMEOUT 600)
+  endif()
 endif()

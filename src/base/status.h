@@ -1,6 +1,16 @@
 // Errors as values. Nothing in src/ throws across a function boundary and no
 // user input aborts: every failure is a Status that names what was expected,
 // what came, and (added once, by the layer that knows) the node and the line.
+//
+//   Result<double> Root(double x) {
+//     if (x < 0) return InvalidArgument("x: expected x >= 0, got ", x);
+//     return std::sqrt(x);
+//   }
+//   Status PrintRoot(double x) {
+//     SLUICE_ASSIGN_OR_RETURN(const double root, Root(x));
+//     std::cout << root << "\n";
+//     return OkStatus();
+//   }
 #ifndef SLUICE_BASE_STATUS_H_
 #define SLUICE_BASE_STATUS_H_
 

@@ -2,7 +2,7 @@
 //
 //   Output y = Cond(x < 0, [&] { return -x; }, [&] { return x; });
 //   auto [i, total] = While(
-//       std::tuple{0, 0.0f}, [&](Output i, Output total) { return i < n; },
+//       std::tuple{0, 0.0f}, [&](Output i, Output) { return i < n; },
 //       [&](Output i, Output total) { return std::tuple{i + 1, total + x}; });
 //
 // The callables are called once, while the graph is built; what they use from

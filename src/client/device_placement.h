@@ -3,8 +3,9 @@
 //
 //   const DeviceFunctionScope devices(ReplicaDeviceSetter(
 //       {.ps_tasks = 2, .worker_device = "/job:worker/task:3"}));
-//   Var w(...), b(...);            // On /job:ps/task:0 and /job:ps/task:1.
-//   Output y = ops::MatMul(x, w);  // On /job:worker/task:3.
+//   Var w(Zeros({784, 10}), "w");      // On /job:ps/task:0.
+//   Var b(Zeros({10}), "b");           // On /job:ps/task:1.
+//   Output y = ops::MatMul(x, w) + b;  // On /job:worker/task:3.
 #ifndef SLUICE_CLIENT_DEVICE_PLACEMENT_H_
 #define SLUICE_CLIENT_DEVICE_PLACEMENT_H_
 

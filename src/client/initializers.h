@@ -1,7 +1,7 @@
 // Values that variables start with, and the seeds of random ops.
 //
 //   Var b(Zeros({100}), "b");
-//   Var w = GetVariable("w", {784, 100}, GlorotUniform());
+//   Var w = GetVariable("w", {784, 100}, init::GlorotUniform());
 #ifndef SLUICE_CLIENT_INITIALIZERS_H_
 #define SLUICE_CLIENT_INITIALIZERS_H_
 

@@ -1,10 +1,12 @@
-// Arithmetic, comparisons and logic on outputs: 2 * x + b, x == 0, !(x < 0) &&
-// done. Each adds a node, elementwise with broadcasting; a bare number takes
-// the type of the other side. `&&` and `||` compute both sides, as every op
-// does: what must not run where the left side decides goes into a Cond.
+// Arithmetic, comparisons and logic on outputs. Each adds a node, elementwise
+// with broadcasting; a bare number takes the type of the other side.
 //
-// x.SameAs(y) asks whether two outputs are the same edge, x.valid() whether an
-// output is null.
+//   Output y = 2 * x + b;
+//   Output between = y > 10 && !(y == 11);  // A bool for each element.
+//
+// `&&` and `||` compute both sides, as every op does: what must not run where
+// the left side decides goes into a Cond. x.SameAs(y) asks whether two outputs
+// are the same edge, x.valid() whether an output is null.
 #ifndef SLUICE_CLIENT_OPERATORS_H_
 #define SLUICE_CLIENT_OPERATORS_H_
 

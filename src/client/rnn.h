@@ -3,8 +3,8 @@
 //
 //   RnnResult r = DynamicRnn(LstmCell(256), inputs,
 //                            {.sequence_length = Operand(lengths)});
-//   r.outputs;  // [batch, time, 256]
-//   r.state;    // {c, h} after each sequence's last element
+//   Output all = r.outputs;    // [batch, time, 256]
+//   Output last = r.state[1];  // The h of {c, h} after each sequence's end.
 #ifndef SLUICE_CLIENT_RNN_H_
 #define SLUICE_CLIENT_RNN_H_
 

@@ -1,6 +1,17 @@
 // Values that are made of outputs: an output, a tuple, array or vector of such
 // values, a class that says how it falls apart. What loops and conditionals
 // take and return.
+//
+//   struct Point {
+//     Output x, y;
+//     void Flatten(std::vector<Operand>* out) const {
+//       out->insert(out->end(), {x, y});
+//     }
+//     Point Unflatten(const Output*& next) const {
+//       const Output first = *next++;
+//       return {first, *next++};
+//     }
+//   };
 #ifndef SLUICE_CLIENT_STRUCTURE_H_
 #define SLUICE_CLIENT_STRUCTURE_H_
 

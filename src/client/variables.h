@@ -3,7 +3,7 @@
 //   Var w(RandomUniform({784, 100}), "w");
 //   Var b = GetVariable("b", {100}, init::Zeros());
 //   Output y = ops::MatMul(x, w) + b;
-//   session.Run(GlobalVariablesInitializer());
+//   Status status = session.Run(GlobalVariablesInitializer()).status();
 #ifndef SLUICE_CLIENT_VARIABLES_H_
 #define SLUICE_CLIENT_VARIABLES_H_
 
@@ -105,9 +105,9 @@ Node* Group(const std::vector<Node*>& nodes, const std::string& name = "group",
 
 // A placeholder, to be fed. The shape is in braces, -1 for a dimension that may
 // be anything:
-//   Placeholder<float>({-1, 784})   rows of 784
-//   Placeholder<float>({})          a scalar
-//   Placeholder<float>()            any shape: what is built on it checks less
+//   Output rows = Placeholder<float>({-1, 784});
+//   Output scalar = Placeholder<float>({});
+//   Output any = Placeholder<float>();  // What is built on it checks less.
 Output Placeholder(DType dtype, const PartialShape& shape = PartialShape(),
                    const std::string& name = "", SourceLoc loc = CallerLoc());
 inline Output Placeholder(DType dtype, std::initializer_list<int64_t> shape,

@@ -19,11 +19,11 @@
 namespace sluice {
 
 struct TaskServerOptions {
-  std::string cluster;  // A file, or another source (docs/clusters.md).
-  std::string job;      // "": the environment says.
+  std::string cluster = {};  // A file, or another source (docs/clusters.md).
+  std::string job = {};      // "": the environment says.
   int task = 0;
-  std::string bind;     // With etcd port 0 is any that is free.
-  std::string address;  // Where others reach it, if not there; with etcd.
+  std::string bind = {};     // With etcd port 0 is any that is free.
+  std::string address = {};  // Where others reach it, if not there; with etcd.
   // "cpu=2,emu=8(memory=1G,kernel_us=20)": how many of which type, and what the
   // emulated ones are like.
   std::string devices = "cpu=1";
@@ -31,8 +31,8 @@ struct TaskServerOptions {
   bool no_shared_memory = false;   // With gRPC, within a machine.
   int64_t peer_timeout_ms = 5000;  // A task silent for so long is lost.
   int64_t max_message_mb = 2048;   // Larger ones are refused.
-  std::string tls_authority, tls_certificate,
-      tls_key;  // PEM files; all or none.
+  // PEM files; all or none.
+  std::string tls_authority = {}, tls_certificate = {}, tls_key = {};
   bool plain_beyond_loopback = false;
 };
 

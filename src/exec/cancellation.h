@@ -1,4 +1,11 @@
 // Cancelling a step.
+//
+//   Cancellation stop;
+//   RunOptions options;
+//   options.cancellation = &stop;
+//   std::thread other([&] { stop.Cancel(); });
+//   Status status = session.Run({}, {y}, {}, options).status();  // Cancelled
+//   other.join();
 #ifndef SLUICE_EXEC_CANCELLATION_H_
 #define SLUICE_EXEC_CANCELLATION_H_
 

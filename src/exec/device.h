@@ -1,5 +1,9 @@
 // Device: where kernels run and tensors lie. The CPU is one; so is each
 // accelerator (exec/emulated_device.h has an emulated one).
+//
+//   SessionOptions options;
+//   options.devices = CpuDevices(2);
+//   Session session(graph, options);  // DeviceScope("/device:CPU:1") is one.
 #ifndef SLUICE_EXEC_DEVICE_H_
 #define SLUICE_EXEC_DEVICE_H_
 

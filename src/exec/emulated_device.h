@@ -1,5 +1,9 @@
 // EmulatedDevice: an accelerator that is not there. It computes what the CPU
 // computes, and takes the time and the memory that it is told to.
+//
+//   SessionOptions options;
+//   options.devices = EmulatedDevices(2, {.memory_bytes = 1 << 30});
+//   Session session(graph, options);  // DeviceScope("/device:EMU:1") is one.
 #ifndef SLUICE_EXEC_EMULATED_DEVICE_H_
 #define SLUICE_EXEC_EMULATED_DEVICE_H_
 
@@ -23,7 +27,7 @@ struct EmulatedDeviceOptions {
   // A kernel takes what `op_ns` says of its op; else kernel_ns, and what its
   // arithmetic or its memory takes on top, whichever is longer. What moves no
   // element (Reshape, TensorArrayRead, ...) takes no time.
-  std::map<std::string, int64_t, std::less<>> op_ns;
+  std::map<std::string, int64_t, std::less<>> op_ns = {};
   int64_t kernel_ns = 5'000;
   double flops_per_s = 10e12;
   double bytes_per_s = 500e9;
@@ -36,7 +40,7 @@ struct EmulatedDeviceOptions {
   double swap_above = 0.5;
   // Keep what the streams did, for Timeline.
   bool record = false;
-  std::shared_ptr<EmulatedClock> clock;  // Null: real time.
+  std::shared_ptr<EmulatedClock> clock = nullptr;  // Null: real time.
 };
 
 // "memory=1G,kernel_us=5,tflops=10,gbytes_per_s=500,copy_us=10,

@@ -5,6 +5,15 @@
 // pointer into its context, and may run at the same time as other runs of
 // itself: state that changes must lock itself. What it keeps for later steps it
 // takes by TakeToKeep.
+//
+//   Status RunTwice(KernelContext& ctx) {
+//     const Tensor& x = ctx.input(0);
+//     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
+//     const std::span<const float> from = x.flat<float>();
+//     const std::span<float> to = ctx.output(0).flat<float>();
+//     for (size_t i = 0; i < from.size(); ++i) to[i] = 2 * from[i];
+//     return OkStatus();
+//   }
 #ifndef SLUICE_EXEC_KERNEL_H_
 #define SLUICE_EXEC_KERNEL_H_
 

@@ -1,4 +1,9 @@
 // Mutable state that outlives a step, by container and name.
+//
+//   SessionOptions options;
+//   options.resources = std::make_shared<ResourceManager>();
+//   Session trainer(graph, options);
+//   Session evaluator(graph, options);  // Reads what the trainer assigns.
 #ifndef SLUICE_EXEC_RESOURCES_H_
 #define SLUICE_EXEC_RESOURCES_H_
 

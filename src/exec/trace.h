@@ -1,4 +1,11 @@
 // What a traced step records: one event per node that ran.
+//
+//   RunOptions options;
+//   options.trace = true;
+//   RunMetadata metadata;
+//   auto out = session.Run({}, {y}, {}, options, &metadata);
+//   for (const TraceEvent& event : metadata.events)
+//     std::cout << event.node << " " << event.end_ns - event.start_ns << "\n";
 #ifndef SLUICE_EXEC_TRACE_H_
 #define SLUICE_EXEC_TRACE_H_
 

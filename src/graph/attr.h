@@ -1,4 +1,7 @@
 // Attribute values of nodes: every kind that TensorFlow's GraphDef has.
+//
+//   AttrMap attrs = {{"T", DType::kFloat}, {"transpose_b", true}};
+//   const bool* transpose = attrs["transpose_b"].get<bool>();  // Or null.
 #ifndef SLUICE_GRAPH_ATTR_H_
 #define SLUICE_GRAPH_ATTR_H_
 

@@ -4,6 +4,12 @@
 // what the scopes within it left open. A function sees what these gave, and
 // what it returns counts instead. Within a ColocateWith none of the scopes
 // around it apply: nodes have the device of the node that they are to be with.
+//
+//   const DeviceFunctionScope devices([](Node* node) {
+//     const bool variable = node->op_name() == "VarHandleOp";
+//     return variable ? "/device:CPU:1" : node->device();
+//   });
+//   Var w(Zeros({784, 10}), "w");  // On the second CPU.
 #ifndef SLUICE_GRAPH_DEVICE_SCOPE_H_
 #define SLUICE_GRAPH_DEVICE_SCOPE_H_
 

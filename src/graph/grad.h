@@ -1,4 +1,9 @@
 // What a gradient function sees and gives, and which ops have none.
+//
+//   Status SquareGrad(GradContext& c) {  // Of y = x * x.
+//     c.grads[0] = 2 * c.input(0) * c.dy[0];
+//     return OkStatus();
+//   }
 #ifndef SLUICE_GRAPH_GRAD_H_
 #define SLUICE_GRAPH_GRAD_H_
 

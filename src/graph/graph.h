@@ -1,4 +1,10 @@
 // Graph: what the user built. Nodes, and the edges between them.
+//
+//   Graph graph;
+//   WithGraph use(graph);  // graph/builder.h: this thread builds into it.
+//   Output y = ops::Neg(Constant(1.0f));
+//   for (const auto& node : graph.nodes()) std::cout << node->name() << "\n";
+//   Result<Output> found = graph.FindOutput("Neg:0");  // y
 #ifndef SLUICE_GRAPH_GRAPH_H_
 #define SLUICE_GRAPH_GRAPH_H_
 

@@ -3,6 +3,10 @@
 //
 // A GraphDef is untrusted input: whatever its bytes are, the outcome is a valid
 // graph or an error that names the node.
+//
+//   SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ExportGraphDef(graph));
+//   Graph copy;
+//   SLUICE_RETURN_IF_ERROR(ImportGraphDef(bytes, copy));
 #ifndef SLUICE_GRAPH_GRAPHDEF_H_
 #define SLUICE_GRAPH_GRAPHDEF_H_
 
@@ -24,27 +28,27 @@ inline constexpr int kGraphDefVersion = 2474;
 
 struct ImportOptions {
   // Names become "prefix/name"; "" keeps them.
-  std::string prefix;
+  std::string prefix = {};
   // A name that is one of the graph's nodes or scopes becomes "name_1", ...;
   // else that of a node is an error.
   bool unique_names = false;
   // "name:1" (or "name" for output 0) of the GraphDef -> what takes its place
   // wherever it is consumed; the node itself is imported all the same.
-  std::map<std::string, Output> input_map;
+  std::map<std::string, Output> input_map = {};
   // The same for "^name".
-  std::map<std::string, Node*> control_input_map;
+  std::map<std::string, Node*> control_input_map = {};
   // What to find in the results: "name" is a node, "name:0" an output, or what
   // takes its place.
-  std::vector<std::string> return_elements;
+  std::vector<std::string> return_elements = {};
   // Every imported node runs after these.
-  std::vector<Node*> control_dependencies;
+  std::vector<Node*> control_dependencies = {};
   // The branch or loop that every imported node belongs to, and whether that is
   // a loop's condition; none for a GraphDef with control flow of its own.
   ControlFlowContext* context = nullptr;
   bool in_condition = false;
   // The device of nodes that have none.
-  std::string default_device;
-  TensorProtoLimits tensor_limits;
+  std::string default_device = {};
+  TensorProtoLimits tensor_limits = {};
   // Ops that no user writes are welcome (_Arg, _Send): for what one process
   // sends to another.
   bool internal_ops = false;

@@ -2,15 +2,15 @@
 // gradient, sample inputs and documentation, and everything else about it (C++
 // builders, reference, conformance tests) is derived from the registry.
 //
-//   SLUICE_OP(Softsign)
-//       .Input("features: T")
-//       .Output("activations: T")
-//       .Attr("T: {half, bfloat16, float, double} = DT_FLOAT")
+//   SLUICE_OP(Twice)
+//       .Input("x: T")
+//       .Output("y: T")
+//       .Attr("T: {float, double} = DT_FLOAT")
 //       .Shape(UnchangedShape)
-//       .Kernel(MakeUnary(UnaryOp::kSoftsign))       // exec/kernel.h
-//       .Grad(SoftsignGrad)
+//       .Kernel(CpuFor<TwiceKernel, float, double>("T"))  // exec/kernel.h
+//       .Grad(TwiceGrad)
 //       .Sample({{.shape = {2, 3}}})
-//       .Doc("x / (|x| + 1), elementwise.");
+//       .Doc("2 x, elementwise.");
 #ifndef SLUICE_GRAPH_OP_DEF_H_
 #define SLUICE_GRAPH_OP_DEF_H_
 

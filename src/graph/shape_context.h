@@ -1,5 +1,13 @@
 // What a shape function sees: partial shapes of the inputs, constants among
 // them, attributes; it sets the partial shapes of the outputs.
+//
+//   Status MatVecShape(ShapeContext& c) {
+//     SLUICE_ASSIGN_OR_RETURN(const PartialShape matrix, c.WithRank(0, 2));
+//     SLUICE_ASSIGN_OR_RETURN(const PartialShape vector, c.WithRank(1, 1));
+//     SLUICE_RETURN_IF_ERROR(MergeDim(matrix.dim(1), vector.dim(0)).status());
+//     c.set_output(0, {matrix.dim(0)});
+//     return OkStatus();
+//   }
 #ifndef SLUICE_GRAPH_SHAPE_CONTEXT_H_
 #define SLUICE_GRAPH_SHAPE_CONTEXT_H_
 

@@ -5,6 +5,10 @@
 // Types: bool, all integers, half, float, double, complex; byte strings (S) and
 // Unicode (U, made UTF-8) as string, without trailing NULs, which numpy does
 // not keep; two-byte voids (V2), as which numpy stores bfloat16, as bfloat16.
+//
+//   SLUICE_RETURN_IF_ERROR(WriteNpz("model.npz", {{"w", w}, {"b", b}}));
+//   SLUICE_ASSIGN_OR_RETURN(auto arrays, ReadNpz("model.npz"));
+//   Tensor weights = arrays["w"];
 #ifndef SLUICE_IO_NPY_H_
 #define SLUICE_IO_NPY_H_
 

@@ -2,6 +2,13 @@
 // them build, and the reduction of a gradient over broadcast dimensions. All of
 // it builds into the ambient graph (graph/builder.h); a null input gives a null
 // output, as in every builder.
+//
+//   Status ProductGrad(GradContext& c) {  // Of y = a * b, broadcast.
+//     const Output a = c.input(0), b = c.input(1), dy = c.dy[0];
+//     c.grads[0] = grad::SumToShape(grad::Mul(dy, b), a, b);
+//     c.grads[1] = grad::SumToShape(grad::Mul(dy, a), b, a);
+//     return OkStatus();
+//   }
 #ifndef SLUICE_OPS_GRAD_UTIL_H_
 #define SLUICE_OPS_GRAD_UTIL_H_
 

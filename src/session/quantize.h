@@ -4,7 +4,7 @@
 //   Result<InferenceGraph> frozen = Freeze(session, {images}, {probabilities});
 //   Result<QuantizedGraph> small = Quantize(*frozen, {{batch1}, {batch2}});
 //   Session fast(*small->graph);
-//   fast.Run({{small->feeds[0], images}}, small->fetches);
+//   auto out = fast.Run({{small->feeds[0], batch1}}, small->fetches);
 #ifndef SLUICE_SESSION_QUANTIZE_H_
 #define SLUICE_SESSION_QUANTIZE_H_
 

@@ -1,7 +1,9 @@
 // Session: runs steps of a graph, and holds its mutable state.
 //
 //   Session session(graph);
-//   auto out = session.Run({{x, Tensor::Vector<float>({1, 2})}}, {y});
+//   const Feeds feeds = {{x, Tensor::Vector<float>({1, 2})}};
+//   Result<Tensor> one = session.Run(feeds, y);
+//   Result<std::vector<Tensor>> two = session.Run(feeds, {x, y});
 #ifndef SLUICE_SESSION_SESSION_H_
 #define SLUICE_SESSION_SESSION_H_
 
@@ -46,14 +48,14 @@ struct SessionOptions {
   uint64_t scheduler_seed = 0;
   // The devices of this process; none: one CPU. Nodes go where they ask to
   // (DeviceScope) or to the first device that fits.
-  std::vector<std::shared_ptr<Device>> devices;
+  std::vector<std::shared_ptr<Device>> devices = {};
   // A node that cannot be where it asks to be goes to another device of that
   // task; without this it is an error.
   bool soft_placement = false;
   // Gets a table of which node went where and why, when a step is compiled.
   std::function<void(const std::string&)> placement_log = nullptr;
   // Variables and other state; null: the session's own, which die with it.
-  std::shared_ptr<ResourceManager> resources;
+  std::shared_ptr<ResourceManager> resources = nullptr;
   // In a cluster variables live in its tasks, where all sessions find them by
   // container and name, and stay when sessions end. An isolated session has
   // containers of its own there, which end with it.

@@ -1,5 +1,9 @@
 // Element types. Values are those of TensorFlow's DataType enum: they are in
 // every GraphDef and checkpoint. DO NOT CHANGE.
+//
+//   DType type = DTypeOf<int64_t>();                        // DType::kInt64
+//   std::string name = DTypeName(type);                     // "int64"
+//   std::optional<DType> parsed = ParseDType("DT_STRING");  // DType::kString
 #ifndef SLUICE_TENSOR_DTYPE_H_
 #define SLUICE_TENSOR_DTYPE_H_
 

@@ -1,5 +1,9 @@
 // Shapes: Shape is fully known (a tensor has one), PartialShape may have
 // unknown dimensions or an unknown rank (an edge of a graph has one).
+//
+//   Shape image({28, 28, 1});
+//   PartialShape batch({-1, 784});  // Any number of rows.
+//   bool fits = batch.CompatibleWith(Shape({64, image.num_elements()}));
 #ifndef SLUICE_TENSOR_SHAPE_H_
 #define SLUICE_TENSOR_SHAPE_H_
 

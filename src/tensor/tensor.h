@@ -1,4 +1,9 @@
 // Tensor: a typed, shaped value. What flows along every edge.
+//
+//   Tensor a = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
+//   Tensor b(DType::kInt32, {3});  // Elements are not initialised.
+//   std::iota(b.flat<int32_t>().begin(), b.flat<int32_t>().end(), 1);
+//   std::cout << a.ToString() << " " << b.ToString() << "\n";
 #ifndef SLUICE_TENSOR_TENSOR_H_
 #define SLUICE_TENSOR_TENSOR_H_
 

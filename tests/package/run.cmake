@@ -27,11 +27,11 @@ run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
     -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_CXX_COMPILER=${CXX}
     "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
-execute_process(COMMAND ${WORK}/build/uses_sluice RESULT_VARIABLE result
+execute_process(COMMAND ${WORK}/build/my_program RESULT_VARIABLE result
                 OUTPUT_VARIABLE output ERROR_VARIABLE output)
 set(expected "float[] 17\nfloat[3] 2 4 6\n")
 if(NOT result EQUAL 0 OR NOT output STREQUAL expected)
-  message(FATAL_ERROR "uses_sluice: expected\n${expected}got ${result},\n"
+  message(FATAL_ERROR "my_program: expected\n${expected}got ${result},\n"
                       "${output}")
 endif()
 if(EXISTS ${WORK}/moved/bin/sluice)

@@ -1,0 +1,51 @@
+"""The Python of README.md and the pages, but for what quotes a program that
+test_examples.py runs."""
+
+import pathlib
+import socket
+import sys
+
+import pytest
+
+import sluice.compat.v1 as tf
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import doc_blocks  # noqa: E402
+
+BLOCKS = [b for b in doc_blocks.all_blocks(ROOT)[0]
+          if b.language == "python" and not b.quoted]
+
+
+def server(text, tmp_path):
+    """A page's server, which listens here and is joined until it is up."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % s.getsockname()[1]
+    assert "10.0.0.3:4440" in text
+    names = {"tf": tf}
+    class_of_servers = tf.train.Server
+    joined = []
+
+    class Server(class_of_servers):
+
+        def join(self):
+            with tf.Session(self.target) as session:
+                joined.append(session.run(tf.constant(1) + 1))
+
+    tf.train.Server = Server
+    try:
+        exec(text.replace("10.0.0.3:4440", address), names)
+    finally:
+        tf.train.Server = class_of_servers
+    assert joined == [2]
+
+
+# How each block is run, by its name.
+RUN = {"docs/clusters.md/5": server}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.name)
+def test_each_block_runs(block, tmp_path):
+    assert block.name in RUN, f"{block.path}:{block.line}: no test runs it"
+    RUN[block.name](block.text, tmp_path)

@@ -1,0 +1,98 @@
+// The examples of clusters, over tasks on this machine.
+#include <fstream>
+
+#include "dist/cluster.h"
+#include "dist/process_test_util.h"
+#include "sluice/cluster.h"
+#include "tests/snippets/snippets_test_util.h"
+
+namespace sluice {
+namespace {
+
+// A step that the session's cluster runs.
+void RunsSteps(Session& session) {
+  const Result<Tensor> two = session.Run(Constant(1.0f) + 1.0f);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->scalar<float>(), 2);
+}
+
+TEST_F(SnippetTest, Clusters) {
+  const auto start = [&]() -> Status {
+#include "snippets/include/sluice/cluster.h/1.inc"
+    RunsSteps(session);
+    return OkStatus();
+  };
+  const Status status = start();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(SnippetTest, LocalClusters) {
+  const auto start = [&]() -> Status {
+#include "snippets/src/dist/local_cluster.h/1.inc"
+    RunsSteps(session);
+    return OkStatus();
+  };
+  const Status status = start();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// A file that says where the one task of a cluster listens.
+void WriteClusterFile() {
+  std::ofstream("cluster.json")
+      << "{\"worker\": [\"127.0.0.1:" << FreePorts(1).at(0) << "\"]}";
+}
+
+TEST_F(SnippetTest, TaskServers) {
+  const InScratchFolder folder;
+  WriteClusterFile();
+  const auto start = [&]() -> Status {
+#include "snippets/src/dist/task_server.h/1.inc"
+    RunsSteps(session);
+    return OkStatus();
+  };
+  const Status status = start();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(SnippetTest, ReplicaDevices) {
+  Output x = Placeholder<float>({-1, 784});
+#include "snippets/src/client/device_placement.h/1.inc"
+  EXPECT_EQ(w.handle().node->device(), "/job:ps/task:0");
+  EXPECT_EQ(b.handle().node->device(), "/job:ps/task:1");
+  EXPECT_EQ(y.node->device(), "/job:worker/task:3");
+}
+
+TEST_F(SnippetTest, ClusterFileOfThePage) {
+  const Result<ClusterSpec> spec = ClusterSpec::Parse(
+#include "snippets/docs/clusters.md/1.inc"
+  );
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->Find("ps", 1).ok());
+  EXPECT_TRUE(spec->Find("worker", 1).ok());
+}
+
+TEST_F(SnippetTest, ClientOfThePage) {
+  auto cluster = LocalCluster::Start({{"ps", 2}, {"worker", 1}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const std::string target = (*cluster)->target("worker", 0);
+#include "snippets/docs/clusters.md/3.inc"
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  const Result<Tensor> value = session.Run(w);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->shape(), Shape({784, 100}));
+}
+
+TEST_F(SnippetTest, TaskServerOfThePage) {
+  const InScratchFolder folder;
+  WriteClusterFile();
+  const auto start = [&]() -> Status {
+#include "snippets/docs/clusters.md/4.inc"
+    RunsSteps(session);
+    return OkStatus();
+  };
+  const Status status = start();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Runs the commands that the documentation shows, with the program just built.
+
+Every command of every `sh` block (tools/doc_blocks.py) is run in a folder that has
+the files it speaks of, unless NOT_RUN says why it is not. `sluice bench` only
+lists what it would measure; `sluice worker` and `sluice top` are ended once they
+have said what they say first.
+
+  tests/snippets/shell_test.py SLUICE      (the program)
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import doc_blocks  # noqa: E402
+
+SLUICE = pathlib.Path()
+SECONDS = 60  # Until a command that does not end is taken to hang.
+
+# How commands begin that are not run, and why not.
+NOT_RUN = {
+    "scripts/demo": "trains for minutes; tool_test runs its parts on less data",
+    "scripts/test": "runs this test",
+    "scripts/setup": "installs packages",
+    "scripts/build": "builds into the folder that is being tested",
+    "scripts/figure": "measures for minutes",
+    "cmake --preset": "is how this build was made",
+    "ninja": "is how this build was made",
+    "cmake --install": "tests/package/run.cmake runs it",
+    "build/dev/bin/exec_test": "is of a build that is not this one",
+    "PYTHONPATH=build/release/python": "python/tests/test_examples.py runs it",
+    "sluice demo": "trains for minutes; tool_test runs its parts on less data",
+    "sluice worker --cluster 'etcd:": "needs etcd; src/dist/etcd_test.cc has one",
+    "srun": "needs Slurm; src/dist/cluster_environment_test.cc has its variables",
+    "mpirun": "needs MPI; src/dist/cluster_environment_test.cc has its variables",
+    "sluice worker --plain-beyond-loopback --cluster 'kubernetes":
+        "needs Kubernetes; src/dist/cluster_environment_test.cc has its variables",
+    "GOMP_SPINCOUNT=1000 ./my_program": "is a program of the reader's",
+    "bench/net_peers.py": "needs PyTorch and TensorFlow",
+    "bench/op_peers.py": "needs PyTorch and TensorFlow",
+    "valgrind": "takes minutes",
+}
+
+
+def commands(text):
+    """The commands of a block, without comments."""
+    text = text.replace("\\\n", " ")
+    for line in text.splitlines():
+        line = re.sub(r"(^|\s)#.*$", "", line).strip()
+        for command in line.split(" && "):
+            if command:
+                yield re.sub(r"\s+", " ", command)
+
+
+def documented():
+    """(Where, command), for all pages."""
+    blocks, _ = doc_blocks.all_blocks(ROOT)
+    for block in blocks:
+        if block.language == "sh":
+            for command in commands(block.text):
+                yield f"{block.path}:{block.line}", command
+
+
+def canonical(command):
+    """The command with the program's name alone: scripts/x is `sluice x`."""
+    command = re.sub(r"^scripts/sluice\b", "sluice", command)
+    return re.sub(r"^scripts/bench\b", "sluice bench", command)
+
+
+def reason_not_to_run(command):
+    for start, reason in NOT_RUN.items():
+        if command == start or command.startswith(start + (
+                "" if start.endswith(":") or start.endswith("kubernetes")
+                else " ")):
+            return reason
+    return None
+
+
+# ---- Files ------------------------------------------------------------------
+
+
+def field(number, payload):
+    """A length-delimited field of a protocol buffer."""
+    payload = payload if isinstance(payload, bytes) else payload.encode()
+    assert len(payload) < 2**14
+    size = len(payload)
+    head = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    return bytes([number << 3 | 2]) + head + payload
+
+
+def node(name, op, inputs=(), **attrs):
+    """A NodeDef within a GraphDef."""
+    text = field(1, name) + field(2, op)
+    text += b"".join(field(3, i) for i in inputs)
+    for key, value in attrs.items():
+        text += field(5, field(1, key) + field(2, value))
+    return field(1, text)
+
+
+def graph_def():
+    """y = x w + 0, x of four columns and w of four rows and two columns."""
+    of_float = bytes([6 << 3, 1])  # AttrValue.type = DT_FLOAT
+    dims = b"".join(field(2, bytes([1 << 3, d])) for d in (4, 2))
+    tensor = (bytes([1 << 3, 1]) + field(2, dims) +
+              field(4, struct.pack("<8f", *range(8))))
+    return (node("x", "Placeholder", dtype=of_float) +
+            node("w", "Const", dtype=of_float, value=field(8, tensor)) +
+            node("y", "MatMul", ["x", "w"], T=of_float))
+
+
+def npy(shape, values):
+    """A float32 array as numpy saves it."""
+    head = (f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+            ).encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head +
+            struct.pack(f"<{len(values)}f", *values))
+
+
+def write_files(folder):
+    (folder / "graph.pb").write_bytes(graph_def())
+    (folder / "x.npy").write_bytes(npy((1, 4), [1, 2, 3, 4]))
+    (folder / "examples.npy").write_bytes(npy((8, 4), range(32)))
+    sockets = [socket.socket() for _ in range(4)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    (folder / "cluster.json").write_text(
+        json.dumps({"ps": ports[:2], "worker": ports[2:]}))
+
+
+# ---- Commands ---------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def worker(folder, arguments):
+    """A `sluice worker` that serves; its target."""
+    with subprocess.Popen([SLUICE, *arguments], cwd=folder,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        # (One that neither serves nor ends is ended, which ends the read.)
+        timer = threading.Timer(SECONDS, process.kill)
+        timer.start()
+        try:
+            line = process.stdout.readline()
+            found = re.search(r" at (grpc://\S+)", line)
+            if found is None:
+                raise AssertionError(
+                    f"expected where the task listens, got "
+                    f"{line + process.stdout.read()!r}")
+            yield found[1]
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=SECONDS)
+        finally:
+            timer.cancel()
+            process.kill()
+
+
+def run(folder, arguments):
+    done = subprocess.run([SLUICE, *arguments], cwd=folder, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=SECONDS)
+    if done.returncode != 0 or not done.stdout:
+        raise AssertionError(f"exit status {done.returncode}, "
+                             f"{done.stdout + done.stderr!r}")
+    return done.stdout
+
+
+def run_documented(folder, command):
+    program, *arguments = shlex.split(command)
+    if program != "sluice":
+        raise AssertionError("expected a command of sluice or a line of NOT_RUN")
+    if arguments[0] == "worker":
+        with worker(folder, arguments):
+            return
+    if arguments[0] == "top":
+        serving = ["worker", "--cluster", "cluster.json", "--job", "ps"]
+        with worker(folder, serving) as target:
+            arguments = [target if a == "grpc://host:4440" else a
+                         for a in arguments]
+            run(folder, arguments + ["--once"])
+            return
+    if arguments[0] == "bench":
+        arguments.append("--list")
+    arguments = [str(ROOT / "tests/cases/many_ops") if a == "DIR..." else a
+                 for a in arguments]
+    run(folder, arguments)
+
+
+class Commands(unittest.TestCase):
+
+    def test_each_runs_or_is_listed_with_a_reason(self):
+        ran = 0
+        for where, written in documented():
+            command = canonical(written)
+            if reason_not_to_run(command) is not None:
+                continue
+            with self.subTest(f"{where}: {written}"), \
+                    tempfile.TemporaryDirectory() as name:
+                folder = pathlib.Path(name)
+                write_files(folder)
+                run_documented(folder, command)
+                ran += 1
+        self.assertGreater(ran, 15)
+
+    def test_what_is_listed_is_documented(self):
+        shown = [canonical(command) for _, command in documented()]
+        for start, reason in NOT_RUN.items():
+            with self.subTest(start):
+                self.assertIn(reason, [reason_not_to_run(c) for c in shown])
+                self.assertTrue(any(c.startswith(start) for c in shown))
+
+    def test_scripts_that_are_shown_exist(self):
+        for where, command in documented():
+            script = command.split()[0]
+            if script.startswith(("scripts/", "bench/")):
+                with self.subTest(f"{where}: {command}"):
+                    self.assertTrue(os.access(ROOT / script, os.X_OK))
+
+    def test_the_first_step_gives_what_it_should(self):
+        with tempfile.TemporaryDirectory() as name:
+            write_files(pathlib.Path(name))
+            out = run(name, ["run", "graph.pb", "--feed", "x=x.npy", "--fetch",
+                             "y"])
+            self.assertIn("40 50", out)  # [1 2 3 4] [[0 1] [2 3] [4 5] [6 7]]
+
+
+if __name__ == "__main__":
+    SLUICE = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,315 @@
+// The examples of the headers that programs build and run graphs with.
+#include <cmath>
+#include <iostream>
+#include <numeric>
+#include <thread>
+
+#include "sluice/op.h"
+#include "tests/snippets/snippets_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// ---- The whole --------------------------------------------------------------
+
+TEST_F(SnippetTest, Sluice) {
+#include "snippets/include/sluice/sluice.h/1.inc"
+  const Tensor rows(DType::kFloat, {3, 784});
+  EXPECT_EQ(Value(y, {{x, rows}}).shape(), Shape({3, 10}));
+}
+
+TEST_F(SnippetTest, Ops) {
+  Output x = Constant(Tensor::Of<float>({1, 2}, {1, 2}));
+  Output w = Constant(Tensor::Of<float>({3, 2}, {1, 0, 0, 1, 1, 1}));
+  Output scores = Constant(Tensor::Vector<float>({1, 5, 2, 4, 3, 0}));
+#include "snippets/sluice/ops.h/1.inc"
+  EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Value(values).ToVector<float>(), ElementsAre(5, 4, 3, 2, 1));
+  EXPECT_THAT(Value(indices).ToVector<int32_t>(), ElementsAre(1, 3, 4, 2, 0));
+}
+
+// ---- Values and errors ------------------------------------------------------
+
+#include "snippets/src/base/status.h/1.inc"
+
+TEST_F(SnippetTest, Statuses) {
+  EXPECT_EQ(*Root(9), 3);
+  EXPECT_TRUE(PrintRoot(4).ok());
+  EXPECT_THAT(PrintRoot(-1).ToString(), HasSubstr("expected x >= 0, got -1"));
+}
+
+TEST_F(SnippetTest, Tensors) {
+#include "snippets/src/tensor/tensor.h/1.inc"
+  EXPECT_EQ(a.ToString(), "float[2,2] 1 2 3 4");
+  EXPECT_EQ(b.ToString(), "int32[3] 1 2 3");
+}
+
+TEST_F(SnippetTest, Shapes) {
+#include "snippets/src/tensor/shape.h/1.inc"
+  EXPECT_TRUE(fits);
+}
+
+TEST_F(SnippetTest, Types) {
+#include "snippets/src/tensor/dtype.h/1.inc"
+  EXPECT_EQ(type, DType::kInt64);
+  EXPECT_EQ(name, "int64");
+  EXPECT_EQ(parsed, DType::kString);
+}
+
+TEST_F(SnippetTest, NumpyFiles) {
+  const InScratchFolder folder;
+  const Tensor w = Tensor::Vector<float>({1, 2}), b = Tensor::Scalar(3.0f);
+  const auto save_and_load = [&]() -> Status {
+#include "snippets/src/io/npy.h/1.inc"
+    EXPECT_TRUE(weights.Identical(w));
+    EXPECT_TRUE(arrays["b"].Identical(b));
+    return OkStatus();
+  };
+  const Status status = save_and_load();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// ---- Graphs -----------------------------------------------------------------
+
+TEST_F(SnippetTest, Graphs) {
+#include "snippets/src/graph/graph.h/1.inc"
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, y);
+}
+
+TEST_F(SnippetTest, Builders) {
+  Output x, w;
+  {
+#include "snippets/src/graph/builder.h/1.inc"
+    // (The inputs are of no graph, so they are null.)
+    EXPECT_FALSE(y);
+  }
+}
+
+TEST_F(SnippetTest, Attributes) {
+#include "snippets/src/graph/attr.h/1.inc"
+  ASSERT_NE(transpose, nullptr);
+  EXPECT_TRUE(*transpose);
+}
+
+TEST_F(SnippetTest, GraphDefs) {
+  ops::Neg(Constant(1.0f), {.name = "y"});
+  const auto copy_graph = [&]() -> Status {
+#include "snippets/src/graph/graphdef.h/1.inc"
+    EXPECT_NE(copy.FindNode("y"), nullptr);
+    return OkStatus();
+  };
+  const Status status = copy_graph();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(SnippetTest, DeviceFunctions) {
+#include "snippets/src/graph/device_scope.h/1.inc"
+  EXPECT_EQ(w.handle().node->device(), "/device:CPU:1");
+  EXPECT_EQ(w.initial_value().node->device(), "");
+}
+
+TEST_F(SnippetTest, Operators) {
+  Output x = Constant(Tensor::Vector<float>({1, 5})), b = Constant(1.0f);
+#include "snippets/src/client/operators.h/1.inc"
+  EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(3, 11));
+  EXPECT_THAT(Value(large).ToVector<bool>(), ElementsAre(false, true));
+}
+
+// ---- Variables and training -------------------------------------------------
+
+TEST_F(SnippetTest, Variables) {
+  Output x = Constant(Tensor(DType::kFloat, {2, 784}));
+  Session session(graph);
+#include "snippets/src/client/variables.h/1.inc"
+  EXPECT_TRUE(status.ok()) << status;
+  const Result<Tensor> value = session.Run(y);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->shape(), Shape({2, 100}));
+}
+
+TEST_F(SnippetTest, Placeholders) {
+#include "snippets/src/client/variables.h/2.inc"
+  EXPECT_EQ(rows.shape(), PartialShape({-1, 784}));
+  EXPECT_EQ(scalar.shape(), PartialShape::Scalar());
+  EXPECT_FALSE(any.shape().rank_known());
+}
+
+TEST_F(SnippetTest, Initializers) {
+#include "snippets/src/client/initializers.h/1.inc"
+  EXPECT_EQ(Value(b).shape(), Shape({100}));
+  EXPECT_EQ(Value(w).shape(), Shape({784, 100}));
+}
+
+TEST_F(SnippetTest, Gradients) {
+  Var w(2.0f, "w"), b(3.0f, "b");
+  Output h = w * 5;
+  Output loss = h * w + b * b;
+#include "snippets/src/client/gradients.h/1.inc"
+  EXPECT_EQ(Number(g), 20);
+  ASSERT_TRUE(gs.ok()) << gs.status();
+  EXPECT_EQ(Number((*gs)[0].dense), 10);
+  EXPECT_EQ(Number((*gs)[1].dense), 6);
+}
+
+TEST_F(SnippetTest, Optimizers) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/optimizers.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_LT(session.Run(w)->scalar<float>(), 2);
+}
+
+TEST_F(SnippetTest, SampledSoftmax) {
+  Var w(RandomUniform({5000, 8}), "w"), b(Zeros({5000}), "b");
+  Output words = Constant(Tensor::Vector<int64_t>({7, 4000}));
+  Output h = RandomUniform({2, 8});
+#include "snippets/src/client/sampled_softmax.h/1.inc"
+  EXPECT_GT(Number(loss), 0);
+}
+
+// ---- Control flow -----------------------------------------------------------
+
+TEST_F(SnippetTest, ControlFlow) {
+  Output x = Constant(-2.0f), n = Constant(3);
+#include "snippets/src/client/control_flow.h/1.inc"
+  EXPECT_EQ(Number(y), 2);
+  EXPECT_EQ(Value(i).scalar<int32_t>(), 3);
+  EXPECT_EQ(Number(total), -6);
+}
+
+TEST_F(SnippetTest, LoopsFromPrimitives) {
+#include "snippets/src/client/loops.h/1.inc"
+  EXPECT_EQ(Value(ten).scalar<int32_t>(), 10);
+}
+
+TEST_F(SnippetTest, LoopOfTheTour) {
+#include "snippets/docs/tour.md/1.inc"
+  EXPECT_EQ(Value(two).scalar<int32_t>(), 2);
+}
+
+TEST_F(SnippetTest, Functions) {
+#include "snippets/src/client/functions.h/1.inc"
+  EXPECT_EQ(Value(y).scalar<int32_t>(), 6765);
+}
+
+TEST_F(SnippetTest, HigherOrder) {
+  Output xs = Constant(Tensor::Vector<float>({1, 2, 3}));
+#include "snippets/src/client/higher_order.h/1.inc"
+  EXPECT_THAT(Value(squares).ToVector<float>(), ElementsAre(1, 4, 9));
+  EXPECT_EQ(Number(sum), 6);
+  EXPECT_THAT(Value(sums).ToVector<float>(), ElementsAre(1, 3, 6));
+}
+
+#include "snippets/src/client/structure.h/1.inc"
+
+TEST_F(SnippetTest, Structures) {
+  const Point end = While(
+      Point{Constant(1.0f), Constant(2.0f)},
+      [](const Point& p) { return p.x < 100; },
+      [](const Point& p) {
+        return Point{p.x * 2, p.y + p.x};
+      });
+  EXPECT_EQ(Number(end.x), 128);
+  EXPECT_EQ(Number(end.y), 129);
+}
+
+TEST_F(SnippetTest, TensorArrays) {
+  Output x = Constant(Tensor::Vector<float>({1, 2, 3})), n = Constant(3);
+#include "snippets/src/client/tensor_array.h/1.inc"
+  EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(2, 4, 6));
+}
+
+TEST_F(SnippetTest, RecurrentNetworks) {
+  Output inputs = RandomUniform({2, 5, 3});
+  Output lengths = Constant(Tensor::Vector<int32_t>({5, 4}));
+#include "snippets/src/client/rnn.h/1.inc"
+  EXPECT_EQ(Value(r.outputs).shape(), Shape({2, 5, 256}));
+  ASSERT_EQ(r.state.size(), 2u);
+  EXPECT_EQ(Value(r.state[0]).shape(), Shape({2, 256}));
+}
+
+TEST_F(SnippetTest, RecurrentCells) {
+  Output inputs = RandomUniform({2, 5, 3});
+  Output x = RandomUniform({2, 3}), batch = Constant(2);
+#include "snippets/src/client/rnn_cells.h/1.inc"
+  EXPECT_EQ(Value(r.outputs).shape(), Shape({2, 5, 256}));
+  EXPECT_EQ(Value(y).shape(), Shape({2, 256}));
+  EXPECT_EQ(next.size(), 2u);
+}
+
+// ---- Sessions ---------------------------------------------------------------
+
+TEST_F(SnippetTest, Sessions) {
+  Output x = Placeholder<float>({-1}), y = x * 2;
+#include "snippets/src/session/session.h/1.inc"
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(one->ToVector<float>(), ElementsAre(2, 4));
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_THAT((*two)[0].ToVector<float>(), ElementsAre(1, 2));
+}
+
+TEST_F(SnippetTest, Traces) {
+  Output x = Placeholder<float>({}), y = ops::Exp(ops::Neg(RandomUniform({4})));
+  Session session(graph);
+#include "snippets/src/exec/trace.h/1.inc"
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_GE(metadata.events.size(), 3u);
+}
+
+TEST_F(SnippetTest, Cancellations) {
+  Output y = While(
+      0, [](Output i) { return i >= 0; }, [](Output i) { return i * 1; });
+  Session session(graph);
+#include "snippets/src/exec/cancellation.h/1.inc"
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+}
+
+TEST_F(SnippetTest, SharedResources) {
+  Var w(2.0f, "w");
+#include "snippets/src/exec/resources.h/1.inc"
+  ASSERT_TRUE(trainer.Run(w.Assign(5.0f)).ok());
+  const Result<Tensor> value = evaluator.Run(w);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), 5);
+}
+
+// Where the node of this device is asked to be, it can be.
+void RunOn(Session& session, Graph& graph, const std::string& device) {
+  const DeviceScope on(device);
+  const Result<Tensor> value = session.Run(ops::Neg(Constant(1.0f)));
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), -1);
+  EXPECT_TRUE(graph.status().ok());
+}
+
+TEST_F(SnippetTest, Cpus) {
+#include "snippets/src/exec/device.h/1.inc"
+  RunOn(session, graph, "/device:CPU:1");
+}
+
+TEST_F(SnippetTest, EmulatedAccelerators) {
+#include "snippets/src/exec/emulated_device.h/1.inc"
+  RunOn(session, graph, "/device:EMU:1");
+}
+
+TEST_F(SnippetTest, Quantization) {
+  Output images = Placeholder<float>({-1, 8});
+  Var w(RandomUniform({8, 4}), "w");
+  Output probabilities = ops::Softmax(ops::MatMul(images, w));
+  const Tensor batch1 = Tensor::Of<float>({1, 8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor batch2 = Tensor::Of<float>({1, 8}, {8, 7, 6, 5, 4, 3, 2, 1});
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+#include "snippets/src/session/quantize.h/1.inc"
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].shape(), Shape({1, 4}));
+}
+
+}  // namespace
+}  // namespace sluice
