@@ -16,8 +16,9 @@ fenced and names its language:
 
 Quoted means that the line above is `<!-- from PATH -->` or `<!-- within PATH -->`
 (tools/check_docs.py compares the two) and that PATH is a program which the tests
-run. The pages under docs/ops are written by `sluice ops` and compared by
-tools/sluice/op_reference_test.cc.
+run. The pages under docs/ops are written by `sluice ops`, which computes their
+examples, and compared by tools/sluice/op_reference_test.cc; the call of each op is
+compiled with a value of the declared kind for each argument ("docs/ops/calls.inc").
 
   tools/doc_blocks.py [--root ROOT]     a line per breach, exit status 1 if any
   tools/doc_blocks.py --list
@@ -186,15 +187,48 @@ def check(root, blocks):
         elif b.language in ("cpp", "json") and b.name not in in_tests:
             yield (f"{at}: block: expected a test in tests/snippets that includes "
                    f"snippets/{b.name}.inc, got none")
-    known = {b.name for b in blocks}
+    known = {b.name for b in blocks} | {"docs/ops/calls"}
     for name in sorted(in_tests - known):
         # (sluice/ops.h is there only once it is built.)
         if not name.startswith("sluice/ops.h/"):
             yield f"tests/snippets: expected a block {name}, got none"
 
 
+def op_calls(root):
+    """The calls of docs/ops as C++: an `output` or `outputs` for each input, `any`
+    for each attribute."""
+    for page in sorted((root / "docs/ops").glob("[!R]*.md")):
+        line = 1
+        for section in re.split(r"^(?=## )", page.read_text(encoding="utf-8"),
+                                flags=re.MULTILINE):
+            call = re.search(r"^```c\+\+\n([\w:]+)\((.*)\)\n```$", section,
+                             re.MULTILINE)
+            if call:
+                at = line + section.count("\n", 0, call.start(1))
+                kinds = dict(re.findall(r"^- (?:in )?`(\w+)`: (.*)$", section,
+                                        re.MULTILINE))
+                inputs = set(re.findall(r"^- in `(\w+)`", section, re.MULTILINE))
+                plain, _, options = call[2].partition("{")
+                arguments = []
+                for name in filter(None, plain.rstrip(", ").split(", ")):
+                    several = name in inputs and (
+                        " * " in kinds[name] or
+                        kinds.get(kinds[name], "").startswith("list of"))
+                    arguments.append("any" if name not in inputs else
+                                     "outputs" if several else "output")
+                if options:
+                    arguments.append("{" + re.sub(r"(\.\w+)", r"\1 = any",
+                                                  options))
+                yield (f'#line {at} "{page}"\n'
+                       f"{call[1]}({', '.join(arguments)});\n")
+            line += section.count("\n")
+
+
 def write(root, blocks, folder):
     """One file for each block that a test includes; unchanged ones are kept."""
+    calls = folder / "docs/ops/calls.inc"
+    calls.parent.mkdir(parents=True, exist_ok=True)
+    calls.write_text("".join(op_calls(root)), encoding="utf-8")
     for b in blocks:
         if b.quoted or b.language not in ("cpp", "json"):
             continue

@@ -80,6 +80,18 @@ class Files(unittest.TestCase):
         self.assertEqual((self.root / "out/docs/page.md/2.inc").read_text(),
                          'R"json({}\n)json"\n')
 
+    def test_calls_of_ops_have_a_value_of_each_kind(self):
+        self.write("docs/ops/nn.md",
+                   "# Ops\n\n## Op\n\n```c++\nops::Op(x, xs, ys, n, {.a, .b})\n"
+                   "```\n\n- in `x`: T\n- in `xs`: N * T\n- in `ys`: Ts\n"
+                   "- `Ts`: list of type\n- `n`: int\n\n"
+                   "## None\n\n```c++\nops::None()\n```\n")
+        page = self.root / "docs/ops/nn.md"
+        self.assertEqual(list(doc_blocks.op_calls(self.root)), [
+            f'#line 6 "{page}"\n'
+            "ops::Op(output, outputs, outputs, any, {.a = any, .b = any});\n",
+            f'#line 18 "{page}"\nops::None();\n'])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -56,8 +56,12 @@ Result<std::string> OpSection(const OpDef& op) {
     for (const OpSignature::Field& f : b.optional) fields.push_back("." + f.id);
     args.push_back("{" + absl::StrJoin(fields, ", ") + "}");
   }
-  absl::StrAppend(&out, "ops::", op.name, "(", absl::StrJoin(args, ", "),
-                  ")\n```\n\n");
+  // (Const has no builder among the ops: graph/builder.h.)
+  const std::string call =
+      op.role == OpRole::kConst
+          ? "Constant(value)"
+          : absl::StrCat("ops::", op.name, "(", absl::StrJoin(args, ", "), ")");
+  absl::StrAppend(&out, call, "\n```\n\n");
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> examples,
                           ExamplesOf(op.name));
   if (!examples.empty())
