@@ -473,6 +473,26 @@ TEST_F(ClusterTest, ADeadlineEndsTheStepInAllTasks) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
+TEST_F(ClusterTest, EveryMethodButCloseFailsAfterClose) {
+  Output x = Placeholder<float>({});
+  Output y = -x;
+  const std::vector<Tensor> one = {Tensor::Scalar(1.0f)};
+  Session session(cluster_.target("worker", 1), graph_);
+  auto callable = session.MakeCallable({x}, {y});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  auto partial = session.StartPartialRun({x}, {y});
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  ASSERT_TRUE(session.Close().ok());
+  for (const Status& s :
+       {session.Run({{x, one[0]}}, y).status(),
+        session.MakeCallable({x}, {y}).status(),
+        session.StartPartialRun({x}, {y}).status(), session.Reset(),
+        session.ListDevices().status(), callable->Run(one).status(),
+        (*partial)->Run({{x, one[0]}}, {y}).status()})
+    EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition) << s;
+  EXPECT_TRUE(session.Close().ok());
+}
+
 TEST_F(ClusterTest, ClosingASessionCancelsItsStepsInAllTasks) {
   Output endless = Endless();
   Session session(cluster_.target("worker", 1), graph_);

@@ -43,7 +43,7 @@ struct Session::PartialRun::Stage {
 Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->Ready());
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   SLUICE_ASSIGN_OR_RETURN(
       std::shared_ptr<Compiled> c,
       state_->Cached({feeds, fetches, targets}, Purpose::kStaged));
@@ -73,9 +73,9 @@ Session::PartialRun::~PartialRun() {
 Result<std::vector<Tensor>> Session::PartialRun::Run(
     const Feeds& feeds, const std::vector<Output>& fetches,
     const RunOptions& options) {
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   Stage& s = *stage_;
   SLUICE_RETURN_IF_ERROR(s.failed);
-  SLUICE_RETURN_IF_ERROR(state_->Ready());
   if (options.trace || options.log)
     return InvalidArgument(
         "partial run: expected a timeout and a cancellation as options of a "

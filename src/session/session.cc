@@ -299,9 +299,7 @@ Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
     e = std::move(c.idle.back());
     c.idle.pop_back();
   }
-  if (closed)
-    return FailedPrecondition(
-        "session: expected an open one, got a closed one");
+  SLUICE_RETURN_IF_ERROR(CheckOpen());
   e->Start(o);
   running.push_back(e.get());
   return e;
@@ -317,7 +315,7 @@ void Session::State::End(Compiled& c, std::unique_ptr<Step> e) {
 Result<std::vector<Tensor>> Session::State::RunStep(
     Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
     RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(Ready());
+  SLUICE_RETURN_IF_ERROR(CheckReady());
   if (feeds.size() != c.args.size())
     return InvalidArgument("feeds: expected ", c.args.size(), ", got ",
                            feeds.size());
@@ -429,7 +427,7 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
                                          const std::vector<Node*>& targets,
                                          const RunOptions& options,
                                          RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(state_->Ready());
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   StepSignature s;
   std::vector<Tensor> values;
   for (const auto& [o, t] : feeds) {
@@ -462,7 +460,7 @@ Result<std::vector<Tensor>> Session::RunByName(
     const std::vector<std::string>& fetches,
     const std::vector<std::string>& targets, const RunOptions& options,
     RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(state_->Ready());
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   Feeds f;
   std::vector<Output> outputs;
   std::vector<Node*> nodes;
@@ -490,17 +488,18 @@ Result<std::vector<Tensor>> Session::RunByName(
 }
 
 Status Session::Close() {
-  if (state_->backend != nullptr) return state_->backend->Close();
-  std::lock_guard<std::mutex> lock(state_->running_mu);
-  state_->closed = true;
-  for (Step* e : state_->running)
-    e->Cancel(
-        Cancelled("step: expected an open session, got one that was closed"));
-  return OkStatus();
+  {
+    std::lock_guard<std::mutex> lock(state_->running_mu);
+    state_->closed.store(true, std::memory_order_release);
+    for (Step* e : state_->running)
+      e->Cancel(
+          Cancelled("step: expected an open session, got one that was closed"));
+  }
+  return state_->backend != nullptr ? state_->backend->Close() : OkStatus();
 }
 
 Status Session::Reset(const std::vector<std::string>& containers) {
-  SLUICE_RETURN_IF_ERROR(state_->connected);
+  SLUICE_RETURN_IF_ERROR(state_->CheckOpen());
   if (state_->backend != nullptr) return state_->backend->Reset(containers);
   for (const std::string& c : containers) state_->resources->ClearContainer(c);
   if (containers.empty()) state_->resources->Clear();
@@ -508,7 +507,7 @@ Status Session::Reset(const std::vector<std::string>& containers) {
 }
 
 Result<std::vector<std::string>> Session::ListDevices() {
-  SLUICE_RETURN_IF_ERROR(state_->connected);
+  SLUICE_RETURN_IF_ERROR(state_->CheckOpen());
   if (state_->backend != nullptr) return state_->backend->ListDevices();
   std::vector<std::string> names;
   for (const auto& d : state_->devices) names.push_back(d->name().ToString());
@@ -518,7 +517,7 @@ Result<std::vector<std::string>> Session::ListDevices() {
 Result<Session::Callable> Session::MakeCallable(
     const std::vector<Output>& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  SLUICE_RETURN_IF_ERROR(state_->Ready());
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   Callable callable;
   callable.state_ = state_;
   SLUICE_ASSIGN_OR_RETURN(
@@ -533,6 +532,7 @@ Result<std::vector<Tensor>> Session::Callable::Run(
   if (compiled_ == nullptr)
     return FailedPrecondition(
         "callable: expected one that MakeCallable gave, got an empty one");
+  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   return state_->RunAsAsked(*compiled_, feeds, options, metadata);
 }
 

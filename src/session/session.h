@@ -182,7 +182,9 @@ class Session {
       const std::vector<Output>& feeds, const std::vector<Output>& fetches,
       const std::vector<Node*>& targets = {});
 
-  // Running steps end with Cancelled, later ones fail: FailedPrecondition.
+  // Running steps end with Cancelled. Whatever is asked of the session later,
+  // or of its callables and partial runs, fails with FailedPrecondition;
+  // another Close does nothing.
   Status Close();
 
   // Forgets the state in these containers, in all tasks; without any, all

@@ -113,8 +113,8 @@ struct Session::State {
   StateDevices state_devices;  // GUARDED_BY(graph.mutex())
   std::mutex running_mu;
   std::condition_variable idle_cv;
-  std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
-  bool closed = false;         // GUARDED_BY(running_mu)
+  std::vector<Step*> running;       // GUARDED_BY(running_mu); few.
+  std::atomic<bool> closed{false};  // Written under running_mu.
 
   State(Graph& g, SessionOptions o);
   // Of steps that run elsewhere.
@@ -138,9 +138,16 @@ struct Session::State {
   Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
   void End(Compiled& c, std::unique_ptr<Step> e);
-  // Whether there is something to run a step on, and a graph to take it from.
-  Status Ready() const {
-    SLUICE_RETURN_IF_ERROR(connected);
+  // Whether the session can be used: every method but Close asks first.
+  Status CheckOpen() const {
+    if (closed.load(std::memory_order_acquire)) [[unlikely]]
+      return FailedPrecondition(
+          "session: expected an open one, got a closed one");
+    return connected;
+  }
+  // The same, and whether there is a graph to take a step from.
+  Status CheckReady() const {
+    SLUICE_RETURN_IF_ERROR(CheckOpen());
     if (graph_alive.expired())
       return FailedPrecondition(
           "session: expected a graph that outlives it, got one that was "
@@ -150,9 +157,7 @@ struct Session::State {
   // A partial run counts as running only while a stage of it runs.
   Status Resume(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
-    if (closed)
-      return FailedPrecondition(
-          "session: expected an open one, got a closed one");
+    SLUICE_RETURN_IF_ERROR(CheckOpen());
     running.push_back(e);
     return OkStatus();
   }

@@ -594,6 +594,42 @@ TEST_F(SessionTest, CloseEndsWhatRunsAndRefusesWhatComes) {
   EXPECT_EQ(callable->Run().status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_F(SessionTest, EveryMethodButCloseFailsAfterClose) {
+  Output x = Op("Placeholder", {}, {{"dtype", DType::kFloat}});
+  Output y = Op("Neg", {x});
+  const std::vector<Tensor> one = {F(1)};
+  auto callable = session_.MakeCallable({x}, {y});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  auto partial = session_.StartPartialRun({x}, {y});
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_TRUE(session_.Close().ok());
+  RunOptions traced;
+  traced.trace = true;
+  const std::vector<std::pair<const char*, Status>> all = {
+      {"Run", session_.Run({{x, F(1)}}, y).status()},
+      {"RunTargets", session_.RunTargets({y.node}, {{x, F(1)}})},
+      {"RunByName", session_.RunByName({{"no such", F(1)}}, {}).status()},
+      {"MakeCallable", session_.MakeCallable({x}, {y}).status()},
+      {"StartPartialRun", session_.StartPartialRun({x}, {y}).status()},
+      {"Reset", session_.Reset()},
+      {"ListDevices", session_.ListDevices().status()},
+      {"Callable::Run", callable->Run(one).status()},
+      // (Not of its feeds, which make no sense either.)
+      {"Callable::Run without feeds", callable->Run().status()},
+      {"Callable::Run, traced", callable->Run(one, traced).status()},
+      {"PartialRun::Run", (*partial)->Run({{x, F(1)}}, {y}).status()},
+      {"PartialRun::Run of nothing", (*partial)->Run({}, {}).status()},
+  };
+  for (const auto& [method, status] : all) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition)
+        << method << ": " << status;
+    EXPECT_EQ(status.message(),
+              "session: expected an open one, got a closed one")
+        << method;
+  }
+  EXPECT_TRUE(session_.Close().ok());
+}
+
 TEST_F(SessionTest, CloseAtAnyMomentOfAStepEndsIt) {
   Output never = Forever();
   for (int round = 0; round < 40; ++round) {
