@@ -1,5 +1,6 @@
 #include "client/functions.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "client/variables.h"
@@ -197,6 +198,16 @@ class FunctionDefiner {
     state->failed = *owner_.ErrorOf(owner_.Failure());
   }
 
+  Status DeclareAs(const FunctionBody* body) {
+    FunctionSpec spec;
+    spec.name = name_;
+    SLUICE_ASSIGN_OR_RETURN(
+        std::string def,
+        MakeFunctionDeclaration(spec, body->arg_types(), *result_types_,
+                                options_.stateful));
+    return owner_.function_library().Define(name_, std::move(def));
+  }
+
   // The body, as a FunctionDef in the library.
   Status Build(Function::State* state, FunctionBody* body,
                const FunctionBuilder& build) {
@@ -240,6 +251,8 @@ class FunctionDefiner {
             "given, got '",
             captured[0].name(), "'; hint: pass it as an argument; ",
             captured[0].node->Describe());
+      // Its own calls are checked against what it is declared to take.
+      if (result_types_ != nullptr) SLUICE_RETURN_IF_ERROR(DeclareAs(body));
       SLUICE_RETURN_IF_ERROR(PassCapturesOn(name_, arg_types_.size(), *body));
     }
     FindEffects(body);
@@ -317,6 +330,14 @@ CallResults Function::operator()(const std::vector<Output>& args,
   }
   std::vector<Output> inputs = args;
   inputs.insert(inputs.end(), state_->captures.begin(), state_->captures.end());
+  // (A null argument has an error of its own.)
+  if (std::all_of(inputs.begin(), inputs.end(),
+                  [](const Output& o) { return o.valid(); }))
+    if (Status s = g.function_library().CheckArguments(ref(), inputs);
+        !s.ok()) {
+      BuildError(s, loc);
+      return failed(result_types.size());
+    }
   Node* call = BuildNode(
       state_->stateful ? "StatefulPartitionedCall" : "PartitionedCall", inputs,
       {{"Tin", AttrValue::Types(arg_types)},

@@ -284,6 +284,73 @@ TEST_F(FunctionsTest, CapturesOfWhatWasCalledBeforeAreErrors) {
                     HasSubstr("pass it as an argument")));
   EXPECT_FALSE(later({k})[0].valid());
   EXPECT_THAT(ErrorOf(early), HasSubstr("'later'"));
+TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
+  const Function f =
+      DefineFunction("f", {kF, kI}, [](const Args& a) { return a[0] * 2; },
+                     {.arg_shapes = {PartialShape({2})}});
+  const std::string signature = "f(arg_0: float[2], arg_1: int32) -> (float)";
+  const Output x = Placeholder<float>({2}, "x"), n = In<int32_t>("n");
+  const int line = __LINE__ + 2;
+  const auto told = [&](const std::vector<Output>& args) {
+    const std::vector<Output> results = f(args);
+    EXPECT_EQ(results.size(), 1u);
+    for (const Output& o : results) EXPECT_EQ(o.node, nullptr);
+    const std::string error = BuildErrorOf();
+    graph_.ClearError();
+    EXPECT_THAT(error, HasSubstr("; at "));
+    EXPECT_THAT(error, HasSubstr(Here(line, __FILE__)));
+    return error;
+  };
+  EXPECT_THAT(told({x}), HasSubstr("call of 'f': expected 2 arguments for " +
+                                   signature + ", got 1"));
+  EXPECT_THAT(told({x, n, n}), HasSubstr("for " + signature + ", got 3"));
+  EXPECT_THAT(told({x, x}), HasSubstr("expected int32 as argument 1 of " +
+                                      signature + ", got float from 'x:0'"));
+  const Output wide = Placeholder<float>({3}, "wide");
+  EXPECT_THAT(told({wide, n}),
+              HasSubstr("expected shape [2] as argument 0 of " + signature +
+                        ", got [3] from 'wide:0'"));
+  EXPECT_NE(f({Placeholder<float>(), n})[0].node, nullptr);
+  EXPECT_EQ(BuildErrorOf(), "");
+  // Within a body, too, of itself or another's.
+  DefineFunction("g", {kF}, [&](const Args& a) { return f({a[0]})[0]; });
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected 2 arguments for " + signature));
+  graph_.ClearError();
+  DefineFunction("r", {kF}, {kF}, [](const Function& r, const Args& a) {
+    return r({a[0], a[0]});
+  });
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected 1 argument for r(arg_0: float) -> (float), "
+                        "got 2"));
+}
+
+TEST_F(FunctionsTest, AFunctionalOpShowsTheSignatureOfAFunctionThatDoesNotFit) {
+  const Function f =
+      DefineFunction("f", {kF}, [](const Args& a) { return a[0] * 2; });
+  const Output x = In<float>("x"), n = In<int32_t>("n");
+  const auto told = [&](const std::string& op, std::vector<Output> inputs,
+                        AttrMap attrs) {
+    EXPECT_EQ(BuildNode(op, std::move(inputs), std::move(attrs), op), nullptr);
+    const std::string error = BuildErrorOf();
+    graph_.ClearError();
+    EXPECT_THAT(error, HasSubstr("; it is f(arg_0: float) -> (float); node "));
+    return error;
+  };
+  const AttrValue::Types floats = {kF}, ints = {kI};
+  EXPECT_THAT(told("If", {x > 0, n},
+                   {{"then_branch", f.ref()},
+                    {"else_branch", f.ref()},
+                    {"Tout", floats}}),
+              HasSubstr("attribute 'then_branch', function 'f': expected "
+                        "arguments (float) as it is declared, got (int32)"));
+  told("Case", {n, x},
+       {{"branches", AttrValue::Functions{f.ref()}}, {"Tout", ints}});
+  told("While", {n}, {{"cond", f.ref()}, {"body", f.ref()}});
+  told("PartitionedCall", {n},
+       {{"f", f.ref()}, {"Tin", ints}, {"Tout", floats}});
+  told("SymbolicGradient", {x},
+       {{"f", f.ref()}, {"Tin", floats}, {"Tout", floats}});
 }
 
 // ---- Recursion --------------------------------------------------------------

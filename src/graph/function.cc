@@ -338,6 +338,74 @@ Status FunctionLibrary::Signature(const FunctionRef& ref,
   return OkStatus();
 }
 
+// Those that the body declares; of a function that has none yet, or is being
+// made, an error that is nobody's.
+Result<std::vector<PartialShape>> FunctionLibrary::ArgShapes(
+    const FunctionRef& ref) {
+  const auto def = defs_.find(ref.name);
+  if (def == defs_.end() || IsDeclarationOnly(def->second) ||
+      cache_->in_progress.count(ref.name) != 0)
+    return FailedPrecondition("no body");
+  SLUICE_ASSIGN_OR_RETURN(const FunctionBody* const body, Instantiate(ref));
+  std::vector<PartialShape> shapes;
+  for (const Node* a : body->args) shapes.push_back(a->output_shape(0));
+  return shapes;
+}
+
+std::string FunctionLibrary::Describe(const FunctionRef& ref) {
+  const OpDef* op = FindOp(ref.name);
+  if (op == nullptr) op = OpRegistry::Global()->Find(ref.name);
+  if (op == nullptr) return ref.name;
+  const Result<AttrMap> attrs = BoundAttrs(*op, ref);
+  if (!attrs.ok()) return op->Signature();
+  const auto shapes = ArgShapes(ref);
+  size_t next = 0;
+  const auto text = [&](const ArgDef& arg, bool named, bool shaped) {
+    const Result<std::vector<DType>> types = TypesOf({arg}, *attrs);
+    std::vector<std::string> each;
+    for (const DType t : types.ok() ? *types : std::vector<DType>()) {
+      each.emplace_back(DTypeName(t));
+      if (shaped && shapes.ok() && next < shapes->size() &&
+          (*shapes)[next].rank_known())
+        absl::StrAppend(&each.back(), (*shapes)[next].ToString());
+      ++next;
+    }
+    std::string list = absl::StrJoin(each, ", ");
+    if (named && each.size() != 1) list = absl::StrCat("(", list, ")");
+    return named ? absl::StrCat(arg.name, ": ", list) : list;
+  };
+  std::vector<std::string> args, results;
+  for (const ArgDef& a : op->inputs) args.push_back(text(a, true, true));
+  for (const ArgDef& r : op->outputs) results.push_back(text(r, false, false));
+  return absl::StrCat(ref.name, "(", absl::StrJoin(args, ", "), ") -> (",
+                      absl::StrJoin(results, ", "), ")");
+}
+
+Status FunctionLibrary::CheckArguments(const FunctionRef& ref,
+                                       const std::vector<Output>& args) {
+  std::vector<DType> types, results;
+  SLUICE_RETURN_IF_ERROR(Signature(ref, &types, &results));
+  const auto fail = [&](const auto&... what) {
+    return InvalidArgument("call of '", ref.name, "': expected ", what...);
+  };
+  if (args.size() != types.size())
+    return fail(types.size(), types.size() == 1 ? " argument" : " arguments",
+                " for ", Describe(ref), ", got ", args.size());
+  for (size_t i = 0; i < args.size(); ++i)
+    if (RemoveRef(args[i].dtype()) != types[i])
+      return fail(DTypeName(types[i]), " as argument ", i, " of ",
+                  Describe(ref), ", got ", DTypeName(args[i].dtype()),
+                  " from '", args[i].name(), "'");
+  const auto shapes = ArgShapes(ref);
+  if (!shapes.ok()) return OkStatus();
+  for (size_t i = 0; i < args.size() && i < shapes->size(); ++i)
+    if (!args[i].shape().CompatibleWith((*shapes)[i]))
+      return fail("shape ", (*shapes)[i].ToString(), " as argument ", i, " of ",
+                  Describe(ref), ", got ", args[i].shape().ToString(),
+                  " from '", args[i].name(), "'");
+  return OkStatus();
+}
+
 std::vector<PartialShape> FunctionLibrary::ResultShapes(
     const FunctionRef& ref, const std::vector<PartialShape>& args,
     size_t num_results) {

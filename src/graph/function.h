@@ -92,6 +92,13 @@ class FunctionLibrary {
   // Types of arguments and results, without a body. Errors as Instantiate.
   Status Signature(const FunctionRef& ref, std::vector<DType>* args,
                    std::vector<DType>* results);
+  // "f(x: float[2], n: int32) -> (float)", for messages.
+  std::string Describe(const FunctionRef& ref);
+  // Whether a function can be called with these arguments, which are not null:
+  // as many as it declares, of those types and of shapes that fit what is known
+  // of its own. Errors as Instantiate.
+  Status CheckArguments(const FunctionRef& ref,
+                        const std::vector<Output>& args);
   // Shapes of the results for those of the arguments; unknown where the body
   // cannot be made, or is being made.
   std::vector<PartialShape> ResultShapes(const FunctionRef& ref,
@@ -111,6 +118,7 @@ class FunctionLibrary {
   Result<std::unique_ptr<FunctionBody>> MakeOfOp(const OpDef& op,
                                                  const FunctionRef& ref);
   const std::set<std::string>& Callees(const std::string& name);
+  Result<std::vector<PartialShape>> ArgShapes(const FunctionRef& ref);
 
   std::map<std::string, std::string> defs_, gradients_;
   std::set<std::string> interned_;

@@ -46,16 +46,21 @@ Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
   if (Status s = n.graph()->function_library().Signature(ref, &want_args,
                                                          &want_results);
       !s.ok())
-    return Annotate(s, absl::StrCat("attribute '", attr, "'"));
+    return attr == nullptr
+               ? s
+               : Annotate(s, absl::StrCat("attribute '", attr, "'"));
+  const auto fail = [&](const auto&... how) {
+    return InvalidArgument(what, ": expected ", how..., "; it is ",
+                           n.graph()->function_library().Describe(ref));
+  };
   if (want_args != args)
-    return InvalidArgument(what, ": expected arguments ", Text(want_args),
-                           " as it is declared, got ", Text(args));
+    return fail("arguments ", Text(want_args), " as it is declared, got ",
+                Text(args));
   if (results != nullptr && want_results != *results)
-    return InvalidArgument(what, ": expected results ", Text(*results),
-                           " as the node gives, got ", Text(want_results));
+    return fail("results ", Text(*results), " as the node gives, got ",
+                Text(want_results));
   if (results == nullptr && want_results.size() != 1)
-    return InvalidArgument(what, ": expected one result, got ",
-                           Text(want_results));
+    return fail("one result, got ", Text(want_results));
   return OkStatus();
 }
 
@@ -126,10 +131,12 @@ Status CheckCall(const Node& n) {
       Types want = args;
       want.insert(want.end(), results.begin(), results.end());
       if (want != InputTypes(n, 0))
-        return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
-                               "': expected its arguments and the gradients of "
-                               "its results, ",
-                               Text(want), ", got ", Text(InputTypes(n, 0)));
+        return InvalidArgument(
+            "SymbolicGradient of '", Ref(n, "f").name,
+            "': expected its arguments and the gradients of "
+            "its results, ",
+            Text(want), ", got ", Text(InputTypes(n, 0)), "; it is ",
+            n.graph()->function_library().Describe(Ref(n, "f")));
       if (args.size() != outputs.size())
         return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
                                "': expected ", args.size(),
