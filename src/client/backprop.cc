@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/without_throwing.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
@@ -309,7 +310,7 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
       c.dy.push_back(Densify(dy[i], Output(node, static_cast<int>(i))));
       if (dy[i] && !c.dy.back().valid()) return Built(Output()).status();
     }
-    Status s = (*fn)(c);
+    Status s = WithoutThrowing("gradient", [&] { return (*fn)(c); });
     if (s.ok()) s = BuildStatus();
     if (!s.ok())
       return Annotate(
@@ -343,6 +344,7 @@ Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
 }
 
 Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
+  SLUICE_RETURN_IF_ERROR(CheckParts(node, in, g));
   const DType edge = RemoveRef(in.dtype());
   const DType want = edge == DType::kResource ? VariableType(in) : edge;
   const Output value = g.is_sparse() ? g.values : g.dense;
@@ -350,13 +352,46 @@ Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
       edge != DType::kVariant)
     return Internal("gradient of ", node.Describe(), ": expected ",
                     DTypeName(want), " for input ", in.name(), ", got ",
-                    DTypeName(value.dtype()));
+                    DTypeName(value.dtype()), "; ", value.node->Describe());
   if (g.is_sparse() || edge == DType::kResource || edge == DType::kVariant ||
       !in.shape().rank_known())
     return OkStatus();
+  if (!value.shape().CompatibleWith(in.shape()))
+    return Internal("gradient of ", node.Describe(), ": expected shape ",
+                    in.shape().ToString(), " for input ", in.name(), ", got ",
+                    value.shape().ToString(), "; ", value.node->Describe());
   return Annotate(
       graph_->SetShape(g.dense, in.shape()),
       absl::StrCat("gradient of ", node.Describe(), " for input ", in.name()));
+}
+
+// A gradient function may give what is no output of this graph, or slices that
+// are not.
+Status Backprop::CheckParts(const Node& node, const Output& in,
+                            const Gradient& g) const {
+  const auto fail = [&](const auto&... what) {
+    return Internal("gradient of ", node.Describe(), ": expected ", what...);
+  };
+  for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape}) {
+    if (part.node == nullptr) continue;
+    if (part.graph() != graph_)
+      return fail("an output of the same graph for input ", in.name(), ", got ",
+                  part.node->Describe(), " of another");
+    if (part.index < 0 || part.index >= part.node->num_outputs())
+      return fail("one of ", part.node->num_outputs(), " outputs of ",
+                  part.node->Describe(), " for input ", in.name(), ", got ",
+                  part.index);
+  }
+  if (!g.is_sparse()) return OkStatus();
+  const DType index = g.indices.dtype();
+  if (index != DType::kInt32 && index != DType::kInt64)
+    return fail("slices with indices of int32 or int64 for input ", in.name(),
+                ", got ",
+                g.indices.node == nullptr ? "none" : DTypeName(index));
+  if (g.values.shape().rank() == 0)
+    return fail("slices of rank 1 or more for input ", in.name(),
+                ", got a scalar; ", g.values.node->Describe());
+  return OkStatus();
 }
 
 Result<std::vector<Gradient>> Backprop::Collect() {
@@ -376,6 +411,7 @@ Result<std::vector<Gradient>> Backprop::Collect() {
     }
     result.push_back(g);
   }
+  ExplainNone(&result);
   std::vector<Output> ends;
   for (const Gradient& g : result) {
     ends.push_back(g.dense);

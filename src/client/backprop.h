@@ -63,6 +63,9 @@ class Backprop {
   void Expand(std::deque<const Node*>* queue,
               std::unordered_map<const Node*, const Node*>* from) const;
   Status NoGradientFor(const Node* node, const Status& why) const;
+  // Says in each gradient that is none why it is.
+  void ExplainNone(std::vector<Gradient>* grads) const;
+  std::string WhyBlocked(const Node* n, const Output& in) const;
 
   static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
   bool Between(const Node* n) const {
@@ -83,6 +86,8 @@ class Backprop {
                        Level& level);
   Status Distribute(Node* node, std::vector<Gradient> grads);
   Status Check(const Node& node, const Output& in, const Gradient& g);
+  Status CheckParts(const Node& node, const Output& in,
+                    const Gradient& g) const;
   void Add(const Output& o, const Gradient& g);
   bool HasGradient(const Output& o) const;
   Result<Gradient> Total(const Output& o, Level& level);

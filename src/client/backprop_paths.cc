@@ -1,8 +1,10 @@
 // Which nodes gradients pass, on which level, and in what order.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "client/backprop.h"
+#include "graph/none_output.h"
 
 namespace sluice {
 
@@ -20,6 +22,10 @@ Status Backprop::Validate() {
                              "]: expected an output of the current graph, "
                              "got ",
                              o.name(), " of another");
+    if (o.index < 0 || o.index >= o.node->num_outputs())
+      return InvalidArgument("gradients: ", what, "[", i, "]: expected one of ",
+                             o.node->num_outputs(), " outputs, got '", o.name(),
+                             "'; ", o.node->Describe());
     return OkStatus();
   };
   const auto check = [&](const std::vector<Output>& list, const char* what) {
@@ -261,8 +267,112 @@ Status Backprop::NoGradientFor(const Node* node, const Status& why) const {
   return Status(why.code(),
                 absl::StrCat("gradients: expected a gradient for every op on "
                              "the way, got none for ",
-                             node->Describe(), "; path: ", PathThrough(node),
+                             node->Describe(), ": ", why.message(),
+                             "; path: ", PathThrough(node),
                              "; hint: RegisterGradient, or stop_gradients"));
+}
+
+// Why nothing flows from the node to `in`, one of its inputs; empty if
+// something does, or would if something came to the node.
+std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
+  if (stop_[Id(n)]) return "it is one of stop_gradients";
+  if (IsBaseMerge(n))
+    return "it carries a variable of a loop that the ys are in";
+  if (StopsAt(n)) {
+    const auto name = n->AttrOr<std::string>("_gradient_op_type", n->op_name());
+    const OpDef* const op =
+        name == n->op_name() ? &n->op() : OpRegistry::Global()->Find(name);
+    return op == nullptr ? "it passes no gradients on" : op->no_grad_reason;
+  }
+  if (n->op().role == OpRole::kExit) {
+    const WhileContext* const loop = InnermostWhile(ContextOf(n));
+    if (loop != nullptr && !loop->back_prop)
+      return absl::StrCat("loop '", loop->name(), "' has back_prop off");
+  }
+  if (!IsDifferentiable(in.dtype()))
+    return absl::StrCat("its input '", in.name(), "' is ",
+                        DTypeName(RemoveRef(in.dtype())),
+                        ", and gradients are of floating types");
+  // What only moves tokens gives a gradient wherever there is one.
+  const OpRole role = n->op().role;
+  if (role != OpRole::kCompute && role != OpRole::kIdentity &&
+      role != OpRole::kFunctional)
+    return "";
+  bool came = false;
+  for (int i = 0; i < n->num_outputs(); ++i)
+    came = came || HasGradient(Output(const_cast<Node*>(n), i));
+  return came && Between(in.node) && !HasGradient(in)
+             ? absl::StrCat("its gradient function gives none for its input '",
+                            in.name(), "'")
+             : "";
+}
+
+// Goes back from the ys as gradients do. Where they do not go on, what lies
+// behind has that obstacle, unless a nearer one was found.
+void Backprop::ExplainNone(std::vector<Gradient>* grads) const {
+  if (std::all_of(grads->begin(), grads->end(),
+                  [](const Gradient& g) { return static_cast<bool>(g); }))
+    return;
+  struct Obstacle {
+    const Node* node;
+    std::string why;
+    bool op_declines;
+  };
+  std::vector<Obstacle> obstacles;
+  constexpr int kNotSeen = -1;
+  std::vector<int> behind(between_.size(), kNotSeen);
+  std::vector<char> flows(between_.size());
+  std::deque<const Node*> open, blocked;
+  // (What was built since has no number there.)
+  const auto is_old = [&](const Node* n) { return Id(n) < between_.size(); };
+  const auto flow_to = [&](const Node* n) {
+    if (is_old(n) && !std::exchange(flows[Id(n)], 1)) open.push_back(n);
+  };
+  const auto block = [&](const Node* n, int obstacle) {
+    if (!is_old(n) || behind[Id(n)] != kNotSeen) return;
+    behind[Id(n)] = obstacle;
+    blocked.push_back(n);
+  };
+  for (const Output& y : ys_) flow_to(y.node);
+  while (!open.empty()) {
+    const Node* const n = open.front();
+    open.pop_front();
+    for (const Output& in : InputsOf(n)) {
+      if (in.node == nullptr) continue;
+      std::string why = WhyBlocked(n, in);
+      if (why.empty()) {
+        flow_to(in.node);
+        continue;
+      }
+      obstacles.push_back({n, std::move(why), StopsAt(n)});
+      block(in.node, static_cast<int>(obstacles.size()) - 1);
+    }
+  }
+  while (!blocked.empty()) {
+    const Node* const n = blocked.front();
+    blocked.pop_front();
+    // An op's own reason says more than the type of what came of it.
+    if (!obstacles[static_cast<size_t>(behind[Id(n)])].op_declines &&
+        StopsAt(n) && n->num_inputs() > 0) {
+      behind[Id(n)] = static_cast<int>(obstacles.size());
+      obstacles.push_back({n, WhyBlocked(n, n->input(0)), true});
+    }
+    for (const Output& in : InputsOf(n))
+      if (in.node != nullptr) block(in.node, behind[Id(n)]);
+  }
+  for (size_t i = 0; i < grads->size(); ++i) {
+    if ((*grads)[i]) continue;
+    const Output& x = xs_[i];
+    const int at = is_old(x.node) ? behind[Id(x.node)] : kNotSeen;
+    std::string why = absl::StrCat("no gradient flows to '", x.name(), "': ");
+    if (at != kNotSeen) {
+      const Obstacle& o = obstacles[static_cast<size_t>(at)];
+      absl::StrAppend(&why, o.why, "; ", o.node->Describe());
+    } else {
+      absl::StrAppend(&why, "no y depends on it");
+    }
+    (*grads)[i] = Gradient(NoneBecause(std::move(why)));
+  }
 }
 
 // "loss <- node <- x": a shortest way from some y through `node` to some x.

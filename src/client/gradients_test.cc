@@ -1,7 +1,9 @@
 #include <cmath>
 #include <random>
+#include <stdexcept>
 
 #include "client/client_test_util.h"
+#include "client/control_flow.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -251,6 +253,181 @@ TEST_F(GradientsTest, NamesAreRegisteredOnce) {
   EXPECT_EQ(RegisterGradient("GradientsTest.Once", none).code(),
             StatusCode::kAlreadyExists);
   EXPECT_FALSE(RegisterGradient("GradientsTest.Null", nullptr).ok());
+}
+
+// ---- None, and why ----------------------------------------------------------
+
+SLUICE_OP(GradientsTestRounded)
+    .Input("x: float")
+    .Output("y: float")
+    .Shape(UnchangedShape)
+    .NoGradient("rounding has no slope");
+
+// The message of a fetch of the gradient, which is none.
+class NoneGradientsTest : public GradientsTest {
+ protected:
+  std::string Fetch(Output gradient) {
+    EXPECT_EQ(gradient.node, nullptr);
+    const Status s = session_.Run(gradient).status();
+    EXPECT_FALSE(s.ok());
+    return std::string(s.message());
+  }
+  const Output x_ = ops::Placeholder(DType::kFloat, {.name = "x"});
+};
+
+TEST_F(NoneGradientsTest, GiveTheReasonOfTheOpThatDeclined) {
+  const int line = __LINE__ + 1;
+  const Output y = Build("GradientsTestRounded", {x_ * 2}, {}, "rounded") + 1;
+  const std::string want =
+      "no gradient flows to 'x:0': rounding has no slope; node 'rounded' "
+      "(GradientsTestRounded) at ";
+  EXPECT_THAT(Fetch(Grad(y, x_)), HasSubstr(want));
+  EXPECT_THAT(Fetch(Grad(y, x_)), HasSubstr(Here(line, __FILE__)));
+  // So does what is built on it, and an optimiser that has nothing else.
+  Build("Neg", {Grad(y, x_)});
+  EXPECT_THAT(std::string(graph_.status().message()), HasSubstr(want));
+}
+
+TEST_F(NoneGradientsTest, GiveTheReasonToAnOptimizer) {
+  const Var v(1.0f, "v");
+  const Output loss = Build("GradientsTestRounded", {v}, {}, "rounded");
+  GradientDescentOptimizer(0.1f).Minimize(loss);
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("no gradient flows to 'v:0': rounding has no slope; "
+                        "node 'rounded' (GradientsTestRounded)"));
+}
+
+TEST_F(NoneGradientsTest, NameWhatIsInTheWay) {
+  const auto cast = [](Output x, DType t, const char* name) {
+    return ops::Cast(x, t, {.name = name});
+  };
+  const Output whole = cast(x_, DType::kInt32, "whole");
+  EXPECT_THAT(Fetch(Grad(cast(whole, DType::kFloat, "back") * 2, x_)),
+              HasSubstr("'whole:0' is int32, and gradients are of floating "
+                        "types; node 'back' (Cast)"));
+  const Output above = ops::Greater(x_, Output(Constant(0.0f)), {.name = "up"});
+  EXPECT_THAT(
+      Fetch(Grad(ops::SelectV2(above, Output(Constant(1.0f)),
+                               Output(Constant(2.0f)), {.name = "choice"}),
+                 x_)),
+      HasSubstr("; node 'up' (Greater)"));
+  EXPECT_THAT(Fetch(Grad(ops::StopGradient(x_, {.name = "end"}) + 1, x_)),
+              HasSubstr("; node 'end' (StopGradient)"));
+  const Output h = ops::Neg(x_, {.name = "h"});
+  EXPECT_THAT(Fetch(Grad(h * 2, x_, {.stop_gradients = {h}})),
+              HasSubstr("it is one of stop_gradients; node 'h' (Neg)"));
+  const Output n = Placeholder<int32_t>({}, "n");
+  EXPECT_THAT(Fetch(Grad(cast(n, DType::kFloat, "of_n"), n)),
+              HasSubstr("'n:0' is int32"));
+  EXPECT_THAT(Fetch(Grad(x_, h)),
+              HasSubstr("no gradient flows to 'h:0': no y depends on it"));
+}
+
+TEST_F(NoneGradientsTest, NameTheFunctionThatGaveNone) {
+  ASSERT_TRUE(RegisterGradient("NoneGradientsTest.Nothing", [](GradContext&) {
+                return OkStatus();
+              }).ok());
+  Output y;
+  {
+    const GradientOverride use("Tanh", "NoneGradientsTest.Nothing");
+    y = ops::Tanh(x_ * 2, {.name = "odd"});
+  }
+  EXPECT_THAT(Fetch(Grad(y, x_)),
+              HasSubstr("its gradient function gives none for its input "
+                        "'Mul:0'; node 'odd' (Tanh)"));
+}
+
+TEST_F(NoneGradientsTest, NameWhatIsInTheWayInALoop) {
+  const Output y = While(
+      x_ * 2, [](Output v) { return v < 100; },
+      [](Output v) { return Build("GradientsTestRounded", {v + v}); });
+  const Output z = Build("GradientsTestRounded", {y}, {}, "last");
+  EXPECT_THAT(Fetch(Grad(z, x_)),
+              HasSubstr("rounding has no slope; node 'last'"));
+  WhileOptions options;
+  options.back_prop = false;
+  const Output w = While(
+      x_, [](Output v) { return v < 100; }, [](Output v) { return v + v; },
+      options);
+  EXPECT_THAT(Fetch(Grad(w, x_)), HasSubstr("has back_prop off; node "));
+}
+
+TEST_F(NoneGradientsTest, OfSecondOrderNameWhatIsInTheWay) {
+  const Output dy = Grad(x_ * 3, x_);
+  EXPECT_THAT(Fetch(Grad(dy, x_)),
+              HasSubstr("a shape does not depend on the elements; node "
+                        "'gradients/Mul_grad/Shape' (Shape)"));
+}
+
+// ---- Functions that misbehave -----------------------------------------------
+
+class WrongGradientsTest : public GradientsTest {
+ protected:
+  // What is told of this gradient of node 'odd'.
+  std::string Told(const UserGradient& fn) {
+    static int number = 0;
+    const std::string name = absl::StrCat("WrongGradientsTest.", ++number);
+    EXPECT_TRUE(RegisterGradient(name, fn).ok());
+    const Output x = Placeholder<float>({2});
+    const GradientOverride use("Mul", name);
+    const std::string error =
+        Error(ops::Mul(x, x, {.name = absl::StrCat("odd", number)}), x);
+    EXPECT_THAT(error, HasSubstr(absl::StrCat("gradient of node 'odd", number,
+                                              "' (Mul) at ")));
+    return error;
+  }
+};
+
+TEST_F(WrongGradientsTest, AreErrorsThatNameTheNode) {
+  EXPECT_THAT(Told([](GradContext&) { return InvalidArgument("not today"); }),
+              HasSubstr("not today"));
+  EXPECT_THAT(Told([](GradContext& c) {
+                c.grads = {c.dy[0]};
+                return OkStatus();
+              }),
+              HasSubstr("expected 2 gradients, got 1"));
+  EXPECT_THAT(Told([](GradContext& c) {
+                c.grads[0] = ops::Cast(c.dy[0], DType::kInt32);
+                return OkStatus();
+              }),
+              HasSubstr("expected float for input Placeholder_2:0, got int32"));
+  EXPECT_THAT(Told([](GradContext& c) {
+                c.grads[1] = Constant(Tensor::Vector<float>({1, 2, 3}));
+                return OkStatus();
+              }),
+              HasSubstr("expected shape [2] for input Placeholder_3:0, got "
+                        "[3]; node 'gradients_"));
+  Graph other;
+  EXPECT_THAT(Told([&](GradContext& c) {
+                const WithGraph use(other);
+                c.grads[0] = Placeholder<float>({2});
+                return OkStatus();
+              }),
+              HasSubstr("expected an output of the same graph"));
+  EXPECT_THAT(Told([](GradContext& c) {
+                c.grads[0] = Output(c.dy[0].node, 7);
+                return OkStatus();
+              }),
+              HasSubstr("expected one of 1 outputs"));
+  EXPECT_THAT(Told([](GradContext& c) {
+                c.grads[0] = Gradient::Slices(Output(), c.dy[0], Output());
+                return OkStatus();
+              }),
+              HasSubstr("expected slices with indices of int32 or int64"));
+  EXPECT_THAT(Told([](GradContext&) -> Status {
+                throw std::runtime_error("thrown here");
+              }),
+              HasSubstr("gradient: expected no exception, got 'thrown here'"));
+}
+
+TEST_F(WrongGradientsTest, AnOverrideThatNobodyRegisteredIsNamed) {
+  const Output x = Placeholder<float>({2});
+  const GradientOverride use("Tanh", "WrongGradientsTest.Misspelt");
+  EXPECT_THAT(Error(ops::Tanh(x, {.name = "odd"}), x),
+              HasSubstr("got none for node 'odd' (Tanh) at "));
+  EXPECT_THAT(Error(ops::Tanh(x), x),
+              HasSubstr("gradient 'WrongGradientsTest.Misspelt': expected a "
+                        "registered function"));
 }
 
 // ---- Sparse -----------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "client/build_util.h"
 #include "client/op_builder.h"
 #include "graph/control_flow.h"
+#include "graph/none_output.h"
 
 namespace sluice {
 namespace {
@@ -250,10 +251,12 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     if (g.gradient) some.push_back(g);
   }
   if (some.empty())
-    return InvalidArgument("optimizer ", name_,
-                           ": expected a gradient for some variable, got none "
-                           "for ",
-                           names.empty() ? "no variable" : names);
+    return InvalidArgument(
+        "optimizer ", name_,
+        ": expected a gradient for some variable, got none "
+        "for ",
+        names.empty() ? "no variable" : names,
+        grads.empty() ? "" : WhyNone(grads[0].gradient.dense));
   const std::optional<WithGraph> there = InGraphOf(some[0].var.handle());
   const AtLine at(loc);
   Graph& g = CurrentGraph();

@@ -10,6 +10,7 @@
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/function.h"
+#include "graph/none_output.h"
 #include "graph/reads_shape.h"
 #include "graph/scope_state.h"
 
@@ -331,8 +332,9 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   for (Output& o : inputs) {
     if (!o.valid()) {
       s.graph->PropagateFailure(
-          o, InvalidArgument("input: expected an output, got none; building ",
-                             op, loc.known() ? " at " + loc.ToString() : ""));
+          o, InvalidArgument("input: expected an output, got none", WhyNone(o),
+                             "; building ", op,
+                             loc.known() ? " at " + loc.ToString() : ""));
       return nullptr;
     }
     if (o.graph() == s.graph || s.graph->capture == nullptr) continue;

@@ -563,7 +563,7 @@ const Status* Graph::ErrorOf(const Output& null) const {
 void Graph::PropagateFailure(const Output& null, const Status& otherwise) {
   if (ErrorOf(null) != nullptr) {
     failure_ = null;
-  } else if (errors_.empty()) {
+  } else if (errors_.empty() || null.reason() >= 0) {
     RecordError(otherwise);
   } else {
     // A builder that returns a Node* cannot say which error made it null.

@@ -53,13 +53,21 @@ struct Output {
   // graph (Graph::errors).
   static Output Failed(int error) {
     Output o;
-    o.index = -1 - error;
+    o.index = -1 - 2 * error;
+    return o;
+  }
+  // One that is no error, and why it is null (graph/none_output.h).
+  static Output None(int reason) {
+    Output o;
+    o.index = -2 - 2 * reason;
     return o;
   }
   // False if null: never set, or building it failed.
   bool valid() const { return node != nullptr; }
   // The number of the error that left it null; -1 if none is known.
-  int error() const { return node == nullptr && index < 0 ? -1 - index : -1; }
+  int error() const { return Encoded(0); }
+  // The number of the reason for which it is null without an error, or -1.
+  int reason() const { return Encoded(1); }
   // Whether both are the same edge.
   bool SameAs(const Output& o) const {
     return node == o.node && index == o.index;
@@ -69,6 +77,14 @@ struct Output {
   const PartialShape& shape() const;
   std::string name() const;  // "MatMul:0".
   Graph* graph() const;
+
+ private:
+  // A null output's index has no other use: below 0 its parity says which of
+  // the two it is, the rest is the number.
+  int Encoded(int kind) const {
+    const int code = -1 - index;
+    return node == nullptr && index < 0 && code % 2 == kind ? code / 2 : -1;
+  }
 };
 
 // For containers whose keys are edges.

@@ -5,6 +5,7 @@
 
 #include "exec/on_cancel.h"
 #include "graph/graphdef.h"
+#include "graph/none_output.h"
 #include "passes/passes.h"
 #include "passes/stage.h"
 #include "session/session_state.h"
@@ -199,7 +200,8 @@ Status Session::State::Check(const StepSignature& s, Purpose purpose) const {
 // What made null what is to be fed, fetched or run; `what` if no builder says.
 Status Session::State::WhyNull(const Output& null, std::string what) const {
   if (const Status* const error = graph.ErrorOf(null)) return *error;
-  if (graph.errors().empty()) return InvalidArgument(what);
+  if (null.reason() >= 0 || graph.errors().empty())
+    return InvalidArgument(what);
   // A Node* does not tell which error made it null.
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, graph.errors().size()); ++i)
@@ -216,9 +218,8 @@ Status Session::State::CheckEdge(const Output& o, const char* list, size_t i,
                                  bool or_node) const {
   if (!o.valid())
     return WhyNull(
-        o, absl::StrCat(list, "[", i,
-                        "]: expected an output, got none; hint: a gradient "
-                        "is none where y does not depend on x"));
+        o, absl::StrCat(list, "[", i, "]: expected an output, got none",
+                        WhyNone(o)));
   if (o.graph() != &graph)
     return InvalidArgument(
         list, "[", i, "]: expected an output of the session's graph, got '",
