@@ -88,7 +88,7 @@ std::string DescribeInputs(const std::vector<Output>& inputs) {
     const Node& from = *inputs[i].node;
     absl::StrAppend(&text, text.empty() ? "; inputs '" : ", '",
                     inputs[i].index == 0 ? from.name() : inputs[i].name(),
-                    "' (", from.op_name(), ") ", inputs[i].shape().ToString(),
+                    "' (", from.built_as(), ") ", inputs[i].shape().ToString(),
                     from.loc().known() ? " at " + from.loc().ToString() : "");
   }
   if (inputs.size() > kMost)
@@ -99,7 +99,7 @@ std::string DescribeInputs(const std::vector<Output>& inputs) {
 }  // namespace
 
 std::string Node::Describe() const {
-  return DescribeNode(name(), op_name(), loc());
+  return DescribeNode(name(), built_as(), loc());
 }
 
 std::pair<int, int> Node::InputRange(int arg) const {
@@ -323,6 +323,7 @@ Status Graph::TurnIntoConstant(Node* node, Tensor value) {
   auto props = std::make_shared<Node::Props>();
   props->name = node->name();
   props->op = op;
+  props->built_as = node->built_as();
   props->device = node->device();
   props->loc = node->loc();
   props->output_types = {value.dtype()};
@@ -396,6 +397,7 @@ Status Graph::TurnIntoIdentity(Node* node, std::vector<Output> values,
   SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
                           OpRegistry::Global()->Lookup("IdentityN"));
   Node::Props& props = Change(node);
+  props.built_as = node->built_as();
   props.op = op;
   props.input_types = props.output_types;
   props.attrs = {{"T", AttrValue(AttrValue::Types(props.output_types))}};
@@ -409,6 +411,7 @@ Status Graph::TurnIntoNoOp(Node* node, std::vector<Node*> controls) {
   SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
                           OpRegistry::Global()->Lookup("NoOp"));
   Node::Props& props = Change(node);
+  props.built_as = node->built_as();
   props.op = op;
   props.input_types.clear();
   props.output_types.clear();

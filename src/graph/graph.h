@@ -177,6 +177,10 @@ class Node {
   // Both have the same attributes because one was copied from the other.
   bool SharesAttrs(const Node& o) const { return props_ == o.props_; }
 
+  // The op that the user built, whatever a pass made of the node; for messages.
+  const std::string& built_as() const {
+    return props_->built_as.empty() ? op_name() : props_->built_as;
+  }
   // "node 'add' (AddV2) at model.cc:12", for messages.
   std::string Describe() const;
 
@@ -193,6 +197,7 @@ class Node {
     std::vector<DType> output_types;
     std::vector<PartialShape> output_shapes;
     AttrMap attrs;
+    std::string built_as;  // The op's name before a pass changed it; or "".
   };
   Node() = default;
   Status AttrError(std::string_view name) const;
