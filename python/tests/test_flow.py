@@ -494,6 +494,16 @@ def test_arrays_are_checked_when_they_are_written(run):
     assert parts.concat().shape == [3, 2]
 
 
+def test_scans_of_which_a_part_is_stopped_give_zeros_for_it(session):
+    a, b, start = (tf.Variable(0.0) for _ in range(3))
+    x, y = tf.scan(lambda state, e: (a, b + state[1]), tf.zeros(5),
+                   (tf.zeros([]), start * 2.0))
+    gradients = tf.gradients(x + tf.stop_gradient(y), [a, b, start])
+    session.run(tf.global_variables_initializer())
+    assert session.run(gradients) == [5, 0, 0]
+    assert tf.gradients(x, [b]) == [None]
+
+
 def test_what_is_mapped_over_and_to(run):
     for function in (tf.map_fn, tf.foldl, tf.foldr, tf.scan):
         with pytest.raises(ValueError, match="elems must be"):

@@ -398,6 +398,10 @@ Result<std::vector<Gradient>> Backprop::Collect() {
   std::vector<Gradient> result;
   Level outermost;
   outermost.loop = base_;
+  // A loop that gives gradients gives them for all its variables that the ys
+  // are made of: zeros for those that nothing flows back to. (TensorFlow's do,
+  // and programs fetch them.)
+  const std::unordered_set<Output, OutputHash> stopped = IntoStoppedVariables();
   for (const Output& x : xs_) {
     if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
       return InvalidArgument(
@@ -405,7 +409,8 @@ Result<std::vector<Gradient>> Backprop::Collect() {
           "not in, got ",
           x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
     SLUICE_ASSIGN_OR_RETURN(Gradient g, Total(x, outermost));
-    if (!g && options_.unconnected == Unconnected::kZero) {
+    if (!g &&
+        (options_.unconnected == Unconnected::kZero || stopped.count(x) != 0)) {
       const AtLine at(x.node->loc());
       SLUICE_ASSIGN_OR_RETURN(g, Built(ZerosFor(x)));
     }

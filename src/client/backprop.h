@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/gradients.h"
@@ -54,6 +55,9 @@ class Backprop {
   void FindStacks();
   std::vector<Output> InputsOf(const Node* n) const;
   bool StopsAt(const Node* n) const;
+  // What reaches a variable of a loop that gradients went through, of which
+  // some y depends on the last value, be it by what has no gradient.
+  std::unordered_set<Output, OutputHash> IntoStoppedVariables() const;
   WhileContext* LevelOf(const Node* n) const;
   WhileContext* LevelAround(const WhileContext* loop) const;
   void FindUnits();
@@ -156,6 +160,7 @@ class Backprop {
   std::unordered_map<const WhileContext*, std::vector<size_t>> units_on_;
   std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
   std::unordered_map<const Node*, Sums> grads_;
+  std::vector<const WhileContext*> crossed_;  // Loops that had a gradient.
   // What is pushed on a stack, by the node that made it.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
 };

@@ -154,6 +154,38 @@ bool Backprop::StopsAt(const Node* n) const {
   return fn.ok() && *fn == nullptr;
 }
 
+std::unordered_set<Output, OutputHash> Backprop::IntoStoppedVariables() const {
+  std::unordered_set<Output, OutputHash> found;
+  if (crossed_.empty()) return found;
+  std::vector<const Node*> open;
+  const auto read = [&](const Node* n) {
+    for (const Output& in : InputsOf(n))
+      if (in && IsDifferentiable(in.dtype()) && found.insert(in).second)
+        open.push_back(in.node);
+  };
+  // (Gradients have made nodes since, which count for nothing.)
+  const auto next = [&] {
+    const Node* const n = open.back();
+    open.pop_back();
+    return Id(n) < stop_.size() ? n : nullptr;
+  };
+  for (const Output& y : ys_)
+    if (found.insert(y).second) open.push_back(y.node);
+  while (!open.empty())
+    if (const Node* const n = next()) read(n);
+  std::vector<const Node*> merges;
+  for (const WhileContext* loop : crossed_)
+    for (const LoopVariable& v : loop->variables())
+      if (v.merge != nullptr && v.exit != nullptr &&
+          found.count(Output(v.exit)) != 0)
+        merges.push_back(v.merge);
+  found.clear();
+  for (const Node* merge : merges) read(merge);
+  while (!open.empty())
+    if (const Node* const n = next(); n != nullptr && !StopsAt(n)) read(n);
+  return found;
+}
+
 void Backprop::FindBetween() {
   FindStacks();
   const auto nodes = static_cast<size_t>(graph_->num_nodes());

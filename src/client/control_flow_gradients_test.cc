@@ -272,6 +272,28 @@ TEST_F(WhileGradientTest, OfVariablesThatAreUnusedPassThroughOrAreNotReal) {
   ExpectGradients(r[1] + r[2] * r[3], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
 }
 
+TEST_F(WhileGradientTest, OfVariablesThatAreStoppedAreZeroBesideOthers) {
+  const Output x = In(), z = In(PartialShape::Scalar(), "z"),
+               w = In(PartialShape::Scalar(), "w");
+  const auto [i, a, b] = While(
+      std::tuple{0, x, z * 2.0},
+      [&](Output i, Output, Output) { return i < 3; },
+      [&](Output i, Output a, Output b) {
+        return std::tuple{i + 1, a * 2.0, b + w};
+      });
+  const Output y = a + ops::StopGradient(b);
+  const std::vector<Output> g = Grad({y}, {x, z, w});
+  ASSERT_TRUE(g[1] && g[2]);
+  const Feeds feeds = {{x, Scalar(0.7)}, {z, Scalar(1.2)}, {w, Scalar(2.0)}};
+  EXPECT_EQ(Value(g[0], feeds), 8);
+  EXPECT_EQ(Value(g[1], feeds), 0);
+  EXPECT_EQ(Value(g[2], feeds), 0);
+  // None, where the ys are made of none of it, or no gradient goes through.
+  EXPECT_FALSE(Grad(a, z));
+  EXPECT_FALSE(Grad(a, w));
+  EXPECT_FALSE(Grad(ops::StopGradient(a + b), x));
+}
+
 TEST_F(WhileGradientTest, OfShapesThatGrow) {
   const Output x = In({2});
   const WhileOptions grow = {

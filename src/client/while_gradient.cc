@@ -43,6 +43,7 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
           IsInside(InnermostWhile(ContextOf(n)), loop);
   }
   if (!any || !loop->back_prop) return OkStatus();
+  crossed_.push_back(loop);
   for (const LoopVariable& v : loop->variables())
     if (v.next == nullptr || v.switch_node == nullptr)
       return InvalidArgument(
