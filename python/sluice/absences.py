@@ -26,7 +26,6 @@ _ABSENT = {
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
-    "ops that call Python eagerly": "py_function",
     "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
         "image.decode_gif image.encode_png image.encode_jpeg "
         "image.resize image.resize_images image.resize_bilinear "

@@ -269,6 +269,7 @@ _OPS = {
     **_from("sluice.ops.tensor_array", "TensorArray"),
     **_from("sluice.ops.critical_section", "CriticalSection"),
     **_from("sluice.ops.script_ops", "py_func", "numpy_function"),
+    **_from("sluice.ops.eager_function", "py_function"),
     **_from("sluice.ops.session_ops", "delete_session_tensor",
             "get_session_handle", "get_session_tensor"),
     **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",

@@ -347,9 +347,10 @@ py::object HandleOf(const Output& key) {
   // (No references: the last of them is just going, and with it the handle.)
   if (it != handles.end() && Py_REFCNT(it->second->self) > 0)
     return py::reinterpret_borrow<py::object>(it->second->self);
-  return key.index == kOperation
-             ? Make<OperationHandle>(GetHooks().operation_class, key)
-             : Make<TensorHandle>(GetHooks().tensor_class, key);
+  if (key.index == kOperation)
+    return Make<OperationHandle>(GetHooks().operation_class, key);
+  const py::object& own = GraphOf(key.node).tensor_class;
+  return Make<TensorHandle>(own ? own : GetHooks().tensor_class, key);
 }
 
 std::string Describe(const Output& o) {
@@ -378,6 +379,7 @@ void AddObjects(py::module_& m) {
       .def("_import", Import)
       .def("_collected", Collected)
       .def_readwrite("_finalized", &PyGraph::finalized)
+      .def_readwrite("_tensor_class", &PyGraph::tensor_class)
       .def_readwrite("building_function", &PyGraph::is_function,
                      "Whether it is the body of a function.")
       .def_readwrite("seed", &PyGraph::seed,

@@ -33,7 +33,8 @@ struct PyGraph : Graph {
   bool is_function = false;
   // Borrowed: handles take themselves out. An operation's index is kOperation.
   OutputMap<Handle*> handles;
-  Stacks stacks;  // Of the calls that made its nodes.
+  py::object tensor_class;  // Of its tensors; null: the package's.
+  Stacks stacks;            // Of the calls that made its nodes.
   // What no step may be given, and asked for.
   OutputSet unfeedable;
   std::unordered_set<const Node*> unfetchable;

@@ -27,8 +27,6 @@ def test_every_name_of_the_table_is_there():
     (lambda: tf, "FIFOQueue", "queues"),
     (lambda: tf.train, "Saver", "savers"),
     (lambda: tf.summary, "scalar", "summaries"),
-    (lambda: tf, "py_function",
-     "ops that call Python eagerly"),
     (lambda: tf.image, "decode_png", "image codecs"),
     (lambda: tf.keras, "Model", "Keras")])
 def test_what_is_not_there_yet_says_what_it_needs(where, name, needs):

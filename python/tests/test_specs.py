@@ -3,6 +3,8 @@
 import collections
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -391,3 +393,21 @@ def test_concrete_functions_of_methods_and_of_other_graphs():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="expected a call in the graph of"):
             holds(1.0)
+
+
+def test_programs_find_specs_among_tensorflows_insides(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+from tensorflow.python.framework import (
+    indexed_slices, sparse_tensor, tensor_spec, type_spec)
+from tensorflow.python.ops import script_ops, tensor_array_ops
+assert issubclass(tensor_spec.BoundedTensorSpec, type_spec.TypeSpec)
+assert type_spec.type_spec_from_value([1, 2]).shape == [2]
+for where, name in ((indexed_slices, "IndexedSlicesSpec"),
+                    (sparse_tensor, "SparseTensorSpec"),
+                    (tensor_array_ops, "TensorArraySpec")):
+    assert issubclass(getattr(where, name), type_spec.TypeSpec)
+assert script_ops.eager_py_func(abs, [-1.0], "float32").dtype == "float32"
+""")
+    subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
+                   check=True, timeout=60)

@@ -69,5 +69,21 @@ SLUICE_OP(PyFuncStateless)
         "Calls a function of the program that runs the step, which gives the "
         "same for the same inputs.");
 
+SLUICE_OP(EagerPyFunc)
+    .Input("input: Tin")
+    .Output("output: Tout")
+    .Attr("token: string")
+    .Attr("is_async: bool = false")
+    .Attr("Tin: list(type) >= 0")
+    .Attr("Tout: list(type) >= 0")
+    .Stateful()
+    .Family("encoding")
+    .Shape(UnknownShape)
+    .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
+    .NoGradient("its language's client has one")
+    .Doc(
+        "Calls a function of the program that runs the step, which computes "
+        "with tensors that have values.");
+
 }  // namespace
 }  // namespace sluice

@@ -252,7 +252,8 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "GetSessionTensor"},
        "a handle is a name that each session chooses"},
       {{"ImmutableConst", "Skipgram"}, "it reads a file"},
-      {{"PyFunc", "PyFuncStateless"}, "it calls a function of the process"},
+      {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
+       "it calls a function of the process"},
       {{"Abort", "Timestamp"}, "it gives nothing that stays the same"},
       {{"FakeParam", "PlaceholderV2"}, "it has no value"}};
   return *ops;

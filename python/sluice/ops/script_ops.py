@@ -11,13 +11,22 @@ _py_func_stateless = _core.op("PyFuncStateless")
 class _Function:
     """What a graph holds of a function that its ops call."""
 
-    __slots__ = ("_fn", "__weakref__")
+    __slots__ = ("_fn", "types", "token", "__weakref__")
 
-    def __init__(self, fn):
-        self._fn = fn
+    def __init__(self, fn, types):
+        self._fn, self.types = fn, types
+        self.token = _core.add_function(self)
 
     def __call__(self, *args):
         return self._fn(*args)
+
+
+def call_op(op, function, inputs, name):
+    """The results of an op that calls a _Function."""
+    graph = inputs[0].graph if inputs else graphs.get_default_graph()
+    # (The graph of a function's body ends before calls of that run.)
+    graphs._outermost(graph)._functions.append(function)
+    return op(inputs, token=function.token, Tout=function.types, name=name)
 
 
 def py_func(func, inp, Tout, stateful=True, name=None):
@@ -58,14 +67,9 @@ def py_func(func, inp, Tout, stateful=True, name=None):
         raise TypeError(f"inp: expected a list of tensors, got {inp!r}")
     one = not isinstance(Tout, (list, tuple))
     types = [dtypes.as_dtype(t) for t in ([Tout] if one else Tout)]
-    function = _Function(func)
-    inputs = [convert_to_tensor(x) for x in inp]
-    graph = inputs[0].graph if inputs else graphs.get_default_graph()
-    # (The graph of a function's body ends before calls of that run.)
-    graphs._outermost(graph)._functions.append(function)
-    made = (_py_func if stateful else _py_func_stateless)(
-        inputs, token=_core.add_function(function), Tout=types,
-        name=name or "PyFunc")
+    made = call_op(_py_func if stateful else _py_func_stateless,
+                   _Function(func, types), [convert_to_tensor(x) for x in inp],
+                   name or "PyFunc")
     return made[0] if one and isinstance(made, list) else made
 
 
