@@ -1,15 +1,19 @@
 """Structures of values: lists, tuples, named tuples and dicts, nested."""
 
 import collections
+import functools
 from collections import abc
+
+
+@functools.lru_cache(1024)  # (Asked for each leaf; the ABCs take long to say.)
+def _nests(kind):
+    return issubclass(kind, (abc.Mapping, abc.MappingView, list, tuple)) or (
+        issubclass(kind, abc.Sequence) and not issubclass(kind, (str, bytes)))
 
 
 def is_nested(structure):
     """Whether it is a sequence (not a string), a mapping or a view of one."""
-    return isinstance(structure, (abc.Mapping, abc.MappingView, list,
-                                  tuple)) or (
-        isinstance(structure, abc.Sequence) and
-        not isinstance(structure, (str, bytes)))
+    return _nests(structure.__class__)
 
 
 is_sequence = is_nested

@@ -91,9 +91,13 @@ class TensorSpec(BatchableTypeSpec):
         return TensorSpec(_element(self._shape), self._dtype)
 
     def __hash__(self):
-        return hash((self._shape, self._dtype))
+        return hash((self._shape._dims, self._dtype))
 
-    __eq__ = TypeSpec.__eq__
+    def __eq__(self, other):
+        if type(self) is TensorSpec is type(other):  # (At each call.)
+            return (self._shape._dims == other._shape._dims and
+                    self._dtype is other._dtype and self._name == other._name)
+        return super().__eq__(other)
 
     def __repr__(self):
         return (f"{type(self).__name__}(shape={self._shape}, "

@@ -32,11 +32,15 @@ def _spec_of(value):
 
 def _tensors(spec, value):
     """The tensors that a value of this spec is made of."""
+    if isinstance(value, _core.Tensor):
+        return [value]
     return nest.flatten(spec._to_components(value), expand_composites=True)
 
 
 def _of_tensors(spec, tensors):
     """The value of this spec that is made of the next tensors."""
+    if isinstance(spec, TensorSpec):
+        return next(tensors)
     return nest.pack_sequence_as(
         spec, [next(tensors) for _ in nest.flatten(spec, True)],
         expand_composites=True)
@@ -60,14 +64,16 @@ class _Outputs:
             self.tensors.extend(made)
             return _of_tensors(spec, iter(made))
         self.structure = nest.map_structure(leaf, returned)
+        self._specs = [None if leaf is None else _spec_of(leaf)
+                       for leaf in nest.flatten(self.structure)]
 
     def of_call(self, op):
         """The same structure of what a call gives."""
+        if not self.tensors:
+            return op
         outputs = iter(op.outputs)
-        return nest.map_structure(
-            lambda leaf: None if leaf is None else _of_tensors(
-                _spec_of(leaf), outputs), self.structure) if (
-                    self.tensors) else op
+        return nest.pack_sequence_as(self.structure, [
+            spec and _of_tensors(spec, outputs) for spec in self._specs])
 
 
 class _Trace:
