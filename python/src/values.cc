@@ -356,7 +356,7 @@ Status MakeOwn(std::vector<Tensor>* values) {
 py::object ToNumpy(Tensor t) {
   NeedNumpy();
   if (t.dtype() == DType::kBfloat16) {  // numpy has none: as float32.
-    Tensor wide(DType::kFloat, t.shape());
+    Tensor wide = Checked(Tensor::Make(DType::kFloat, t.shape()));
     for (int64_t i = 0; i < t.num_elements(); ++i)
       wide.data<float>()[i] = static_cast<float>(t.data<bfloat16>()[i]);
     t = std::move(wide);

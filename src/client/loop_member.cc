@@ -37,7 +37,7 @@ bool CountsIterations(const LoopVariable& v) {
     if (!IsConst(bare.node) || bare.dtype() != DType::kInt32) return false;
     const auto t = bare.node->Attr<Tensor>("value");
     return t.ok() && t->num_elements() == 1 && t->rank() == 0 &&
-           t->scalar<int32_t>() == number;
+           t->raw_scalar<int32_t>() == number;
   };
   const Output next = Bare(v.next->input(0));
   if (next.node->op_name() != "AddV2" && next.node->op_name() != "Add")

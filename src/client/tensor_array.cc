@@ -214,7 +214,7 @@ Output TensorArray::Concat(Output* lengths, SourceLoc loc) const {
                                          : std::nullopt;
   int64_t rows = -1;
   if (size && array_->infer_shape && element.rank() >= 1 && element.dim(0) >= 0)
-    rows = MultiplyOrNegative(size->scalar<int32_t>(), element.dim(0));
+    rows = MultiplyOrNegative(size->raw_scalar<int32_t>(), element.dim(0));
   return Shaped(Output(n, 0), WithFirst(rows, Rest(element)), loc);
 }
 
@@ -230,8 +230,8 @@ TensorArray TensorArray::Split(const Operand& value, const Operand& lengths,
     int64_t rows = -1;
     if (const std::optional<Tensor> known = ConstantValue(each);
         known && known->num_elements() > 0) {
-      rows = known->data<int64_t>()[0];
-      for (const int64_t l : known->flat<int64_t>())
+      rows = known->raw<int64_t>()[0];
+      for (const int64_t l : known->raw_flat<int64_t>())
         if (l != rows) rows = -1;
     }
     if (!Narrow(WithFirst(rows, Rest(v.shape())), loc)) return Null();

@@ -27,6 +27,15 @@ grpc::Slice SliceOf(std::string bytes) {
       [](void* s) { delete static_cast<std::string*>(s); }, owned);
 }
 
+// The bytes as a tensor, without copying them.
+Tensor Held(std::string bytes) {
+  auto* owned = new std::string(std::move(bytes));
+  return Tensor(DType::kUint8, Shape({static_cast<int64_t>(owned->size())}),
+                new ForeignBuffer(owned->data(), owned->size(),
+                                  [owned] { delete owned; }),
+                owned->data());
+}
+
 // A slice of a body, which keeps what it refers to alive.
 grpc::Slice SliceOf(const WireBody& body, size_t offset, size_t bytes) {
   auto* tensor = new Tensor(body.tensor);
@@ -558,8 +567,7 @@ bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
     for (WireBody& b : frame.bodies) {
       // What is sliced is held by a tensor.
       if (!b.owned.empty()) {
-        b.tensor = Tensor::Vector<uint8_t>(std::span<const uint8_t>(
-            reinterpret_cast<const uint8_t*>(b.owned.data()), b.owned.size()));
+        b.tensor = Held(std::move(b.owned));
         b.owned.clear();
       }
       bodies_.push_back(std::move(b));

@@ -24,9 +24,9 @@ constexpr uint8_t kBody = 1;
 // The bytes of a string tensor.
 std::string PackStrings(const Tensor& t) {
   std::string out;
-  for (const std::string& s : t.flat<std::string>())
+  for (const std::string& s : t.raw_flat<std::string>())
     Put<uint64_t>(out, s.size());
-  for (const std::string& s : t.flat<std::string>()) out += s;
+  for (const std::string& s : t.raw_flat<std::string>()) out += s;
   return out;
 }
 
@@ -36,12 +36,12 @@ size_t PackedSize(const Tensor& t) {
     return bytes.ok() ? static_cast<size_t>(*bytes) : 0;
   }
   size_t n = 0;
-  for (const std::string& s : t.flat<std::string>()) n += 8 + s.size();
+  for (const std::string& s : t.raw_flat<std::string>()) n += 8 + s.size();
   return n;
 }
 
 Status UnpackStrings(std::string_view bytes, Tensor* t) {
-  const auto strings = t->flat<std::string>();
+  const auto strings = t->raw_flat<std::string>();
   if (bytes.size() / 8 < strings.size())
     return InvalidArgument("strings on the wire: expected ", strings.size(),
                            " lengths, got ", bytes.size(), " bytes");

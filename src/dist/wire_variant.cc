@@ -39,7 +39,7 @@ class Measure {
   int64_t bytes() const { return bytes_; }
 
   Status Elements(const Tensor& t, int depth) {
-    for (const Variant& v : t.flat<Variant>()) {
+    for (const Variant& v : t.raw_flat<Variant>()) {
       SLUICE_RETURN_IF_ERROR(Take(1));
       if (v.empty()) continue;
       if (const TensorList* list = AsList(v)) {
@@ -81,7 +81,7 @@ class Measure {
           "of such, got ",
           DTypeName(t.dtype()),
           "; it means something only in the process that made it");
-    for (const std::string& s : t.flat<std::string>())
+    for (const std::string& s : t.raw_flat<std::string>())
       SLUICE_RETURN_IF_ERROR(Take(8 + static_cast<int64_t>(s.size())));
     return OkStatus();
   }
@@ -101,7 +101,7 @@ class Packer {
   explicit Packer(char* to) : to_(to) {}
 
   void Elements(const Tensor& t) {
-    for (const Variant& v : t.flat<Variant>()) {
+    for (const Variant& v : t.raw_flat<Variant>()) {
       if (v.empty()) {
         Put(uint8_t{kNothing});
       } else if (const TensorList* list = AsList(v)) {
@@ -134,8 +134,9 @@ class Packer {
     if (t.dtype() == DType::kVariant) return Elements(t);
     if (t.dtype() != DType::kString)
       return Bytes({static_cast<const char*>(t.raw()), t.bytes()});
-    for (const std::string& s : t.flat<std::string>()) Put(uint64_t{s.size()});
-    for (const std::string& s : t.flat<std::string>()) Bytes(s);
+    for (const std::string& s : t.raw_flat<std::string>())
+      Put(uint64_t{s.size()});
+    for (const std::string& s : t.raw_flat<std::string>()) Bytes(s);
   }
   template <typename T>
   void Put(T v) {
@@ -155,7 +156,7 @@ class Unpacker {
   bool empty() const { return r_.empty(); }
 
   Status Elements(Tensor* t, int depth) {
-    for (Variant& v : t->flat<Variant>()) {
+    for (Variant& v : t->raw_flat<Variant>()) {
       const uint8_t kind = r_.Get<uint8_t>();
       if (!r_.good()) return Truncated("variant");
       if (kind == kNothing) continue;
@@ -264,7 +265,7 @@ class Unpacker {
       return OkStatus();
     }
     const std::string_view lengths = r_.Bytes(8 * n);
-    const auto strings = t->flat<std::string>();
+    const auto strings = t->raw_flat<std::string>();
     for (size_t i = 0; i < strings.size(); ++i) {
       uint64_t length;
       std::memcpy(&length, lengths.data() + 8 * i, 8);

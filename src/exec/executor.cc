@@ -178,7 +178,7 @@ Status Execution::FillReads(Ready r, Tensor* locals) {
     const InputRef ref = plan_->reads[r.node->first_read + i];
     const Tensor& t = r.iteration->tables[ref.table][ref.index];
     const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
-                             ? t.data<ResourceHandle>()
+                             ? t.raw<ResourceHandle>()
                              : nullptr;
     auto* variable = handle == nullptr
                          ? nullptr

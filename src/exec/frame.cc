@@ -188,7 +188,7 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
       if (p.dtype() != DType::kBool || p.num_elements() != 1)
         return InvalidArgument("predicate: expected a bool scalar, got ",
                                p.ToString());
-      const int port = p.scalar<bool>() ? 1 : 0;
+      const int port = p.raw_scalar<bool>() ? 1 : 0;
       const uint32_t slot = n.first_output + static_cast<uint32_t>(port);
       Forward(r, 0, reads, &it->slots[slot]);
       Publish(it, slot);

@@ -107,11 +107,11 @@ class RandomGraphMaker {
     for (int64_t i = 0; i < t.num_elements(); ++i) {
       const int v = Draw(256) - 128;
       if (type == DType::kInt32)
-        t.data<int32_t>()[i] = v > 120 ? INT32_MAX : v / 8;
+        t.raw<int32_t>()[i] = v > 120 ? INT32_MAX : v / 8;
       else if (type == DType::kFloat)
-        t.data<float>()[i] = static_cast<float>(v) / 8;
+        t.raw<float>()[i] = static_cast<float>(v) / 8;
       else
-        t.data<bool>()[i] = v > 0;
+        t.raw<bool>()[i] = v > 0;
     }
     return t;
   }

@@ -34,14 +34,14 @@ class ReferenceInterpreter {
   uint32_t Total(const Node* n, const std::vector<Node*>& loops, Tag tag = {}) {
     if (tag.size() == loops.size()) {
       const Token t = Live(n, tag) ? Value(n->input(1), tag) : Token();
-      return t ? static_cast<uint32_t>(t->scalar<int32_t>()) : 0;
+      return t ? static_cast<uint32_t>(t->raw_scalar<int32_t>()) : 0;
     }
     uint32_t sum = 0;
     const Node* cond = loops[tag.size()];
     tag.push_back(0);
     for (bool go = true; go; ++tag.back()) {
       const Token t = Value(Output(const_cast<Node*>(cond)), tag);
-      go = t && t->scalar<bool>();
+      go = t && t->raw_scalar<bool>();
       sum += Total(n, loops, tag);
     }
     return sum;
@@ -99,7 +99,7 @@ class ReferenceInterpreter {
         const Output cond = n->input(0).node->input(1);
         tag.push_back(0);
         for (Token t; (t = Value(cond, tag)); ++tag.back())
-          if (!t->scalar<bool>()) return {Value(n->input(0), tag)};
+          if (!t->raw_scalar<bool>()) return {Value(n->input(0), tag)};
         return out;
       }
       default:
@@ -112,7 +112,7 @@ class ReferenceInterpreter {
       case OpRole::kConst:
         return {*n->Attr<Tensor>("value")};
       case OpRole::kSwitch:
-        out[in[1].scalar<bool>()] = in[0];
+        out[in[1].raw_scalar<bool>()] = in[0];
         return out;
       case OpRole::kCompute:
         return {ReferenceOps::Compute(*n, in)};

@@ -38,11 +38,11 @@ class ReferenceOps {
       const float x = rule.f(f[0], f[1], f[2]);
       const uint32_t y = rule.i(i[0], i[1], i[2]);
       if (to == DType::kFloat)
-        out.data<float>()[k] = x;
+        out.raw<float>()[k] = x;
       else if (to == DType::kInt32)
-        out.data<int32_t>()[k] = S(y);
+        out.raw<int32_t>()[k] = S(y);
       else
-        out.data<bool>()[k] = from == DType::kFloat ? x != 0 : y != 0;
+        out.raw<bool>()[k] = from == DType::kFloat ? x != 0 : y != 0;
     }
     return out;
   }
@@ -74,9 +74,9 @@ class ReferenceOps {
     return rules->at(n.op_name());
   }
   static double Element(const Tensor& t, int64_t k) {
-    if (t.dtype() == DType::kFloat) return t.data<float>()[k];
-    if (t.dtype() == DType::kBool) return t.data<bool>()[k];
-    return t.data<int32_t>()[k];
+    if (t.dtype() == DType::kFloat) return t.raw<float>()[k];
+    if (t.dtype() == DType::kBool) return t.raw<bool>()[k];
+    return t.raw<int32_t>()[k];
   }
 
   // Where element `k` of a broadcast shape lies in `t`.

@@ -537,7 +537,7 @@ Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
     const double v = ElementAsDouble(literal, i);
     if (IsInteger(want) && !Holds(want, v)) return misfit();
     SLUICE_ASSIGN_OR_RETURN(const Tensor element, ScalarTensor(want, v));
-    std::memcpy(out.data<char>() + i * size, element.raw(), size);
+    std::memcpy(out.raw<char>() + i * size, element.raw(), size);
   }
   return out;
 }

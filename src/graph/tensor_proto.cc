@@ -43,7 +43,7 @@ Result<Tensor> FromValues(const Shape& shape, size_t given, const Get& get,
   SLUICE_RETURN_IF_ERROR(
       TakeExpansion(static_cast<int64_t>(n - given), sizeof(T), limits));
   SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(DTypeOf<T>(), shape));
-  T* out = t.data<T>();
+  T* out = t.raw<T>();
   for (size_t i = 0; i < given; ++i) out[i] = get(static_cast<int>(i));
   const T last = given == 0 ? T{} : get(static_cast<int>(given) - 1);
   std::fill(out + given, out + n, last);
@@ -103,7 +103,7 @@ Result<Tensor> FromStrings(const Shape& shape, const proto::TensorProto& p,
       static_cast<int64_t>(n - given),
       static_cast<int64_t>(sizeof(std::string) + last.size()), limits));
   SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(DType::kString, shape));
-  std::string* out = t.data<std::string>();
+  std::string* out = t.raw<std::string>();
   for (size_t i = 0; i < given; ++i) out[i] = p.string_val(static_cast<int>(i));
   std::fill(out + given, out + n, last);
   return t;
@@ -130,7 +130,7 @@ Result<Tensor> FromStringContent(const Shape& shape,
   auto at = static_cast<size_t>(in.CurrentPosition());
   for (size_t i = 0; i < n; ++i) {
     if (lengths[i] > content.size() - at) return malformed;
-    t.data<std::string>()[i] = content.substr(at, lengths[i]);
+    t.raw<std::string>()[i] = content.substr(at, lengths[i]);
     at += lengths[i];
   }
   if (at != content.size()) return malformed;
@@ -150,7 +150,7 @@ Result<Tensor> FromContent(DType dtype, const Shape& shape,
   if (want == 0) return t;
   if (dtype == DType::kBool) {  // A bool of another value is undefined.
     for (size_t i = 0; i < content.size(); ++i)
-      t.data<bool>()[i] = content[i] != 0;
+      t.raw<bool>()[i] = content[i] != 0;
   } else {
     std::memcpy(t.raw(), content.data(), content.size());
   }
@@ -234,57 +234,57 @@ void AddValues(const Tensor& t, int n, proto::TensorProto* p) {
   for (int i = 0; i < n; ++i) {
     switch (t.dtype()) {
       case DType::kFloat:
-        p->add_float_val(t.data<float>()[i]);
+        p->add_float_val(t.raw<float>()[i]);
         break;
       case DType::kDouble:
-        p->add_double_val(t.data<double>()[i]);
+        p->add_double_val(t.raw<double>()[i]);
         break;
       case DType::kQint32:
       case DType::kInt32:
-        p->add_int_val(t.data<int32_t>()[i]);
+        p->add_int_val(t.raw<int32_t>()[i]);
         break;
       case DType::kQuint8:
       case DType::kUint8:
-        p->add_int_val(t.data<uint8_t>()[i]);
+        p->add_int_val(t.raw<uint8_t>()[i]);
         break;
       case DType::kQint16:
       case DType::kInt16:
-        p->add_int_val(t.data<int16_t>()[i]);
+        p->add_int_val(t.raw<int16_t>()[i]);
         break;
       case DType::kQint8:
       case DType::kInt8:
-        p->add_int_val(t.data<int8_t>()[i]);
+        p->add_int_val(t.raw<int8_t>()[i]);
         break;
       case DType::kQuint16:
       case DType::kUint16:
-        p->add_int_val(t.data<uint16_t>()[i]);
+        p->add_int_val(t.raw<uint16_t>()[i]);
         break;
       case DType::kHalf:
       case DType::kBfloat16:
-        p->add_half_val(t.data<uint16_t>()[i]);
+        p->add_half_val(t.raw<uint16_t>()[i]);
         break;
       case DType::kInt64:
-        p->add_int64_val(t.data<int64_t>()[i]);
+        p->add_int64_val(t.raw<int64_t>()[i]);
         break;
       case DType::kBool:
-        p->add_bool_val(t.data<bool>()[i]);
+        p->add_bool_val(t.raw<bool>()[i]);
         break;
       case DType::kUint32:
-        p->add_uint32_val(t.data<uint32_t>()[i]);
+        p->add_uint32_val(t.raw<uint32_t>()[i]);
         break;
       case DType::kUint64:
-        p->add_uint64_val(t.data<uint64_t>()[i]);
+        p->add_uint64_val(t.raw<uint64_t>()[i]);
         break;
       case DType::kString:
-        p->add_string_val(t.data<std::string>()[i]);
+        p->add_string_val(t.raw<std::string>()[i]);
         break;
       case DType::kComplex64:
-        p->add_scomplex_val(t.data<complex64>()[i].real());
-        p->add_scomplex_val(t.data<complex64>()[i].imag());
+        p->add_scomplex_val(t.raw<complex64>()[i].real());
+        p->add_scomplex_val(t.raw<complex64>()[i].imag());
         break;
       case DType::kComplex128:
-        p->add_dcomplex_val(t.data<complex128>()[i].real());
-        p->add_dcomplex_val(t.data<complex128>()[i].imag());
+        p->add_dcomplex_val(t.raw<complex128>()[i].real());
+        p->add_dcomplex_val(t.raw<complex128>()[i].imag());
         break;
       case DType::kResource:
       case DType::kVariant:
@@ -370,7 +370,7 @@ Status TensorToProto(const Tensor& tensor, proto::TensorProto* p) {
   ShapeToProto(tensor.shape(), p->mutable_tensor_shape());
   const int64_t n = tensor.num_elements();
   if (tensor.dtype() == DType::kVariant) {
-    for (const Variant& v : tensor.flat<Variant>())
+    for (const Variant& v : tensor.raw_flat<Variant>())
       if (!v.empty())
         return InvalidArgument("TensorProto: expected empty variants, got a ",
                                v.value()->TypeName());

@@ -292,7 +292,7 @@ Result<Tensor> ReadStrings(const Header& h, const Shape& shape,
   Status status;
   ForEachElement(shape, h.fortran_order, [&](int64_t to, int64_t from) {
     std::string_view s = data.substr(static_cast<size_t>(from) * size, size);
-    std::string& out = t.data<std::string>()[to];
+    std::string& out = t.raw<std::string>()[to];
     if (unicode) {
       Result<std::string> decoded = DecodeUnicode(s, h.descr.order == '>');
       if (decoded.ok())
@@ -366,7 +366,7 @@ Result<std::string> SerializeNpy(const Tensor& tensor) {
   std::string descr, data;
   if (tensor.dtype() == DType::kString) {
     size_t longest = 1;
-    for (const std::string& s : tensor.flat<std::string>()) {
+    for (const std::string& s : tensor.raw_flat<std::string>()) {
       if (!s.empty() && s.back() == '\0')
         return InvalidArgument(
             "npy: expected strings that do not end in NUL, "
@@ -374,7 +374,7 @@ Result<std::string> SerializeNpy(const Tensor& tensor) {
       longest = std::max(longest, s.size());
     }
     descr = absl::StrCat("|S", longest);
-    for (const std::string& s : tensor.flat<std::string>())
+    for (const std::string& s : tensor.raw_flat<std::string>())
       data.append(s).append(longest - s.size(), '\0');
   } else if (const char* d = DescrOf(tensor.dtype())) {
     descr = d;

@@ -162,7 +162,7 @@ struct NonFinite {
 
   template <typename T>
   void Find(const Tensor& t) {
-    for (const T v : t.flat<T>()) {
+    for (const T v : t.raw_flat<T>()) {
       const double d = static_cast<double>(v);
       if (d - d == 0) continue;  // Finite.
       (d != d ? nan : d < 0 ? minus : plus) = true;

@@ -51,7 +51,7 @@ class Sequences {
     s.dims = array::DimsOf(dense);
     s.rank = shape.dim(0);
     s.count = indices.dim(0);
-    s.index = indices.data<int64_t>();
+    s.index = indices.raw<int64_t>();
     for (int64_t i = 0; i < s.count; ++i)
       for (int64_t d = 0; d < s.rank; ++d) {
         const int64_t at = s.index[i * s.rank + d];
@@ -99,7 +99,7 @@ struct EditDistanceKernel {
       dims.push_back(std::max(h.dims[d], t.dims[d]));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kFloat, shape));
-    float* out = ctx.output(0).data<float>();
+    float* out = ctx.output(0).raw<float>();
     std::fill_n(out, shape.num_elements(), 0.0f);
     const Dims strides = array::DenseStrides(array::SpanOf(dims));
     const auto place = [&](const Sequences& s, int64_t i) -> float& {
@@ -108,7 +108,7 @@ struct EditDistanceKernel {
         at += s.index[i * s.rank + static_cast<int64_t>(d)] * strides[d];
       return out[at];
     };
-    const T *hv = ctx.input(1).data<T>(), *tv = ctx.input(4).data<T>();
+    const T *hv = ctx.input(1).raw<T>(), *tv = ctx.input(4).raw<T>();
     for (int64_t i = 0, j = 0; i < h.count || j < t.count;) {
       const int order = i == h.count   ? 1
                         : j == t.count ? -1

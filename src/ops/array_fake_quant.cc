@@ -120,8 +120,8 @@ class FakeQuant {
       const Tensor &a = ctx.input(kFirst + 1), &b = ctx.input(kFirst + 2);
       SLUICE_RETURN_IF_ERROR(CheckRange(in, a, b));
       if constexpr (kRange == FakeRange::kChannels) channels = a.dim(0);
-      min = a.data<float>();
-      max = b.data<float>();
+      min = a.raw<float>();
+      max = b.raw<float>();
       if constexpr (kGrad) {
         for (int i = 1; i < 3; ++i) {
           SLUICE_ASSIGN_OR_RETURN(ctx.output(i),
@@ -132,14 +132,14 @@ class FakeQuant {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kFloat, in.shape()));
     const int64_t rows = channels == 0 ? 0 : in.num_elements() / channels;
     for (int64_t c = 0; c < channels; ++c) {
-      float* out = ctx.output(0).data<float>() + c;
-      const float* from = in.data<float>() + c;
+      float* out = ctx.output(0).raw<float>() + c;
+      const float* from = in.raw<float>() + c;
       if constexpr (kGrad) {
         const bool ends = kRange != FakeRange::kAttrs;
-        quantizer_.Back(min[c], max[c], dy.data<float>() + c, from, rows,
+        quantizer_.Back(min[c], max[c], dy.raw<float>() + c, from, rows,
                         channels, out,
-                        ends ? ctx.output(1).data<float>() + c : nullptr,
-                        ends ? ctx.output(2).data<float>() + c : nullptr);
+                        ends ? ctx.output(1).raw<float>() + c : nullptr,
+                        ends ? ctx.output(2).raw<float>() + c : nullptr);
       } else {
         quantizer_.Round<kRange == FakeRange::kScalars>(min[c], max[c], from,
                                                         rows, channels, out);

@@ -93,8 +93,8 @@ Status ZerosLikeVariants(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), in.shape()));
   for (int64_t i = 0; i < in.num_elements(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(ctx.output(0).data<Variant>()[i],
-                            ZerosLikeVariant(in.data<Variant>()[i]));
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(0).raw<Variant>()[i],
+                            ZerosLikeVariant(in.raw<Variant>()[i]));
   }
   return OkStatus();
 }
@@ -113,9 +113,9 @@ Status OnesLikeKernel(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, type, shape));
   Tensor& out = ctx.output(0);
   const bool number = array::ByNumber(type, [&]<typename T>(Tag<T>) {
-    std::fill_n(out.data<T>(), shape.num_elements(), T(1.0f));
+    std::fill_n(out.raw<T>(), shape.num_elements(), T(1.0f));
   });
-  if (!number) std::fill_n(out.data<bool>(), shape.num_elements(), true);
+  if (!number) std::fill_n(out.raw<bool>(), shape.num_elements(), true);
   return OkStatus();
 }
 
@@ -226,12 +226,12 @@ struct RangeKernel {
             "start, limit and delta: expected scalars, got "
             "shape ",
             ctx.input(i).shape().ToString());
-    const Sum<T> start = ctx.input(0).scalar<T>(),
-                 limit = ctx.input(1).scalar<T>(),
-                 delta = ctx.input(2).scalar<T>();
+    const Sum<T> start = ctx.input(0).raw_scalar<T>(),
+                 limit = ctx.input(1).raw_scalar<T>(),
+                 delta = ctx.input(2).raw_scalar<T>();
     SLUICE_ASSIGN_OR_RETURN(const int64_t n, RangeSize(start, limit, delta));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({n})));
-    T* out = ctx.output(0).data<T>();
+    T* out = ctx.output(0).raw<T>();
     if constexpr (std::is_integral_v<T>) {
       auto v = static_cast<uint64_t>(start);
       for (int64_t i = 0; i < n; ++i, v += static_cast<uint64_t>(delta))
@@ -247,8 +247,8 @@ struct RangeKernel {
 template <typename T>
 Result<int64_t> ConstantRangeSize(const Tensor& start, const Tensor& limit,
                                   const Tensor& delta) {
-  return RangeSize<Sum<T>>(start.scalar<T>(), limit.scalar<T>(),
-                           delta.scalar<T>());
+  return RangeSize<Sum<T>>(start.raw_scalar<T>(), limit.raw_scalar<T>(),
+                           delta.raw_scalar<T>());
 }
 
 Status RangeShape(ShapeContext& c) {
@@ -278,10 +278,10 @@ struct LinSpaceKernel {
                                ctx.input(i).shape().ToString());
     if (num <= 0)
       return InvalidArgument("num: expected a value > 0, got ", num);
-    const Sum<T> start = ctx.input(0).scalar<T>();
-    const Sum<T> stop = ctx.input(1).scalar<T>();
+    const Sum<T> start = ctx.input(0).raw_scalar<T>();
+    const Sum<T> stop = ctx.input(1).raw_scalar<T>();
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({num})));
-    T* out = ctx.output(0).data<T>();
+    T* out = ctx.output(0).raw<T>();
     out[0] = T(start);
     if (num == 1) return OkStatus();
     const Sum<T> step = (stop - start) / static_cast<Sum<T>>(num - 1);

@@ -15,7 +15,7 @@ namespace {
 
 template <typename I>
 Status CheckIndices(const Tensor& indices, int64_t limit) {
-  const I* index = indices.data<I>();
+  const I* index = indices.raw<I>();
   const int64_t n = indices.num_elements();
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = index[i];
@@ -65,8 +65,8 @@ Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
   if (indices.dtype() == DType::kInt16) {  // Rare: not worth more loops.
     SLUICE_ASSIGN_OR_RETURN(Tensor wide,
                             Tensor::Make(DType::kInt32, indices.shape()));
-    std::copy_n(indices.data<int16_t>(), indices.num_elements(),
-                wide.data<int32_t>());
+    std::copy_n(indices.raw<int16_t>(), indices.num_elements(),
+                wide.raw<int32_t>());
     return GatherRows(params, wide, axis, batch_dims, allocator);
   }
   const Shape &ps = params.shape(), &is = indices.shape();

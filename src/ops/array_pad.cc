@@ -263,8 +263,8 @@ class MirrorPadGradKernel {
   // Each element of dy added where the padding took it from.
   template <typename T>
   static void Add(const Tensor& dy, const Sources& sources, Tensor* out) {
-    const T* from = dy.data<T>();
-    T* to = out->data<T>();
+    const T* from = dy.raw<T>();
+    T* to = out->raw<T>();
     const std::vector<int64_t>& last = sources.back();
     const auto n = static_cast<int64_t>(last.size());
     ForRows(sources, 0, dy.num_elements() / n, [&](int64_t at, int64_t r) {

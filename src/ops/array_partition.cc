@@ -33,7 +33,7 @@ Status DynamicPartitionKernel(KernelContext& ctx) {
         "data: expected a shape that begins with that of partitions, ",
         partitions.shape().ToString(), ", got ", data.shape().ToString());
   std::vector<int64_t> counts(static_cast<size_t>(n), 0);
-  const int32_t* p = partitions.data<int32_t>();
+  const int32_t* p = partitions.raw<int32_t>();
   for (int64_t i = 0; i < partitions.num_elements(); ++i) {
     if (p[i] < 0 || p[i] >= n)
       return InvalidArgument("partitions: expected values in [0, ", n,
@@ -121,7 +121,7 @@ Status DynamicStitchKernel(KernelContext& ctx) {
           "common shape, got ",
           data.shape().ToString(), " for indices of shape ",
           indices.shape().ToString(), " (number ", k, ")");
-    for (const int32_t i : indices.flat<int32_t>()) {
+    for (const int32_t i : indices.raw_flat<int32_t>()) {
       if (i < 0)
         return InvalidArgument("indices: expected values >= 0, got ", i);
       rows = std::max<int64_t>(rows, int64_t{i} + 1);
@@ -140,8 +140,7 @@ Status DynamicStitchKernel(KernelContext& ctx) {
     const Tensor &indices = ctx.input(k), &data = ctx.input(n + k);
     for (int64_t i = 0; i < indices.num_elements(); ++i)
       array::CopyRun(type, At(type, data.raw(), i * row),
-                     At(type, out.raw(), indices.data<int32_t>()[i] * row),
-                     row);
+                     At(type, out.raw(), indices.raw<int32_t>()[i] * row), row);
   }
   ctx.set_output(0, std::move(out));
   return OkStatus();
@@ -212,15 +211,15 @@ Status InplaceKernel(KernelContext& ctx) {
   const DType type = v.dtype();
   for (int64_t k = 0; k < i.num_elements() && rows > 0 && row > 0; ++k) {
     // Any integer names a row: they wrap around.
-    const int64_t r = (i.data<int32_t>()[k] % rows + rows) % rows;
+    const int64_t r = (i.raw<int32_t>()[k] % rows + rows) % rows;
     if (kOp == Inplace::kUpdate) {
       array::CopyRun(type, At(type, v.raw(), k * row),
                      At(type, x.raw(), r * row), row);
       continue;
     }
     array::ByNumber(type, [&]<typename T>(Tag<T>) {
-      T* to = x.data<T>() + r * row;
-      const T* from = v.data<T>() + k * row;
+      T* to = x.raw<T>() + r * row;
+      const T* from = v.raw<T>() + k * row;
       for (int64_t e = 0; e < row; ++e)
         to[e] = kOp == Inplace::kAdd ? array::WrapAdd(to[e], from[e])
                                      : array::WrapSub(to[e], from[e]);

@@ -86,7 +86,7 @@ class RoundTrip {
       if (ctx.input(3).num_elements() != 1)
         return InvalidArgument("num_bits: expected one number, got shape ",
                                ctx.input(3).shape().ToString());
-      bits = *ctx.input(3).data<int32_t>();
+      bits = *ctx.input(3).raw<int32_t>();
       SLUICE_RETURN_IF_ERROR(CheckBits(bits));
     }
     SLUICE_ASSIGN_OR_RETURN(const AxisSlices s, SliceAlong(in.shape(), axis_));
@@ -96,13 +96,13 @@ class RoundTrip {
     }
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
     if (in.num_elements() == 0) return OkStatus();
-    const T* from = in.data<T>();
-    T* to = ctx.output(0).template data<T>();
+    const T* from = in.raw<T>();
+    T* to = ctx.output(0).template raw<T>();
     for (int64_t k = 0; k < s.count; ++k) {
       C low, high;
       if (range_given_) {
-        low = static_cast<C>(min.data<T>()[k]);
-        high = static_cast<C>(max.data<T>()[k]);
+        low = static_cast<C>(min.raw<T>()[k]);
+        high = static_cast<C>(max.raw<T>()[k]);
         if (low > high)
           return InvalidArgument(
               "input_min: expected at most the input_max of ", high, ", got ",
@@ -183,12 +183,12 @@ class RoundTripGrad {
       SLUICE_ASSIGN_OR_RETURN(ctx.output(i),
                               Tensor::Zeros(DTypeOf<T>(), min.shape()));
     }
-    T* dx = ctx.output(0).template data<T>();
+    T* dx = ctx.output(0).template raw<T>();
     for (int64_t k = 0; k < s.count; ++k) {
-      const T low = min.data<T>()[k], high = max.data<T>()[k];
+      const T low = min.raw<T>()[k], high = max.raw<T>()[k];
       ForEachOfSlice(s, k, [&](int64_t i) {
-        const T v = in.data<T>()[i];
-        dx[i] = v >= low && v <= high ? dy.data<T>()[i] : T(0.0f);
+        const T v = in.raw<T>()[i];
+        dx[i] = v >= low && v <= high ? dy.raw<T>()[i] : T(0.0f);
       });
     }
     return OkStatus();

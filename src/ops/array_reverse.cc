@@ -52,7 +52,7 @@ Status ReverseKernel(KernelContext& ctx) {
                            dims.shape().ToString());
   uint32_t mask = 0;
   for (int d = 0; d < in.rank(); ++d)
-    if (dims.data<bool>()[d]) mask |= 1u << d;
+    if (dims.raw<bool>()[d]) mask |= 1u << d;
   return ReverseDims(ctx, mask);
 }
 

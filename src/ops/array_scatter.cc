@@ -35,8 +35,8 @@ T Apply(const T& a, const T& b) {
 template <Combine kOp, typename T>
 Status Scatter(const NdIndex& nd, const Tensor& updates, bool ignore_bad,
                Tensor* out) {
-  const T* u = updates.data<T>();
-  T* o = out->data<T>();
+  const T* u = updates.raw<T>();
+  T* o = out->raw<T>();
   const int64_t row = nd.row();
   for (int64_t i = 0; i < nd.count(); ++i, u += row) {
     const int64_t at = nd.Offset(i);
@@ -83,7 +83,7 @@ Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
       if (at < 0 && ignore_bad) continue;
       if (at < 0) return nd.BadIndex(i);
       for (int64_t k = 0; k < nd.row(); ++k)
-        out->data<bool>()[at + k] |= updates.data<bool>()[i * nd.row() + k];
+        out->raw<bool>()[at + k] |= updates.raw<bool>()[i * nd.row() + k];
     }
     return OkStatus();
   }
@@ -92,8 +92,8 @@ Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
     if (at < 0 && ignore_bad) continue;
     if (at < 0) return nd.BadIndex(i);
     for (int64_t k = 0; k < nd.row(); ++k)
-      out->data<std::string>()[at + k] +=
-          updates.data<std::string>()[i * nd.row() + k];
+      out->raw<std::string>()[at + k] +=
+          updates.raw<std::string>()[i * nd.row() + k];
   }
   return OkStatus();
 }

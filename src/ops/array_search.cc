@@ -47,15 +47,15 @@ class BoundKernel {
       if constexpr (!std::is_same_v<T, complex64> &&
                     !std::is_same_v<T, complex128>) {
         for (int64_t i = 0; i < values.num_elements(); ++i) {
-          const T* row = sorted.data<T>() + i / m * n;
-          const T v = values.data<T>()[i];
+          const T* row = sorted.raw<T>() + i / m * n;
+          const T v = values.raw<T>()[i];
           const int64_t at = (kAfter ? std::upper_bound(row, row + n, v)
                                      : std::lower_bound(row, row + n, v)) -
                              row;
           if (index_ == DType::kInt32)
-            out.data<int32_t>()[i] = static_cast<int32_t>(at);
+            out.raw<int32_t>()[i] = static_cast<int32_t>(at);
           else
-            out.data<int64_t>()[i] = at;
+            out.raw<int64_t>()[i] = at;
         }
       }
     });

@@ -28,7 +28,7 @@ Status BadShapes(const Shape& c, const Shape& t, const Shape& e) {
 void SelectEqual(const Tensor& c, const Tensor& t, const Tensor& e,
                  Tensor* out) {
   const int64_t n = out->num_elements();
-  const bool* cond = c.data<bool>();
+  const bool* cond = c.raw<bool>();
   if (IsPlain(t.dtype())) {
     simd::Select(DTypeSize(t.dtype()), {}, cond, t.raw(), e.raw(), out->raw(),
                  n);
@@ -50,7 +50,7 @@ Status SelectV2Kernel(KernelContext& ctx) {
   const Tensor &c = ctx.input(0), &t = ctx.input(1), &e = ctx.input(2);
   const DType type = t.dtype();
   if (c.rank() == 0 && t.shape() == e.shape()) {
-    ctx.set_output(0, ctx.TakeInput(c.scalar<bool>() ? 1 : 2));
+    ctx.set_output(0, ctx.TakeInput(c.raw_scalar<bool>() ? 1 : 2));
     return OkStatus();
   }
   if (c.shape() == t.shape() && t.shape() == e.shape()) {
@@ -68,7 +68,7 @@ Status SelectV2Kernel(KernelContext& ctx) {
   if (shape.num_elements() == 0) return OkStatus();
   Tensor& out = ctx.output(0);
   if (IsPlain(type)) {
-    simd::BroadcastSelect(DTypeSize(type), plan, c.data<bool>(), t.raw(),
+    simd::BroadcastSelect(DTypeSize(type), plan, c.raw<bool>(), t.raw(),
                           e.raw(), out.raw());
     return OkStatus();
   }
@@ -79,7 +79,7 @@ Status SelectV2Kernel(KernelContext& ctx) {
     const int last = plan.rank() - 1;
     plan.ForEachInner(0, plan.outer(), [&](int64_t at, const auto& from) {
       for (int64_t i = 0; i < plan.inner(); ++i)
-        o[at + i] = c.data<bool>()[from[0] + i * plan.stride(0, last)]
+        o[at + i] = c.raw<bool>()[from[0] + i * plan.stride(0, last)]
                         ? a[from[1] + i * plan.stride(1, last)]
                         : b[from[2] + i * plan.stride(2, last)];
     });
@@ -99,7 +99,7 @@ Status SelectKernel(KernelContext& ctx) {
         c.shape().ToString(), ", ", t.shape().ToString(), " and ",
         e.shape().ToString());
   if (c.rank() == 0) {
-    ctx.set_output(0, ctx.TakeInput(c.scalar<bool>() ? 1 : 2));
+    ctx.set_output(0, ctx.TakeInput(c.raw_scalar<bool>() ? 1 : 2));
     return OkStatus();
   }
   const DType type = t.dtype();
@@ -113,7 +113,7 @@ Status SelectKernel(KernelContext& ctx) {
   const int64_t row = t.num_elements() / t.dim(0);
   for (int64_t i = 0; i < t.dim(0); ++i)
     array::CopyRun(
-        type, array::At(type, c.data<bool>()[i] ? t.raw() : e.raw(), i * row),
+        type, array::At(type, c.raw<bool>()[i] ? t.raw() : e.raw(), i * row),
         array::At(type, out.raw(), i * row), row);
   return OkStatus();
 }
@@ -224,13 +224,13 @@ bool NotZero(const T& v) {
 
 template <typename T>
 Status Find(const Tensor& in, Tensor* out, Allocator* allocator) {
-  const T* x = in.data<T>();
+  const T* x = in.raw<T>();
   const int64_t n = in.num_elements();
   int64_t count = 0;
   for (int64_t i = 0; i < n; ++i) count += NotZero(x[i]);
   SLUICE_ASSIGN_OR_RETURN(
       *out, Tensor::Make(DType::kInt64, Shape({count, in.rank()}), allocator));
-  int64_t* to = out->data<int64_t>();
+  int64_t* to = out->raw<int64_t>();
   const int rank = in.rank();
   int64_t at[kMaxRank] = {};
   for (int64_t i = 0; i < n; ++i) {

@@ -29,7 +29,7 @@ struct ShapeKernel {
       const Shape& shape = ctx.input(i).shape();
       Tensor out(DTypeOf<T>(), Shape({shape.rank()}));
       for (int d = 0; d < shape.rank(); ++d)
-        SLUICE_RETURN_IF_ERROR(StoreSize(shape[d], out.data<T>() + d));
+        SLUICE_RETURN_IF_ERROR(StoreSize(shape[d], out.raw<T>() + d));
       ctx.set_output(i, std::move(out));
     }
     return OkStatus();

@@ -19,13 +19,13 @@ template <typename T>
 void AddCopies(const Tensor& in, const Dims& sizes, Tensor* out) {
   const Dims strides = array::DenseStrides({sizes.data(), sizes.size()});
   const size_t rank = sizes.size();
-  T* to = out->data<T>();
+  T* to = out->raw<T>();
   std::fill_n(to, out->num_elements(), T{});
   Dims at(rank, 0);
   for (int64_t i = 0; i < in.num_elements(); ++i) {
     int64_t place = 0;
     for (size_t d = 0; d < rank; ++d) place += at[d] % sizes[d] * strides[d];
-    to[place] = array::WrapAdd(to[place], in.data<T>()[i]);
+    to[place] = array::WrapAdd(to[place], in.raw<T>()[i]);
     for (size_t d = rank; d-- > 0;) {
       if (++at[d] < in.shape().dims()[d]) break;
       at[d] = 0;

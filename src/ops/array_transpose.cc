@@ -36,7 +36,7 @@ Result<Dims> Permutation(const Tensor& t, int rank) {
 
 template <typename T>
 void Conjugate(Tensor* t) {
-  for (T& v : t->flat<T>()) v = std::conj(v);
+  for (T& v : t->raw_flat<T>()) v = std::conj(v);
 }
 
 template <bool kConjugate>
@@ -122,8 +122,8 @@ struct InvertPermutationKernel {
     if (static_cast<int64_t>(static_cast<T>(n)) != n)
       return InvalidArgument("x: expected at most 2^31-1 entries, got ", n);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), in.shape()));
-    const T* x = in.data<T>();
-    T* y = ctx.output(0).data<T>();
+    const T* x = in.raw<T>();
+    T* y = ctx.output(0).raw<T>();
     std::fill_n(y, n, T{-1});
     for (int64_t i = 0; i < n; ++i) {
       const int64_t to = x[i];

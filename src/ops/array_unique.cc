@@ -30,14 +30,14 @@ void WithKeys(const Tensor& t, int64_t width, F&& f) {
     if (IsPlain(t.dtype())) {
       const size_t bytes = static_cast<size_t>(width) * DTypeSize(t.dtype());
       f([&t, bytes](int64_t i) {
-        return absl::string_view(
-            t.data<char>() + static_cast<size_t>(i) * bytes, bytes);
+        return absl::string_view(t.raw<char>() + static_cast<size_t>(i) * bytes,
+                                 bytes);
       });
     } else {
       f([&t, width](int64_t i) {
         std::string key;
         for (int64_t k = 0; k < width; ++k) {
-          const std::string& s = t.data<std::string>()[i * width + k];
+          const std::string& s = t.raw<std::string>()[i * width + k];
           absl::StrAppend(&key, s.size(), ":", s);
         }
         return key;
@@ -47,32 +47,31 @@ void WithKeys(const Tensor& t, int64_t width, F&& f) {
   }
   switch (t.dtype()) {
     case DType::kFloat:
-      return f([&t](int64_t i) { return t.data<float>()[i]; });
+      return f([&t](int64_t i) { return t.raw<float>()[i]; });
     case DType::kDouble:
-      return f([&t](int64_t i) { return t.data<double>()[i]; });
+      return f([&t](int64_t i) { return t.raw<double>()[i]; });
     case DType::kHalf:
       return f(
-          [&t](int64_t i) { return static_cast<float>(t.data<half>()[i]); });
+          [&t](int64_t i) { return static_cast<float>(t.raw<half>()[i]); });
     case DType::kBfloat16:
-      return f([&t](int64_t i) {
-        return static_cast<float>(t.data<bfloat16>()[i]);
-      });
+      return f(
+          [&t](int64_t i) { return static_cast<float>(t.raw<bfloat16>()[i]); });
     case DType::kString:
       return f([&t](int64_t i) {
-        return absl::string_view(t.data<std::string>()[i]);
+        return absl::string_view(t.raw<std::string>()[i]);
       });
     default:
       break;
   }
   switch (DTypeSize(t.dtype())) {  // Integers and bool: their bits.
     case 1:
-      return f([&t](int64_t i) { return t.data<uint8_t>()[i]; });
+      return f([&t](int64_t i) { return t.raw<uint8_t>()[i]; });
     case 2:
-      return f([&t](int64_t i) { return t.data<uint16_t>()[i]; });
+      return f([&t](int64_t i) { return t.raw<uint16_t>()[i]; });
     case 4:
-      return f([&t](int64_t i) { return t.data<uint32_t>()[i]; });
+      return f([&t](int64_t i) { return t.raw<uint32_t>()[i]; });
     default:
-      return f([&t](int64_t i) { return t.data<uint64_t>()[i]; });
+      return f([&t](int64_t i) { return t.raw<uint64_t>()[i]; });
   }
 }
 
@@ -300,11 +299,11 @@ struct BincountKernel {
         Tensor bins,
         array::MakeZeros(DTypeOf<T>(), Shape({size}), ctx.step().allocator));
     for (int64_t i = 0; i < values.num_elements(); ++i) {
-      const int32_t v = values.data<int32_t>()[i];
+      const int32_t v = values.raw<int32_t>()[i];
       if (v < 0) return InvalidArgument("arr: expected values >= 0, got ", v);
       if (v >= size) continue;
-      T& bin = bins.data<T>()[v];
-      bin = array::WrapAdd(bin, weighted ? weights.data<T>()[i] : T(1));
+      T& bin = bins.raw<T>()[v];
+      bin = array::WrapAdd(bin, weighted ? weights.raw<T>()[i] : T(1));
     }
     ctx.set_output(0, std::move(bins));
     return OkStatus();

@@ -142,23 +142,23 @@ Result<Tensor> MakeZeros(DType t, const Shape& shape, Allocator* allocator) {
 int64_t IntAt(const Tensor& t, int64_t i) {
   switch (t.dtype()) {
     case DType::kInt32:
-      return t.data<int32_t>()[i];
+      return t.raw<int32_t>()[i];
     case DType::kInt64:
-      return t.data<int64_t>()[i];
+      return t.raw<int64_t>()[i];
     case DType::kInt16:
-      return t.data<int16_t>()[i];
+      return t.raw<int16_t>()[i];
     case DType::kInt8:
-      return t.data<int8_t>()[i];
+      return t.raw<int8_t>()[i];
     case DType::kUint8:
-      return t.data<uint8_t>()[i];
+      return t.raw<uint8_t>()[i];
     case DType::kUint16:
-      return t.data<uint16_t>()[i];
+      return t.raw<uint16_t>()[i];
     case DType::kUint32:
-      return t.data<uint32_t>()[i];
+      return t.raw<uint32_t>()[i];
     case DType::kBool:
-      return t.data<bool>()[i];
+      return t.raw<bool>()[i];
     default:
-      return static_cast<int64_t>(t.data<uint64_t>()[i]);
+      return static_cast<int64_t>(t.raw<uint64_t>()[i]);
   }
 }
 
@@ -210,13 +210,13 @@ Result<Tensor> IntTensor(DType t, std::span<const int64_t> values) {
       Tensor::Make(t, Shape({static_cast<int64_t>(values.size())})));
   for (size_t i = 0; i < values.size(); ++i) {
     if (t == DType::kInt64) {
-      out.data<int64_t>()[i] = values[i];
+      out.raw<int64_t>()[i] = values[i];
     } else if (values[i] > std::numeric_limits<int32_t>::max() ||
                values[i] < std::numeric_limits<int32_t>::min()) {
       return InvalidArgument("value: expected one that fits int32, got ",
                              values[i]);
     } else {
-      out.data<int32_t>()[i] = static_cast<int32_t>(values[i]);
+      out.raw<int32_t>()[i] = static_cast<int32_t>(values[i]);
     }
   }
   return out;

@@ -54,7 +54,7 @@ Status RunRefSelect(KernelContext& ctx) {
   if (index.num_elements() != 1)
     return InvalidArgument("index: expected a scalar, got shape ",
                            index.shape().ToString());
-  const int32_t i = index.scalar<int32_t>();
+  const int32_t i = index.raw_scalar<int32_t>();
   const int n = ctx.num_inputs() - 1;
   if (i < 0 || i >= n)
     return InvalidArgument("index: expected a value in [0, ", n, "), got ", i);

@@ -39,7 +39,7 @@ class DecodeRawKernel {
 
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
-    const auto strings = in.flat<std::string>();
+    const auto strings = in.raw_flat<std::string>();
     const auto size = static_cast<int64_t>(DTypeSize(type_));
     int64_t bytes =
         strings.empty() ? 0 : static_cast<int64_t>(strings[0].size());
@@ -48,7 +48,7 @@ class DecodeRawKernel {
       if (ctx.input(1).rank() != 0)
         return InvalidArgument("fixed_length: expected a scalar, got shape ",
                                ctx.input(1).shape().ToString());
-      bytes = ctx.input(1).scalar<int32_t>();
+      bytes = ctx.input(1).raw_scalar<int32_t>();
       if (bytes <= 0)
         return InvalidArgument("fixed_length: expected a value > 0, got ",
                                bytes);
@@ -78,8 +78,8 @@ class DecodeRawKernel {
     if (!little_) SwapBytes(type_, out.raw(), out.num_elements());
     // Any byte but zero is true; a bool holds 0 or 1.
     if (type_ == DType::kBool)
-      for (uint8_t* b = out.data<uint8_t>();
-           b != out.data<uint8_t>() + out.num_elements(); ++b)
+      for (uint8_t* b = out.raw<uint8_t>();
+           b != out.raw<uint8_t>() + out.num_elements(); ++b)
         *b = *b != 0;
     return OkStatus();
   }
@@ -150,8 +150,8 @@ class EncodeBase64Kernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-    std::string* out = ctx.output(0).data<std::string>();
-    for (const std::string& s : in.flat<std::string>()) {
+    std::string* out = ctx.output(0).raw<std::string>();
+    for (const std::string& s : in.raw_flat<std::string>()) {
       absl::WebSafeBase64Escape(s, out);
       if (pad_) out->append((4 - out->size() % 4) % 4, '=');
       ++out;
@@ -175,8 +175,8 @@ bool IsWebSafeBase64(absl::string_view s) {
 Status RunDecodeBase64(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-  std::string* out = ctx.output(0).data<std::string>();
-  for (const std::string& s : in.flat<std::string>()) {
+  std::string* out = ctx.output(0).raw<std::string>();
+  for (const std::string& s : in.raw_flat<std::string>()) {
     absl::string_view text = s;
     if (text.size() % 4 == 0)
       for (int i = 0; i < 2 && !text.empty() && text.back() == '='; ++i)
@@ -228,11 +228,11 @@ class DecodeCompressedKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     // Of all strings together: a thousandth of that may be claimed by a few
     // bytes.
     size_t left = size_t{2} << 30;
-    for (const std::string& s : in.flat<std::string>()) {
+    for (const std::string& s : in.raw_flat<std::string>()) {
       if (type_.empty()) {
         *out++ = s;
         continue;
@@ -283,7 +283,7 @@ class ParseTensorKernel {
       return InvalidArgument("serialized: expected a scalar, got shape ",
                              in.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(Tensor t,
-                            ParseTensorProto(in.scalar<std::string>()));
+                            ParseTensorProto(in.raw_scalar<std::string>()));
     if (t.dtype() != type_)
       return InvalidArgument("serialized: expected a tensor of ",
                              DTypeName(type_), ", got one of ",

@@ -55,7 +55,7 @@ class DecodeCsvKernel {
     std::vector<std::string> fields;
     for (int64_t r = 0; r < records.num_elements(); ++r) {
       fields.clear();
-      const Status split = Split(records.data<std::string>()[r], &fields);
+      const Status split = Split(records.raw<std::string>()[r], &fields);
       if (!split.ok())
         return Annotate(split, absl::StrCat("records: record ", r));
       if (fields.size() != n)
@@ -82,19 +82,19 @@ class DecodeCsvKernel {
     bool ok = true;
     switch (out->dtype()) {
       case DType::kString:
-        out->data<std::string>()[r] = text;
+        out->raw<std::string>()[r] = text;
         break;
       case DType::kInt32:
-        ok = ParseNumberText(text, out->data<int32_t>() + r);
+        ok = ParseNumberText(text, out->raw<int32_t>() + r);
         break;
       case DType::kInt64:
-        ok = ParseNumberText(text, out->data<int64_t>() + r);
+        ok = ParseNumberText(text, out->raw<int64_t>() + r);
         break;
       case DType::kFloat:
-        ok = ParseNumberText(text, out->data<float>() + r);
+        ok = ParseNumberText(text, out->raw<float>() + r);
         break;
       default:
-        ok = ParseNumberText(text, out->data<double>() + r);
+        ok = ParseNumberText(text, out->raw<double>() + r);
     }
     if (ok) return OkStatus();
     return InvalidArgument("records: expected ", DTypeName(out->dtype()),

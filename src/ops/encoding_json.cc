@@ -29,8 +29,8 @@ class DecodeJsonExampleKernel {
     for (int64_t i = 0; i < in.num_elements(); ++i) {
       // (In the order of the text, as TensorFlow writes it.)
       const auto s = google::protobuf::util::JsonToBinaryString(
-          types_.get(), url_, in.data<std::string>()[i],
-          &ctx.output(0).data<std::string>()[i]);
+          types_.get(), url_, in.raw<std::string>()[i],
+          &ctx.output(0).raw<std::string>()[i]);
       if (!s.ok())
         return InvalidArgument("json_examples: expected an Example as JSON, ",
                                "got a string, element ", i,

@@ -50,9 +50,9 @@ class FftKernel {
     SLUICE_RETURN_IF_ERROR(CheckFftRank(shape, rank_));
     const auto dims = shape.dims().last(static_cast<size_t>(rank_));
     SLUICE_RETURN_IF_ERROR(CheckFftLengths(dims));
-    const T* in = ctx.input(0).data<T>();
+    const T* in = ctx.input(0).raw<T>();
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, DTypeOf<T>(), shape));
-    T* out = ctx.output(0).data<T>();
+    T* out = ctx.output(0).raw<T>();
     if (out != in) std::copy_n(in, shape.num_elements(), out);
     linalg::Fft(dims, array::Product(shape.dims(), 0, shape.rank() - rank_),
                 inverse_, out);
@@ -188,22 +188,21 @@ class RealFftKernel {
     if (inverse_) {
       SLUICE_ASSIGN_OR_RETURN(Tensor work,
                               ctx.AllocateTemp(complex, read_shape));
-      auto* from = work.data<std::complex<T>>();
-      CropTo(shape, array::SpanOf(crop), ctx.input(0).data<std::complex<T>>(),
+      auto* from = work.raw<std::complex<T>>();
+      CropTo(shape, array::SpanOf(crop), ctx.input(0).raw<std::complex<T>>(),
              from);
       linalg::InverseRealFft(array::SpanOf(length), batch, from,
-                             ctx.output(0).data<T>());
+                             ctx.output(0).raw<T>());
       return OkStatus();
     }
     Tensor work = ctx.input(0);
     if (!(read_shape == shape)) {
       SLUICE_ASSIGN_OR_RETURN(work, ctx.AllocateTemp(DTypeOf<T>(), read_shape));
-      CropTo(shape, array::SpanOf(crop), ctx.input(0).data<T>(),
-             work.data<T>());
+      CropTo(shape, array::SpanOf(crop), ctx.input(0).raw<T>(), work.raw<T>());
     }
     linalg::RealFft(array::SpanOf(length), batch,
-                    static_cast<const Tensor&>(work).data<T>(),
-                    ctx.output(0).data<std::complex<T>>());
+                    static_cast<const Tensor&>(work).raw<T>(),
+                    ctx.output(0).raw<std::complex<T>>());
     return OkStatus();
   }
 

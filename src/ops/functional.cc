@@ -147,7 +147,7 @@ template <typename T>
 struct ToBoolKernel {
   static Status Run(KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
-    ctx.set_output(0, Tensor::Scalar(x.rank() == 0 ? Truth(x.scalar<T>())
+    ctx.set_output(0, Tensor::Scalar(x.rank() == 0 ? Truth(x.raw_scalar<T>())
                                                    : x.num_elements() > 0));
     return OkStatus();
   }

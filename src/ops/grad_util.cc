@@ -15,9 +15,9 @@ Output DimsConstant(const Dims& dims, DType out_type) {
   Tensor t(out_type, shape);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (out_type == DType::kInt64)
-      t.data<int64_t>()[i] = dims[i];
+      t.raw<int64_t>()[i] = dims[i];
     else
-      t.data<int32_t>()[i] = static_cast<int32_t>(dims[i]);
+      t.raw<int32_t>()[i] = static_cast<int32_t>(dims[i]);
   }
   return Constant(std::move(t));
 }

@@ -185,8 +185,8 @@ inline Tensor Reshaped(const Tensor& t, const Draw& draw) {
       continue;
     }
     const size_t size = DTypeSize(t.dtype());
-    std::memcpy(out.data<char>() + static_cast<size_t>(i) * size,
-                t.data<char>() + static_cast<size_t>(i % n) * size, size);
+    std::memcpy(out.raw<char>() + static_cast<size_t>(i) * size,
+                t.raw<char>() + static_cast<size_t>(i % n) * size, size);
   }
   return out;
 }

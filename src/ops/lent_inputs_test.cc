@@ -66,7 +66,7 @@ Tensor Reversed(const Tensor& t) {
   const size_t size = DTypeSize(t.dtype());
   const auto n = static_cast<size_t>(t.num_elements());
   for (size_t i = 0; i < n; ++i)
-    std::memcpy(r.data<char>() + i * size, t.data<char>() + (n - 1 - i) * size,
+    std::memcpy(r.raw<char>() + i * size, t.raw<char>() + (n - 1 - i) * size,
                 size);
   return r;
 }

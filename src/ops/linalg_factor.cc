@@ -22,8 +22,8 @@ struct CholeskyKernel {
     SLUICE_ASSIGN_OR_RETURN(const Matrices m,
                             SquareMatricesOf(ctx, 0, "input"));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(0).shape()));
-    const T* a = ctx.input(0).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows;
     const double work = static_cast<double>(n) * n * n / 3;
     // (As TensorFlow does: what is not positive definite is no error.)
@@ -78,8 +78,8 @@ struct CholeskyGradKernel {
                              ctx.input(0).shape().ToString(), ", got ",
                              ctx.input(1).shape().ToString());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(0).shape()));
-    const T *l = ctx.input(0).data<T>(), *grad = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T *l = ctx.input(0).raw<T>(), *grad = ctx.input(1).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows, size = n * n;
     return ForEachMatrix(
         m.count, 2.0 * static_cast<double>(size) * n, "", [&](int64_t i) {
@@ -115,8 +115,8 @@ class QrKernel {
                             m.BatchOf({middle, m.columns}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), q_shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DTypeOf<T>(), r_shape));
-    const T* a = ctx.input(0).data<T>();
-    T *q = ctx.output(0).data<T>(), *r = ctx.output(1).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T *q = ctx.output(0).raw<T>(), *r = ctx.output(1).raw<T>();
     const double work =
         2.0 * static_cast<double>(m.size()) * static_cast<double>(middle);
     return ForEachMatrix(m.count, work, "", [&](int64_t i) {
@@ -241,8 +241,8 @@ class LuKernel {
     SLUICE_ASSIGN_OR_RETURN(const Shape p_shape, m.BatchOf({m.rows}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(0).shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index_, p_shape));
-    const T* a = ctx.input(0).data<T>();
-    T* lu = ctx.output(0).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T* lu = ctx.output(0).raw<T>();
     void* to = ctx.output(1).raw();
     const int64_t n = m.rows;
     const double work = static_cast<double>(n) * n * n * 2 / 3;

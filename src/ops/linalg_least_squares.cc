@@ -22,14 +22,14 @@ class SolveLsKernel {
     if (ctx.input(2).rank() != 0)
       return InvalidArgument("l2_regularizer: expected a scalar, got shape ",
                              ctx.input(2).shape().ToString());
-    const double l2 = ctx.input(2).scalar<double>();
+    const double l2 = ctx.input(2).raw_scalar<double>();
     if (!(l2 >= 0))
       return InvalidArgument("l2_regularizer: expected at least 0, got ", l2);
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             m.BatchOf({m.columns, b.columns}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    const T *a = ctx.input(0).data<T>(), *rhs = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T *a = ctx.input(0).raw<T>(), *rhs = ctx.input(1).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const double work = static_cast<double>(m.size()) *
                         static_cast<double>(m.least() + b.columns);
     return ForEachMatrix(
@@ -80,7 +80,7 @@ Status SolveLsGradient(GradContext& c) {
   const std::optional<Tensor> least = ConstantValue(l2);
   Output w, rest;
   if (!known && least && least->num_elements() == 1 &&
-      least->scalar<double>() == 0) {
+      least->raw_scalar<double>() == 0) {
     // Of the two one is zero, whichever it is.
     const Output h = Adjoint(a);
     w = Build("MatrixSolveLs", {h, dx, l2});

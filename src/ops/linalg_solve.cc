@@ -28,8 +28,8 @@ class InverseKernel {
     SLUICE_ASSIGN_OR_RETURN(const Matrices m,
                             SquareMatricesOf(ctx, 0, "input"));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(0).shape()));
-    const T* a = ctx.input(0).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows, size = n * n;
     return ForEachMatrix(m.count, 2 * Cube(n), kNotInvertible, [&](int64_t i) {
       if constexpr (std::is_same_v<T, half>) {
@@ -81,9 +81,9 @@ Status RunDeterminant(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, m.BatchOf({}));
   for (int i = 0; i < (kLogarithm ? 2 : 1); ++i)
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(i, DTypeOf<T>(), shape));
-  const T* a = ctx.input(0).data<T>();
-  T* first = ctx.output(0).data<T>();
-  T* second = kLogarithm ? ctx.output(1).data<T>() : nullptr;
+  const T* a = ctx.input(0).raw<T>();
+  T* first = ctx.output(0).raw<T>();
+  T* second = kLogarithm ? ctx.output(1).raw<T>() : nullptr;
   const int64_t n = m.rows;
   return ForEachMatrix(m.count, Cube(n) * 2 / 3, "", [&](int64_t i) {
     T sign;
@@ -179,8 +179,8 @@ class SolveKernel {
                             SquareMatricesOf(ctx, 0, "matrix"));
     SLUICE_ASSIGN_OR_RETURN(const Matrices b, RightSidesOf(ctx, 1, m));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(1).shape()));
-    const T *a = ctx.input(0).data<T>(), *rhs = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T *a = ctx.input(0).raw<T>(), *rhs = ctx.input(1).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows;
     const double work = Cube(n) * 2 / 3 + static_cast<double>(b.size()) * n * 2;
     return ForEachMatrix(m.count, work, kNotInvertible, [&](int64_t i) {
@@ -275,8 +275,8 @@ class TriangularSolveKernel {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
     if (shape.num_elements() == 0) return OkStatus();
-    const T *a = ctx.input(0).data<T>(), *rhs = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T *a = ctx.input(0).raw<T>(), *rhs = ctx.input(1).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows;
     return ForEachMatrix(shape.num_elements() / b.size(),
                          static_cast<double>(b.size()) * n, "", [&](int64_t i) {
@@ -376,8 +376,8 @@ class TridiagonalSolveKernel {
     square.rows = d.columns;
     SLUICE_ASSIGN_OR_RETURN(const Matrices b, RightSidesOf(ctx, 1, square));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(1).shape()));
-    const T *a = ctx.input(0).data<T>(), *rhs = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T *a = ctx.input(0).raw<T>(), *rhs = ctx.input(1).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = d.columns;
     // (As TensorFlow does: a matrix that is not invertible is no error.)
     return ForEachMatrix(

@@ -28,10 +28,10 @@ class SelfAdjointEigKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), e_shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(
         1, DTypeOf<T>(), vectors_ ? ctx.input(0).shape() : Shape()));
-    if (!vectors_) *ctx.output(1).template data<T>() = T(0);
-    const T* a = ctx.input(0).data<T>();
-    T* e = ctx.output(0).data<T>();
-    T* v = vectors_ ? ctx.output(1).data<T>() : nullptr;
+    if (!vectors_) *ctx.output(1).template raw<T>() = T(0);
+    const T* a = ctx.input(0).raw<T>();
+    T* e = ctx.output(0).raw<T>();
+    T* v = vectors_ ? ctx.output(1).raw<T>() : nullptr;
     const double work = 10.0 * static_cast<double>(n * n) * n;
     return ForEachMatrix(
         m.count, work,
@@ -119,9 +119,9 @@ class SvdKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), s_shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DTypeOf<T>(), u_shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, DTypeOf<T>(), v_shape));
-    const T* a = ctx.input(0).data<T>();
-    T *s = ctx.output(0).data<T>(), *u = ctx.output(1).data<T>(),
-      *v = ctx.output(2).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T *s = ctx.output(0).raw<T>(), *u = ctx.output(1).raw<T>(),
+      *v = ctx.output(2).raw<T>();
     if (!vectors_) *u = *v = T(0);
     const double work = 12.0 * static_cast<double>(m.size()) * least;
     return ForEachMatrix(m.count, work, "", [&](int64_t i) {
@@ -285,8 +285,8 @@ struct ExponentialKernel {
     SLUICE_ASSIGN_OR_RETURN(const Matrices m,
                             SquareMatricesOf(ctx, 0, "input"));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), ctx.input(0).shape()));
-    const T* a = ctx.input(0).data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T* a = ctx.input(0).raw<T>();
+    T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows, size = n * n;
     return ForEachMatrix(
         m.count, 20.0 * static_cast<double>(size) * n, "", [&](int64_t i) {

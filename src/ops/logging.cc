@@ -21,7 +21,7 @@ std::string Elements(const Tensor& t, int64_t n) {
   if (t.dtype() != DType::kString)
     return (t.rank() == 0 ? t : t.Rows(0, n)).Summarize(-1);
   return absl::StrJoin(
-      t.flat<std::string>().subspan(0, n), " ",
+      t.raw_flat<std::string>().subspan(0, n), " ",
       [](std::string* out, const std::string& s) { *out += absl::CEscape(s); });
 }
 
@@ -76,7 +76,7 @@ Status RunAssert(KernelContext& ctx) {
   if (condition.num_elements() != 1 || condition.rank() > 1)
     return InvalidArgument("condition: expected a scalar, got shape ",
                            condition.shape().ToString());
-  if (condition.scalar<bool>()) return OkStatus();
+  if (condition.raw_scalar<bool>()) return OkStatus();
   std::string message = "assertion failed:";
   for (int i = 1; i < ctx.num_inputs(); ++i)
     absl::StrAppend(&message, " [", Text(ctx.input(i), ctx.state<int64_t>()),
@@ -154,7 +154,7 @@ class PrintV2Kernel {
     if (ctx.input(0).rank() != 0)
       return InvalidArgument("input: expected a scalar, got shape ",
                              ctx.input(0).shape().ToString());
-    const std::string text = ctx.input(0).scalar<std::string>() + end_;
+    const std::string text = ctx.input(0).raw_scalar<std::string>() + end_;
     if (!to_file_) {
       Say(ctx, text, stream_ == "stdout" ? stdout : stderr);
       return OkStatus();

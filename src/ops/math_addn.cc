@@ -157,16 +157,16 @@ Status RunL2Loss(KernelContext& ctx) {
                out.raw());
   switch (t.dtype()) {
     case DType::kFloat:
-      Halve(out.data<float>());
+      Halve(out.raw<float>());
       break;
     case DType::kDouble:
-      Halve(out.data<double>());
+      Halve(out.raw<double>());
       break;
     case DType::kHalf:
-      Halve(out.data<half>());
+      Halve(out.raw<half>());
       break;
     case DType::kBfloat16:
-      Halve(out.data<bfloat16>());
+      Halve(out.raw<bfloat16>());
       break;
     default:
       return NoKernelFor(ctx.node(), t.dtype());

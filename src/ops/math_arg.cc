@@ -30,11 +30,11 @@ Result<int64_t> ScalarInput(KernelContext& ctx, int i, const char* what) {
                            t.shape().ToString());
   switch (t.dtype()) {
     case DType::kInt16:
-      return t.scalar<int16_t>();
+      return t.raw_scalar<int16_t>();
     case DType::kInt32:
-      return t.scalar<int32_t>();
+      return t.raw_scalar<int32_t>();
     default:
-      return t.scalar<int64_t>();
+      return t.raw_scalar<int64_t>();
   }
 }
 
@@ -145,8 +145,8 @@ class TopK {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index_, out));
     if (out.num_elements() == 0) return OkStatus();
-    const T* in = x.data<T>();
-    T* values = ctx.output(0).template data<T>();
+    const T* in = x.raw<T>();
+    T* values = ctx.output(0).template raw<T>();
     Tensor& indices = ctx.output(1);
     ParallelFor(x.num_elements() / columns,
                 std::max<int64_t>(1, 8192 / columns),
@@ -198,13 +198,13 @@ class TopK {
       values[i] = in[from];
       switch (index_) {
         case DType::kInt16:
-          indices.data<int16_t>()[at + i] = static_cast<int16_t>(from);
+          indices.raw<int16_t>()[at + i] = static_cast<int16_t>(from);
           break;
         case DType::kInt32:
-          indices.data<int32_t>()[at + i] = from;
+          indices.raw<int32_t>()[at + i] = from;
           break;
         default:
-          indices.data<int64_t>()[at + i] = from;
+          indices.raw<int64_t>()[at + i] = from;
       }
     }
   }
@@ -329,10 +329,10 @@ class InTopK {
     const int64_t classes = predictions.dim(1);
     for (int64_t r = 0; r < targets.num_elements(); ++r) {
       const int64_t target = targets.dtype() == DType::kInt32
-                                 ? targets.data<int32_t>()[r]
-                                 : targets.data<int64_t>()[r];
-      ctx.output(0).data<bool>()[r] =
-          Holds(predictions.data<float>() + r * classes, classes, target, k);
+                                 ? targets.raw<int32_t>()[r]
+                                 : targets.raw<int64_t>()[r];
+      ctx.output(0).raw<bool>()[r] =
+          Holds(predictions.raw<float>() + r * classes, classes, target, k);
     }
     return OkStatus();
   }

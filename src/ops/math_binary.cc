@@ -180,9 +180,9 @@ Status RunAddStrings(KernelContext& ctx) {
       const Shape shape,
       Shape::Make({plan.shape().data(), plan.shape().size()}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, shape));
-  const std::string* pa = a.data<std::string>();
-  const std::string* pb = b.data<std::string>();
-  std::string* out = ctx.output(0).data<std::string>();
+  const std::string* pa = a.raw<std::string>();
+  const std::string* pb = b.raw<std::string>();
+  std::string* out = ctx.output(0).raw<std::string>();
   const int last = plan.rank() - 1;
   plan.ForEachInner(0, plan.outer(), [&](int64_t at, const auto& offsets) {
     for (int64_t i = 0; i < plan.inner(); ++i)

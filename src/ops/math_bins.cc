@@ -45,8 +45,8 @@ class Bucketize {
   Status Run(KernelContext& ctx) const {
     const Tensor& x = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt32, x.shape()));
-    const T* in = x.data<T>();
-    int32_t* out = ctx.output(0).data<int32_t>();
+    const T* in = x.raw<T>();
+    int32_t* out = ctx.output(0).raw<int32_t>();
     for (int64_t i = 0; i < x.num_elements(); ++i)
       out[i] = static_cast<int32_t>(
           std::upper_bound(boundaries_.begin(), boundaries_.end(), in[i]) -
@@ -101,7 +101,7 @@ class DenseBincount {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             Shape::Make({dims.data(), dims.size()}));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::Zeros(DTypeOf<T>(), shape));
-    T* out = ctx.output(0).template data<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < values.num_elements(); ++i) {
       const int64_t bin = IntAt(values, i);
       if (bin < 0)
@@ -111,7 +111,7 @@ class DenseBincount {
       if (binary_)
         to = T(1);
       else
-        to += weighted ? weights.data<T>()[i] : T(1);
+        to += weighted ? weights.raw<T>()[i] : T(1);
     }
     return OkStatus();
   }
@@ -165,8 +165,8 @@ struct Histogram {
     if (range.num_elements() != 2)
       return InvalidArgument("value_range: expected 2 values, got shape ",
                              range.shape().ToString());
-    const double low = static_cast<double>(range.data<T>()[0]);
-    const double high = static_cast<double>(range.data<T>()[1]);
+    const double low = static_cast<double>(range.raw<T>()[0]);
+    const double high = static_cast<double>(range.raw<T>()[1]);
     if (!(low < high))
       return InvalidArgument("value_range: expected two ascending values, got ",
                              low, " and ", high);
@@ -176,15 +176,15 @@ struct Histogram {
     Tensor& counts = ctx.output(0);
     std::memset(counts.raw(), 0, static_cast<size_t>(bins) * DTypeSize(type));
     for (int64_t i = 0; i < values.num_elements(); ++i) {
-      const double v = static_cast<double>(values.data<T>()[i]);
+      const double v = static_cast<double>(values.raw<T>()[i]);
       double bin = std::floor((v - low) / step);
       if (std::isnan(bin)) continue;  // A value, or a range without end.
       bin = std::min(std::max(bin, 0.0), static_cast<double>(bins - 1));
       const auto at = static_cast<int64_t>(bin);
       if (type == DType::kInt32)
-        ++counts.data<int32_t>()[at];
+        ++counts.raw<int32_t>()[at];
       else
-        ++counts.data<int64_t>()[at];
+        ++counts.raw<int64_t>()[at];
     }
     return OkStatus();
   }
@@ -235,8 +235,8 @@ struct NthElement {
     if (reverse) n = columns - 1 - n;
     const Shape out(x.shape().dims().first(static_cast<size_t>(x.rank() - 1)));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), out));
-    const T* in = x.data<T>();
-    T* to = ctx.output(0).template data<T>();
+    const T* in = x.raw<T>();
+    T* to = ctx.output(0).template raw<T>();
     std::vector<T> row(static_cast<size_t>(columns));
     for (int64_t r = 0; r < out.num_elements(); ++r) {
       std::copy(in + r * columns, in + (r + 1) * columns, row.begin());
@@ -303,9 +303,9 @@ struct Cross {
       return InvalidArgument("a: expected a last dimension of 3, got shape ",
                              a.shape().ToString());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, a.dtype(), a.shape()));
-    T* out = ctx.output(0).template data<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < a.num_elements(); i += 3) {
-      const T *u = a.data<T>() + i, *v = b.data<T>() + i;
+      const T *u = a.raw<T>() + i, *v = b.raw<T>() + i;
       for (int k = 0; k < 3; ++k) {
         const int p = (k + 1) % 3, q = (k + 2) % 3;
         out[i + k] = array::WrapSub(array::WrapMul(u[p], v[q]),

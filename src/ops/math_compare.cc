@@ -95,9 +95,9 @@ struct ApproximateEqual {
     const Tensor& x = ctx.input(0);
     const Tensor& y = ctx.input(1);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kBool, x.shape()));
-    const T* a = x.data<T>();
-    const T* b = y.data<T>();
-    bool* out = ctx.output(0).data<bool>();
+    const T* a = x.raw<T>();
+    const T* b = y.raw<T>();
+    bool* out = ctx.output(0).raw<bool>();
     for (int64_t i = 0; i < x.num_elements(); ++i)
       out[i] = Near(a[i], b[i], tolerance);
     return OkStatus();

@@ -328,8 +328,8 @@ class Einsum {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(out_dims));
     SLUICE_ASSIGN_OR_RETURN(Tensor product,
                             ctx.AllocateTemp(DTypeOf<T>(), shape));
-    dnn::BatchMatMul<T>(s, left.template data<T>(), right.template data<T>(),
-                        product.data<T>());
+    dnn::BatchMatMul<T>(s, left.template raw<T>(), right.template raw<T>(),
+                        product.raw<T>());
     return Labelled{std::move(product), join({&batch, &rows, &columns})};
   }
 

@@ -215,7 +215,7 @@ Status RunHot(KernelContext& ctx) {
   const Tensor& a = ctx.input(0);
   const Tensor& b = ctx.input(1);
   if ((a.rank() | b.rank()) == 0) [[likely]] {
-    ctx.output(0).SetScalar(F::Of(a.scalar<T>(), b.scalar<T>()));
+    ctx.output(0).SetScalar(F::Of(a.raw_scalar<T>(), b.raw_scalar<T>()));
     return OkStatus();
   }
   return RunBinary(ctx);
@@ -378,9 +378,9 @@ class Equality {
         const Shape shape,
         Shape::Make({plan.shape().data(), plan.shape().size()}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kBool, shape));
-    const std::string* pa = ctx.input(0).data<std::string>();
-    const std::string* pb = ctx.input(1).data<std::string>();
-    bool* out = ctx.output(0).data<bool>();
+    const std::string* pa = ctx.input(0).raw<std::string>();
+    const std::string* pb = ctx.input(1).raw<std::string>();
+    bool* out = ctx.output(0).raw<bool>();
     plan.ForEachInner(0, plan.outer(), [&](int64_t at, const auto& offsets) {
       const int last = plan.rank() - 1;
       const int64_t step_a = plan.stride(0, last);

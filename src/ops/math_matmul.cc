@@ -99,7 +99,7 @@ class MatMul {
     const int64_t dims[] = {s.m, s.n};
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    dnn::Gemm<T>(s, a->data<T>(), b->data<T>(), ctx.output(0).data<T>());
+    dnn::Gemm<T>(s, a->raw<T>(), b->raw<T>(), ctx.output(0).raw<T>());
     return OkStatus();
   }
 
@@ -181,7 +181,7 @@ class FusedMatMul {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     SLUICE_RETURN_IF_ERROR(epilogue_.Check(ctx, shape, s.n));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    dnn::Gemm<T>(s, a.data<T>(), b.data<T>(), ctx.output(0).data<T>());
+    dnn::Gemm<T>(s, a.raw<T>(), b.raw<T>(), ctx.output(0).raw<T>());
     epilogue_.Run(ctx, s.m, s.n, 1);
     return OkStatus();
   }
@@ -239,10 +239,10 @@ class MatMulAdd {
       return InvalidArgument("sum: expected the product's shape [", s.m, ",",
                              s.n, "], got ", sum.shape().ToString());
     s.accumulate = true;
-    const T *pa = a.data<T>(), *pb = b.data<T>(), *psum = sum.data<T>();
+    const T *pa = a.raw<T>(), *pb = b.raw<T>(), *psum = sum.raw<T>();
     const Shape shape = sum.shape();
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 0, DTypeOf<T>(), shape));
-    T* out = ctx.output(0).data<T>();
+    T* out = ctx.output(0).raw<T>();
     if (out != psum) std::copy_n(psum, shape.num_elements(), out);
     // (Without a dimension to sum over there is nothing to add.)
     if (s.k > 0) dnn::Gemm<T>(s, pa, pb, out);
@@ -412,7 +412,7 @@ class BatchMatMul {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             Shape::Make({dims.data(), dims.size()}));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    dnn::BatchMatMul<T>(s, x.data<T>(), y.data<T>(), ctx.output(0).data<T>());
+    dnn::BatchMatMul<T>(s, x.raw<T>(), y.raw<T>(), ctx.output(0).raw<T>());
     return OkStatus();
   }
 

@@ -36,8 +36,8 @@ class Reduction {
                              axes.shape().ToString());
     for (int64_t i = 0; i < axes.num_elements(); ++i) {
       const int64_t axis = axes.dtype() == DType::kInt32
-                               ? axes.data<int32_t>()[i]
-                               : axes.data<int64_t>()[i];
+                               ? axes.raw<int32_t>()[i]
+                               : axes.raw<int64_t>()[i];
       if (axis < -rank || axis >= rank)
         return InvalidArgument("reduction axis: expected one in [", -rank, ", ",
                                rank, "), got ", axis);
@@ -146,8 +146,8 @@ std::optional<std::vector<int32_t>> StaticAxes(const GradContext& c) {
   std::vector<bool> reduced(static_cast<size_t>(in.rank()), false);
   for (int64_t i = 0; i < axes->num_elements(); ++i) {
     const Result<int> axis =
-        CanonicalAxis(axes->dtype() == DType::kInt32 ? axes->data<int32_t>()[i]
-                                                     : axes->data<int64_t>()[i],
+        CanonicalAxis(axes->dtype() == DType::kInt32 ? axes->raw<int32_t>()[i]
+                                                     : axes->raw<int64_t>()[i],
                       in.rank());
     if (!axis.ok()) return std::nullopt;
     reduced[static_cast<size_t>(*axis)] = true;

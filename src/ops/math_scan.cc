@@ -72,16 +72,16 @@ class Scan {
       return InvalidArgument("axis: expected a scalar, got shape ",
                              axis_tensor.shape().ToString());
     const int64_t value = axis_tensor.dtype() == DType::kInt32
-                              ? axis_tensor.scalar<int32_t>()
-                              : axis_tensor.scalar<int64_t>();
+                              ? axis_tensor.raw_scalar<int32_t>()
+                              : axis_tensor.raw_scalar<int64_t>();
     SLUICE_ASSIGN_OR_RETURN(const int axis, CanonicalAxis(value, x.rank()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
     if (x.num_elements() == 0) return OkStatus();
     int64_t inner = 1;
     for (int d = axis + 1; d < x.rank(); ++d) inner *= x.dim(d);
     const int64_t length = x.dim(axis);
-    const T* in = x.data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T* in = x.raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     const int64_t lanes = x.num_elements() / length;
     ParallelFor(lanes, std::max<int64_t>(1, 16384 / length),
                 [&](int64_t begin, int64_t end) {

@@ -67,11 +67,11 @@ void Combine(T* acc, const T* row, int64_t n) {
 int64_t IdAt(const Tensor& ids, int64_t i) {
   switch (ids.dtype()) {
     case DType::kInt16:
-      return ids.data<int16_t>()[i];
+      return ids.raw<int16_t>()[i];
     case DType::kInt32:
-      return ids.data<int32_t>()[i];
+      return ids.raw<int32_t>()[i];
     default:
-      return ids.data<int64_t>()[i];
+      return ids.raw<int64_t>()[i];
   }
 }
 
@@ -105,8 +105,8 @@ Status RunSorted(KernelContext& ctx) {
                           Shape::Make({dims.data(), dims.size()}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
   const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
-  const T* in = data.data<T>();
-  T* out = ctx.output(0).data<T>();
+  const T* in = data.raw<T>();
+  T* out = ctx.output(0).raw<T>();
   using C = ComputeType<T>;
   std::vector<C> acc(static_cast<size_t>(width)), row(acc.size());
   int64_t next = 0;  // Segments below are done.
@@ -187,7 +187,7 @@ Status RunUnsorted(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                           Shape::Make({dims.data(), dims.size()}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
-  T* out = ctx.output(0).data<T>();
+  T* out = ctx.output(0).raw<T>();
   T start = T(op == SegmentOp::kProd ? 1 : 0);
   if constexpr (op == SegmentOp::kMax) start = Limits<T>::Lowest();
   if constexpr (op == SegmentOp::kMin) start = Limits<T>::Highest();
@@ -202,7 +202,7 @@ Status RunUnsorted(KernelContext& ctx) {
   if (shape.num_elements() == 0) return OkStatus();
   // Each segment is one thread's, so that its rows are combined in their order;
   // all threads look at all ids, so that rows have to be worth it.
-  const T* in = data.data<T>();
+  const T* in = data.raw<T>();
   const int64_t work = data.num_elements() + shape.num_elements();
   const int64_t row_width =
       shape.num_elements() / std::max<int64_t>(segments, 1);

@@ -104,8 +104,8 @@ class SparseSegment {
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::Zeros(data.dtype(), shape));
     const int64_t width =
         data.dim(0) > 0 ? data.num_elements() / data.dim(0) : 0;
-    const T* in = data.data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T* in = data.raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     std::vector<C> acc(static_cast<size_t>(width));
     for (int64_t i = 0; i < n;) {
       const int64_t id = IntAt(ids, i);
@@ -170,7 +170,7 @@ class SparseSegmentGrad {
           "grad and output_dim0: expected rank 1 or more and a scalar, got ",
           dy.shape().ToString(), " and ", ctx.input(3).shape().ToString());
     SLUICE_RETURN_IF_ERROR(CheckLists(indices, ids));
-    const int64_t rows = ctx.input(3).scalar<int32_t>();
+    const int64_t rows = ctx.input(3).raw_scalar<int32_t>();
     if (rows < 0)
       return InvalidArgument("output_dim0: expected a value >= 0, got ", rows);
     const int64_t n = ids.dim(0);
@@ -191,8 +191,8 @@ class SparseSegmentGrad {
                             WithRows(dy.shape(), compact_ ? place : rows));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::Zeros(dy.dtype(), shape));
     const int64_t width = dy.dim(0) > 0 ? dy.num_elements() / dy.dim(0) : 0;
-    const T* in = dy.data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T* in = dy.raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = IntAt(ids, i), index = IntAt(indices, i);
       const auto divisor = static_cast<ComputeType<T>>(
@@ -207,10 +207,9 @@ class SparseSegmentGrad {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, indices.dtype(), Shape({place})));
     for (const auto& [index, at] : places) {
       if (indices.dtype() == DType::kInt32)
-        ctx.output(1).template data<int32_t>()[at] =
-            static_cast<int32_t>(index);
+        ctx.output(1).template raw<int32_t>()[at] = static_cast<int32_t>(index);
       else
-        ctx.output(1).template data<int64_t>()[at] = index;
+        ctx.output(1).template raw<int64_t>()[at] = index;
     }
     return OkStatus();
   }

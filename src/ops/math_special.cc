@@ -259,8 +259,8 @@ struct One {
     Status Run(KernelContext& ctx) const {
       const Tensor& x = ctx.input(0);
       SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
-      const T* in = x.data<T>();
-      T* out = ctx.output(0).template data<T>();
+      const T* in = x.raw<T>();
+      T* out = ctx.output(0).template raw<T>();
       ParallelFor(x.num_elements(), kGrain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
           out[i] = T(F(static_cast<ComputeType<T>>(in[i])));
@@ -289,8 +289,8 @@ struct Two {
           const Shape shape,
           Shape::Make({plan.shape().data(), plan.shape().size()}));
       SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, a.dtype(), shape));
-      const T *pa = a.data<T>(), *pb = b.data<T>();
-      T* out = ctx.output(0).template data<T>();
+      const T *pa = a.raw<T>(), *pb = b.raw<T>();
+      T* out = ctx.output(0).template raw<T>();
       const int last = plan.rank() - 1;
       const int64_t step_a = plan.stride(0, last),
                     step_b = plan.stride(1, last);
@@ -323,10 +323,10 @@ struct BetaincKernel {
         return InvalidArgument("a, b and x: expected equal shapes, got ",
                                t.shape().ToString(), " and ", shape.ToString());
       step[i] = t.rank() > 0 ? 1 : 0;
-      in[i] = t.data<T>();
+      in[i] = t.raw<T>();
     }
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
-    T* out = ctx.output(0).template data<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < shape.num_elements(); ++i)
       out[i] = static_cast<T>(
           Betainc(in[0][i * step[0]], in[1][i * step[1]], in[2][i * step[2]]));

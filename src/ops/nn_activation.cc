@@ -89,9 +89,9 @@ struct IntegerReluGrad {
     const Tensor& dy = ctx.input(0);
     const Tensor& x = ctx.input(1);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), dy.shape()));
-    const T* pdy = dy.data<T>();
-    const T* px = x.data<T>();
-    T* out = ctx.output(0).data<T>();
+    const T* pdy = dy.raw<T>();
+    const T* px = x.raw<T>();
+    T* out = ctx.output(0).raw<T>();
     for (int64_t i = 0; i < dy.num_elements(); ++i)
       out[i] = px[i] > 0 && (!six || px[i] < 6) ? pdy[i] : T{0};
     return OkStatus();

@@ -44,14 +44,14 @@ Status GruForward(std::span<const Tensor> in, std::vector<Tensor>* out) {
   SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({s.batch, 2 * n}));
   SLUICE_ASSIGN_OR_RETURN(Tensor reset, Floats({s.batch, n}));
   if (all == 0) return OkStatus();
-  const float *x = in[0].data<float>(), *h_prev = in[1].data<float>();
-  const float *w_ru = in[2].data<float>(), *w_c = in[3].data<float>();
-  const float *b_ru = in[4].data<float>(), *b_c = in[5].data<float>();
-  float* g = gates.data<float>();
+  const float *x = in[0].raw<float>(), *h_prev = in[1].raw<float>();
+  const float *w_ru = in[2].raw<float>(), *w_c = in[3].raw<float>();
+  const float *b_ru = in[4].raw<float>(), *b_c = in[5].raw<float>();
+  float* g = gates.raw<float>();
   Times(s.batch, 2 * n, s.inputs, x, w_ru, g, false);
   Times(s.batch, 2 * n, n, h_prev, w_ru + s.inputs * 2 * n, g, true);
-  float *r = (*out)[0].data<float>(), *u = (*out)[1].data<float>();
-  float *c = (*out)[2].data<float>(), *h = (*out)[3].data<float>();
+  float *r = (*out)[0].raw<float>(), *u = (*out)[1].raw<float>();
+  float *c = (*out)[2].raw<float>(), *h = (*out)[3].raw<float>();
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t i = 0; i < n; ++i) {
       r[b * n + i] = g[b * 2 * n + i] + b_ru[i];
@@ -60,7 +60,7 @@ Status GruForward(std::span<const Tensor> in, std::vector<Tensor>* out) {
   }
   block_cell::Sigmoid(r, all);
   block_cell::Sigmoid(u, all);
-  float* hr = reset.data<float>();
+  float* hr = reset.raw<float>();
   for (int64_t i = 0; i < all; ++i) hr[i] = h_prev[i] * r[i];
   Times(s.batch, n, s.inputs, x, w_c, c, false);
   Times(s.batch, n, n, hr, w_c + s.inputs * n, c, true);
@@ -82,13 +82,13 @@ Status GruBackward(std::span<const Tensor> in, std::vector<Tensor>* out) {
   SLUICE_ASSIGN_OR_RETURN((*out)[3], Floats({s.batch, 2 * n}));
   SLUICE_ASSIGN_OR_RETURN(Tensor through_reset, Floats({s.batch, n}));
   if (all == 0) return OkStatus();
-  const float* h_prev = in[1].data<float>();
-  const float *w_ru = in[2].data<float>(), *w_c = in[3].data<float>();
-  const float *r = in[6].data<float>(), *u = in[7].data<float>();
-  const float *c = in[8].data<float>(), *dh = in[9].data<float>();
-  float *dx = (*out)[0].data<float>(), *dh_prev = (*out)[1].data<float>();
-  float *dc = (*out)[2].data<float>(), *dru = (*out)[3].data<float>();
-  float* dhr = through_reset.data<float>();
+  const float* h_prev = in[1].raw<float>();
+  const float *w_ru = in[2].raw<float>(), *w_c = in[3].raw<float>();
+  const float *r = in[6].raw<float>(), *u = in[7].raw<float>();
+  const float *c = in[8].raw<float>(), *dh = in[9].raw<float>();
+  float *dx = (*out)[0].raw<float>(), *dh_prev = (*out)[1].raw<float>();
+  float *dc = (*out)[2].raw<float>(), *dru = (*out)[3].raw<float>();
+  float* dhr = through_reset.raw<float>();
   for (int64_t i = 0; i < all; ++i)
     dc[i] = dh[i] * (1 - u[i]) * (1 - c[i] * c[i]);
   Times(s.batch, n, n, dc, w_c + s.inputs * n, dhr, false, false, true);

@@ -141,13 +141,13 @@ Status CheckLstm(std::span<const Tensor> in, bool sequence, LstmLayer* l) {
 }
 
 LstmWeights WeightsOf(std::span<const Tensor> in) {
-  return {in[3].data<float>(), in[4].data<float>(), in[5].data<float>(),
-          in[6].data<float>(), in[7].data<float>()};
+  return {in[3].raw<float>(), in[4].raw<float>(), in[5].raw<float>(),
+          in[6].raw<float>(), in[7].raw<float>()};
 }
 
 Result<int64_t> ReadSteps(const Tensor& seq_len_max, int64_t time) {
   SLUICE_RETURN_IF_ERROR(RequireRank("seq_len_max", seq_len_max, 0));
-  const int64_t steps = *seq_len_max.data<int64_t>();
+  const int64_t steps = *seq_len_max.raw<int64_t>();
   if (steps < 0 || steps > time)
     return InvalidArgument("seq_len_max: expected a value in [0, ", time,
                            "], got ", steps);
@@ -187,12 +187,12 @@ class LstmCell : public LstmKernel {
     float* to[7];
     for (size_t k = 0; k < 7; ++k) {
       SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({l.batch, l.units}));
-      to[k] = (*out)[k].data<float>();
+      to[k] = (*out)[k].raw<float>();
     }
     SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * l.units}));
     if (l.state() == 0) return OkStatus();
-    StepForward(l, WeightsOf(in), in[0].data<float>(), in[1].data<float>(),
-                in[2].data<float>(), gates.data<float>(),
+    StepForward(l, WeightsOf(in), in[0].raw<float>(), in[1].raw<float>(),
+                in[2].raw<float>(), gates.raw<float>(),
                 {to[0], to[1], to[2], to[3], to[4], to[5], to[6]});
     return OkStatus();
   }
@@ -218,18 +218,18 @@ class LstmCellGrad : public LstmKernel {
     for (size_t k = 0; k < 8; ++k) {
       SLUICE_RETURN_IF_ERROR(
           RequireDims(kNames[k], in[8 + k], {l.batch, l.units}));
-      from[k] = in[8 + k].data<float>();
+      from[k] = in[8 + k].raw<float>();
     }
     SLUICE_ASSIGN_OR_RETURN((*out)[0], Floats({l.batch, l.units}));
     SLUICE_ASSIGN_OR_RETURN((*out)[1], Floats({l.batch, 4 * l.units}));
     for (size_t k = 2; k < 5; ++k) {
       SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({l.units}));
     }
-    StepBackward(l, WeightsOf(in), in[1].data<float>(),
-                 {from[0], from[1], from[2], from[3], from[4], from[5], from[6],
-                  from[7], (*out)[1].data<float>(), (*out)[0].data<float>(),
-                  (*out)[2].data<float>(), (*out)[3].data<float>(),
-                  (*out)[4].data<float>()});
+    StepBackward(
+        l, WeightsOf(in), in[1].raw<float>(),
+        {from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7],
+         (*out)[1].raw<float>(), (*out)[0].raw<float>(), (*out)[2].raw<float>(),
+         (*out)[3].raw<float>(), (*out)[4].raw<float>()});
     return OkStatus();
   }
 };
@@ -255,17 +255,17 @@ class LstmSequence : public LstmKernel {
     float* to[7];
     for (size_t k = 0; k < 7; ++k) {
       SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({time, l.batch, l.units}));
-      to[k] = (*out)[k].data<float>();
+      to[k] = (*out)[k].raw<float>();
     }
     SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * l.units}));
     if (size == 0) return OkStatus();
     const LstmWeights weights = WeightsOf(in.subspan(1));
-    const float *cs = in[2].data<float>(), *h = in[3].data<float>();
+    const float *cs = in[2].raw<float>(), *h = in[3].raw<float>();
     for (int64_t t = 0; t < steps; ++t) {
       if (ctx.cancelled()) return Cancelled("the step was cancelled");
       const int64_t at = t * size;
-      StepForward(l, weights, in[1].data<float>() + t * l.batch * l.inputs, cs,
-                  h, gates.data<float>(),
+      StepForward(l, weights, in[1].raw<float>() + t * l.batch * l.inputs, cs,
+                  h, gates.raw<float>(),
                   {to[0] + at, to[1] + at, to[2] + at, to[3] + at, to[4] + at,
                    to[5] + at, to[6] + at});
       cs = to[1] + at, h = to[6] + at;
@@ -299,7 +299,7 @@ class LstmSequenceGrad : public LstmKernel {
     for (size_t k = 0; k < 9; ++k) {
       SLUICE_RETURN_IF_ERROR(
           RequireDims(kNames[k], in[9 + k], {time, l.batch, n}));
-      from[k] = in[9 + k].data<float>();
+      from[k] = in[9 + k].raw<float>();
     }
     for (size_t k = 0; k < 8; ++k) {
       SLUICE_ASSIGN_OR_RETURN((*out)[k],
@@ -311,15 +311,15 @@ class LstmSequenceGrad : public LstmKernel {
     if (size == 0) return OkStatus();
     const LstmWeights weights = WeightsOf(in.subspan(1));
     float* to[8];
-    for (size_t k = 0; k < 8; ++k) to[k] = (*out)[k].data<float>();
-    float *dz = gates.data<float>(), *w_grad = to[3];
-    float *dcs = cs_sum.data<float>(), *dh = h_sum.data<float>();
+    for (size_t k = 0; k < 8; ++k) to[k] = (*out)[k].raw<float>();
+    float *dz = gates.raw<float>(), *w_grad = to[3];
+    float *dcs = cs_sum.raw<float>(), *dh = h_sum.raw<float>();
     const int64_t row = l.batch * l.inputs;
     for (int64_t t = steps - 1; t >= 0; --t) {
       if (ctx.cancelled()) return Cancelled("the step was cancelled");
       const int64_t at = t * size;
-      const float* cs = t == 0 ? in[2].data<float>() : from[1] + at - size;
-      const float* h = t == 0 ? in[3].data<float>() : from[6] + at - size;
+      const float* cs = t == 0 ? in[2].raw<float>() : from[1] + at - size;
+      const float* h = t == 0 ? in[3].raw<float>() : from[6] + at - size;
       // Gradients of this step's state: from the step after it and from above.
       for (int64_t k = 0; k < size; ++k) {
         dcs[k] = to[1][k] + from[7][at + k];
@@ -329,7 +329,7 @@ class LstmSequenceGrad : public LstmKernel {
           l, weights, cs,
           {from[0] + at, from[1] + at, from[2] + at, from[3] + at, from[4] + at,
            from[5] + at, dcs, dh, dz, to[1], to[4], to[5], to[6]});
-      const float* x = in[1].data<float>() + t * row;
+      const float* x = in[1].raw<float>() + t * row;
       if (l.inputs > 0) {
         Times(l.batch, l.inputs, 4 * n, dz, weights.w, to[0] + t * row, false,
               false, true);

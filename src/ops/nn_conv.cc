@@ -138,8 +138,8 @@ class Convolution {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
     if (!Empty(s, ctx)) {
       SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
-      SLUICE_RETURN_IF_ERROR(plan->Forward(in.data<T>(), filter.data<T>(),
-                                           ctx.output(0).template data<T>()));
+      SLUICE_RETURN_IF_ERROR(plan->Forward(in.raw<T>(), filter.raw<T>(),
+                                           ctx.output(0).template raw<T>()));
     }
     if (epilogue_.empty() || out.num_elements() == 0) return OkStatus();
     const bool last = s.layout == dnn::Layout::kNhwc;
@@ -159,8 +159,8 @@ class Convolution {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
     if (Empty(s, ctx)) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
-    return plan->BackwardData(filter.data<T>(), d_out.data<T>(),
-                              ctx.output(0).template data<T>());
+    return plan->BackwardData(filter.raw<T>(), d_out.raw<T>(),
+                              ctx.output(0).template raw<T>());
   }
 
   Status BackwardFilter(KernelContext& ctx) {
@@ -174,8 +174,8 @@ class Convolution {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), filter));
     if (Empty(s, ctx)) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(const auto plan, plans_.Get(s));
-    return plan->BackwardFilter(in.data<T>(), d_out.data<T>(),
-                                ctx.output(0).template data<T>());
+    return plan->BackwardFilter(in.raw<T>(), d_out.raw<T>(),
+                                ctx.output(0).template raw<T>());
   }
 
   Result<dnn::ConvGeometry> Geometry(const Shape& image,
@@ -213,8 +213,8 @@ class Convolution {
   static std::vector<int64_t> ListOf(const Tensor& t) {
     std::vector<int64_t> list;
     for (int64_t i = 0; i < t.num_elements(); ++i)
-      list.push_back(t.dtype() == DType::kInt64 ? t.data<int64_t>()[i]
-                                                : t.data<int32_t>()[i]);
+      list.push_back(t.dtype() == DType::kInt64 ? t.raw<int64_t>()[i]
+                                                : t.raw<int32_t>()[i]);
     return list;
   }
 

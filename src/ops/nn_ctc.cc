@@ -53,7 +53,7 @@ Result<std::vector<std::vector<int32_t>>> ReadLabels(const Tensor& indices,
         "of labels_values, a vector, got shapes ",
         indices.shape().ToString(), " and ", values.shape().ToString());
   std::vector<std::vector<int32_t>> labels(static_cast<size_t>(batch));
-  const int64_t* at = indices.data<int64_t>();
+  const int64_t* at = indices.raw<int64_t>();
   for (int64_t i = 0; i < values.dim(0); ++i) {
     const std::pair now(at[2 * i], at[2 * i + 1]);
     if (now.first < 0 || now.first >= batch || now.second < 0)
@@ -63,7 +63,7 @@ Result<std::vector<std::vector<int32_t>>> ReadLabels(const Tensor& indices,
     if (i > 0 && std::pair(at[2 * i - 2], at[2 * i - 1]) >= now)
       return InvalidArgument("labels_indices: expected rising positions, got (",
                              now.first, ", ", now.second, ") at ", i);
-    labels[static_cast<size_t>(now.first)].push_back(values.data<int32_t>()[i]);
+    labels[static_cast<size_t>(now.first)].push_back(values.raw<int32_t>()[i]);
   }
   return labels;
 }
@@ -242,7 +242,7 @@ class CtcLoss {
     SLUICE_ASSIGN_OR_RETURN(const auto labels,
                             ReadLabels(ctx.input(1), ctx.input(2), batch));
     const auto skipped = [&](int64_t b) {
-      const int64_t steps = lengths.data<int32_t>()[b];
+      const int64_t steps = lengths.raw<int32_t>()[b];
       const auto count =
           static_cast<int64_t>(labels[static_cast<size_t>(b)].size());
       return steps == 0 || (options_.ignore_longer && count > steps);
@@ -254,7 +254,7 @@ class CtcLoss {
     const int64_t slabs = std::min<int64_t>(batch, IntraOpThreads());
     std::vector<int64_t> sizes(static_cast<size_t>(slabs));
     for (int64_t b = 0; b < batch; ++b) {
-      const int64_t steps = lengths.data<int32_t>()[b];
+      const int64_t steps = lengths.raw<int32_t>()[b];
       if (steps < 0 || steps > time)
         return InvalidArgument("sequence_length: expected values in [0, ", time,
                                "], got ", steps, " at ", b);
@@ -280,20 +280,19 @@ class CtcLoss {
     SLUICE_ASSIGN_OR_RETURN(ctx.output(1),
                             Tensor::Zeros(DTypeOf<T>(), inputs.shape()));
     const int64_t row = batch * classes;
-    std::vector<T*> rooms{room.data<T>()};
+    std::vector<T*> rooms{room.raw<T>()};
     for (int64_t size : sizes) rooms.push_back(rooms.back() + size);
     ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slab = begin; slab < end; ++slab) {
         for (int64_t b = slab; b < batch; b += slabs) {
           if (skipped(b)) continue;
           const CtcAlignment<T> a(
-              places[static_cast<size_t>(b)], inputs.data<T>() + b * classes,
-              row, lengths.data<int32_t>()[b], classes, options_.merge_repeated,
+              places[static_cast<size_t>(b)], inputs.raw<T>() + b * classes,
+              row, lengths.raw<int32_t>()[b], classes, options_.merge_repeated,
               rooms[static_cast<size_t>(slab)]);
           const T log_p = a.LogProbability();
-          ctx.output(0).template data<T>()[b] = -log_p;
-          a.Gradient(log_p, ctx.output(1).template data<T>() + b * classes,
-                     row);
+          ctx.output(0).template raw<T>()[b] = -log_p;
+          a.Gradient(log_p, ctx.output(1).template raw<T>() + b * classes, row);
         }
       }
     });

@@ -48,10 +48,10 @@ Status CheckDecoderInputs(const Tensor& inputs, const Tensor& lengths) {
     return InvalidArgument("sequence_length: expected shape [", inputs.dim(1),
                            "], got ", lengths.shape().ToString());
   for (int64_t b = 0; b < lengths.dim(0); ++b)
-    if (lengths.data<int32_t>()[b] > inputs.dim(0))
+    if (lengths.raw<int32_t>()[b] > inputs.dim(0))
       return InvalidArgument("sequence_length: expected at most ",
-                             inputs.dim(0), ", got ",
-                             lengths.data<int32_t>()[b], " at ", b);
+                             inputs.dim(0), ", got ", lengths.raw<int32_t>()[b],
+                             " at ", b);
   return OkStatus();
 }
 
@@ -70,8 +70,8 @@ Status StorePath(KernelContext& ctx, int p, int paths,
   ctx.set_output(
       2 * paths + p,
       Tensor::Vector<int64_t>({static_cast<int64_t>(found.size()), longest}));
-  int64_t* index = ctx.output(p).data<int64_t>();
-  int64_t* value = ctx.output(paths + p).data<int64_t>();
+  int64_t* index = ctx.output(p).raw<int64_t>();
+  int64_t* value = ctx.output(paths + p).raw<int64_t>();
   for (size_t b = 0; b < found.size(); ++b) {
     for (size_t i = 0; i < found[b]->size(); ++i) {
       *index++ = static_cast<int64_t>(b);
@@ -104,8 +104,8 @@ class GreedyDecoder {
     for (int64_t b = 0; b < batch; ++b) {
       T score = 0;
       int64_t before = -1;
-      for (int64_t t = 0; t < lengths.data<int32_t>()[b]; ++t) {
-        const T* row = inputs.data<T>() + (t * batch + b) * classes;
+      for (int64_t t = 0; t < lengths.raw<int32_t>()[b]; ++t) {
+        const T* row = inputs.raw<T>() + (t * batch + b) * classes;
         int64_t best = 0;
         for (int64_t i = 1; i < classes; ++i)
           if (row[i] > row[best]) best = i;
@@ -114,7 +114,7 @@ class GreedyDecoder {
           found[static_cast<size_t>(b)].push_back(best);
         before = best;
       }
-      ctx.output(3).template data<T>()[b] = score;
+      ctx.output(3).template raw<T>()[b] = score;
     }
     std::vector<const Decoded*> each;
     for (const Decoded& l : found) each.push_back(&l);
@@ -336,9 +336,9 @@ class BeamSearchDecoder {
     ParallelFor(batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         BeamSearch<T> search(classes, width_);
-        for (int64_t t = 0; t < lengths.data<int32_t>()[b]; ++t) {
+        for (int64_t t = 0; t < lengths.raw<int32_t>()[b]; ++t) {
           if (ctx.cancelled()) return;
-          search.Step(inputs.data<T>() + (t * batch + b) * classes);
+          search.Step(inputs.raw<T>() + (t * batch + b) * classes);
         }
         found[static_cast<size_t>(b)] = search.Best(paths, merge_);
       }
@@ -351,7 +351,7 @@ class BeamSearchDecoder {
                                ", as many as were found, got ", paths);
       for (size_t p = 0; p < paths; ++p)
         ctx.output(3 * paths_)
-            .template data<T>()[static_cast<size_t>(b) * paths + p] =
+            .template raw<T>()[static_cast<size_t>(b) * paths + p] =
             best[p].second;
     }
     for (int p = 0; p < paths_; ++p) {

@@ -56,11 +56,11 @@ Status MapDims(const Formats& f, const Tensor& x, Tensor* y) {
   const std::vector<size_t> places = f.Places();
   const auto rank = static_cast<int64_t>(places.size());
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const int64_t at = x.data<T>()[i];
+    const int64_t at = x.raw<T>()[i];
     if (at < -rank || at >= rank)
       return InvalidArgument("x: expected dimensions in [", -rank, ", ", rank,
                              "), got ", at);
-    y->data<T>()[i] =
+    y->raw<T>()[i] =
         static_cast<T>(places[static_cast<size_t>(at < 0 ? at + rank : at)]);
   }
   return OkStatus();
@@ -93,8 +93,7 @@ Status PermuteRows(const Formats& f, const Tensor& x, Tensor* y) {
   const std::vector<size_t> places = used.Places();
   const size_t width = x.rank() == 2 ? 2 : 1;
   for (size_t i = 0; i < places.size(); ++i)
-    std::copy_n(x.data<T>() + i * width, width,
-                y->data<T>() + places[i] * width);
+    std::copy_n(x.raw<T>() + i * width, width, y->raw<T>() + places[i] * width);
   return OkStatus();
 }
 

@@ -89,8 +89,8 @@ class Dilation {
       if (out.num_elements() == 0) return OkStatus();
       ParallelFor(s.batch, 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n)
-          Image(s, n, in.data<T>(), filter.data<T>(), nullptr,
-                ctx.output(0).template data<T>());
+          Image(s, n, in.raw<T>(), filter.raw<T>(), nullptr,
+                ctx.output(0).template raw<T>());
       });
       return OkStatus();
     } else {
@@ -107,8 +107,8 @@ class Dilation {
       if (ctx.output(0).num_elements() == 0 || out.num_elements() == 0)
         return OkStatus();
       for (int64_t n = 0; n < s.batch; ++n)
-        Image(s, n, in.data<T>(), filter.data<T>(), dy.data<T>(),
-              ctx.output(0).template data<T>());
+        Image(s, n, in.raw<T>(), filter.raw<T>(), dy.raw<T>(),
+              ctx.output(0).template raw<T>());
       return OkStatus();
     }
   }

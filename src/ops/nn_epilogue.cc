@@ -128,13 +128,13 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
   if (norm_ == "BiasAdd") {
     ops.push_back({plus_, ctx.input(2).raw()});
   } else if (!norm_.empty()) {
-    const float* scale = ctx.input(2).data<float>();
-    const float* variance = ctx.input(5).data<float>();
+    const float* scale = ctx.input(2).raw<float>();
+    const float* variance = ctx.input(5).raw<float>();
     slope.resize(static_cast<size_t>(channels));
     for (size_t c = 0; c < slope.size(); ++c)
       slope[c] = scale[c] / std::sqrt(variance[c] + epsilon_);
-    statistics = {ctx.input(4).data<float>(), slope.data(),
-                  ctx.input(3).data<float>()};
+    statistics = {ctx.input(4).raw<float>(), slope.data(),
+                  ctx.input(3).raw<float>()};
   }
   const auto* side =
       add_ ? static_cast<const char*>(ctx.input(1 + num_args_).raw()) : nullptr;

@@ -165,7 +165,7 @@ Status CheckSequence(const char* name, const Tensor& t, int64_t in,
     return InvalidArgument(name, ": expected a vector of ", out + 1,
                            ", one more than the pooled size, got shape ",
                            t.shape().ToString());
-  const int64_t* v = t.data<int64_t>();
+  const int64_t* v = t.raw<int64_t>();
   for (int64_t i = 0; i <= out; ++i)
     if (v[i] < 0 || v[i] > in || (i < out && v[i] >= in) ||
         (i > 0 && v[i] <= v[i - 1]))
@@ -215,8 +215,9 @@ class FractionalPool : public random::SeededKernel {
     SLUICE_ASSIGN_OR_RETURN(const Shape out, Shape::Make(dims));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), out));
     const Regions r = Draw(in.dim(1), dims[1], in.dim(2), dims[2]);
-    ctx.set_output(1, Tensor::Vector<int64_t>(r.rows));
-    ctx.set_output(2, Tensor::Vector<int64_t>(r.columns));
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(1), Tensor::MakeVector<int64_t>(r.rows));
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(2),
+                            Tensor::MakeVector<int64_t>(r.columns));
     Pool(in, r, &ctx.output(0));
     return OkStatus();
   }
@@ -240,12 +241,12 @@ class FractionalPool : public random::SeededKernel {
 
   void Pool(const Tensor& in, const Regions& r, Tensor* out) const {
     const int64_t h = in.dim(1), w = in.dim(2), c = in.dim(3);
-    const T* from = in.data<T>();
-    std::fill_n(out->data<T>(), out->num_elements(),
+    const T* from = in.raw<T>();
+    std::fill_n(out->raw<T>(), out->num_elements(),
                 kMax ? std::numeric_limits<T>::lowest() : T(0));
     ForEachRegion(in.dim(0), h, w, r.rows, r.columns, overlapping_,
                   [&](int64_t o, Extent rows, Extent columns, int64_t b) {
-                    T* to = out->data<T>() + o * c;
+                    T* to = out->raw<T>() + o * c;
                     for (int64_t y = rows.first; y <= rows.last; ++y)
                       for (int64_t x = columns.first; x <= columns.last; ++x)
                         for (int64_t i = 0; i < c; ++i) {
@@ -270,7 +271,7 @@ template <typename T>
 using FractionalAvg = FractionalPool<T, false>;
 
 std::span<const int64_t> SequenceOf(const Tensor& t) {
-  return {t.data<int64_t>(), static_cast<size_t>(t.num_elements())};
+  return {t.raw<int64_t>(), static_cast<size_t>(t.num_elements())};
 }
 
 template <typename T>
@@ -293,8 +294,8 @@ struct FractionalMaxGrad {
         CheckSequence("col_pooling_sequence", ctx.input(4), w, out.dim(2)));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
                             Tensor::Zeros(DTypeOf<T>(), in.shape()));
-    T* dx = ctx.output(0).template data<T>();
-    const T* from = in.data<T>();
+    T* dx = ctx.output(0).template raw<T>();
+    const T* from = in.raw<T>();
     ForEachRegion(
         in.dim(0), h, w, SequenceOf(ctx.input(3)), SequenceOf(ctx.input(4)),
         overlapping, [&](int64_t o, Extent rows, Extent columns, int64_t b) {
@@ -305,7 +306,7 @@ struct FractionalMaxGrad {
                 const int64_t at = ((b * h + y) * w + x) * c + i;
                 if (best < 0 || from[best] < from[at]) best = at;
               }
-            dx[best] = array::WrapAdd(dx[best], dy.data<T>()[o * c + i]);
+            dx[best] = array::WrapAdd(dx[best], dy.raw<T>()[o * c + i]);
           }
         });
     return OkStatus();
@@ -336,7 +337,7 @@ struct FractionalAvgGrad {
     SLUICE_ASSIGN_OR_RETURN(const Tensor sum,
                             Tensor::Zeros(DType::kDouble, in));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
-    double* dx = const_cast<Tensor&>(sum).data<double>();
+    double* dx = const_cast<Tensor&>(sum).raw<double>();
     ForEachRegion(
         in.dim(0), h, w, SequenceOf(ctx.input(2)), SequenceOf(ctx.input(3)),
         overlapping, [&](int64_t o, Extent rows, Extent columns, int64_t b) {
@@ -346,10 +347,10 @@ struct FractionalAvgGrad {
             for (int64_t x = columns.first; x <= columns.last; ++x)
               for (int64_t i = 0; i < c; ++i)
                 dx[((b * h + y) * w + x) * c + i] +=
-                    static_cast<double>(dy.data<T>()[o * c + i]) / count;
+                    static_cast<double>(dy.raw<T>()[o * c + i]) / count;
         });
-    std::transform(dx, dx + sum.num_elements(),
-                   ctx.output(0).template data<T>(), [](double v) {
+    std::transform(dx, dx + sum.num_elements(), ctx.output(0).template raw<T>(),
+                   [](double v) {
                      if constexpr (std::is_integral_v<T>) {
                        // (The largest T may be no double: the next one is.)
                        constexpr T most = std::numeric_limits<T>::max();

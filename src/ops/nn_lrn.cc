@@ -80,8 +80,8 @@ struct Lrn : LrnAttrs {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
     if (x.num_elements() == 0) return OkStatus();
     const int64_t depth = x.dim(3);
-    const T* in = x.data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T* in = x.raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     ParallelFor(x.num_elements() / depth, Grain(depth),
                 [&](int64_t begin, int64_t end) {
                   std::vector<float> norm(static_cast<size_t>(depth));
@@ -114,8 +114,8 @@ struct LrnGrad : LrnAttrs {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
     if (x.num_elements() == 0) return OkStatus();
     const int64_t depth = x.dim(3);
-    const T *pdy = dy.data<T>(), *px = x.data<T>(), *py = y.data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T *pdy = dy.raw<T>(), *px = x.raw<T>(), *py = y.raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     ParallelFor(x.num_elements() / depth, Grain(depth),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t p = begin; p < end; ++p)
@@ -214,14 +214,14 @@ struct GlobalNorm {
                                ctx.input(i).shape().ToString());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, t.dtype(), t.shape()));
     const auto at = [&](int i, int64_t c) {
-      return static_cast<C>(ctx.input(i).data<T>()[c]);
+      return static_cast<C>(ctx.input(i).raw<T>()[c]);
     };
     std::vector<C> slope(static_cast<size_t>(depth));
     for (int64_t c = 0; c < depth; ++c)
       slope[static_cast<size_t>(c)] =
           (scale ? at(4, c) : C(1)) /
           std::sqrt(at(2, c) + static_cast<C>(epsilon));
-    T* out = ctx.output(0).template data<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < t.num_elements(); ++i) {
       const int64_t c = i % depth;
       out[i] =

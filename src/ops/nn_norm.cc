@@ -146,8 +146,8 @@ Status RunBatchNorm(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Tensor old_mean, AsFloat(ctx, 3));
   SLUICE_ASSIGN_OR_RETURN(const Tensor old_variance, AsFloat(ctx, 4));
   SLUICE_ASSIGN_OR_RETURN(Tensor y, ctx.AllocateTemp(DType::kFloat, shape));
-  float* py = y.data<float>();
-  const float* px = x.data<float>();
+  float* py = y.raw<float>();
+  const float* px = x.raw<float>();
 
   std::vector<float> mean, variance;
   if (pc.is_rows()) {
@@ -161,7 +161,7 @@ Status RunBatchNorm(KernelContext& ctx) {
     }
     dnn::Normalize(pc.rows(), px, mean.data(),
                    Slope(ToVector(scale), variance, a.epsilon).data(),
-                   offset.data<float>(), py);
+                   offset.raw<float>(), py);
   } else if (a.training) {
     mean = pc.Reduce(ReduceOp::kMean, px);
     pc.Apply(BinaryOp::kSub, px, mean, py);
@@ -190,8 +190,8 @@ Status RunBatchNorm(KernelContext& ctx) {
       new_variance[c] *= n / std::max(n - 1, 1.0f);
       if (a.factor == 1) continue;
       new_mean[c] =
-          (1 - a.factor) * old_mean.data<float>()[c] + a.factor * new_mean[c];
-      new_variance[c] = (1 - a.factor) * old_variance.data<float>()[c] +
+          (1 - a.factor) * old_mean.raw<float>()[c] + a.factor * new_mean[c];
+      new_variance[c] = (1 - a.factor) * old_variance.raw<float>()[c] +
                         a.factor * new_variance[c];
     }
   }
@@ -223,8 +223,8 @@ Status RunBatchNormGrad(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Tensor mean, AsFloat(ctx, 3));
   SLUICE_ASSIGN_OR_RETURN(const Tensor variance, AsFloat(ctx, 4));
   SLUICE_ASSIGN_OR_RETURN(Tensor dx, ctx.AllocateTemp(DType::kFloat, shape));
-  const float* pdy = dy.data<float>();
-  float* pdx = dx.data<float>();
+  const float* pdy = dy.raw<float>();
+  float* pdx = dx.raw<float>();
   const auto channels = static_cast<size_t>(pc.channels());
   const std::vector<float> slope =
       Slope(ToVector(scale), ToVector(variance), a.epsilon);
@@ -238,16 +238,16 @@ Status RunBatchNormGrad(KernelContext& ctx) {
     if (!a.training) return;
     const float n = static_cast<float>(pc.count());
     for (size_t c = 0; c < channels; ++c) {
-      along[c] = d_scale[c] / n / (variance.data<float>()[c] + a.epsilon);
+      along[c] = d_scale[c] / n / (variance.raw<float>()[c] + a.epsilon);
       level[c] = d_offset[c] / n;
     }
   };
   if (pc.is_rows()) {
-    dnn::NormalizeGradSums(pc.rows(), pdy, x.data<float>(), mean.data<float>(),
+    dnn::NormalizeGradSums(pc.rows(), pdy, x.raw<float>(), mean.raw<float>(),
                            d_offset.data(), d_scale.data());
     find_means();
     if (a.training) {
-      dnn::NormalizeGrad(pc.rows(), pdy, x.data<float>(), mean.data<float>(),
+      dnn::NormalizeGrad(pc.rows(), pdy, x.raw<float>(), mean.raw<float>(),
                          slope.data(), level.data(), along.data(), pdx);
     } else {  // (Without x, which may be infinite: level and along are zero.)
       dnn::Normalize(pc.rows(), pdy, level.data(), slope.data(), along.data(),
@@ -255,8 +255,8 @@ Status RunBatchNormGrad(KernelContext& ctx) {
     }
   } else {
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ctx.AllocateTemp(DType::kFloat, shape));
-    float* pt = t.data<float>();
-    pc.Apply(BinaryOp::kSub, x.data<float>(), ToVector(mean), pdx);
+    float* pt = t.raw<float>();
+    pc.Apply(BinaryOp::kSub, x.raw<float>(), ToVector(mean), pdx);
     pc.Combine(BinaryOp::kMul, pdy, pdx, pt);
     d_offset = pc.Reduce(ReduceOp::kSum, pdy);
     d_scale = pc.Reduce(ReduceOp::kSum, pt);
@@ -270,7 +270,7 @@ Status RunBatchNormGrad(KernelContext& ctx) {
   }
   // (Of an empty batch the variance is NaN, and the sum zero.)
   for (size_t c = 0; pc.count() > 0 && c < d_scale.size(); ++c)
-    d_scale[c] /= std::sqrt(variance.data<float>()[c] + a.epsilon);
+    d_scale[c] /= std::sqrt(variance.raw<float>()[c] + a.epsilon);
   if (ctx.node().output_type(0) == DType::kFloat)
     ctx.set_output(0, std::move(dx));
   else

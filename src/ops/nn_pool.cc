@@ -15,7 +15,7 @@ namespace {
 // ---- Shapes -----------------------------------------------------------------
 
 std::vector<int64_t> ListOf(const Tensor& t) {
-  return {t.data<int32_t>(), t.data<int32_t>() + t.num_elements()};
+  return {t.raw<int32_t>(), t.raw<int32_t>() + t.num_elements()};
 }
 
 Status MaxPoolShape(ShapeContext& c) {
@@ -93,11 +93,11 @@ struct MaxPool : PoolBase {
     SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(w, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
     if (Empty(p.s, ctx.output(0))) return OkStatus();
-    T* largest = ctx.output(0).template data<T>();
+    T* largest = ctx.output(0).template raw<T>();
     if (w.channel_window > 1)
-      MaxOfChannels(p.s, in.data<T>(), largest);
+      MaxOfChannels(p.s, in.raw<T>(), largest);
     else
-      dnn::MaxPool<T>(p.s, in.data<T>(), largest);
+      dnn::MaxPool<T>(p.s, in.raw<T>(), largest);
     return OkStatus();
   }
 };
@@ -116,15 +116,15 @@ struct MaxPoolGrad : PoolBase {
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
     if (Empty(p.s, ctx.output(0))) return OkStatus();
-    T* dx = ctx.output(0).template data<T>();
+    T* dx = ctx.output(0).template raw<T>();
     if constexpr (std::is_floating_point_v<ComputeType<T>>) {
       if (w.spatial == 3) {
-        dnn::MaxPoolGradToAll<T>(p.s, in.data<T>(), ctx.input(1).data<T>(),
-                                 dy.data<T>(), dx);
+        dnn::MaxPoolGradToAll<T>(p.s, in.raw<T>(), ctx.input(1).raw<T>(),
+                                 dy.raw<T>(), dx);
         return OkStatus();
       }
     }
-    dnn::MaxPoolGrad<T>(p.s, in.data<T>(), dy.data<T>(), dx);
+    dnn::MaxPoolGrad<T>(p.s, in.raw<T>(), dy.raw<T>(), dx);
     return OkStatus();
   }
 };
@@ -143,8 +143,8 @@ struct MaxPoolGradGrad : PoolBase {
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", ddx, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
     if (!Empty(p.s, ctx.output(0)))
-      dnn::MaxPoolGradGrad<T>(p.s, in.data<T>(), ddx.data<T>(),
-                              ctx.output(0).template data<T>());
+      dnn::MaxPoolGradGrad<T>(p.s, in.raw<T>(), ddx.raw<T>(),
+                              ctx.output(0).template raw<T>());
     return OkStatus();
   }
 };
@@ -157,7 +157,7 @@ struct AvgPool : PoolBase {
     SLUICE_ASSIGN_OR_RETURN(const Pooling p, PoolingOf(window, in.shape()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), p.out));
     if (!Empty(p.s, ctx.output(0)))
-      dnn::AvgPool<T>(p.s, in.data<T>(), ctx.output(0).template data<T>());
+      dnn::AvgPool<T>(p.s, in.raw<T>(), ctx.output(0).template raw<T>());
     return OkStatus();
   }
 };
@@ -177,7 +177,7 @@ struct AvgPoolGrad : PoolBase {
     SLUICE_RETURN_IF_ERROR(RequireShape("grad", dy, p.out));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
     if (!Empty(p.s, ctx.output(0)))
-      dnn::AvgPoolGrad<T>(p.s, dy.data<T>(), ctx.output(0).template data<T>());
+      dnn::AvgPoolGrad<T>(p.s, dy.raw<T>(), ctx.output(0).template raw<T>());
     return OkStatus();
   }
 };

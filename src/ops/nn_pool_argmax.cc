@@ -33,15 +33,15 @@ struct MaxPoolWithArgmax : ArgmaxBase {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, index, p.out));
     const bool empty = Empty(p.s, ctx.output(0));
     if (empty && Empty(p.s, ctx.output(1))) return OkStatus();
-    T* largest = ctx.output(0).template data<T>();
+    T* largest = ctx.output(0).template raw<T>();
     if (index == DType::kInt32)
-      dnn::MaxPoolWithArgmax<T, int32_t>(
-          p.s, include_batch, in.data<T>(), largest,
-          ctx.output(1).template data<int32_t>());
+      dnn::MaxPoolWithArgmax<T, int32_t>(p.s, include_batch, in.raw<T>(),
+                                         largest,
+                                         ctx.output(1).template raw<int32_t>());
     else
-      dnn::MaxPoolWithArgmax<T, int64_t>(
-          p.s, include_batch, in.data<T>(), largest,
-          ctx.output(1).template data<int64_t>());
+      dnn::MaxPoolWithArgmax<T, int64_t>(p.s, include_batch, in.raw<T>(),
+                                         largest,
+                                         ctx.output(1).template raw<int64_t>());
     return OkStatus();
   }
 };
@@ -58,16 +58,16 @@ struct MaxPoolGradWithArgmax : ArgmaxBase {
     SLUICE_RETURN_IF_ERROR(RequireShape("argmax", argmax, p.out));
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
                             Tensor::Zeros(DTypeOf<T>(), in.shape()));
-    T* dx = ctx.output(0).template data<T>();
+    T* dx = ctx.output(0).template raw<T>();
     const int64_t images = include_batch ? 1 : p.s.batch;
     if (images == 0 || dy.num_elements() == 0) return OkStatus();
     const int64_t image = in.num_elements() / images;
     const int64_t per_image = dy.num_elements() / images;
-    const T* from = dy.data<T>();
+    const T* from = dy.raw<T>();
     for (int64_t i = 0; i < dy.num_elements(); ++i) {
       const int64_t at = argmax.dtype() == DType::kInt32
-                             ? argmax.data<int32_t>()[i]
-                             : argmax.data<int64_t>()[i];
+                             ? argmax.raw<int32_t>()[i]
+                             : argmax.raw<int64_t>()[i];
       if (at < 0 || at >= image)
         return InvalidArgument("argmax: expected an index in [0, ", image,
                                "), got ", at);

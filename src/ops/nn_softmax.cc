@@ -102,8 +102,8 @@ Result<int64_t> RowStride(KernelContext& ctx, const Tensor& t,
         *wide, ctx.AllocateTemp(t.dtype(), Shape({rows, columns})));
     const size_t size = DTypeSize(t.dtype());
     for (int64_t r = 0; r < rows; ++r)
-      simd::Fill(size, t.data<char>() + r * static_cast<int64_t>(size),
-                 wide->data<char>() + r * columns * static_cast<int64_t>(size),
+      simd::Fill(size, t.raw<char>() + r * static_cast<int64_t>(size),
+                 wide->raw<char>() + r * columns * static_cast<int64_t>(size),
                  columns);
   }
   return rows == shape.dim(0) ? columns : 0;
@@ -170,8 +170,8 @@ Status RunSparseCrossEntropy(KernelContext& ctx) {
     return NoKernelFor(ctx.node(), t);
   if (bad_row < 0) return OkStatus();
   const int64_t label = labels.dtype() == DType::kInt32
-                            ? labels.data<int32_t>()[bad_row]
-                            : labels.data<int64_t>()[bad_row];
+                            ? labels.raw<int32_t>()[bad_row]
+                            : labels.raw<int64_t>()[bad_row];
   return InvalidArgument("labels: expected classes in [0, ", shape.dim(1),
                          "), got ", label, " in row ", bad_row);
 }

@@ -60,7 +60,7 @@ Status RunNone(KernelContext& ctx) {
 Result<const OptionalValue*> OptionalInput(const KernelContext& ctx) {
   const Tensor& t = ctx.input(0);
   const OptionalValue* o = nullptr;
-  if (t.rank() == 0) o = t.scalar<Variant>().get<OptionalValue>();
+  if (t.rank() == 0) o = t.raw_scalar<Variant>().get<OptionalValue>();
   if (o == nullptr)
     return InvalidArgument("optional: expected a scalar Optional, got ",
                            t.ToString());

@@ -150,7 +150,7 @@ class QuantizeKernel {
     const bool bytes = o_.limits.bits == 8 && o_.half_to_even && s.count == 1;
     std::vector<int32_t> to(bytes ? 0 : static_cast<size_t>(in.num_elements()));
     for (int64_t k = 0; k < s.count; ++k) {
-      Range r{min.data<float>()[k], max.data<float>()[k]};
+      Range r{min.raw<float>()[k], max.raw<float>()[k]};
       if (r.max < r.min)
         return InvalidArgument(
             "range: expected a maximum of at least the "
@@ -164,16 +164,16 @@ class QuantizeKernel {
              static_cast<float>(o_.limits.high) / scale};
       }
       if (bytes) {
-        ToBytes(r, scale, in.data<float>(), in.num_elements(),
+        ToBytes(r, scale, in.raw<float>(), in.num_elements(),
                 static_cast<uint8_t*>(ctx.output(0).raw()));
       } else {
         ForSlice(s, k, [&](int64_t begin, int64_t end) {
-          Convert(r, scale, in.data<float>() + begin, end - begin,
+          Convert(r, scale, in.raw<float>() + begin, end - begin,
                   to.data() + begin);
         });
       }
-      ctx.output(1).data<float>()[k] = r.min;
-      ctx.output(2).data<float>()[k] = r.max;
+      ctx.output(1).raw<float>()[k] = r.min;
+      ctx.output(2).raw<float>()[k] = r.max;
     }
     if (!bytes) quantized::Narrow(to.data(), &ctx.output(0));
     return OkStatus();
@@ -267,9 +267,9 @@ class DequantizeKernel {
                             ctx.AllocateTemp(DType::kFloat, in.shape()));
     const std::vector<int32_t> from = quantized::Widen(in);
     for (int64_t k = 0; k < s.count; ++k) {
-      const Range r{min.data<float>()[k], max.data<float>()[k]};
+      const Range r{min.raw<float>()[k], max.raw<float>()[k]};
       ForSlice(s, k, [&](int64_t begin, int64_t end) {
-        Convert(r, from.data() + begin, end - begin, out.data<float>() + begin);
+        Convert(r, from.data() + begin, end - begin, out.raw<float>() + begin);
       });
     }
     const DType t = ctx.node().output_type(0);

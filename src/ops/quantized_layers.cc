@@ -228,14 +228,14 @@ class ByteLayerKernel {
     if (!(image_step > 0) || !(out_step > 0))
       return InvalidArgument("range: expected some number but zero within");
     for (int64_t c = 0; c < channels; ++c) {
-      const Range r{low.data<float>()[low.num_elements() == 1 ? 0 : c],
-                    high.data<float>()[high.num_elements() == 1 ? 0 : c]};
+      const Range r{low.raw<float>()[low.num_elements() == 1 ? 0 : c],
+                    high.raw<float>()[high.num_elements() == 1 ? 0 : c]};
       // A channel of zeros may have no range.
       const float sum_step =
           std::max(image_step * StepOf(DType::kQint8, r), 1e-30f);
       float b =
           bias.dtype() == DType::kFloat
-              ? bias.data<float>()[c] / sum_step
+              ? bias.raw<float>()[c] / sum_step
               : static_cast<float>(static_cast<const int32_t*>(bias.raw())[c]);
       if (min_first_ && key.image.min != 0) {
         int64_t sum = 0;

@@ -120,7 +120,7 @@ Result<float> FloatInput(const KernelContext& ctx, int i, const char* name) {
   if (t.num_elements() != 1)
     return InvalidArgument(name, ": expected one number, got shape ",
                            t.shape().ToString());
-  return *t.data<float>();
+  return *t.raw<float>();
 }
 
 Result<Range> RangeInput(const KernelContext& ctx, int i, const char* name,

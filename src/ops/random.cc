@@ -37,7 +37,7 @@ Status FillOutput(KernelContext& ctx, Reserve&& reserve) {
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
   const int64_t n = shape.num_elements();
   SLUICE_ASSIGN_OR_RETURN(const Philox gen, reserve(n));
-  if (n > 0) D<T>::Fill(gen, ctx.output(0).template data<T>(), n);
+  if (n > 0) D<T>::Fill(gen, ctx.output(0).template raw<T>(), n);
   return OkStatus();
 }
 
@@ -97,13 +97,13 @@ Status FillInts(KernelContext& ctx, int bounds, Reserve&& reserve) {
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(ctx, 0));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
   const int64_t n = shape.num_elements();
-  const T lo = ctx.input(bounds).template scalar<T>();
-  const T hi = ctx.input(bounds + 1).template scalar<T>();
+  const T lo = ctx.input(bounds).template raw_scalar<T>();
+  const T hi = ctx.input(bounds + 1).template raw_scalar<T>();
   if (n == 0) return OkStatus();
   if (lo >= hi)
     return InvalidArgument("Need minval < maxval, got ", lo, " >= ", hi);
   SLUICE_ASSIGN_OR_RETURN(const Philox gen, reserve(n));
-  FillUniformInt(gen, lo, hi, ctx.output(0).template data<T>(), n);
+  FillUniformInt(gen, lo, hi, ctx.output(0).template raw<T>(), n);
   return OkStatus();
 }
 
@@ -138,8 +138,8 @@ void PermuteObjects(const Tensor& in, const std::vector<int64_t>& order,
   const auto rows = static_cast<int64_t>(order.size());
   const int64_t n = in.num_elements() / rows;
   for (int64_t i = 0; i < rows; ++i)
-    std::copy_n(in.data<T>() + order[static_cast<size_t>(i)] * n, n,
-                out->data<T>() + i * n);
+    std::copy_n(in.raw<T>() + order[static_cast<size_t>(i)] * n, n,
+                out->raw<T>() + i * n);
 }
 
 void PermuteBytes(const Tensor& in, const std::vector<int64_t>& order,
@@ -183,8 +183,8 @@ Status RunGetKeyCounter(KernelContext& ctx) {
     return InvalidArgument("seed: expected shape [2], got ",
                            seed.shape().ToString());
   const bool narrow = seed.dtype() == DType::kInt32;
-  const int64_t s0 = narrow ? seed.data<int32_t>()[0] : seed.data<int64_t>()[0];
-  const int64_t s1 = narrow ? seed.data<int32_t>()[1] : seed.data<int64_t>()[1];
+  const int64_t s0 = narrow ? seed.raw<int32_t>()[0] : seed.raw<int64_t>()[0];
+  const int64_t s1 = narrow ? seed.raw<int32_t>()[1] : seed.raw<int64_t>()[1];
   uint64_t key, counter[2];
   StatelessSeedToKeyCounter(s0, s1, &key, counter);
   ctx.set_output(0, Tensor::Vector<uint64_t>({key}));

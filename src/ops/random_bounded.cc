@@ -146,11 +146,11 @@ struct BoundedNormals {
     random::Philox gen =
         ctx.state<random::SeededKernel>().generator().ReserveBlocks(
             rows * 2 * kMostRefused * (columns + 3) / 4);
-    T* out = ctx.output(0).data<T>();
+    T* out = ctx.output(0).raw<T>();
     for (int64_t r = 0; r < rows; ++r) {
       const auto at = [&](int i) {
         const Tensor& t = ctx.input(i);
-        return t.data<T>()[t.num_elements() == 1 ? 0 : r];
+        return t.raw<T>()[t.num_elements() == 1 ? 0 : r];
       };
       SLUICE_ASSIGN_OR_RETURN(
           const BoundedNormal<T> numbers,

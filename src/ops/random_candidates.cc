@@ -35,11 +35,11 @@ Status RunAccidentalHits(KernelContext& ctx) {
                            sampled.shape().ToString());
   std::unordered_map<int64_t, int64_t> place;  // The last, if there are more.
   for (int64_t i = 0; i < sampled.num_elements(); ++i)
-    place[sampled.data<int64_t>()[i]] = i;
+    place[sampled.raw<int64_t>()[i]] = i;
   std::vector<int32_t> indices;
   std::vector<int64_t> ids;
   for (int64_t i = 0; i < classes.num_elements(); ++i) {
-    auto it = place.find(classes.data<int64_t>()[i]);
+    auto it = place.find(classes.raw<int64_t>()[i]);
     if (it == place.end()) continue;
     indices.push_back(static_cast<int32_t>(i / num_true));
     ids.push_back(it->second);
@@ -47,9 +47,9 @@ Status RunAccidentalHits(KernelContext& ctx) {
   // Added to the logits of the hits, it takes them out of the softmax.
   const std::vector<float> weights(indices.size(),
                                    -std::numeric_limits<float>::max());
-  ctx.set_output(0, Tensor::Vector<int32_t>(indices));
-  ctx.set_output(1, Tensor::Vector<int64_t>(ids));
-  ctx.set_output(2, Tensor::Vector<float>(weights));
+  SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::MakeVector<int32_t>(indices));
+  SLUICE_ASSIGN_OR_RETURN(ctx.output(1), Tensor::MakeVector<int64_t>(ids));
+  SLUICE_ASSIGN_OR_RETURN(ctx.output(2), Tensor::MakeVector<float>(weights));
   return OkStatus();
 }
 
@@ -312,7 +312,7 @@ class CandidateKernel {
       return InvalidArgument("true_classes: expected shape [?,", num_true_,
                              "], got ", classes.shape().ToString());
     const int64_t range = sampler_ ? sampler_->range() : num_sampled_;
-    const auto given = classes.flat<int64_t>();
+    const auto given = classes.raw_flat<int64_t>();
     for (int64_t c : given)
       if (c < 0 || c >= range)
         return InvalidArgument("true_classes: expected classes in [0, ", range,
@@ -326,9 +326,9 @@ class CandidateKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DType::kFloat, classes.shape()));
     SLUICE_RETURN_IF_ERROR(
         ctx.Allocate(2, DType::kFloat, Shape({num_sampled_})));
-    const auto sampled = ctx.output(0).flat<int64_t>();
-    const auto of_true = ctx.output(1).flat<float>();
-    const auto of_sampled = ctx.output(2).flat<float>();
+    const auto sampled = ctx.output(0).raw_flat<int64_t>();
+    const auto of_true = ctx.output(1).raw_flat<float>();
+    const auto of_sampled = ctx.output(2).raw_flat<float>();
     const std::lock_guard<std::mutex> lock(mutex_);
     // (TensorFlow's reserve; rejections may go beyond it.)
     random::Philox gen = generator_.ReserveWords(2048 * num_sampled_);

@@ -140,8 +140,8 @@ Status RunSamples(KernelContext& ctx, Draw&& draw) {
   const Philox stream =
       ctx.state<SeededKernel>().generator().ReserveOutputs(count);
   const int64_t columns = parameters.num_elements();
-  const In* in = parameters.data<In>();
-  Out* out = ctx.output(0).data<Out>();
+  const In* in = parameters.raw<In>();
+  Out* out = ctx.output(0).raw<Out>();
   ParallelFor(count, kGammaGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Philox gen = stream;

@@ -45,7 +45,7 @@ Status Sample(KernelContext& ctx, Reserve&& reserve) {
     return InvalidArgument("logits: expected a matrix, got shape ",
                            logits.shape().ToString());
   SLUICE_RETURN_IF_ERROR(ScalarInputs(ctx, 1, 2));
-  const int64_t samples = ctx.input(1).scalar<int32_t>();
+  const int64_t samples = ctx.input(1).raw_scalar<int32_t>();
   if (samples < 0)
     return InvalidArgument("num_samples: expected at least 0, got ", samples);
   const int64_t batch = logits.dim(0), classes = logits.dim(1);
@@ -60,8 +60,8 @@ Status Sample(KernelContext& ctx, Reserve&& reserve) {
   SingleSamples next(&gen);
   std::vector<double> cdf(static_cast<size_t>(classes));
   for (int64_t b = 0; b < batch; ++b)
-    SampleRow(logits.data<T>() + b * classes, classes, next, &cdf,
-              ctx.output(0).data<Out>() + b * samples, samples);
+    SampleRow(logits.raw<T>() + b * classes, classes, next, &cdf,
+              ctx.output(0).raw<Out>() + b * samples, samples);
   return OkStatus();
 }
 

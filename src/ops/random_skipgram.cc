@@ -44,8 +44,8 @@ class SkipgramKernel {
     for (int64_t i = 0; i < batch_; ++i) {
       if (i % 65536 == 65535 && ctx.cancelled())
         return Cancelled("the step was cancelled");
-      SLUICE_RETURN_IF_ERROR(Next(ctx, &ctx.output(5).data<int32_t>()[i],
-                                  &ctx.output(6).data<int32_t>()[i]));
+      SLUICE_RETURN_IF_ERROR(Next(ctx, &ctx.output(5).raw<int32_t>()[i],
+                                  &ctx.output(6).raw<int32_t>()[i]));
     }
     ctx.set_output(0, words_of_ids_);
     ctx.set_output(1, frequencies_);
@@ -85,8 +85,10 @@ class SkipgramKernel {
       frequencies.push_back(n);
       frequencies[0] -= n;
     }
-    words_of_ids_ = Tensor::Vector<std::string>(names);
-    frequencies_ = Tensor::Vector<int32_t>(frequencies);
+    SLUICE_ASSIGN_OR_RETURN(words_of_ids_,
+                            Tensor::MakeVector<std::string>(names));
+    SLUICE_ASSIGN_OR_RETURN(frequencies_,
+                            Tensor::MakeVector<int32_t>(frequencies));
     for (const std::string& w : words) {
       const auto it = id.find(w);
       corpus_.push_back(it == id.end() ? 0 : it->second);
@@ -131,7 +133,7 @@ class SkipgramKernel {
       }
       const int32_t word = corpus_[position_++];
       if (subsample_ > 0) {
-        const auto n = static_cast<float>(frequencies_.data<int32_t>()[word]);
+        const auto n = static_cast<float>(frequencies_.raw<int32_t>()[word]);
         const float keep = (std::sqrt(n / rare) + 1) * rare / n;
         if (random::UniformFloat(words_()) > keep) continue;
       }

@@ -9,8 +9,8 @@ Result<Shape> ShapeInput(const KernelContext& ctx, int i) {
                            t.shape().ToString());
   Dims dims(static_cast<size_t>(t.num_elements()));
   for (size_t k = 0; k < dims.size(); ++k)
-    dims[k] = t.dtype() == DType::kInt32 ? t.data<int32_t>()[k]
-                                         : t.data<int64_t>()[k];
+    dims[k] =
+        t.dtype() == DType::kInt32 ? t.raw<int32_t>()[k] : t.raw<int64_t>()[k];
   return Shape::Make({dims.data(), dims.size()});
 }
 
@@ -20,8 +20,8 @@ Result<Philox> SeedInput(const KernelContext& ctx, int i) {
     return InvalidArgument("seed: expected shape [2], got ",
                            t.shape().ToString());
   if (t.dtype() == DType::kInt32)
-    return StatelessPhilox(t.data<int32_t>()[0], t.data<int32_t>()[1]);
-  return StatelessPhilox(t.data<int64_t>()[0], t.data<int64_t>()[1]);
+    return StatelessPhilox(t.raw<int32_t>()[0], t.raw<int32_t>()[1]);
+  return StatelessPhilox(t.raw<int64_t>()[0], t.raw<int64_t>()[1]);
 }
 
 Result<Philox> KeyCounterInput(const KernelContext& ctx, int i) {
@@ -38,11 +38,11 @@ Result<Philox> KeyCounterInput(const KernelContext& ctx, int i) {
   if (alg.rank() != 0)
     return InvalidArgument("alg: expected a scalar, got shape ",
                            alg.shape().ToString());
-  const int32_t algorithm = alg.scalar<int32_t>();
+  const int32_t algorithm = alg.raw_scalar<int32_t>();
   if (algorithm != 1 && algorithm != 3)  // Philox, or "choose".
     return InvalidArgument("alg: expected 1 (Philox) or 3 (automatic), got ",
                            algorithm);
-  return Philox::FromMemory(counter.data<uint64_t>(), key.data<uint64_t>());
+  return Philox::FromMemory(counter.raw<uint64_t>(), key.raw<uint64_t>());
 }
 
 Status ScalarInputs(const KernelContext& ctx, int begin, int end) {

@@ -55,7 +55,7 @@ class SparseCrossKernel {
     }
     SLUICE_RETURN_IF_ERROR(
         sparse::AllocateSparse(ctx, 0, n, type_, {rows, most}));
-    int64_t* index = ctx.output(0).data<int64_t>();
+    int64_t* index = ctx.output(0).raw<int64_t>();
     int64_t at = 0;
     std::vector<int64_t> choice(columns.size());
     for (int64_t r = 0; r < rows; ++r) {
@@ -146,14 +146,14 @@ class SparseCrossKernel {
   void Put(const std::vector<CrossColumn>& columns,
            const std::vector<int64_t>& choice, int64_t at, Tensor* out) const {
     if (type_ == DType::kString) {
-      std::string& text = out->data<std::string>()[at];
+      std::string& text = out->raw<std::string>()[at];
       for (size_t c = 0; c < columns.size(); ++c) {
         const Tensor& v = *columns[c].values;
         if (c > 0) text += "_X_";
         if (v.dtype() == DType::kString)
-          text += v.data<std::string>()[choice[c]];
+          text += v.raw<std::string>()[choice[c]];
         else
-          absl::StrAppend(&text, v.data<int64_t>()[choice[c]]);
+          absl::StrAppend(&text, v.raw<int64_t>()[choice[c]]);
       }
       return;
     }
@@ -162,12 +162,12 @@ class SparseCrossKernel {
       const Tensor& v = *columns[c].values;
       hash = FingerprintCat64(
           hash, v.dtype() == DType::kString
-                    ? Fingerprint64(v.data<std::string>()[choice[c]])
-                    : static_cast<uint64_t>(v.data<int64_t>()[choice[c]]));
+                    ? Fingerprint64(v.raw<std::string>()[choice[c]])
+                    : static_cast<uint64_t>(v.raw<int64_t>()[choice[c]]));
     }
     const uint64_t most =
         static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    out->data<int64_t>()[at] =
+    out->raw<int64_t>()[at] =
         static_cast<int64_t>(hash % (buckets_ > 0 ? buckets_ : most));
   }
 

@@ -144,7 +144,7 @@ Result<Entries> InputOfAnyIndex(const KernelContext& ctx, Tensor* copy,
       return OkStatus();
     }
     SLUICE_ASSIGN_OR_RETURN(*to, Tensor::Make(DType::kInt64, from.shape()));
-    std::copy_n(from.data<int32_t>(), from.num_elements(), to->data<int64_t>());
+    std::copy_n(from.raw<int32_t>(), from.num_elements(), to->raw<int64_t>());
     return OkStatus();
   };
   SLUICE_RETURN_IF_ERROR(widen(ctx.input(0), copy));
@@ -174,8 +174,8 @@ Status RunSparseTensorDenseAdd(KernelContext& ctx) {
   array::CopyRun(b.dtype(), b.raw(), out.raw(), b.num_elements());
   const bool known = array::ByNumber(b.dtype(), [&]<typename T>(array::Tag<T>) {
     for (int64_t i = 0; i < e.n; ++i) {
-      T* at = out.data<T>() + DenseOffset(e.row(i), e.shape);
-      *at = array::WrapAdd(*at, e.values->data<T>()[i]);
+      T* at = out.raw<T>() + DenseOffset(e.row(i), e.shape);
+      *at = array::WrapAdd(*at, e.values->raw<T>()[i]);
     }
   });
   return known ? OkStatus() : NoKernelFor(ctx.node(), b.dtype());
@@ -267,24 +267,24 @@ class SparseMatMulKernel {
     Tensor wide;
     C* sums = nullptr;
     if constexpr (std::is_same_v<T, C>) {
-      sums = out->data<T>();
+      sums = out->raw<T>();
     } else {
       SLUICE_ASSIGN_OR_RETURN(wide, Tensor::Zeros(DTypeOf<C>(), out->shape()));
-      sums = wide.data<C>();
+      sums = wide.raw<C>();
     }
     for (int64_t i = 0; i < e.n; ++i) {
       const int64_t row = e.row(i)[adjoint_a_ ? 1 : 0];
       const int64_t k = e.row(i)[adjoint_a_ ? 0 : 1];
-      const T value = e.values->data<T>()[i];
+      const T value = e.values->raw<T>()[i];
       const C a = static_cast<C>(adjoint_a_ ? ConjugateOf(value) : value);
       C* to = sums + row * columns;
       if (adjoint_b_) {
-        const T* from = b.data<T>() + k;
+        const T* from = b.raw<T>() + k;
         for (int64_t j = 0; j < columns; ++j, from += b.dim(1))
           to[j] = array::WrapAdd(
               to[j], array::WrapMul(a, static_cast<C>(ConjugateOf(*from))));
       } else {
-        const T* from = b.data<T>() + k * columns;
+        const T* from = b.raw<T>() + k * columns;
         for (int64_t j = 0; j < columns; ++j)
           to[j] =
               array::WrapAdd(to[j], array::WrapMul(a, static_cast<C>(from[j])));
@@ -292,7 +292,7 @@ class SparseMatMulKernel {
     }
     if constexpr (!std::is_same_v<T, C>)
       for (int64_t i = 0; i < out->num_elements(); ++i)
-        out->data<T>()[i] = T(sums[i]);
+        out->raw<T>()[i] = T(sums[i]);
     return OkStatus();
   }
 
@@ -424,14 +424,14 @@ Status RunCwise(KernelContext& ctx) {
   const bool known =
       array::ByNumber(dense.dtype(), [&]<typename T>(array::Tag<T>) {
         if (op == Cwise::kDiv)
-          for (const T v : dense.flat<T>()) zero = zero || v == T(0);
+          for (const T v : dense.raw_flat<T>()) zero = zero || v == T(0);
         if (zero) return;
-        T* out = ctx.output(0).template data<T>();
+        T* out = ctx.output(0).template raw<T>();
         for (int64_t i = 0; i < e.n; ++i) {
           int64_t at = 0;
           for (int d = 0; d < e.rank; ++d)
             at += e.row(i)[d] * strides[static_cast<size_t>(d)];
-          out[i] = CwiseOf<op, T>(e.values->data<T>()[i], dense.data<T>()[at]);
+          out[i] = CwiseOf<op, T>(e.values->raw<T>()[i], dense.raw<T>()[at]);
         }
       });
   if (zero)

@@ -96,13 +96,14 @@ class SparseAddKernel {
  private:
   template <typename T>
   static Status Add(KernelContext& ctx, const Entries& a, const Entries& b) {
-    const auto least = ctx.input(6).template scalar<typename RealOf<T>::type>();
+    const auto least =
+        ctx.input(6).template raw_scalar<typename RealOf<T>::type>();
     std::vector<UnionPlace> places;
     std::vector<T> sums;
     for (const UnionPlace& p : UnionOf(a, b)) {
-      T sum = p.a >= 0 ? a.values->template data<T>()[p.a] : T(0);
+      T sum = p.a >= 0 ? a.values->template raw<T>()[p.a] : T(0);
       if (p.b >= 0) {
-        const T v = b.values->template data<T>()[p.b];
+        const T v = b.values->template raw<T>()[p.b];
         sum = p.a >= 0 ? array::WrapAdd(sum, v) : v;
       }
       // (What only one of them has stays, however small.)
@@ -112,10 +113,10 @@ class SparseAddKernel {
     }
     SLUICE_RETURN_IF_ERROR(sparse::AllocateSparse(
         ctx, 0, static_cast<int64_t>(places.size()), DTypeOf<T>(), a.shape));
-    int64_t* row = ctx.output(0).template data<int64_t>();
+    int64_t* row = ctx.output(0).template raw<int64_t>();
     for (const UnionPlace& p : places)
       row = std::copy_n(p.a >= 0 ? a.row(p.a) : b.row(p.b), a.rank, row);
-    std::copy(sums.begin(), sums.end(), ctx.output(1).template data<T>());
+    std::copy(sums.begin(), sums.end(), ctx.output(1).template raw<T>());
     return OkStatus();
   }
 };
@@ -191,10 +192,10 @@ Status RunSparseAddGrad(KernelContext& ctx) {
                                              ctx.step().allocator));
     int64_t at = 0;
     for (int64_t i = 0; i < term.dim(0); ++i) {
-      const int64_t* row = term.data<int64_t>() + i * rank;
+      const int64_t* row = term.raw<int64_t>() + i * rank;
       int c = 1;
       while (at < sum.dim(0) &&
-             (c = sparse::Compare(sum.data<int64_t>() + at * rank, row, rank)) <
+             (c = sparse::Compare(sum.raw<int64_t>() + at * rank, row, rank)) <
                  0)
         ++at;
       if (at < sum.dim(0) && c == 0) sparse::CopyValue(dy, at, &out, i);
@@ -245,7 +246,7 @@ Status RunExtreme(KernelContext& ctx) {
   const DType type = a.values->dtype();
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, Shape({n, a.rank})));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, type, Shape({n})));
-  int64_t* row = ctx.output(0).data<int64_t>();
+  int64_t* row = ctx.output(0).raw<int64_t>();
   for (const UnionPlace& p : places)
     row = std::copy_n(p.a >= 0 ? a.row(p.a) : b.row(p.b), a.rank, row);
   bool real = false;
@@ -253,10 +254,10 @@ Status RunExtreme(KernelContext& ctx) {
     if constexpr (!std::is_same_v<T, complex64> &&
                   !std::is_same_v<T, complex128>) {
       real = true;
-      T* out = ctx.output(1).template data<T>();
+      T* out = ctx.output(1).template raw<T>();
       for (const UnionPlace& p : places) {
-        const T x = p.a >= 0 ? a.values->data<T>()[p.a] : T(0);
-        const T y = p.b >= 0 ? b.values->data<T>()[p.b] : T(0);
+        const T x = p.a >= 0 ? a.values->raw<T>()[p.a] : T(0);
+        const T y = p.b >= 0 ? b.values->raw<T>()[p.b] : T(0);
         *out++ = (maximum ? x < y : y < x) ? y : x;
       }
     }
@@ -317,8 +318,8 @@ struct SparseSoftmaxKernel {
     SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
     SLUICE_RETURN_IF_ERROR(sparse::CheckOrder(e));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({e.n})));
-    const T* x = e.values->template data<T>();
-    T* out = ctx.output(0).template data<T>();
+    const T* x = e.values->template raw<T>();
+    T* out = ctx.output(0).template raw<T>();
     for (int64_t begin = 0, end = 0; begin < e.n; begin = end) {
       C most = static_cast<C>(x[begin]);
       for (end = begin; end < e.n && sparse::Compare(e.row(begin), e.row(end),
@@ -391,8 +392,8 @@ Status RunSparseFillEmptyRows(KernelContext& ctx) {
   // Where the next entry of each row goes.
   SLUICE_ASSIGN_OR_RETURN(Tensor next_of,
                           ctx.AllocateTemp(DType::kInt64, row_shape));
-  int64_t* next = next_of.data<int64_t>();
-  bool* empty = ctx.output(2).data<bool>();
+  int64_t* next = next_of.raw<int64_t>();
+  bool* empty = ctx.output(2).raw<bool>();
   std::fill_n(next, rows, 0);
   for (int64_t i = 0; i < e.n; ++i) ++next[e.row(i)[0]];
   int64_t n = 0;
@@ -407,7 +408,7 @@ Status RunSparseFillEmptyRows(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, out_shape));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, type, Shape({n})));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(3, DType::kInt64, Shape({e.n})));
-  int64_t* indices = ctx.output(0).data<int64_t>();
+  int64_t* indices = ctx.output(0).raw<int64_t>();
   for (int64_t r = 0; r < rows; ++r) {
     if (!empty[r]) continue;
     indices[next[r] * e.rank] = r;
@@ -418,7 +419,7 @@ Status RunSparseFillEmptyRows(KernelContext& ctx) {
     const int64_t at = next[e.row(i)[0]]++;
     std::copy_n(e.row(i), e.rank, indices + at * e.rank);
     sparse::CopyValue(*e.values, i, &ctx.output(1), at);
-    ctx.output(3).data<int64_t>()[i] = at;
+    ctx.output(3).raw<int64_t>()[i] = at;
   }
   return OkStatus();
 }
@@ -472,7 +473,7 @@ Status RunSparseFillEmptyRowsGrad(KernelContext& ctx) {
         "reverse_index_map, grad_values: expected vectors, got shapes ",
         map.shape().ToString(), " and ", dy.shape().ToString());
   const int64_t n = dy.dim(0);
-  for (int64_t at : map.flat<int64_t>())
+  for (int64_t at : map.raw_flat<int64_t>())
     if (at < 0 || at >= n)
       return InvalidArgument("reverse_index_map: expected places in [0, ", n,
                              "), got ", at);
@@ -480,7 +481,7 @@ Status RunSparseFillEmptyRowsGrad(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(ctx.output(1), Tensor::Zeros(dy.dtype(), Shape()));
   std::vector<bool> seen(static_cast<size_t>(n));
   for (int64_t i = 0; i < map.dim(0); ++i) {
-    const int64_t at = map.data<int64_t>()[i];
+    const int64_t at = map.raw<int64_t>()[i];
     seen[static_cast<size_t>(at)] = true;
     sparse::CopyValue(dy, at, &ctx.output(0), i);
   }
@@ -490,8 +491,8 @@ Status RunSparseFillEmptyRowsGrad(KernelContext& ctx) {
         for (int64_t i = 0; i < n; ++i)
           if (!seen[static_cast<size_t>(i)])
             sum = array::WrapAdd(sum,
-                                 static_cast<ComputeType<T>>(dy.data<T>()[i]));
-        *ctx.output(1).data<T>() = T(sum);
+                                 static_cast<ComputeType<T>>(dy.raw<T>()[i]));
+        *ctx.output(1).raw<T>() = T(sum);
       });
   return known ? OkStatus() : NoKernelFor(ctx.node(), dy.dtype());
 }

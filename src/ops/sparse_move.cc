@@ -21,7 +21,7 @@ Status RunSparseReorder(KernelContext& ctx) {
   const std::vector<int64_t> order = sparse::Order(e);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, ctx.input(0).shape()));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, e.values->dtype(), e.values->shape()));
-  int64_t* out = ctx.output(0).data<int64_t>();
+  int64_t* out = ctx.output(0).raw<int64_t>();
   int64_t at = 0;
   for (int64_t i : order) {
     out = std::copy_n(e.row(i), e.rank, out);
@@ -91,7 +91,7 @@ Status RunSparseReshape(KernelContext& ctx) {
   Dims to;
   int unknown = -1;
   Dims known;
-  for (const int64_t d : ctx.input(2).flat<int64_t>()) {
+  for (const int64_t d : ctx.input(2).raw_flat<int64_t>()) {
     if (d < -1 || (d == -1 && unknown >= 0))
       return InvalidArgument(
           "new_shape: expected dimensions >= 0 and at most one of -1, got ", d);
@@ -118,7 +118,7 @@ Status RunSparseReshape(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
   const auto rank = static_cast<int64_t>(to.size());
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, Shape({e.n, rank})));
-  int64_t* out = ctx.output(0).data<int64_t>();
+  int64_t* out = ctx.output(0).raw<int64_t>();
   for (int64_t i = 0; i < e.n; ++i, out += rank) {
     int64_t linear = 0;
     for (int d = 0; d < e.rank; ++d)
@@ -165,10 +165,10 @@ Status RunSparseSlice(KernelContext& ctx) {
     if (t->rank() != 1 || t->dim(0) != e.rank)
       return InvalidArgument("start, size: expected vectors of ", e.rank,
                              ", got shape ", t->shape().ToString());
-  const int64_t* from = start.data<int64_t>();
+  const int64_t* from = start.raw<int64_t>();
   Dims out_shape;
   for (int d = 0; d < e.rank; ++d) {
-    const int64_t many = size.data<int64_t>()[d];
+    const int64_t many = size.raw<int64_t>()[d];
     const int64_t dim = e.shape[static_cast<size_t>(d)];
     if (many < 0)
       return InvalidArgument("size: expected values >= 0, got ", many);
@@ -182,7 +182,7 @@ Status RunSparseSlice(KernelContext& ctx) {
     bool in = true;
     for (int d = 0; in && d < e.rank; ++d) {
       int64_t end = 0;
-      if (__builtin_add_overflow(from[d], size.data<int64_t>()[d], &end))
+      if (__builtin_add_overflow(from[d], size.raw<int64_t>()[d], &end))
         end = std::numeric_limits<int64_t>::max();
       in = e.row(i)[d] >= from[d] && e.row(i)[d] < end;
     }
@@ -190,7 +190,7 @@ Status RunSparseSlice(KernelContext& ctx) {
   }
   SLUICE_RETURN_IF_ERROR(sparse::AllocateSparse(
       ctx, 0, static_cast<int64_t>(kept.size()), e.values->dtype(), out_shape));
-  int64_t* out = ctx.output(0).data<int64_t>();
+  int64_t* out = ctx.output(0).raw<int64_t>();
   int64_t at = 0;
   for (int64_t i : kept) {
     for (int d = 0; d < e.rank; ++d) *out++ = e.row(i)[d] - from[d];
@@ -260,9 +260,9 @@ Status RunSparseSliceGrad(KernelContext& ctx) {
   for (int64_t i = 0; i < in.dim(0) && k < out.dim(0); ++i) {
     bool same = true;
     for (int64_t d = 0; same && d < rank; ++d)
-      same = static_cast<uint64_t>(in.data<int64_t>()[i * rank + d]) -
-                 static_cast<uint64_t>(start.data<int64_t>()[d]) ==
-             static_cast<uint64_t>(out.data<int64_t>()[k * rank + d]);
+      same = static_cast<uint64_t>(in.raw<int64_t>()[i * rank + d]) -
+                 static_cast<uint64_t>(start.raw<int64_t>()[d]) ==
+             static_cast<uint64_t>(out.raw<int64_t>()[k * rank + d]);
     if (same) sparse::CopyValue(dy, k++, &ctx.output(0), i);
   }
   if (k != out.dim(0))
@@ -303,8 +303,8 @@ Status RunSparseSplit(KernelContext& ctx) {
     return InvalidArgument("split_dim: expected a scalar, got shape ",
                            axis_tensor.shape().ToString());
   SLUICE_ASSIGN_OR_RETURN(const Entries e, sparse::InputAt(ctx, 1));
-  SLUICE_ASSIGN_OR_RETURN(const int axis,
-                          CanonicalAxis(axis_tensor.scalar<int64_t>(), e.rank));
+  SLUICE_ASSIGN_OR_RETURN(
+      const int axis, CanonicalAxis(axis_tensor.raw_scalar<int64_t>(), e.rank));
   const int many = ctx.num_outputs() / 3;
   const int64_t dim = e.shape[static_cast<size_t>(axis)];
   if (many > dim)
@@ -333,8 +333,7 @@ Status RunSparseSplit(KernelContext& ctx) {
   for (int64_t i = 0; i < e.n; ++i) {
     const int64_t p = part_of(e.row(i)[axis]);
     const int64_t at = done[static_cast<size_t>(p)]++;
-    int64_t* row =
-        ctx.output(static_cast<int>(p)).data<int64_t>() + at * e.rank;
+    int64_t* row = ctx.output(static_cast<int>(p)).raw<int64_t>() + at * e.rank;
     std::copy_n(e.row(i), e.rank, row);
     row[axis] -= p * least + std::min(p, more);
     sparse::CopyValue(*e.values, i, &ctx.output(many + static_cast<int>(p)),
@@ -412,7 +411,7 @@ class SparseConcatKernel {
     }
     SLUICE_ASSIGN_OR_RETURN(Tensor indices,
                             ctx.AllocateTemp(DType::kInt64, Shape({n, rank})));
-    int64_t* row = indices.data<int64_t>();
+    int64_t* row = indices.raw<int64_t>();
     std::vector<std::pair<int, int64_t>> from;  // Of each entry.
     int64_t offset = 0;
     for (int p = 0; p < many; ++p) {
@@ -430,8 +429,8 @@ class SparseConcatKernel {
     Entries all;
     all.n = n;
     all.rank = rank;
-    all.indices = indices.data<int64_t>();
-    int64_t* out = ctx.output(0).data<int64_t>();
+    all.indices = indices.raw<int64_t>();
+    int64_t* out = ctx.output(0).raw<int64_t>();
     int64_t k = 0;
     for (int64_t i : sparse::Order(all)) {
       out = std::copy_n(all.row(i), rank, out);

@@ -54,8 +54,8 @@ class SparseReduceKernel {
     Entries places;
     places.n = e.n;
     places.rank = rank;
-    places.indices = kept.data<int64_t>();
-    int64_t* to = kept.data<int64_t>();
+    places.indices = kept.raw<int64_t>();
+    int64_t* to = kept.raw<int64_t>();
     for (int64_t i = 0; i < e.n; ++i)
       for (int d = 0; d < e.rank; ++d)
         if (!reduced[static_cast<size_t>(d)])
@@ -88,15 +88,15 @@ class SparseReduceKernel {
               const std::vector<int64_t>& order, const Dims& shape) const {
     using C = ComputeType<T>;
     const int rank = places.rank;
-    T* out = ctx.output(sparse_ ? 1 : 0).template data<T>();
-    int64_t* rows = sparse_ ? ctx.output(0).template data<int64_t>() : nullptr;
+    T* out = ctx.output(sparse_ ? 1 : 0).template raw<T>();
+    int64_t* rows = sparse_ ? ctx.output(0).template raw<int64_t>() : nullptr;
     for (size_t i = 0; i < order.size();) {
       const int64_t* place = places.row(order[i]);
-      C sum = static_cast<C>(values.data<T>()[order[i]]);
+      C sum = static_cast<C>(values.raw<T>()[order[i]]);
       for (++i; i < order.size() &&
                 sparse::Compare(place, places.row(order[i]), rank) == 0;
            ++i) {
-        const C v = static_cast<C>(values.data<T>()[order[i]]);
+        const C v = static_cast<C>(values.raw<T>()[order[i]]);
         if (!maximum_) {
           sum = array::WrapAdd(sum, v);
         } else if constexpr (!std::is_same_v<T, complex64> &&

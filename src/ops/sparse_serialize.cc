@@ -42,11 +42,11 @@ struct TensorValue : Variant::Value {
 
 Status PutPart(const Tensor& part, int64_t at, Tensor* out) {
   if (out->dtype() == DType::kVariant) {
-    out->data<Variant>()[at] =
+    out->raw<Variant>()[at] =
         Variant(std::make_shared<const TensorValue>(part));
     return OkStatus();
   }
-  SLUICE_ASSIGN_OR_RETURN(out->data<std::string>()[at],
+  SLUICE_ASSIGN_OR_RETURN(out->raw<std::string>()[at],
                           TensorContentProto(part));
   return OkStatus();
 }
@@ -60,14 +60,14 @@ Status PutParts(const SparseParts& p, int64_t row, Tensor* out) {
 Result<Tensor> GetPart(const Tensor& in, int64_t at, DType want) {
   Tensor t;
   if (in.dtype() == DType::kVariant) {
-    const auto* value = in.data<Variant>()[at].get<TensorValue>();
+    const auto* value = in.raw<Variant>()[at].get<TensorValue>();
     if (value == nullptr)
       return InvalidArgument(
           "serialized_sparse: expected parts of a sparse tensor, got another "
           "variant");
     t = value->tensor;
   } else {
-    SLUICE_ASSIGN_OR_RETURN(t, ParseTensorProto(in.data<std::string>()[at]));
+    SLUICE_ASSIGN_OR_RETURN(t, ParseTensorProto(in.raw<std::string>()[at]));
   }
   if (t.dtype() != want)
     return InvalidArgument("serialized_sparse: expected ", DTypeName(want),
@@ -82,7 +82,7 @@ Result<SparseParts> RowParts(const Entries& e, int64_t begin, int64_t end) {
       p.indices, Tensor::Make(DType::kInt64, Shape({end - begin, e.rank - 1})));
   SLUICE_ASSIGN_OR_RETURN(
       p.values, Tensor::Make(e.values->dtype(), Shape({end - begin})));
-  int64_t* to = p.indices.data<int64_t>();
+  int64_t* to = p.indices.raw<int64_t>();
   for (int64_t i = begin; i < end; ++i) {
     to = std::copy_n(e.row(i) + 1, e.rank - 1, to);
     sparse::CopyValue(*e.values, i, &p.values, i - begin);
@@ -145,7 +145,7 @@ Status StackParts(KernelContext& ctx, const std::vector<SparseParts>& parts,
     all.push_back(std::move(e));
   }
   SLUICE_RETURN_IF_ERROR(sparse::AllocateSparse(ctx, 0, n, type, shape));
-  int64_t* to = ctx.output(0).data<int64_t>();
+  int64_t* to = ctx.output(0).raw<int64_t>();
   int64_t at = 0;
   for (size_t k = 0; k < all.size(); ++k)
     for (int64_t i = 0; i < all[k].n; ++i) {
@@ -366,7 +366,7 @@ class SparseTensorsMapKernel {
           return OkStatus();
         }));
     for (size_t i = 0; i < rows.size(); ++i)
-      ctx.output(0).data<int64_t>()[i] = map->Add(std::move(rows[i]));
+      ctx.output(0).raw<int64_t>()[i] = map->Add(std::move(rows[i]));
     return OkStatus();
   }
 
@@ -380,7 +380,7 @@ class SparseTensorsMapKernel {
         const std::shared_ptr<SparseTensorsMap> map,
         ctx.step().resources->Lookup<SparseTensorsMap>(container_, name_));
     SLUICE_ASSIGN_OR_RETURN(const std::vector<SparseParts> parts,
-                            map->Take(handles.flat<int64_t>()));
+                            map->Take(handles.raw_flat<int64_t>()));
     for (const SparseParts& p : parts)
       if (p.values.dtype() != type_)
         return InvalidArgument("dtype: expected that of the sparse tensors, ",

@@ -26,7 +26,7 @@ using SetGroups = std::map<std::vector<int64_t>, std::set<V>>;
 template <typename V>
 V SetElement(const Tensor& t, int64_t i) {
   if constexpr (std::is_same_v<V, std::string>)
-    return t.data<std::string>()[i];
+    return t.raw<std::string>()[i];
   else
     return array::IntAt(t, i);
 }
@@ -167,7 +167,7 @@ class SetOperationKernel {
     shape.push_back(most);
     const DType type = ctx.input(first_dense_ ? 0 : 1).dtype();
     SLUICE_RETURN_IF_ERROR(sparse::AllocateSparse(ctx, 0, n, type, shape));
-    int64_t* row = ctx.output(0).data<int64_t>();
+    int64_t* row = ctx.output(0).raw<int64_t>();
     int64_t at = 0;
     for (const auto& [group, values] : made)
       for (size_t k = 0; k < values.size(); ++k) {
@@ -179,12 +179,12 @@ class SetOperationKernel {
   }
 
   static void Put(const std::string& v, int64_t at, Tensor* out) {
-    out->data<std::string>()[at] = v;
+    out->raw<std::string>()[at] = v;
   }
   static void Put(int64_t v, int64_t at, Tensor* out) {
     array::ByNumber(out->dtype(), [&]<typename T>(array::Tag<T>) {
       if constexpr (std::is_integral_v<T>)
-        out->data<T>()[at] = static_cast<T>(v);
+        out->raw<T>()[at] = static_cast<T>(v);
     });
   }
 
@@ -307,7 +307,7 @@ class SetSizeKernel {
       int64_t at = 0;
       for (size_t d = 0; d < group.size(); ++d)
         at = at * s.groups[d] + group[d];
-      out->data<int32_t>()[at] = static_cast<int32_t>(set.size());
+      out->raw<int32_t>()[at] = static_cast<int32_t>(set.size());
     }
   }
 

@@ -36,9 +36,9 @@ Result<Entries> View(const Tensor& indices, const Tensor* values,
   Entries e;
   e.n = indices.dim(0);
   e.rank = static_cast<int>(indices.dim(1));
-  e.indices = indices.data<int64_t>();
+  e.indices = indices.raw<int64_t>();
   e.values = values;
-  for (const int64_t d : shape.flat<int64_t>()) {
+  for (const int64_t d : shape.raw_flat<int64_t>()) {
     if (d < 0)
       return InvalidArgument(what, "shape: expected dimensions >= 0, got ", d);
     e.shape.push_back(d);

@@ -94,7 +94,7 @@ Stack* StackOrNull(const KernelContext& ctx) {
   const Tensor& t = ctx.input(0);
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
-  Resource* r = t.data<ResourceHandle>()->resource.get();
+  Resource* r = t.raw<ResourceHandle>()->resource.get();
   if (r == nullptr || typeid(*r) != typeid(Stack)) [[unlikely]]
     return nullptr;
   return static_cast<Stack*>(r);
@@ -116,7 +116,7 @@ class MakeStackKernel {
       if (size.rank() != 0 || size.dtype() != DType::kInt32)
         return InvalidArgument("max_size: expected an int32 scalar, got ",
                                size.ToString());
-      max_size = size.scalar<int32_t>();
+      max_size = size.raw_scalar<int32_t>();
     }
     ctx.set_output(0, Tensor::Scalar<ResourceHandle>(
                           {"", options_->name,

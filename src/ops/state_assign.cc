@@ -101,10 +101,10 @@ Status RunCountUpTo(KernelContext& ctx) {
       return InvalidArgument("variable '", v->name(),
                              "': expected a scalar, got shape ",
                              t.shape().ToString());
-    const T count = t.scalar<T>();
+    const T count = t.raw_scalar<T>();
     if (count >= limit) return OutOfRange("Reached limit of ", limit);
     ctx.set_output(0, Tensor::Scalar<T>(count));
-    *t.data<T>() = static_cast<T>(count + 1);
+    *t.raw<T>() = static_cast<T>(count + 1);
     return OkStatus();
   });
 }

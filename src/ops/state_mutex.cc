@@ -138,7 +138,7 @@ void RunMutexLock(KernelContext& ctx, DoneFn done) {
 Status RunConsumeMutexLock(KernelContext& ctx) {
   const Tensor t = ctx.TakeInput(0);
   const Lock* lock =
-      t.num_elements() == 1 ? t.scalar<Variant>().get<Lock>() : nullptr;
+      t.num_elements() == 1 ? t.raw_scalar<Variant>().get<Lock>() : nullptr;
   if (lock == nullptr)
     return InvalidArgument("mutex_lock: expected what a MutexLock gave, got ",
                            t.ToString());

@@ -41,7 +41,7 @@ Result<std::string> HandleInput(const KernelContext& ctx) {
   if (t.num_elements() != 1)
     return InvalidArgument("handle: expected a scalar, got shape ",
                            t.shape().ToString());
-  return t.scalar<std::string>();
+  return t.raw_scalar<std::string>();
 }
 
 Status NoSuchHandle(const std::string& handle) {

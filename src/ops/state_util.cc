@@ -51,7 +51,7 @@ std::string Position(const Shape& shape, int64_t flat) {
 
 std::vector<int64_t> ToInt64s(const Tensor& t) {
   if (t.dtype() == DType::kInt64) return t.ToVector<int64_t>();
-  return {t.data<int32_t>(), t.data<int32_t>() + t.num_elements()};
+  return {t.raw<int32_t>(), t.raw<int32_t>() + t.num_elements()};
 }
 
 Result<std::vector<int64_t>> CheckedIndices(const Tensor& indices,

@@ -153,7 +153,7 @@ struct VariableShapeKernel {
           return InvalidArgument("dimension ", i,
                                  ": expected one that out_type can hold, got ",
                                  s.dim(i));
-        ctx.output(0).template data<T>()[i] = static_cast<T>(s.dim(i));
+        ctx.output(0).template raw<T>()[i] = static_cast<T>(s.dim(i));
       }
       return OkStatus();
     });

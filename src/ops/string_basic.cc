@@ -60,7 +60,7 @@ class AsStringKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& x = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, x.shape()));
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     switch (type_) {
       case DType::kFloat:
         return Fill<float>(x, out);
@@ -103,8 +103,7 @@ class AsStringKernel {
  private:
   template <typename T>
   Status Fill(const Tensor& x, std::string* out) const {
-    for (int64_t i = 0; i < x.num_elements(); ++i)
-      out[i] = Text(x.data<T>()[i]);
+    for (int64_t i = 0; i < x.num_elements(); ++i) out[i] = Text(x.raw<T>()[i]);
     return OkStatus();
   }
   std::string Text(bool v) const { return v ? "true" : "false"; }
@@ -184,12 +183,12 @@ class StringJoinKernel {
       found = true;
     }
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, shape));
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     for (int64_t k = 0; k < shape.num_elements(); ++k)
       for (int i = 0; i < ctx.num_inputs(); ++i) {
         const Tensor& t = ctx.input(i);
         if (i > 0) out[k] += separator_;
-        out[k] += t.data<std::string>()[t.rank() == 0 ? 0 : k];
+        out[k] += t.raw<std::string>()[t.rank() == 0 ? 0 : k];
       }
     return OkStatus();
   }

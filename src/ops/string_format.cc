@@ -76,25 +76,25 @@ class TensorText {
     switch (tensor_.dtype()) {
       case DType::kString:
         absl::StrAppend(&out_, "\"",
-                        absl::CEscape(tensor_.data<std::string>()[i]), "\"");
+                        absl::CEscape(tensor_.raw<std::string>()[i]), "\"");
         return;
       case DType::kBool:
-        out_ += tensor_.data<bool>()[i] ? '1' : '0';
+        out_ += tensor_.raw<bool>()[i] ? '1' : '0';
         return;
       case DType::kFloat:
-        return Fraction(tensor_.data<float>()[i]);
+        return Fraction(tensor_.raw<float>()[i]);
       case DType::kHalf:
-        return Fraction(static_cast<float>(tensor_.data<half>()[i]));
+        return Fraction(static_cast<float>(tensor_.raw<half>()[i]));
       case DType::kBfloat16:
-        return Fraction(static_cast<float>(tensor_.data<bfloat16>()[i]));
+        return Fraction(static_cast<float>(tensor_.raw<bfloat16>()[i]));
       case DType::kDouble:
-        return Fraction(tensor_.data<double>()[i]);
+        return Fraction(tensor_.raw<double>()[i]);
       case DType::kResource:
       case DType::kVariant:
         out_ += '?';
         return;
       case DType::kUint64:
-        absl::StrAppend(&out_, tensor_.data<uint64_t>()[i]);
+        absl::StrAppend(&out_, tensor_.raw<uint64_t>()[i]);
         return;
       default:
         absl::StrAppend(&out_, array::IntAt(tensor_, i));

@@ -21,8 +21,8 @@ class HashBucketKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, in.shape()));
-    int64_t* out = ctx.output(0).data<int64_t>();
-    for (const std::string& s : in.flat<std::string>())
+    int64_t* out = ctx.output(0).raw<int64_t>();
+    for (const std::string& s : in.raw_flat<std::string>())
       *out++ = static_cast<int64_t>(Hash(s) % buckets_);
     return OkStatus();
   }
@@ -47,8 +47,8 @@ class KeyedHashBucketKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, in.shape()));
-    int64_t* out = ctx.output(0).data<int64_t>();
-    for (const std::string& s : in.flat<std::string>())
+    int64_t* out = ctx.output(0).raw<int64_t>();
+    for (const std::string& s : in.raw_flat<std::string>())
       *out++ = static_cast<int64_t>(SipHash64(s, key0_, key1_) % buckets_);
     return OkStatus();
   }
@@ -106,9 +106,9 @@ Status RunFingerprint(KernelContext& ctx) {
   if (method.rank() != 0)
     return InvalidArgument("method: expected a scalar, got shape ",
                            method.shape().ToString());
-  if (method.scalar<std::string>() != "farmhash64")
+  if (method.raw_scalar<std::string>() != "farmhash64")
     return InvalidArgument("method: expected 'farmhash64', got '",
-                           method.scalar<std::string>(), "'");
+                           method.raw_scalar<std::string>(), "'");
   const bool strings = data.dtype() == DType::kString;
   if (!strings && DTypeSize(data.dtype()) == 0)
     return InvalidArgument("data: expected numbers or strings, got ",
@@ -116,7 +116,7 @@ Status RunFingerprint(KernelContext& ctx) {
   const int64_t rows = data.dim(0);
   const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kUint8, Shape({rows, 8})));
-  uint8_t* out = ctx.output(0).data<uint8_t>();
+  uint8_t* out = ctx.output(0).raw<uint8_t>();
   std::string parts;
   for (int64_t i = 0; i < rows; ++i) {
     uint64_t f = 0;
@@ -126,11 +126,11 @@ Status RunFingerprint(KernelContext& ctx) {
                              array::At(data.dtype(), data.raw(), i * width)),
                          bytes});
     } else if (width == 1) {
-      f = Fingerprint64(data.data<std::string>()[i]);
+      f = Fingerprint64(data.raw<std::string>()[i]);
     } else {
       parts.clear();
       for (int64_t k = 0; k < width; ++k) {
-        f = Fingerprint64(data.data<std::string>()[i * width + k]);
+        f = Fingerprint64(data.raw<std::string>()[i * width + k]);
         parts.append(reinterpret_cast<const char*>(&f), sizeof(f));
       }
       f = Fingerprint64(parts);

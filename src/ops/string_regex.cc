@@ -43,14 +43,14 @@ Result<std::string> ScalarText(const Tensor& t, const char* what) {
   if (t.rank() != 0)
     return InvalidArgument(what, ": expected a scalar, got shape ",
                            t.shape().ToString());
-  return t.scalar<std::string>();
+  return t.raw_scalar<std::string>();
 }
 
 Status MatchAll(KernelContext& ctx, const RE2& re) {
   const Tensor& in = ctx.input(0);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kBool, in.shape()));
-  bool* out = ctx.output(0).data<bool>();
-  for (const std::string& s : in.flat<std::string>())
+  bool* out = ctx.output(0).raw<bool>();
+  for (const std::string& s : in.raw_flat<std::string>())
     *out++ = RE2::FullMatch(s, re);
   return OkStatus();
 }
@@ -61,9 +61,9 @@ Status ReplaceIn(KernelContext& ctx, const RE2& re, const std::string& rewrite,
                  bool global) {
   const Tensor& in = ctx.input(0);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-  std::string* out = ctx.output(0).data<std::string>();
+  std::string* out = ctx.output(0).raw<std::string>();
   const bool groups = RE2::MaxSubmatch(rewrite) <= re.NumberOfCapturingGroups();
-  for (const std::string& s : in.flat<std::string>()) {
+  for (const std::string& s : in.raw_flat<std::string>()) {
     *out = s;
     if (groups && global) RE2::GlobalReplace(out, re, rewrite);
     if (groups && !global) RE2::Replace(out, re, rewrite);

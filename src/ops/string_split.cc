@@ -93,20 +93,20 @@ class StringSplitKernel {
     StringParts parts;
     std::vector<size_t> ends;
     size_t longest = 0;
-    for (const std::string& s : in.flat<std::string>()) {
+    for (const std::string& s : in.raw_flat<std::string>()) {
       const size_t before = parts.size();
       if (any_)
-        SplitAtAny(s, separator.scalar<std::string>(), skip_empty_, &parts);
+        SplitAtAny(s, separator.raw_scalar<std::string>(), skip_empty_, &parts);
       else
-        SplitAtAll(s, separator.scalar<std::string>(), most_, &parts);
+        SplitAtAll(s, separator.raw_scalar<std::string>(), most_, &parts);
       ends.push_back(parts.size());
       longest = std::max(longest, parts.size() - before);
     }
     const auto n = static_cast<int64_t>(parts.size());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt64, Shape({n, 2})));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DType::kString, Shape({n})));
-    int64_t* indices = ctx.output(0).data<int64_t>();
-    std::string* values = ctx.output(1).data<std::string>();
+    int64_t* indices = ctx.output(0).raw<int64_t>();
+    std::string* values = ctx.output(1).raw<std::string>();
     size_t k = 0;
     for (size_t row = 0; row < ends.size(); ++row)
       for (size_t begin = k; k < ends[row]; ++k) {
@@ -212,8 +212,8 @@ class ReduceJoinKernel {
     if (in.num_elements() == 0) return OkStatus();
     int64_t many = 1;
     for (int64_t d : join_dims) many *= d;
-    const std::string* from = in.data<std::string>();
-    std::string* out = ctx.output(0).data<std::string>();
+    const std::string* from = in.raw<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     for (int64_t o = 0; o < out_shape.num_elements(); ++o) {
       const std::string* row = from + Offset(o, keep_dims, keep_strides);
       for (int64_t k = 0; k < many; ++k) {
@@ -306,13 +306,13 @@ class UnsortedSegmentJoinKernel {
     if (n == 0) return OkStatus();
     const int64_t width = in.num_elements() / n;
     std::unordered_set<int64_t> begun;
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = IntAt(ids, i);
       const bool first = begun.insert(id).second;
       for (int64_t k = 0; k < width; ++k) {
         if (!first) out[id * width + k] += separator_;
-        out[id * width + k] += in.data<std::string>()[i * width + k];
+        out[id * width + k] += in.raw<std::string>()[i * width + k];
       }
     }
     return OkStatus();
@@ -431,10 +431,10 @@ class StringNGramsKernel {
       SetSplit(&ctx.output(1), i + 1, total);
     }
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, Shape({total})));
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t begin = IntAt(splits, i), end = IntAt(splits, i + 1);
-      const std::string* row = data.data<std::string>() + begin;
+      const std::string* row = data.raw<std::string>() + begin;
       const std::string* const before = out;
       for (int64_t w : widths_)
         for (int64_t k = 0; k < Count(end - begin, w); ++k)
@@ -461,9 +461,9 @@ class StringNGramsKernel {
   }
   static void SetSplit(Tensor* t, int64_t i, int64_t v) {
     if (t->dtype() == DType::kInt32)
-      t->data<int32_t>()[i] = static_cast<int32_t>(v);
+      t->raw<int32_t>()[i] = static_cast<int32_t>(v);
     else
-      t->data<int64_t>()[i] = v;
+      t->raw<int64_t>()[i] = v;
   }
   static Status CheckSplits(const Tensor& splits, int64_t n) {
     if (splits.rank() != 1)

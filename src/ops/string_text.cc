@@ -37,10 +37,10 @@ class SubstrKernel {
                             BroadcastShapes(in.shape(), pos.shape()));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(both.dims()));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, shape));
-    std::string* out = ctx.output(0).data<std::string>();
+    std::string* out = ctx.output(0).raw<std::string>();
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
       const std::string& s =
-          in.data<std::string>()[Offset(i, shape, in.shape())];
+          in.raw<std::string>()[Offset(i, shape, in.shape())];
       const int64_t at = Offset(i, shape, pos.shape());
       const int64_t p = array::IntAt(pos, at), n = array::IntAt(len, at);
       if (!(chars_ ? Chars(s, p, n, out + i) : Bytes(s, p, n, out + i)))
@@ -141,8 +141,8 @@ class StringLengthKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt32, in.shape()));
-    int32_t* out = ctx.output(0).data<int32_t>();
-    for (const std::string& s : in.flat<std::string>())
+    int32_t* out = ctx.output(0).raw<int32_t>();
+    for (const std::string& s : in.raw_flat<std::string>())
       *out++ = static_cast<int32_t>(
           chars_ ? std::count_if(s.begin(), s.end(), IsCharStart)
                  : static_cast<int64_t>(s.size()));
@@ -171,8 +171,8 @@ class StringCaseKernel {
   Status Run(KernelContext& ctx) const {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-    std::string* out = ctx.output(0).data<std::string>();
-    for (const std::string& s : in.flat<std::string>()) {
+    std::string* out = ctx.output(0).raw<std::string>();
+    for (const std::string& s : in.raw_flat<std::string>()) {
       if (unicode_) {
         icu::UnicodeString u = icu::UnicodeString::fromUTF8(s);
         (upper_ ? u.toUpper(icu::Locale::getRoot())
@@ -193,8 +193,8 @@ class StringCaseKernel {
 Status RunStringStrip(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
-  std::string* out = ctx.output(0).data<std::string>();
-  for (const std::string& s : in.flat<std::string>())
+  std::string* out = ctx.output(0).raw<std::string>();
+  for (const std::string& s : in.raw_flat<std::string>())
     *out++ = std::string(absl::StripAsciiWhitespace(s));
   return OkStatus();
 }
@@ -249,8 +249,8 @@ struct StringToNumberKernel {
   static Status Run(KernelContext& ctx) {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in.shape()));
-    T* out = ctx.output(0).template data<T>();
-    for (const std::string& s : in.flat<std::string>())
+    T* out = ctx.output(0).template raw<T>();
+    for (const std::string& s : in.raw_flat<std::string>())
       if (!ParseNumberText(s, out++))
         return InvalidArgument("string_tensor: expected ",
                                DTypeName(DTypeOf<T>()), " as text, got '",

@@ -261,6 +261,8 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
     SLUICE_RETURN_IF_ERROR(MakeZeros(i));
   if (layout_ == Layout::kPacked) {
     *value = Element(i);
+    if (!value->valid()) [[unlikely]]
+      return value->status();
     FetchNext(i);
     MarkRead(i);
     return OkStatus();
@@ -324,7 +326,7 @@ Status TensorArrayState::PackRow(size_t i) {
 // A copy: whoever takes it may compute in place.
 Tensor TensorArrayState::Element(size_t i) const {
   Tensor t(dtype(), common_shape_);
-  std::memcpy(t.raw(), PackedAt(i), packed_.bytes());
+  if (t.valid()) std::memcpy(t.raw(), PackedAt(i), packed_.bytes());
   return t;
 }
 
@@ -354,8 +356,10 @@ Status TensorArrayState::Unpack() {
   SLUICE_RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(length())));
   values_.resize(length());
   for (size_t i = 0; i < values_.size(); ++i) {
-    if ((states_[i] & (kWritten | kCleared | kShapeOnly)) == kWritten)
+    if ((states_[i] & (kWritten | kCleared | kShapeOnly)) == kWritten) {
       values_[i] = Element(i);
+      SLUICE_RETURN_IF_ERROR(values_[i].status());
+    }
     states_[i] &= static_cast<uint8_t>(~kInRows);
   }
   layout_ = Layout::kTensors;

@@ -122,7 +122,7 @@ class TensorArrayState final : public Resource {
   size_t length() const { return states_.size(); }
   // REQUIRES, four of them: packed, element i is written and not cleared.
   const char* PackedAt(size_t i) const;
-  Tensor Element(size_t i) const;
+  Tensor Element(size_t i) const;  // Invalid for want of memory.
   void MarkRead(size_t i);
   Status PackRow(size_t i);
   Status SetElement(size_t i, Tensor&& value);

@@ -29,7 +29,7 @@ Status NotAnArray(const KernelContext& ctx) {
 TensorArrayState* ArrayOrNull(const Tensor& t) {
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
-  Resource* r = t.data<ResourceHandle>()->resource.get();
+  Resource* r = t.raw<ResourceHandle>()->resource.get();
   if (r == nullptr || typeid(*r) != typeid(TensorArrayState)) [[unlikely]]
     return nullptr;
   return static_cast<TensorArrayState*>(r);
@@ -48,7 +48,7 @@ Status NotAnIndex(const Tensor& t) {
   if (ctx.input(1).rank() != 0 || ctx.input(1).dtype() != DType::kInt32) \
       [[unlikely]]                                                       \
     return NotAnIndex(ctx.input(1));                                     \
-  const int32_t index = ctx.input(1).scalar<int32_t>()
+  const int32_t index = ctx.input(1).raw_scalar<int32_t>()
 
 template <typename T>
 Result<std::span<const T>> VectorInput(const KernelContext& ctx, int i,
@@ -57,7 +57,7 @@ Result<std::span<const T>> VectorInput(const KernelContext& ctx, int i,
   if (t.rank() != 1 || t.dtype() != DTypeOf<T>())
     return InvalidArgument(what, ": expected a vector of ",
                            DTypeName(DTypeOf<T>()), ", got ", t.ToString());
-  return t.flat<T>();
+  return t.raw_flat<T>();
 }
 
 // ---- Kernels ----------------------------------------------------------------
@@ -83,7 +83,7 @@ class MakeArrayKernel {
     if (size.num_elements() != 1 || size.dtype() != DType::kInt32)
       return InvalidArgument("size: expected an int32 scalar, got ",
                              size.ToString());
-    const int64_t n = size.scalar<int32_t>();
+    const int64_t n = size.raw_scalar<int32_t>();
     SLUICE_RETURN_IF_ERROR(TensorArrayState::CheckSize(n));
     const auto memory = ctx.step().allocator == Allocator::Cpu()
                             ? TensorArrayState::Memory::kHost

@@ -322,7 +322,7 @@ Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
           parts[0].shape().ToString(), " at index 0 and ", s.ToString(),
           " at index ", i);
     starts[i] = elements;
-    lengths->data<int64_t>()[i] = s.dim(0);
+    lengths->raw<int64_t>()[i] = s.dim(0);
     if (!AddExactly(rows, s.dim(0), &rows) ||
         !AddExactly(elements, s.num_elements(), &elements))
       return Error("joining: expected a size that fits in 63 bits");

@@ -38,9 +38,9 @@ Result<std::string> TensorContentProto(const Tensor& t) {
   if (strings) {
     // All lengths, then all bytes.
     std::string content;
-    for (const std::string& v : t.flat<std::string>())
+    for (const std::string& v : t.raw_flat<std::string>())
       PutVarint(v.size(), &content);
-    for (const std::string& v : t.flat<std::string>()) content += v;
+    for (const std::string& v : t.raw_flat<std::string>()) content += v;
     if (!content.empty()) PutBytes(4, content, &out);
   } else if (t.bytes() > 0) {
     PutBytes(4, {static_cast<const char*>(t.raw()), t.bytes()}, &out);

@@ -38,7 +38,7 @@ void DropNested(std::vector<Tensor> items) {
     Tensor t = std::move(items.back());
     items.pop_back();
     if (t.dtype() != DType::kVariant || !t.unique()) continue;
-    for (const Variant& v : std::as_const(t).flat<Variant>()) {
+    for (const Variant& v : std::as_const(t).raw_flat<Variant>()) {
       if (!v.unique()) continue;
       // Every value was made as one that may change.
       if (const auto* nested = v.get<NestedValue>())
@@ -73,7 +73,7 @@ Result<const TensorList*> ListInput(const KernelContext& ctx, int i,
   if (t.dtype() != DType::kVariant || t.rank() != 0) [[unlikely]]
     return InvalidArgument("input ", i, ": expected a scalar variant, got ",
                            t.ToString());
-  const auto& v = t.scalar<Variant>();
+  const auto& v = t.raw_scalar<Variant>();
   const TensorList* list = AsList(v);
   if (list == nullptr) [[unlikely]]
     return InvalidArgument("input ", i, ": expected a TensorList, got ",
@@ -89,7 +89,7 @@ Result<TensorList*> MutableList(KernelContext& ctx, DType dtype) {
   SLUICE_ASSIGN_OR_RETURN(const TensorList* shared, ListInput(ctx, 0, dtype));
   Tensor token = ctx.TakeInput(0);
   if (token.unique()) {
-    if (TensorList* own = OwnList(token.scalar<Variant>())) {
+    if (TensorList* own = OwnList(token.raw_scalar<Variant>())) {
       ctx.set_output(0, std::move(token));
       return own;
     }
@@ -175,8 +175,8 @@ Status AddToTensor(const Tensor& b, Tensor* a, int depth) {
       SLUICE_ASSIGN_OR_RETURN(*a, a->Clone());
     }
     for (int64_t i = 0; i < n; ++i)
-      SLUICE_RETURN_IF_ERROR(AddToVariant(b.data<Variant>()[i],
-                                          &a->data<Variant>()[i], depth + 1));
+      SLUICE_RETURN_IF_ERROR(
+          AddToVariant(b.raw<Variant>()[i], &a->raw<Variant>()[i], depth + 1));
     return OkStatus();
   }
   const simd::BinaryKernel add =
@@ -259,8 +259,8 @@ Result<Tensor> ZerosLikeTensor(const Tensor& x, int depth) {
   SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(x.dtype(), x.shape()));
   if (x.dtype() != DType::kVariant) return zeros;
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(zeros.data<Variant>()[i],
-                            ZerosLikeVariant(x.data<Variant>()[i], depth));
+    SLUICE_ASSIGN_OR_RETURN(zeros.raw<Variant>()[i],
+                            ZerosLikeVariant(x.raw<Variant>()[i], depth));
   }
   return zeros;
 }

@@ -55,7 +55,7 @@ Status StackItems(KernelContext& ctx, const TensorList& list,
   const int64_t n = indices == nullptr ? list.size() : indices->num_elements();
   std::vector<Part> parts(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = indices == nullptr ? i : indices->data<int32_t>()[i];
+    const int64_t at = indices == nullptr ? i : indices->raw<int32_t>()[i];
     if (at < 0 || at >= list.size())
       return InvalidArgument("indices[", i, "]: expected one in [0, ",
                              list.size(), "), got ", at);
@@ -152,7 +152,7 @@ class ListConcatKernel {
       if (ctx.input(2).rank() != 1)
         return InvalidArgument("leading_dims: expected a vector, got shape ",
                                ctx.input(2).shape().ToString());
-      leading = ctx.input(2).flat<int64_t>();
+      leading = ctx.input(2).raw_flat<int64_t>();
     }
     // What all items have in common: all but the first dimension.
     int64_t first = -1;
@@ -183,7 +183,7 @@ class ListConcatKernel {
         return InvalidArgument("item ", i,
                                ": expected one that was set, or its length in "
                                "leading_dims, got neither");
-      ctx.output(1).data<int64_t>()[i] = length;
+      ctx.output(1).raw<int64_t>()[i] = length;
       parts.push_back({item.valid() ? &item : nullptr, rows, length});
       if (__builtin_add_overflow(rows, length, &rows))
         return InvalidArgument(
@@ -281,7 +281,7 @@ Status ScatterRows(const Tensor& t, const Tensor& indices, const Shape& item,
                    TensorList* list) {
   for (int64_t i = 0; i < indices.num_elements(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(
-        list->items[static_cast<size_t>(indices.data<int32_t>()[i])],
+        list->items[static_cast<size_t>(indices.raw<int32_t>()[i])],
         Row(t, i, item));
   }
   return OkStatus();
@@ -295,7 +295,7 @@ Result<int64_t> HighestIndex(const Tensor& t, const Tensor& indices) {
     return InvalidArgument("tensor: expected a row per index, ", indices.dim(0),
                            ", got ", t.dim(0));
   int64_t most = -1;
-  for (const int32_t i : indices.flat<int32_t>()) {
+  for (const int32_t i : indices.raw_flat<int32_t>()) {
     if (i < 0)
       return InvalidArgument("indices: expected none below 0, got ", i);
     most = std::max<int64_t>(most, i);
@@ -366,7 +366,7 @@ class ListSplitKernel {
     SLUICE_ASSIGN_OR_RETURN(PartialShape declared,
                             PartialShapeFrom(ctx.input(1), "element_shape"));
     int64_t total = 0;
-    for (const int64_t l : lengths.flat<int64_t>())
+    for (const int64_t l : lengths.raw_flat<int64_t>())
       if (l < 0 || __builtin_add_overflow(total, l, &total))
         return InvalidArgument("lengths: expected values >= 0, got ", l);
     if (total != t.dim(0))
@@ -376,7 +376,7 @@ class ListSplitKernel {
                                                lengths.num_elements()));
     int64_t row = 0;
     for (size_t i = 0; i < list->items.size(); ++i) {
-      const int64_t end = row + lengths.data<int64_t>()[i];
+      const int64_t end = row + lengths.raw<int64_t>()[i];
       list->items[i] = t.Rows(row, end);
       SLUICE_RETURN_IF_ERROR(CheckItem(*list, list->items[i].shape()));
       row = end;

@@ -207,8 +207,8 @@ class ConcatListsKernel {
     SLUICE_ASSIGN_OR_RETURN(Tensor out,
                             Tensor::Make(DType::kVariant, a.shape()));
     for (int64_t i = 0; i < a.num_elements(); ++i) {
-      const TensorList* first = AsList(a.data<Variant>()[i]);
-      const TensorList* second = AsList(b.data<Variant>()[i]);
+      const TensorList* first = AsList(a.raw<Variant>()[i]);
+      const TensorList* second = AsList(b.raw<Variant>()[i]);
       if (first == nullptr || second == nullptr)
         return InvalidArgument("inputs: expected TensorLists, got ",
                                a.ToString(), " and ", b.ToString());
@@ -227,7 +227,7 @@ class ConcatListsKernel {
       joined->element_shape = *std::move(shape);
       joined->items.insert(joined->items.end(), second->items.begin(),
                            second->items.end());
-      out.data<Variant>()[i] = Variant(std::move(joined));
+      out.raw<Variant>()[i] = Variant(std::move(joined));
     }
     ctx.set_output(0, std::move(out));
     return OkStatus();
@@ -257,7 +257,7 @@ class PushBackBatchKernel {
                             Tensor::Make(DType::kVariant, lists.shape()));
     const int64_t n = lists.num_elements();
     for (int64_t i = 0; i < n; ++i) {
-      const TensorList* list = AsList(lists.data<Variant>()[i]);
+      const TensorList* list = AsList(lists.raw<Variant>()[i]);
       if (list == nullptr || list->dtype != dtype_)
         return InvalidArgument("input_handles: expected lists of ",
                                DTypeName(dtype_), ", got ", lists.ToString());
@@ -272,7 +272,7 @@ class PushBackBatchKernel {
                      array::At(dtype_, rows.raw(), i * item.num_elements()),
                      row.raw(), item.num_elements());
       longer->items.push_back(std::move(row));
-      out.data<Variant>()[i] = Variant(std::move(longer));
+      out.raw<Variant>()[i] = Variant(std::move(longer));
     }
     ctx.set_output(0, std::move(out));
     return OkStatus();

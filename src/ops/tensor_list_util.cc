@@ -11,7 +11,7 @@ Result<int32_t> IntInput(const KernelContext& ctx, int i, const char* what) {
   if (t.rank() != 0 || t.dtype() != DType::kInt32) [[unlikely]]
     return InvalidArgument(what, ": expected an int32 scalar, got ",
                            t.ToString());
-  return t.scalar<int32_t>();
+  return t.raw_scalar<int32_t>();
 }
 
 Result<PartialShape> ItemShape(const TensorList& list, PartialShape shape) {

@@ -103,7 +103,8 @@ struct Training {
         if (ctx.input(i).rank() != 0)
           return InvalidArgument("input ", i, ": expected a scalar, got shape ",
                                  ctx.input(i).shape().ToString());
-        scalars[count++] = static_cast<C>(ctx.input(i).template scalar<T>());
+        scalars[count++] =
+            static_cast<C>(ctx.input(i).template raw_scalar<T>());
       }
       int64_t step = 0;
       if (layout.global_step >= 0) {
@@ -111,7 +112,7 @@ struct Training {
         if (t.rank() != 0)
           return InvalidArgument("global_step: expected a scalar, got shape ",
                                  t.shape().ToString());
-        step = t.scalar<int64_t>();
+        step = t.raw_scalar<int64_t>();
       }
       const R rule(Scalars<C>{scalars, step}, layout.options);
       const Tensor& grad = ctx.input(layout.grad);
@@ -130,8 +131,8 @@ struct Training {
       std::array<T*, kMaxVariables> x{};
       for (int k = 0; k < R::kVariables; ++k)
         x[static_cast<size_t>(k)] =
-            values[static_cast<size_t>(k)]->template data<T>();
-      const T* g = grad.data<T>();
+            values[static_cast<size_t>(k)]->template raw<T>();
+      const T* g = grad.raw<T>();
       if (layout.indices < 0) {
         Update(rule, x, 0, g, shape.num_elements());
         return OkStatus();

@@ -206,7 +206,7 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
     if (const std::optional<Tensor> target = ConstantValue(inputs[0]);
         target && target->num_elements() == 1) {
       const Result<std::string> device =
-          MergeDevices(target->flat<std::string>()[0], place.device);
+          MergeDevices(target->raw_flat<std::string>()[0], place.device);
       if (!device.ok())
         return InvalidArgument(device.status().message(), "; ", n.Describe());
       place.device = *device;

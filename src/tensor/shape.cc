@@ -1,52 +1,103 @@
 #include "tensor/shape.h"
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "absl/strings/str_join.h"
 
 namespace sluice {
 
-Result<Shape> Shape::Make(std::span<const int64_t> dims) {
+namespace {
+
+// How many elements such a shape has. InvalidArgument as Shape::Make says.
+Result<int64_t> CountElements(std::span<const int64_t> dims) {
   if (dims.size() > kMaxRank)
     return InvalidArgument("shape: expected at most ", kMaxRank,
                            " dimensions, got ", dims.size());
-  Shape s;
-  s.rank_ = static_cast<uint8_t>(dims.size());
-  int64_t* out = s.inline_;
-  if (s.rank_ > kInline) out = s.heap_ = new int64_t[kMaxRank];
   int64_t n = 1;
   bool empty = false;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0)
+  for (const int64_t d : dims) {
+    if (d < 0)
       return InvalidArgument("shape: expected dimensions >= 0, got [",
                              absl::StrJoin(dims, ","), "]");
-    out[i] = dims[i];
-    if (dims[i] == 0) empty = true;
+    if (d == 0) empty = true;
     // An empty tensor's other dimensions must not overflow either: products
     // of subsets of them are computed everywhere.
-    n = MultiplyOrNegative(n, dims[i] == 0 ? 1 : dims[i]);
+    n = MultiplyOrNegative(n, d == 0 ? 1 : d);
     if (n < 0)
       return InvalidArgument("shape: expected fewer than 2^63 elements, got [",
                              absl::StrJoin(dims, ","), "]");
   }
-  s.num_elements_ = empty ? 0 : n;
+  return empty ? 0 : n;
+}
+
+}  // namespace
+
+void Shape::SetDims(std::span<const int64_t> dims, int64_t num_elements) {
+  rank_ = static_cast<uint8_t>(std::min<size_t>(dims.size(), UINT8_MAX));
+  num_elements_ = num_elements;
+  int64_t* out = inline_;
+  if (rank_ > kInline) out = heap_ = new int64_t[rank_];
+  std::copy_n(dims.begin(), rank_, out);
+}
+
+Result<Shape> Shape::Make(std::span<const int64_t> dims) {
+  SLUICE_ASSIGN_OR_RETURN(const int64_t n, CountElements(dims));
+  Shape s;
+  s.SetDims(dims, n);
   return s;
 }
 
-Shape::Shape(std::span<const int64_t> dims) : num_elements_(1), rank_(0) {
-  Result<Shape> s = Make(dims);
-  if (!s.ok()) {
-    fprintf(stderr, "Shape: %s\n", std::string(s.status().message()).c_str());
-    std::abort();  // Our own bug: sizes from outside go through Make.
-  }
-  *this = *std::move(s);
+Shape::Shape(std::span<const int64_t> dims) {
+  SetDims(dims, CountElements(dims).value_or(0));
 }
+
+Status Shape::status() const { return CountElements(dims()).status(); }
 
 Shape::Shape(std::initializer_list<int64_t> dims)
     : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
 
 std::string Shape::ToString() const {
   return absl::StrCat("[", absl::StrJoin(dims(), ","), "]");
+}
+
+Result<PartialShape> PartialShape::Make(std::span<const int64_t> dims) {
+  PartialShape s(dims);
+  SLUICE_RETURN_IF_ERROR(s.status());
+  return s;
+}
+
+PartialShape PartialShape::OfRank(int rank) {
+  PartialShape s = Scalar();
+  if (rank < 0)
+    s.MarkInvalid();
+  else
+    s.dims_.assign(static_cast<size_t>(rank), -1);
+  return s;
+}
+
+Status PartialShape::status() const {
+  std::span<const int64_t> dims(dims_.data(), dims_.size());
+  const bool marked = !dims.empty() && dims.back() == kInvalidDim;
+  if (marked) dims = dims.first(dims.size() - 1);
+  if (dims.size() > kMaxRank)
+    return InvalidArgument("shape: expected at most ", kMaxRank,
+                           " dimensions, got ", dims.size());
+  if (marked)
+    return InvalidArgument("shape: expected one that a tensor can have, got [",
+                           absl::StrJoin(dims, ","), "]");
+  for (const int64_t d : dims)
+    if (d < -1)
+      return InvalidArgument(
+          "shape: expected dimensions >= 0, or -1 for an unknown one, got [",
+          absl::StrJoin(dims, ","), "]");
+  return OkStatus();
+}
+
+Result<Shape> PartialShape::ToShape() const {
+  if (!fully_known())
+    return InvalidArgument("shape: expected a fully known one, got ",
+                           ToString());
+  return Shape::Make({dims_.data(), dims_.size()});
 }
 
 bool PartialShape::fully_known() const {

@@ -24,13 +24,15 @@ inline constexpr int kMaxRank = 8;
 using Dims = absl::InlinedVector<int64_t, 4>;
 
 // The dimensions of a tensor, rank 0 to 8. A value type, made to be cheap to
-// move and to copy at low ranks: up to four dimensions live inline. Invariants:
-// every dimension >= 0; the number of elements fits in an int64.
+// move and to copy at low ranks: up to four dimensions live inline. Invariants
+// of a valid shape, and every tensor has one: each dimension >= 0; the number
+// of elements fits in an int64.
 class Shape {
  public:
   Shape() : num_elements_(1), rank_(0) {}
-  // REQUIRES: at most 8 dimensions, all >= 0, product fits (CHECKed: for
-  // sizes that come from outside use Make).
+  // Dimensions that no tensor can have (Make says which) give a shape that is
+  // not valid(): it keeps them, has no elements, and whatever takes a shape
+  // answers it with an error.
   Shape(std::initializer_list<int64_t> dims);
   explicit Shape(std::span<const int64_t> dims);
   Shape(const Shape& o) : num_elements_(o.num_elements_), rank_(o.rank_) {
@@ -71,8 +73,16 @@ class Shape {
   // number of elements overflows an int64.
   static Result<Shape> Make(std::span<const int64_t> dims);
 
+  bool valid() const { return num_elements_ != 0 || status().ok(); }
+  // OK if valid(), else what Make says of the dimensions.
+  Status status() const;
+
   int rank() const { return rank_; }
-  int64_t dim(int i) const { return dims()[static_cast<size_t>(i)]; }
+  // -1 if there is no dimension i.
+  int64_t dim(int i) const {
+    const auto at = static_cast<size_t>(i);
+    return at < rank_ ? dims()[at] : -1;
+  }
   int64_t operator[](int i) const { return dim(i); }
   std::span<const int64_t> dims() const {
     return {rank_ > kInline ? heap_ : inline_, rank_};
@@ -93,7 +103,7 @@ class Shape {
     if (rank_ <= kInline) {
       std::memcpy(inline_, o.inline_, sizeof(inline_));
     } else {
-      heap_ = new int64_t[kMaxRank];
+      heap_ = new int64_t[rank_];
       std::memcpy(heap_, o.heap_, rank_ * sizeof(int64_t));
     }
   }
@@ -108,6 +118,9 @@ class Shape {
     }
   }
 
+  // Takes the dimensions as they are; their number is at most 255.
+  void SetDims(std::span<const int64_t> dims, int64_t num_elements);
+
   union {
     int64_t inline_[kInline];
     int64_t* heap_;
@@ -117,46 +130,55 @@ class Shape {
 };
 
 // What is known of a shape before a step runs. -1 stands for an unknown
-// dimension.
+// dimension. One that no shape can fit (more than 8 dimensions, one below -1,
+// an invalid Shape) is not valid(), and a node that is given it is refused.
 class PartialShape {
  public:
   // Unknown rank.
   PartialShape() = default;
+  // InvalidArgument if it would not be valid().
+  static Result<PartialShape> Make(std::span<const int64_t> dims);
   PartialShape(std::initializer_list<int64_t> dims)
       : known_(true), dims_(dims) {}
   explicit PartialShape(std::span<const int64_t> dims)
       : known_(true), dims_(dims.begin(), dims.end()) {}
   PartialShape(const Shape& s)  // NOLINT: a Shape is a PartialShape.
-      : PartialShape(s.dims()) {}
+      : PartialShape(s.dims()) {
+    if (!s.valid()) MarkInvalid();
+  }
   static PartialShape Unknown() { return PartialShape(); }
   static PartialShape Scalar() {
     return PartialShape(std::span<const int64_t>());
   }
-  static PartialShape OfRank(int rank) {
-    PartialShape s = Scalar();
-    s.dims_.assign(static_cast<size_t>(rank), -1);
-    return s;
-  }
+  static PartialShape OfRank(int rank);
 
+  bool valid() const { return status().ok(); }
+  // OK if valid(), else what is wrong with it.
+  Status status() const;
   bool rank_known() const { return known_; }
   // -1 if unknown.
   int rank() const { return known_ ? static_cast<int>(dims_.size()) : -1; }
-  // -1 if the dimension or the rank is unknown. REQUIRES: 0 <= i < rank if the
-  // rank is known.
+  // -1 if the dimension or the rank is unknown, or there is no dimension i.
   int64_t dim(int i) const {
-    return known_ ? dims_[static_cast<size_t>(i)] : -1;
+    const auto at = static_cast<size_t>(i);
+    return at < dims_.size() ? dims_[at] : -1;
   }
-  void set_dim(int i, int64_t d) { dims_[static_cast<size_t>(i)] = d; }
+  // Without a dimension i the shape is not valid() any more.
+  void set_dim(int i, int64_t d) {
+    const auto at = static_cast<size_t>(i);
+    if (at < dims_.size())
+      dims_[at] = d;
+    else
+      MarkInvalid();
+  }
   void add_dim(int64_t d) {
     known_ = true;
     dims_.push_back(d);
   }
   const Dims& dims() const { return dims_; }
   bool fully_known() const;
-  // REQUIRES: fully_known(). Fails if the element count overflows.
-  Result<Shape> ToShape() const {
-    return Shape::Make({dims_.data(), dims_.size()});
-  }
+  // InvalidArgument unless fully_known(), and if the element count overflows.
+  Result<Shape> ToShape() const;
   // Number of elements, or -1 if not fully known.
   int64_t num_elements() const;
   // True if some shape fits both.
@@ -172,6 +194,10 @@ class PartialShape {
   std::string ToString() const;
 
  private:
+  static constexpr int64_t kInvalidDim = INT64_MIN;
+  // Adds a dimension that none can be.
+  void MarkInvalid() { add_dim(kInvalidDim); }
+
   bool known_ = false;
   Dims dims_;
 };

@@ -11,6 +11,24 @@
 namespace sluice {
 namespace {
 
+bool IsObject(DType t) {
+  return t == DType::kString || t == DType::kResource || t == DType::kVariant;
+}
+
+// Of an element, or of the handle of an object.
+size_t ElementBytes(DType t) {
+  switch (t) {
+    case DType::kString:
+      return sizeof(std::string);
+    case DType::kResource:
+      return sizeof(ResourceHandle);
+    case DType::kVariant:
+      return sizeof(Variant);
+    default:
+      return DTypeSize(t);
+  }
+}
+
 // Elements that are C++ objects (strings, resources, variants).
 template <typename T>
 class Objects final : public Buffer {
@@ -36,8 +54,11 @@ class Objects final : public Buffer {
 Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
                  Buffer** buffer) {
   const int64_t n = shape.num_elements();
-  if (n == 0) return OkStatus();
   const size_t size = DTypeSize(dtype);
+  if (size == 0 && !IsObject(dtype))
+    return InvalidArgument("tensor: expected an element type, got ",
+                           DTypeName(dtype));
+  if (n == 0) return shape.status();
   if (size != 0) {
     const int64_t bytes = MultiplyOrNegative(n, static_cast<int64_t>(size));
     if (bytes < 0)
@@ -54,14 +75,24 @@ Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
     return Objects<std::string>::New(n, buffer);
   } else if (dtype == DType::kResource) {
     return Objects<ResourceHandle>::New(n, buffer);
-  } else if (dtype == DType::kVariant) {
-    return Objects<Variant>::New(n, buffer);
   } else {
-    return InvalidArgument("tensor: expected an element type, got ",
-                           DTypeName(dtype));
+    return Objects<Variant>::New(n, buffer);
   }
   return OkStatus();
 }
+
+// Of an invalid tensor: why it is that. Has nothing to read.
+class Reason final : public Buffer {
+ public:
+  explicit Reason(Status why) : Buffer(nullptr, 0), why_(std::move(why)) {
+    set_data(this);
+  }
+  const Status& why() const { return why_; }
+
+ private:
+  ~Reason() override = default;
+  const Status why_;
+};
 
 // Shortest text that reads back as the same value.
 std::string FloatText(double v, int digits) {
@@ -79,55 +110,55 @@ std::string FloatText(double v, int digits) {
 std::string ElementText(const Tensor& t, int64_t i) {
   switch (t.dtype()) {
     case DType::kFloat:
-      return FloatText(t.data<float>()[i], 9);
+      return FloatText(t.raw<float>()[i], 9);
     case DType::kDouble:
-      return FloatText(t.data<double>()[i], 17);
+      return FloatText(t.raw<double>()[i], 17);
     case DType::kHalf:
-      return FloatText(t.data<half>()[i], 9);
+      return FloatText(t.raw<half>()[i], 9);
     case DType::kBfloat16:
-      return FloatText(t.data<bfloat16>()[i], 9);
+      return FloatText(t.raw<bfloat16>()[i], 9);
     case DType::kInt8:
     case DType::kQint8:
-      return absl::StrCat(int{t.data<int8_t>()[i]});
+      return absl::StrCat(int{t.raw<int8_t>()[i]});
     case DType::kUint8:
     case DType::kQuint8:
-      return absl::StrCat(int{t.data<uint8_t>()[i]});
+      return absl::StrCat(int{t.raw<uint8_t>()[i]});
     case DType::kInt16:
     case DType::kQint16:
-      return absl::StrCat(int{t.data<int16_t>()[i]});
+      return absl::StrCat(int{t.raw<int16_t>()[i]});
     case DType::kUint16:
     case DType::kQuint16:
-      return absl::StrCat(int{t.data<uint16_t>()[i]});
+      return absl::StrCat(int{t.raw<uint16_t>()[i]});
     case DType::kInt32:
     case DType::kQint32:
-      return absl::StrCat(t.data<int32_t>()[i]);
+      return absl::StrCat(t.raw<int32_t>()[i]);
     case DType::kUint32:
-      return absl::StrCat(t.data<uint32_t>()[i]);
+      return absl::StrCat(t.raw<uint32_t>()[i]);
     case DType::kInt64:
-      return absl::StrCat(t.data<int64_t>()[i]);
+      return absl::StrCat(t.raw<int64_t>()[i]);
     case DType::kUint64:
-      return absl::StrCat(t.data<uint64_t>()[i]);
+      return absl::StrCat(t.raw<uint64_t>()[i]);
     case DType::kBool:
-      return t.data<bool>()[i] ? "1" : "0";
+      return t.raw<bool>()[i] ? "1" : "0";
     case DType::kComplex64: {
-      const complex64 c = t.data<complex64>()[i];
+      const complex64 c = t.raw<complex64>()[i];
       return absl::StrCat("(", FloatText(c.real(), 9), ",",
                           FloatText(c.imag(), 9), ")");
     }
     case DType::kComplex128: {
-      const complex128 c = t.data<complex128>()[i];
+      const complex128 c = t.raw<complex128>()[i];
       return absl::StrCat("(", FloatText(c.real(), 17), ",",
                           FloatText(c.imag(), 17), ")");
     }
     case DType::kString:
-      return absl::StrCat("\"", absl::CEscape(t.data<std::string>()[i]), "\"");
+      return absl::StrCat("\"", absl::CEscape(t.raw<std::string>()[i]), "\"");
     case DType::kResource: {
-      const ResourceHandle& h = t.data<ResourceHandle>()[i];
+      const ResourceHandle& h = t.raw<ResourceHandle>()[i];
       return absl::StrCat("<", h.resource ? h.resource->TypeName() : "resource",
                           " '", h.name, "'>");
     }
     case DType::kVariant: {
-      const Variant& v = t.data<Variant>()[i];
+      const Variant& v = t.raw<Variant>()[i];
       return absl::StrCat("<", v.empty() ? "empty" : v.value()->TypeName(),
                           ">");
     }
@@ -149,14 +180,100 @@ Result<Tensor> Tensor::Make(DType dtype, const Shape& shape,
   return t;
 }
 
-Tensor::Tensor(DType dtype, const Shape& shape)
+Tensor::Tensor(DType dtype, const Shape& shape, const char* file, int line)
     : buffer_(nullptr), bits_(0), shape_(shape), dtype_(dtype) {
   const Status s = NewBuffer(dtype, shape, Allocator::Cpu(), &buffer_);
-  if (!s.ok()) {
-    fprintf(stderr, "Tensor: %s\n", std::string(s.message()).c_str());
-    std::abort();
-  }
-  if (buffer_ != nullptr) data_ = buffer_->data();
+  if (!s.ok()) [[unlikely]]
+    *this = OrInvalid(s, file, line);
+  else if (buffer_ != nullptr)
+    data_ = buffer_->data();
+}
+
+Result<Tensor> Tensor::MakeView(DType dtype, const Shape& shape, Buffer* buffer,
+                                void* data) {
+  Tensor t(dtype, shape, buffer, data);
+  SLUICE_RETURN_IF_ERROR(t.status());
+  return t;
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data)
+    : buffer_(buffer), data_(data), shape_(shape), dtype_(dtype) {
+  const auto fits = [&] {
+    if (buffer == nullptr) return shape.num_elements() == 0;
+    // (The elements of an empty tensor may lie anywhere.)
+    const auto from = reinterpret_cast<uintptr_t>(data),
+               begin = reinterpret_cast<uintptr_t>(buffer->data());
+    const int64_t element = static_cast<int64_t>(ElementBytes(dtype));
+    const int64_t need = MultiplyOrNegative(shape.num_elements(), element);
+    return need == 0 ||
+           (need > 0 && from >= begin && from - begin <= buffer->bytes() &&
+            static_cast<size_t>(need) <= buffer->bytes() - (from - begin));
+  };
+  Status error = shape.status();
+  if (error.ok() && DTypeSize(dtype) == 0 && !IsObject(dtype))
+    error = InvalidArgument("view: expected an element type, got ",
+                            DTypeName(dtype));
+  if (error.ok() && !fits())
+    error = InvalidArgument("view: expected a buffer that holds a ",
+                            DTypeName(dtype), shape.ToString(), ", got ",
+                            buffer == nullptr ? 0 : buffer->bytes(), " bytes");
+  if (error.ok()) return;
+  *this = Invalid(error);
+}
+
+Tensor Tensor::Invalid(const Status& why) {
+  Tensor t;
+  t.shape_ = Shape({0});
+  auto* const reason = new Reason(
+      why.ok() ? Internal("tensor: expected an error, got none") : why);
+  t.buffer_ = reason;
+  t.data_ = reason->data();
+  return t;
+}
+
+Tensor Tensor::OrInvalid(Result<Tensor> made, const char* file, int line) {
+  if (made.ok()) return *std::move(made);
+  return Invalid(
+      Status(made.status().code(),
+             absl::StrCat(made.status().message(), "; at ", file, ":", line)));
+}
+
+Status Tensor::status() const {
+  if (valid()) return OkStatus();
+  if (buffer_ != nullptr) return static_cast<const Reason*>(buffer_)->why();
+  return InvalidArgument(
+      "tensor: expected a value, got none (it was never set, or moved from)");
+}
+
+Status Tensor::CheckType(DType asked) const {
+  if (dtype_ == asked) return OkStatus();
+  if (!valid())
+    return InvalidArgument("tensor: expected one of ", DTypeName(asked),
+                           ", got an invalid one: ", status().message());
+  return InvalidArgument("tensor: expected one of ", DTypeName(asked), ", got ",
+                         DTypeName(dtype_), shape_.ToString());
+}
+
+Status Tensor::CheckScalar(DType asked) const {
+  SLUICE_RETURN_IF_ERROR(CheckType(asked));
+  if (num_elements() >= 1) return OkStatus();
+  return InvalidArgument("tensor: expected an element, got none in ",
+                         DTypeName(dtype_), shape_.ToString());
+}
+
+Status Tensor::CheckCount(const Shape& shape, size_t values) {
+  SLUICE_RETURN_IF_ERROR(shape.status());
+  if (static_cast<size_t>(shape.num_elements()) == values) return OkStatus();
+  return InvalidArgument("tensor: expected ", shape.num_elements(),
+                         " values for the shape ", shape.ToString(), ", got ",
+                         values);
+}
+
+void Tensor::Misused(const char* accessor, const Status& why, const char* file,
+                     int line) {
+  fprintf(stderr, "Tensor::%s: %s; at %s:%d\n", accessor,
+          std::string(why.message()).c_str(), file, line);
+  std::abort();
 }
 
 Result<Tensor> Tensor::Zeros(DType dtype, const Shape& shape) {
@@ -166,20 +283,12 @@ Result<Tensor> Tensor::Zeros(DType dtype, const Shape& shape) {
 }
 
 size_t Tensor::bytes() const {
-  const auto n = static_cast<size_t>(num_elements());
-  switch (dtype_) {
-    case DType::kString:
-      return n * sizeof(std::string);
-    case DType::kResource:
-      return n * sizeof(ResourceHandle);
-    case DType::kVariant:
-      return n * sizeof(Variant);
-    default:
-      return n * DTypeSize(dtype_);
-  }
+  return static_cast<size_t>(num_elements()) * ElementBytes(dtype_);
 }
 
 Result<Tensor> Tensor::Reshaped(const Shape& shape) const {
+  SLUICE_RETURN_IF_ERROR(status());
+  if (shape.num_elements() == 0) SLUICE_RETURN_IF_ERROR(shape.status());
   if (shape.num_elements() != num_elements())
     return InvalidArgument("reshape: expected ", num_elements(),
                            " elements, got shape ", shape.ToString(), " with ",
@@ -190,6 +299,14 @@ Result<Tensor> Tensor::Reshaped(const Shape& shape) const {
 }
 
 Tensor Tensor::Rows(int64_t begin, int64_t end) const {
+  if (!valid()) return *this;
+  if (rank() < 1)
+    return Invalid(InvalidArgument("rows: expected a tensor of rank >= 1, got ",
+                                   DTypeName(dtype_), shape_.ToString()));
+  if (begin < 0 || begin > end || end > dim(0))
+    return Invalid(InvalidArgument(
+        "rows: expected 0 <= begin <= end <= ", dim(0), " for ",
+        DTypeName(dtype_), shape_.ToString(), ", got ", begin, " to ", end));
   Dims dims(shape_.dims().begin(), shape_.dims().end());
   const int64_t rows = std::max<int64_t>(1, dims[0]);
   dims[0] = end - begin;
@@ -212,22 +329,28 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 }
 
 Tensor Tensor::BitcastTo(DType dtype) const {
+  if (!valid()) return *this;
+  if (dtype != dtype_ &&
+      (!IsPlain(dtype) || DTypeSize(dtype) != DTypeSize(dtype_)))
+    return Invalid(InvalidArgument(
+        "bitcast: expected a type whose elements are of the size of ",
+        DTypeName(dtype_), "'s, got ", DTypeName(dtype)));
   Tensor t = *this;
   t.dtype_ = dtype;
   return t;
 }
 
 Result<Tensor> Tensor::Clone() const {
+  SLUICE_RETURN_IF_ERROR(status());
   SLUICE_ASSIGN_OR_RETURN(Tensor t, Make(dtype_, shape_));
   if (IsPlain(dtype_)) {
     std::memcpy(t.raw(), raw(), bytes());
   } else if (dtype_ == DType::kString) {
-    std::copy_n(data<std::string>(), num_elements(), t.data<std::string>());
+    std::copy_n(raw<std::string>(), num_elements(), t.raw<std::string>());
   } else if (dtype_ == DType::kResource) {
-    std::copy_n(data<ResourceHandle>(), num_elements(),
-                t.data<ResourceHandle>());
+    std::copy_n(raw<ResourceHandle>(), num_elements(), t.raw<ResourceHandle>());
   } else {
-    std::copy_n(data<Variant>(), num_elements(), t.data<Variant>());
+    std::copy_n(raw<Variant>(), num_elements(), t.raw<Variant>());
   }
   return t;
 }
@@ -235,18 +358,19 @@ Result<Tensor> Tensor::Clone() const {
 bool Tensor::Identical(const Tensor& o) const {
   if (dtype_ != o.dtype_ || !(shape_ == o.shape_)) return false;
   if (dtype_ == DType::kString)
-    return std::equal(flat<std::string>().begin(), flat<std::string>().end(),
-                      o.flat<std::string>().begin());
+    return std::equal(raw_flat<std::string>().begin(),
+                      raw_flat<std::string>().end(),
+                      o.raw_flat<std::string>().begin());
   if (dtype_ == DType::kResource) {
     for (int64_t i = 0; i < num_elements(); ++i)
-      if (data<ResourceHandle>()[i].resource !=
-          o.data<ResourceHandle>()[i].resource)
+      if (raw<ResourceHandle>()[i].resource !=
+          o.raw<ResourceHandle>()[i].resource)
         return false;
     return true;
   }
   if (dtype_ == DType::kVariant) {
     for (int64_t i = 0; i < num_elements(); ++i)
-      if (data<Variant>()[i].value() != o.data<Variant>()[i].value())
+      if (raw<Variant>()[i].value() != o.raw<Variant>()[i].value())
         return false;
     return true;
   }
@@ -267,7 +391,9 @@ std::string Tensor::Summarize(int max_elements) const {
 }
 
 std::string Tensor::ToString(int max_elements) const {
-  if (!valid()) return "invalid";
+  if (!valid())
+    return buffer_ == nullptr ? "invalid"
+                              : absl::StrCat("invalid: ", status().message());
   return absl::StrCat(DTypeName(dtype_), shape_.ToString(), " ",
                       Summarize(max_elements));
 }

@@ -27,21 +27,39 @@ namespace sluice {
 // share. Copying copies the handle. Not thread-safe itself; copies on different
 // threads may share a buffer, which nobody writes while it is shared.
 //
+// What makes a tensor comes in two forms. Make... and Zeros return a
+// Result. Constructors, Of, Vector, Rows and BitcastTo return a tensor, which
+// is invalid if they cannot make it: status() says why, and so does the error
+// of whatever it is given to (a feed, a constant, an attribute).
+//
+// Accessors of elements check type and count in every build, in two forms too.
+// Try... return a Result: for tensors whose type or shape came from outside.
+// The others end the process when misused, as `*result` does for a Result that
+// holds an error, with a message that names what was asked for, what the tensor
+// is and the caller's line. Only raw... do not check: they are for kernels, of
+// which each knows from its op's declaration what its inputs are.
+//
 // Invariants: buffer_ is null exactly if the elements are plain and take at
-// most 8 bytes, or there are none, or the tensor is invalid.
+// most 8 bytes, or there are none, or the tensor is invalid and nothing is
+// known of why.
 class Tensor {
  public:
   // Invalid: dtype() == kInvalid.
   Tensor() : buffer_(nullptr), bits_(0), dtype_(DType::kInvalid) {}
+  // Invalid, with this as status() (which is not OK).
+  static Tensor Invalid(const Status& why);
 
   // Elements of plain types are uninitialised, objects default-constructed.
+  // InvalidArgument if the shape is not valid() or the type has no elements.
   static Result<Tensor> Make(DType dtype, const Shape& shape,
                              Allocator* allocator = Allocator::Cpu());
-  // As Make, for sizes that cannot fail but for want of memory, which aborts.
-  Tensor(DType dtype, const Shape& shape);
-  // A view of `buffer` (one reference is taken over) from `data` on.
-  Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data)
-      : buffer_(buffer), data_(data), shape_(shape), dtype_(dtype) {}
+  Tensor(DType dtype, const Shape& shape, const char* file = __builtin_FILE(),
+         int line = __builtin_LINE());
+  // A view of `buffer` (one reference is taken over, on errors too) from `data`
+  // on. InvalidArgument if not all elements lie in the buffer.
+  static Result<Tensor> MakeView(DType dtype, const Shape& shape,
+                                 Buffer* buffer, void* data);
+  Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data);
 
   template <typename T>
   static Tensor Scalar(T value) {
@@ -51,7 +69,7 @@ class Tensor {
       return t;
     } else {
       Tensor t(DTypeOf<T>(), Shape());
-      *t.data<T>() = std::move(value);
+      if (t.valid()) *t.raw<T>() = std::move(value);
       return t;
     }
   }
@@ -69,29 +87,51 @@ class Tensor {
     shape_.MakeScalar();
     dtype_ = DTypeOf<T>();
   }
-  // Vector([1,2,3]) of shape [3]; Of(shape, values) of any shape.
-  // REQUIRES: the shape has as many elements as there are values.
+  // Vector([1,2,3]) of shape [3]; Of(shape, values) of any shape, which must
+  // have as many elements as there are values.
   template <typename T>
-  static Tensor Vector(std::span<const T> values) {
-    return Of<T>(Shape({static_cast<int64_t>(values.size())}), values);
-  }
-  template <typename T>
-  static Tensor Vector(std::initializer_list<T> values) {
-    return Vector<T>(std::span<const T>(values.begin(), values.size()));
-  }
-  template <typename T>
-  static Tensor Vector(const std::vector<T>& values) {
-    return Vector<T>(std::span<const T>(values));
-  }
-  template <typename T>
-  static Tensor Of(const Shape& shape, std::span<const T> values) {
-    Tensor t(DTypeOf<T>(), shape);
-    std::copy(values.begin(), values.end(), t.data<T>());
+  static Result<Tensor> MakeOf(const Shape& shape, std::span<const T> values) {
+    SLUICE_RETURN_IF_ERROR(CheckCount(shape, values.size()));
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, Make(DTypeOf<T>(), shape));
+    std::copy(values.begin(), values.end(), t.raw<T>());
     return t;
   }
   template <typename T>
-  static Tensor Of(const Shape& shape, std::initializer_list<T> values) {
-    return Of<T>(shape, std::span<const T>(values.begin(), values.size()));
+  static Result<Tensor> MakeVector(std::span<const T> values) {
+    return MakeOf(Shape({static_cast<int64_t>(values.size())}), values);
+  }
+  template <typename T>
+  static Tensor Of(const Shape& shape, std::span<const T> values,
+                   const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+    return OrInvalid(MakeOf(shape, values), file, line);
+  }
+  template <typename T>
+  static Tensor Of(const Shape& shape, std::initializer_list<T> values,
+                   const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+    return Of<T>(shape, std::span<const T>(values.begin(), values.size()), file,
+                 line);
+  }
+  template <typename T>
+  static Tensor Vector(std::span<const T> values,
+                       const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+    return Of<T>(Shape({static_cast<int64_t>(values.size())}), values, file,
+                 line);
+  }
+  template <typename T>
+  static Tensor Vector(std::initializer_list<T> values,
+                       const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+    return Vector<T>(std::span<const T>(values.begin(), values.size()), file,
+                     line);
+  }
+  template <typename T>
+  static Tensor Vector(const std::vector<T>& values,
+                       const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+    return Vector<T>(std::span<const T>(values), file, line);
   }
   // Every element zero ("" for strings).
   static Result<Tensor> Zeros(DType dtype, const Shape& shape);
@@ -128,42 +168,99 @@ class Tensor {
   ~Tensor() { Release(); }
 
   bool valid() const { return dtype_ != DType::kInvalid; }
+  // OK if valid(), else why it is not.
+  Status status() const;
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
+  // -1 if there is no dimension i.
   int64_t dim(int i) const { return shape_.dim(i); }
   int64_t num_elements() const { return shape_.num_elements(); }
   // Bytes of plain elements; for objects, of their handles.
   size_t bytes() const;
 
-  const void* raw() const { return buffer_ != nullptr ? data_ : &bits_; }
-  // REQUIRES: nobody else reads the buffer (unique(), or freshly made).
-  void* raw() { return buffer_ != nullptr ? data_ : &bits_; }
-  // REQUIRES: T is the C++ type of dtype(), or of its size for raw moves.
+  // The elements as T, which must be the C++ type of dtype().
   template <typename T>
-  const T* data() const {
+  const T* data(const char* file = __builtin_FILE(),
+                int line = __builtin_LINE()) const {
+    RequireType<T>("data", file, line);
+    return raw<T>();
+  }
+  // REQUIRES: nobody else reads the buffer (unique(), or freshly made).
+  template <typename T>
+  T* data(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    RequireType<T>("data", file, line);
+    return raw<T>();
+  }
+  template <typename T>
+  std::span<const T> flat(const char* file = __builtin_FILE(),
+                          int line = __builtin_LINE()) const {
+    RequireType<T>("flat", file, line);
+    return raw_flat<T>();
+  }
+  template <typename T>
+  std::span<T> flat(const char* file = __builtin_FILE(),
+                    int line = __builtin_LINE()) {
+    RequireType<T>("flat", file, line);
+    return raw_flat<T>();
+  }
+  template <typename T>
+  std::vector<T> ToVector(const char* file = __builtin_FILE(),
+                          int line = __builtin_LINE()) const {
+    RequireType<T>("ToVector", file, line);
+    return std::vector<T>(raw<T>(), raw<T>() + num_elements());
+  }
+  // The first element; there must be one.
+  template <typename T>
+  const T& scalar(const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) const {
+    if (dtype_ != DTypeOf<T>() || num_elements() < 1) [[unlikely]]
+      Misused("scalar", CheckScalar(DTypeOf<T>()), file, line);
+    return *raw<T>();
+  }
+
+  // The same for a tensor whose type or shape came from outside. Both are
+  // InvalidArgument if they are not what was asked for.
+  template <typename T>
+  Result<std::span<const T>> TryFlat() const {
+    SLUICE_RETURN_IF_ERROR(CheckType(DTypeOf<T>()));
+    return raw_flat<T>();
+  }
+  template <typename T>
+  Result<std::vector<T>> TryToVector() const {
+    SLUICE_RETURN_IF_ERROR(CheckType(DTypeOf<T>()));
+    return std::vector<T>(raw<T>(), raw<T>() + num_elements());
+  }
+  template <typename T>
+  Result<T> TryScalar() const {
+    SLUICE_RETURN_IF_ERROR(CheckScalar(DTypeOf<T>()));
+    return *raw<T>();
+  }
+
+  // For kernels, unchecked. REQUIRES: T is the C++ type of dtype(), or one of
+  // its size for raw moves; raw_scalar: num_elements() >= 1; to write: nobody
+  // else reads the buffer.
+  const void* raw() const { return buffer_ != nullptr ? data_ : &bits_; }
+  void* raw() { return buffer_ != nullptr ? data_ : &bits_; }
+  template <typename T>
+  const T* raw() const {
     return static_cast<const T*>(raw());
   }
   template <typename T>
-  T* data() {
+  T* raw() {
     return static_cast<T*>(raw());
   }
   template <typename T>
-  std::span<const T> flat() const {
-    return {data<T>(), static_cast<size_t>(num_elements())};
+  std::span<const T> raw_flat() const {
+    return {raw<T>(), static_cast<size_t>(num_elements())};
   }
   template <typename T>
-  std::span<T> flat() {
-    return {data<T>(), static_cast<size_t>(num_elements())};
-  }
-  // The first element. REQUIRES: num_elements() >= 1.
-  template <typename T>
-  const T& scalar() const {
-    return *data<T>();
+  std::span<T> raw_flat() {
+    return {raw<T>(), static_cast<size_t>(num_elements())};
   }
   template <typename T>
-  std::vector<T> ToVector() const {
-    return std::vector<T>(data<T>(), data<T>() + num_elements());
+  const T& raw_scalar() const {
+    return *raw<T>();
   }
 
   // True if a write would be seen by nobody else.
@@ -178,10 +275,11 @@ class Tensor {
   // The same elements in another shape, sharing the buffer.
   // InvalidArgument if the number of elements differs.
   Result<Tensor> Reshaped(const Shape& shape) const;
-  // Rows [begin, end) of the first dimension, sharing the buffer. REQUIRES:
-  // rank >= 1, 0 <= begin <= end <= dim(0).
+  // Rows [begin, end) of the first dimension, sharing the buffer. Invalid
+  // unless rank >= 1 and 0 <= begin <= end <= dim(0).
   Tensor Rows(int64_t begin, int64_t end) const;
-  // The same bytes under another dtype of the same element size.
+  // The same bytes under another dtype; invalid unless its elements are plain
+  // and of the same size.
   Tensor BitcastTo(DType dtype) const;
   // A copy that shares nothing.
   Result<Tensor> Clone() const;
@@ -189,12 +287,26 @@ class Tensor {
   // Same dtype, shape and elements, bit for bit (resources and variants:
   // the same objects).
   bool Identical(const Tensor& o) const;
-  // "float[2,3] 1 2 3 ..." with at most `max_elements` elements.
+  // "float[2,3] 1 2 3 ...", or "invalid", with at most `max_elements` elements.
   std::string ToString(int max_elements = 10) const;
   // Elements only, as TensorFlow's Print shows them: "1 2 3...".
   std::string Summarize(int max_elements) const;
 
  private:
+  // What an accessor of T asks. InvalidArgument says what the tensor is.
+  Status CheckType(DType asked) const;
+  Status CheckScalar(DType asked) const;
+  static Status CheckCount(const Shape& shape, size_t values);
+  template <typename T>
+  void RequireType(const char* accessor, const char* file, int line) const {
+    if (dtype_ != DTypeOf<T>()) [[unlikely]]
+      Misused(accessor, CheckType(DTypeOf<T>()), file, line);
+  }
+  // Ends the process.
+  [[noreturn]] static void Misused(const char* accessor, const Status& why,
+                                   const char* file, int line);
+  // What was made, or an invalid tensor with the error at the caller's line.
+  static Tensor OrInvalid(Result<Tensor> made, const char* file, int line);
   // Elements of any type are written into bits_ through raw(). Copied as an
   // integer, the compiler would take such a write and the copy for independent
   // (strict aliasing) and swap them.

@@ -106,7 +106,7 @@ Result<Tensor> DecodeStrings(const std::map<std::string, Tensor>& arrays,
                            "for ",
                            desc.shape.num_elements(), " strings");
   SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(DType::kString, desc.shape));
-  const auto* data = bytes->second.data<char>();
+  const auto* data = bytes->second.raw<char>();
   int64_t at = 0;
   const int64_t end = bytes->second.num_elements();
   for (int64_t i = 0; i < t.num_elements(); ++i) {
