@@ -31,7 +31,8 @@ class Cancellation {
       if (cancelled_.exchange(true, std::memory_order_acq_rel)) return;
       callbacks.swap(callbacks_);
     }
-    for (auto& [id, fn] : callbacks) fn();
+    for (auto& [id, fn] : callbacks)
+      if (fn) fn();
   }
   // An id for Deregister, or -1 if cancelled already (fn will not run).
   int64_t Register(std::function<void()> fn) {

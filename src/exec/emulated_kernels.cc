@@ -333,9 +333,32 @@ bool HasString(const Node& n) {
   return true;
 }();
 
+// What time is computed from.
+Status CheckOptions(const EmulatedDeviceOptions& o) {
+  for (const auto& [what, rate] : {std::pair("flops_per_s", o.flops_per_s),
+                                   {"bytes_per_s", o.bytes_per_s},
+                                   {"copy_bytes_per_s", o.copy_bytes_per_s}})
+    if (!(rate > 0))
+      return InvalidArgument("emulated device: ", what,
+                             ": expected a positive rate, got ", rate);
+  const auto check_ns = [](const std::string& what, int64_t ns) {
+    // A thread waits for that long.
+    constexpr int64_t kMost = int64_t{1'000'000'000} * 3600;
+    if (ns >= 0 && ns <= kMost) return OkStatus();
+    return InvalidArgument("emulated device: ", what,
+                           ": expected 0 ns to an hour, got ", ns);
+  };
+  SLUICE_RETURN_IF_ERROR(check_ns("kernel_ns", o.kernel_ns));
+  SLUICE_RETURN_IF_ERROR(check_ns("copy_ns", o.copy_ns));
+  for (const auto& [op, ns] : o.op_ns)
+    SLUICE_RETURN_IF_ERROR(check_ns("op_ns of " + op, ns));
+  return OkStatus();
+}
+
 }  // namespace
 
 Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
+  SLUICE_RETURN_IF_ERROR(CheckOptions(options_));
   const std::string& op = node.op_name();
   if (IsOneOf(op, {"_CopyFromDevice", "_CopyToDevice", "_AwaitDevice"})) {
     if (op == "_CopyToDevice" &&

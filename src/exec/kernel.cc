@@ -68,7 +68,7 @@ Result<const ResourceHandle*> KernelContext::handle(int i) const {
   if (t.dtype() != DType::kResource || t.num_elements() != 1)
     return InvalidArgument("input ", i, ": expected a resource handle, got ",
                            t.ToString());
-  return t.data<ResourceHandle>();
+  return t.raw<ResourceHandle>();
 }
 
 KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive) {
@@ -177,6 +177,13 @@ Result<std::vector<Tensor>> RunKernel(const Node& node,
   if (static_cast<int>(inputs.size()) != node.num_inputs())
     return InvalidArgument("inputs: expected ", node.num_inputs(), ", got ",
                            inputs.size(), "; ", node.Describe());
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const DType want = node.input_type(i);
+    const DType got = inputs[static_cast<size_t>(i)].dtype();
+    if (got != want && !IsRef(want))
+      return InvalidArgument("input ", i, ": expected ", DTypeName(want),
+                             ", got ", DTypeName(got), "; ", node.Describe());
+  }
   Result<std::vector<Tensor>> out =
       KernelRunner::Run(node, std::move(inputs), resources);
   if (!out.ok())

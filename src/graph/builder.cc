@@ -138,6 +138,11 @@ DeviceScope::~DeviceScope() {
 }
 
 DeviceFunctionScope::DeviceFunctionScope(DeviceFunction choose) {
+  if (choose == nullptr) {
+    BuildError(
+        InvalidArgument("device function: expected a function, got none"));
+    choose = [](Node* node) { return node->device(); };
+  }
   Devices& d = Current().devices;
   d.functions.push_back({std::move(choose), std::exchange(d.device, "")});
 }
@@ -545,6 +550,7 @@ Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
 }  // namespace
 
 Output Operand::Get(DType want) const {
+  if (!literal_error.ok()) return BuildError(literal_error, loc);
   if (output.valid()) {
     Graph& g = CurrentGraph();
     if (output.graph() == &g || g.capture == nullptr) return output;

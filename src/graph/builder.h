@@ -177,12 +177,16 @@ class Operand {
   Operand(const V& v, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
       : output(v.Read(SourceLoc{file, line})), loc{file, line} {}
+  // An invalid tensor is an error of what is built with it.
   Operand(Tensor t, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
-      : literal(std::move(t)), loc{file, line} {}
+      : literal(std::move(t)), loc{file, line} {
+    if (!literal.valid()) literal_error = literal.status();
+  }
   Operand(const char* s, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
-      : literal(Tensor::Scalar<std::string>(s)), loc{file, line} {}
+      : literal(Tensor::Scalar<std::string>(s == nullptr ? "" : s)),
+        loc{file, line} {}
 
   // The output, captured if the ambient graph is the body of a function and the
   // output is not of it. A literal becomes a Const of type `want` if it is weak
@@ -191,8 +195,9 @@ class Operand {
   Output Get(DType want = DType::kInvalid) const;
 
   Output output;
-  Tensor literal;     // Valid exactly if output is null and not missing.
-  bool weak = false;  // Bare numbers: take the type of their neighbours.
+  Tensor literal;        // Valid exactly if output is null and not missing.
+  Status literal_error;  // Why a literal that was given is not valid.
+  bool weak = false;     // Bare numbers: take the type of their neighbours.
   SourceLoc loc;
 };
 

@@ -156,8 +156,8 @@ std::optional<PartialInts> FromTensor(const Tensor& t) {
   PartialInts p;
   p.shape = t.shape();
   for (int64_t i = 0; i < t.num_elements(); ++i)
-    p.values.push_back(t.dtype() == DType::kInt32 ? t.data<int32_t>()[i]
-                                                  : t.data<int64_t>()[i]);
+    p.values.push_back(t.dtype() == DType::kInt32 ? t.raw<int32_t>()[i]
+                                                  : t.raw<int64_t>()[i]);
   return p;
 }
 
@@ -165,9 +165,9 @@ Tensor ToTensor(const PartialInts& p, DType dtype) {
   Tensor t(dtype, p.shape);
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (dtype == DType::kInt32)
-      t.data<int32_t>()[i] = static_cast<int32_t>(*p.values[i]);
+      t.raw<int32_t>()[i] = static_cast<int32_t>(*p.values[i]);
     else
-      t.data<int64_t>()[i] = *p.values[i];
+      t.raw<int64_t>()[i] = *p.values[i];
   }
   return t;
 }
@@ -551,7 +551,7 @@ const Tensor* ConstBehind(const Output& o) {
 }  // namespace
 
 std::optional<Tensor> ConstantValue(const Output& o) {
-  if (!o.valid()) return std::nullopt;
+  if (o.dtype() == DType::kInvalid) return std::nullopt;  // There is none.
   if (const Tensor* t = ConstBehind(o)) return *t;
   std::optional<PartialInts> p = Folder().Eval(o);
   if (!p || !p->complete()) return std::nullopt;

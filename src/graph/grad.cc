@@ -5,7 +5,8 @@
 namespace sluice {
 
 Output GradContext::DyOrZeros(int i) {
-  if (dy[static_cast<size_t>(i)].valid()) return dy[static_cast<size_t>(i)];
+  const auto at = static_cast<size_t>(i);
+  if (at < dy.size() && dy[at].valid()) return dy[at];
   return Build("ZerosLike", {Output(op, i)}, {}, "", {});
 }
 

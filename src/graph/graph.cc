@@ -102,24 +102,28 @@ std::string Node::Describe() const {
   return DescribeNode(name(), built_as(), loc());
 }
 
-std::pair<int, int> Node::InputRange(int arg) const {
+namespace {
+
+std::pair<int, int> RangeOf(const std::vector<ArgDef>& args,
+                            const AttrMap& attrs, int arg) {
   int pos = 0;
-  for (int i = 0;; ++i) {
+  for (int i = 0; i < static_cast<int>(args.size()); ++i) {
     const auto n = static_cast<int>(
-        ArgCount(op().inputs[static_cast<size_t>(i)], attrs()).value_or(0));
+        ArgCount(args[static_cast<size_t>(i)], attrs).value_or(0));
     if (i == arg) return {pos, pos + n};
     pos += n;
   }
+  return {pos, pos};
+}
+
+}  // namespace
+
+std::pair<int, int> Node::InputRange(int arg) const {
+  return RangeOf(op().inputs, attrs(), arg);
 }
 
 std::pair<int, int> Node::OutputRange(int arg) const {
-  int pos = 0;
-  for (int i = 0;; ++i) {
-    const auto n = static_cast<int>(
-        ArgCount(op().outputs[static_cast<size_t>(i)], attrs()).value_or(0));
-    if (i == arg) return {pos, pos + n};
-    pos += n;
-  }
+  return RangeOf(op().outputs, attrs(), arg);
 }
 
 Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
@@ -246,8 +250,13 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     if (*n > kMaxOutputs)
       return fail(InvalidArgument("outputs: expected at most ", kMaxOutputs,
                                   ", got ", *n));
-    for (int64_t k = 0; k < *n; ++k)
-      props.output_types.push_back(ArgType(arg, attrs, k));
+    for (int64_t k = 0; k < *n; ++k) {
+      const DType t = ArgType(arg, attrs, k);
+      if (t == DType::kInvalid)
+        return fail(InvalidArgument("output '", arg.name,
+                                    "': expected a type, got invalid"));
+      props.output_types.push_back(t);
+    }
   }
   node->inputs_ = std::move(spec.inputs);
   for (const Node* c : spec.control_inputs)
@@ -423,12 +432,16 @@ Status Graph::TurnIntoNoOp(Node* node, std::vector<Node*> controls) {
 }
 
 Status Graph::SetBackEdge(Node* merge, int index, Output source) {
+  if (merge == nullptr || merge->graph() != this)
+    return InvalidArgument("back edge: expected a Merge of this graph, got ",
+                           merge == nullptr ? "none" : merge->Describe());
   if (merge->op().role != OpRole::kMerge || index < 0 ||
       index >= merge->num_inputs() || merge->input(index).node != nullptr)
     return InvalidArgument(
         "back edge: expected an open input of a Merge, got input ", index,
         " of ", merge->Describe());
-  if (!source.valid() || source.node->op().role != OpRole::kNextIteration)
+  if (!source.valid() || source.graph() != this || source.index != 0 ||
+      source.node->op().role != OpRole::kNextIteration)
     return InvalidArgument("cycle: expected a NextIteration to close it, got ",
                            source.valid() ? source.node->Describe() : "none",
                            " into ", merge->Describe());
@@ -441,6 +454,9 @@ Status Graph::SetBackEdge(Node* merge, int index, Output source) {
 }
 
 Status Graph::AddControlEdge(Node* from, Node* to) {
+  if (from == nullptr || to == nullptr)
+    return InvalidArgument("control edge: expected two nodes, got ",
+                           from == to ? "none" : "one");
   if (from->graph() != this || to->graph() != this || from == to)
     return InvalidArgument(
         "control edge: expected two nodes of this graph, got '", from->name(),
@@ -451,6 +467,11 @@ Status Graph::AddControlEdge(Node* from, Node* to) {
 }
 
 Status Graph::SetShape(Output o, const PartialShape& shape) {
+  if (!o || o.graph() != this || o.index < 0 ||
+      o.index >= o.node->num_outputs())
+    return InvalidArgument("shape: expected an output of this graph, got ",
+                           o ? "'" + o.name() + "'" : "none");
+  SLUICE_RETURN_IF_ERROR(shape.status());
   const PartialShape& have = o.shape();
   Result<PartialShape> merged = have.MergeWith(shape);
   if (!merged.ok())

@@ -126,20 +126,32 @@ class Node {
   const SourceLoc& loc() const { return props_->loc; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  const Output& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  // Null where there is no input i. (Likewise below: kInvalid, an unknown
+  // shape, no positions.)
+  const Output& input(int i) const {
+    static const Output kNone;
+    return Has(inputs_, i) ? inputs_[static_cast<size_t>(i)] : kNone;
+  }
   const std::vector<Output>& inputs() const { return inputs_; }
   DType input_type(int i) const {
-    return props_->input_types[static_cast<size_t>(i)];
+    return Has(props_->input_types, i)
+               ? props_->input_types[static_cast<size_t>(i)]
+               : DType::kInvalid;
   }
   const std::vector<Node*>& control_inputs() const { return control_inputs_; }
   int num_outputs() const {
     return static_cast<int>(props_->output_types.size());
   }
   DType output_type(int i) const {
-    return props_->output_types[static_cast<size_t>(i)];
+    return Has(props_->output_types, i)
+               ? props_->output_types[static_cast<size_t>(i)]
+               : DType::kInvalid;
   }
   const PartialShape& output_shape(int i) const {
-    return props_->output_shapes[static_cast<size_t>(i)];
+    if (Has(props_->output_shapes, i))
+      return props_->output_shapes[static_cast<size_t>(i)];
+    static const PartialShape unknown;
+    return unknown;
   }
   // Positions [begin, end) of the inputs (outputs) that belong to the i-th
   // argument of the declaration.
@@ -200,6 +212,10 @@ class Node {
     std::string built_as;  // The op's name before a pass changed it; or "".
   };
   Node() = default;
+  template <typename T>
+  static bool Has(const std::vector<T>& items, int i) {
+    return static_cast<size_t>(i) < items.size();
+  }
   Status AttrError(std::string_view name) const;
 
   int id_ = 0;

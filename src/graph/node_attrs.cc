@@ -26,6 +26,10 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
                            AttrKindText(def.kind, def.is_list), ", got ",
                            v.ToString());
   auto check_type = [&](DType t) {
+    if (t != DType::kInvalid && !IsValidDType(static_cast<int>(t)))
+      return InvalidArgument("attribute '", def.name,
+                             "': expected a type, got number ",
+                             static_cast<int>(t));
     if (!def.allowed_types.empty() &&
         std::find(def.allowed_types.begin(), def.allowed_types.end(),
                   RemoveRef(t)) == def.allowed_types.end()) {
@@ -46,6 +50,16 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
                              "}, got '", s, "'");
     return OkStatus();
   };
+  const auto check_valid = [&](const auto& x) {
+    return Annotate(x.status(), absl::StrCat("attribute '", def.name, "'"));
+  };
+  if (const auto* s = v.get<PartialShape>())
+    SLUICE_RETURN_IF_ERROR(check_valid(*s));
+  if (const auto* ss = v.get<AttrValue::Shapes>())
+    for (const PartialShape& s : *ss) SLUICE_RETURN_IF_ERROR(check_valid(s));
+  if (const auto* t = v.get<Tensor>()) SLUICE_RETURN_IF_ERROR(check_valid(*t));
+  if (const auto* ts = v.get<AttrValue::Tensors>())
+    for (const Tensor& t : *ts) SLUICE_RETURN_IF_ERROR(check_valid(t));
   if (const DType* t = v.get<DType>()) SLUICE_RETURN_IF_ERROR(check_type(*t));
   if (const auto* ts = v.get<AttrValue::Types>())
     for (DType t : *ts) SLUICE_RETURN_IF_ERROR(check_type(t));

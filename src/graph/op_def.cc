@@ -51,11 +51,18 @@ Status BadSpec(string_view spec, string_view why) {
 }
 
 // "x: T", "x: N * T", "x: Ref(T)", "x: Ref(N * float)".
+bool IsName(string_view s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  });
+}
+
 Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
   ArgDef arg;
   std::pair<string_view, string_view> parts =
       absl::StrSplit(spec, absl::MaxSplits(':', 1));
   arg.name = std::string(StripAsciiWhitespace(parts.first));
+  if (!IsName(arg.name)) return BadSpec(spec, "no name");
   string_view type = StripAsciiWhitespace(parts.second);
   if (ConsumePrefix(&type, "Ref(")) {
     arg.is_ref = true;
@@ -64,6 +71,11 @@ Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
   }
   if (const size_t star = type.find('*'); star != string_view::npos) {
     arg.number_attr = std::string(StripAsciiWhitespace(type.substr(0, star)));
+    if (std::none_of(attrs.begin(), attrs.end(), [&](const AttrDef& a) {
+          return a.name == arg.number_attr && a.kind == AttrKind::kInt &&
+                 !a.is_list;
+        }))
+      return BadSpec(spec, "the number is no attribute");
     type = StripAsciiWhitespace(type.substr(star + 1));
   }
   for (const AttrDef& a : attrs) {
@@ -182,6 +194,7 @@ Result<AttrDef> ParseAttr(string_view spec) {
   std::pair<string_view, string_view> parts =
       absl::StrSplit(spec, absl::MaxSplits(':', 1));
   a.name = std::string(StripAsciiWhitespace(parts.first));
+  if (!IsName(a.name)) return BadSpec(spec, "no name");
   string_view rest = StripAsciiWhitespace(parts.second);
   if (ConsumePrefix(&rest, "list(")) {
     a.is_list = true;
@@ -199,6 +212,7 @@ Result<AttrDef> ParseAttr(string_view spec) {
     const size_t close = rest.find('}');
     if (close == string_view::npos) return BadSpec(spec, "{ unclosed");
     for (string_view item : Items(rest.substr(0, close + 1))) {
+      if (item.empty()) return BadSpec(spec, "an allowed value is missing");
       if (item[0] == '\'' || item[0] == '"') {
         a.kind = AttrKind::kString;
         a.allowed_strings.push_back(Unquote(item));

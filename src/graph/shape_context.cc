@@ -19,6 +19,7 @@ const PartialShape& ShapeContext::input(int i) const {
 }
 
 const Tensor* ShapeContext::constant(int i) {
+  if (static_cast<size_t>(i) >= constants_.size()) return nullptr;
   std::optional<Tensor>& slot = constants_[static_cast<size_t>(i)];
   // An invalid tensor stands for "asked, and not known".
   if (!slot) slot = ConstantValue(node_.input(i)).value_or(Tensor());
@@ -28,8 +29,8 @@ const Tensor* ShapeContext::constant(int i) {
 std::optional<int64_t> ShapeContext::ConstantInt(int i) {
   const Tensor* t = constant(i);
   if (t == nullptr || t->num_elements() != 1) return std::nullopt;
-  if (t->dtype() == DType::kInt32) return t->scalar<int32_t>();
-  if (t->dtype() == DType::kInt64) return t->scalar<int64_t>();
+  if (t->dtype() == DType::kInt32) return t->raw_scalar<int32_t>();
+  if (t->dtype() == DType::kInt64) return t->raw_scalar<int64_t>();
   return std::nullopt;
 }
 
@@ -215,8 +216,8 @@ Status ReductionShape(ShapeContext& c) {
   std::vector<bool> reduced(static_cast<size_t>(in.rank()), false);
   for (int64_t i = 0; i < axes->num_elements(); ++i) {
     const int64_t axis = axes->dtype() == DType::kInt32
-                             ? axes->data<int32_t>()[i]
-                             : axes->data<int64_t>()[i];
+                             ? axes->raw<int32_t>()[i]
+                             : axes->raw<int64_t>()[i];
     SLUICE_ASSIGN_OR_RETURN(const int d, CanonicalAxis(axis, in.rank()));
     reduced[static_cast<size_t>(d)] = true;
   }

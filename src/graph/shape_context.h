@@ -42,8 +42,10 @@ class ShapeContext {
   PartialShape ResourceShape(int i);
   DType ResourceType(int i);
 
+  // (Nothing happens if the op has no output i.)
   void set_output(int i, PartialShape s) {
-    outputs_[static_cast<size_t>(i)] = std::move(s);
+    if (static_cast<size_t>(i) < outputs_.size())
+      outputs_[static_cast<size_t>(i)] = std::move(s);
   }
   void set_all_outputs(const PartialShape& s) {
     for (PartialShape& o : outputs_) o = s;
