@@ -40,6 +40,9 @@ Status Backprop::Validate() {
     const Gradient& g = options_.grad_ys[i];
     for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape})
       if (part.valid()) SLUICE_RETURN_IF_ERROR(check_one(part, "grad_ys", i));
+    if (g.is_sparse() && !g.indices.valid())
+      return InvalidArgument("gradients: grad_ys[", i,
+                             "]: expected indices of the slices, got none");
   }
   SLUICE_RETURN_IF_ERROR(check(options_.stop_gradients, "stop_gradients"));
   if (options_.grad_ys.size() > ys_.size())

@@ -45,7 +45,7 @@ std::vector<Operand> After(Node* node, SourceLoc loc);
 template <typename R, typename Fn>
 BranchFn BranchOf(Fn& fn, std::optional<R>* like, SourceLoc loc) {
   return [&fn, like, loc] {
-    auto result = fn();
+    auto result = Call(fn);
     if constexpr (std::is_same_v<decltype(result), Node*>) {
       if (!like->has_value()) like->emplace(result);
       return After(result, loc);

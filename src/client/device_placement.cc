@@ -56,6 +56,7 @@ double BytesOfState(const Node& node) {
 }
 
 TaskStrategy LeastLoaded(int tasks, StateLoad load) {
+  if (load == nullptr) load = BytesOfState;
   auto loads = std::make_shared<Loads>();
   loads->of_task.resize(static_cast<size_t>(std::max(tasks, 1)));
   return [loads, load = std::move(load)](const Node& node) {

@@ -32,7 +32,7 @@ using StateLoad = std::function<double(const Node&)>;
 // known counts as 1, a string as 8 bytes); 1 for other state.
 double BytesOfState(const Node& node);
 // The task with the least load so far; of several the first. (Big variables
-// that come late may unbalance it: it does not look ahead.)
+// that come late may unbalance it: it does not look ahead.) Null: BytesOfState.
 TaskStrategy LeastLoaded(int tasks, StateLoad load = BytesOfState);
 
 struct ReplicaDeviceOptions {

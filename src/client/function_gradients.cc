@@ -155,7 +155,8 @@ Status LowerForGradients(const std::vector<Output>& ys,
   Graph& g = CurrentGraph();
   for (const auto* list : {&ys, &xs})
     for (const Output& o : *list)  // What makes no sense is told elsewhere.
-      if (!o.valid() || o.graph() != &g) return OkStatus();
+      if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
+        return OkStatus();
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
       reached(needed.size());
   std::vector<std::vector<Node*>> consumers(needed.size());

@@ -63,8 +63,8 @@ StructureOf<Init> FoldFrom(Fold kind, Fn& fn, const Elems& elems,
                 kind, Flattened(elems, loc), init == nullptr ? nullptr : &begin,
                 [&](const std::vector<Output>& state,
                     const std::vector<Output>& row) {
-                  const auto next =
-                      fn(Unflattened(like, state), Unflattened(elems, row));
+                  const auto next = Call(fn, Unflattened(like, state),
+                                         Unflattened(elems, row));
                   return Flattened(next, loc);
                 },
                 options, loc));

@@ -9,13 +9,14 @@ namespace sluice {
 namespace {
 
 Output ShapeConstant(const Shape& shape, const char* name, SourceLoc loc) {
+  if (!shape.valid()) return BuildError(shape.status(), loc);
   Tensor t(DType::kInt32, Shape({shape.rank()}));
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape.dim(i) > INT32_MAX) {  // Such a shape needs 64 bits.
       const auto dims = shape.dims();
       return Constant(Tensor::Vector<int64_t>(dims), name, loc);
     }
-    t.flat<int32_t>()[static_cast<size_t>(i)] =
+    t.raw_flat<int32_t>()[static_cast<size_t>(i)] =
         static_cast<int32_t>(shape.dim(i));
   }
   return Constant(std::move(t), name, loc);

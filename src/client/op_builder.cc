@@ -76,7 +76,7 @@ std::vector<Output> OpCall::Inputs() const {
       if (x.output.valid()) {
         inputs.push_back(x.output);
       } else if (!x.literal.valid()) {
-        inputs.push_back(x.output);
+        inputs.push_back(x.Get());
       } else {
         inputs.push_back(
             x.Get(want == DType::kInvalid && x.weak ? NaturalType(x) : want));
@@ -123,8 +123,9 @@ size_t OpCall::ExpectedLength(const ArgDef& arg) const {
 
 std::vector<Output> OpCall::List(int arg) {
   const size_t expected =
-      op_ == nullptr ? 0
-                     : ExpectedLength(op_->outputs[static_cast<size_t>(arg)]);
+      op_ == nullptr || static_cast<size_t>(arg) >= op_->outputs.size()
+          ? 0
+          : ExpectedLength(op_->outputs[static_cast<size_t>(arg)]);
   Node* node = Run();
   if (node == nullptr) return std::vector<Output>(expected, failure_);
   const auto [begin, end] = node->OutputRange(arg);

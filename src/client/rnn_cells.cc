@@ -74,6 +74,23 @@ Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
       [=](Output x, Output h) { return x + of_h(h); }};
 }
 
+// Products of sizes are int32 tensors here and there.
+constexpr int64_t kMostUnits = INT32_MAX / 4;
+
+bool SizesFit(const RnnCell::Kind& kind, SourceLoc loc) {
+  std::vector<int64_t> sizes = kind.state_sizes();
+  sizes.push_back(kind.output_size());
+  for (const int64_t size : sizes) {
+    if (size >= 0 && size <= kMostUnits) continue;
+    BuildError(
+        InvalidArgument("cell '", kind.name(), "': expected sizes from 0 to ",
+                        kMostUnits, ", got ", size),
+        loc);
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // ---- Handles ----------------------------------------------------------------
@@ -102,7 +119,33 @@ std::optional<RnnStepper> RnnCell::Open(int64_t depth, DType dtype,
   }
   const Lock lock(CurrentGraph().mutex());
   const AtLine at(loc);
-  return kind_->Open(depth, dtype, project, loc);
+  if (!SizesFit(*kind_, loc)) return std::nullopt;
+  if (depth > kMostUnits) {
+    BuildError(InvalidArgument("cell '", kind_->name(),
+                               "': expected inputs of at most ", kMostUnits,
+                               " columns, got ", depth),
+               loc);
+    return std::nullopt;
+  }
+  std::optional<RnnStepper> stepper = kind_->Open(depth, dtype, project, loc);
+  if (!stepper.has_value()) return stepper;
+  if (stepper->step == nullptr) {
+    BuildError(InvalidArgument("cell '", kind_->name(),
+                               "': expected a stepper with a step, got none"),
+               loc);
+    return std::nullopt;
+  }
+  // (Cells read the states that they are given by their places.)
+  stepper->step = [step = std::move(stepper->step), name = kind_->name(),
+                   states = kind_->state_sizes().size(),
+                   loc](Output x, const RnnState& state) -> RnnStep {
+    if (state.size() == states) return step(x, state);
+    BuildError(InvalidArgument("cell '", name, "': expected ", states,
+                               " states, got ", state.size()),
+               loc);
+    return {Output(), RnnState(states)};
+  };
+  return stepper;
 }
 
 RnnStep RnnCell::operator()(const Operand& x, const RnnState& state,
@@ -112,13 +155,6 @@ RnnStep RnnCell::operator()(const Operand& x, const RnnState& state,
   none.state.resize(state_sizes().size());
   const Output in = x.Get(DType::kFloat);
   if (!in.valid()) return none;
-  if (kind_ != nullptr && state.size() != none.state.size()) {
-    BuildError(
-        InvalidArgument("cell '", kind_->name(), "': expected ",
-                        none.state.size(), " states, got ", state.size()),
-        loc);
-    return none;
-  }
   const PartialShape& shape = in.shape();
   const int64_t depth =
       shape.rank_known() && shape.rank() > 0 ? shape.dim(shape.rank() - 1) : -1;
@@ -138,6 +174,8 @@ RnnState RnnCell::ZeroState(const Operand& batch, DType dtype,
   const NameScope scope("zero_state");
   RnnState state;
   const Output rows = batch.Get(DType::kInt32);
+  if (kind_ != nullptr && !SizesFit(*kind_, loc))
+    return RnnState(state_sizes().size());
   const Output zero = ScalarOf(dtype, 0, loc);
   for (const int64_t size : state_sizes())
     state.push_back(ops::Fill(

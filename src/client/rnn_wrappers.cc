@@ -87,12 +87,11 @@ class MultiKind final : public RnnCell::Kind {
 
 // Null if everything is kept.
 Output KeepOf(const Operand& keep, const char* what) {
-  if (keep.output.valid() || !keep.literal.valid()) return keep.output;
   const Output k = keep.Get(DType::kFloat);
-  const double p =
-      k.valid() && keep.weak && keep.literal.dtype() == DType::kDouble
-          ? keep.literal.scalar<double>()
-          : 1.0;
+  if (keep.output.valid() || !keep.literal.valid()) return k;
+  const double p = k.valid() && keep.weak && keep.literal.dtype() == DType::kDouble
+                       ? keep.literal.raw_scalar<double>()
+                       : 1.0;
   if (!(p > 0 && p <= 1))
     return BuildError(
         InvalidArgument("DropoutWrapper: ", what,
@@ -215,7 +214,12 @@ class FunctionKind final : public RnnCell::Kind {
 
   int64_t output_size() const override { return output_size_; }
   std::vector<int64_t> state_sizes() const override { return state_sizes_; }
-  std::optional<RnnStepper> Open(int64_t, DType, bool, SourceLoc) override {
+  std::optional<RnnStepper> Open(int64_t, DType, bool, SourceLoc loc) override {
+    if (fn_ == nullptr) {
+      BuildError(InvalidArgument("FunctionCell: expected a function, got none"),
+                 loc);
+      return std::nullopt;
+    }
     return RnnStepper{nullptr, [fn = fn_, outside = outside_](
                                    Output x, const RnnState& state) {
                         const ExactLine callers(outside);

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <concepts>
+#include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -164,14 +165,43 @@ inline constexpr bool kTakesParts<F, std::array<T, N>> =
 
 }  // namespace internal
 
+namespace internal {
+
+template <typename F>
+inline constexpr bool kMayBeEmpty = std::is_pointer_v<F>;
+template <typename Signature>
+inline constexpr bool kMayBeEmpty<std::function<Signature>> = true;
+
+// f(args...); for an empty std::function an error, recorded in the graph, and a
+// result of null outputs.
+template <typename F, typename... Args>
+decltype(auto) Call(F& f, Args&&... args) {
+  using R = std::invoke_result_t<F&, Args...>;
+  if constexpr (kMayBeEmpty<std::remove_const_t<F>> &&
+                std::is_default_constructible_v<R>) {
+    if (f == nullptr) {
+      BuildError(
+          InvalidArgument("callable: expected a function, got an empty one"));
+      return R();
+    }
+  }
+  return f(std::forward<Args>(args)...);
+}
+
+}  // namespace internal
+
 // Calls f with the parts of a tuple, array or pair where it takes them, else
 // with the whole.
 template <typename F, typename T>
 decltype(auto) CallWith(F& f, const T& t) {
   if constexpr (internal::kTakesParts<F, T>)
-    return std::apply(f, t);
+    return std::apply(
+        [&f](const auto&... parts) -> decltype(auto) {
+          return internal::Call(f, parts...);
+        },
+        t);
   else
-    return f(t);
+    return internal::Call(f, t);
 }
 
 }  // namespace sluice

@@ -219,6 +219,13 @@ Output Var::IsInitialized(SourceLoc loc) const {
 Var GetVariable(const std::string& name, const Shape& shape,
                 const InitializerFn& initializer, DType dtype,
                 const VarOptions& options, SourceLoc loc) {
+  const auto fail = [&](const Status& s) {
+    BuildError(Annotate(s, absl::StrCat("variable '", name, "'")), loc);
+    return Var();
+  };
+  if (!shape.valid()) return fail(shape.status());
+  if (initializer == nullptr)
+    return fail(InvalidArgument("expected an initializer, got none"));
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   Node* existing = g.FindNode(CurrentNamePrefix() + name);

@@ -60,6 +60,7 @@ Status CheckNode(const Node& n) {
 
 int64_t InferenceGraph::constant_bytes() const {
   int64_t bytes = 0;
+  if (graph == nullptr) return bytes;
   for (const auto& n : graph->nodes()) {
     if (n->op_name() != "Const") continue;
     bytes += static_cast<int64_t>(
@@ -72,14 +73,16 @@ Result<InferenceGraph> Freeze(Session& session,
                               const std::vector<Output>& feeds,
                               const std::vector<Output>& fetches) {
   Graph& from = session.graph();
+  // (An output that its node does not have is of no type.)
   for (const Output& o : feeds)
-    if (o.graph() != &from || o.node->num_outputs() != 1)
+    if (o.graph() != &from || o.node->num_outputs() != 1 ||
+        o.dtype() == DType::kInvalid)
       return InvalidArgument(
           "feeds: expected the only outputs of nodes of the session's graph, "
           "got ",
           o.name());
   for (const Output& o : fetches)
-    if (o.graph() != &from)
+    if (o.graph() != &from || o.dtype() == DType::kInvalid)
       return InvalidArgument(
           "fetches: expected outputs of the session's graph, got ", o.name());
   std::set<const Node*> fed;

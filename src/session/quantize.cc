@@ -40,7 +40,7 @@ struct Span {
 };
 
 bool AllFinite(const Tensor& t) {
-  return std::ranges::all_of(t.flat<float>(),
+  return std::ranges::all_of(t.raw_flat<float>(),
                              [](float v) { return std::isfinite(v); });
 }
 bool IsRank1(const Tensor& t) { return t.valid() && t.rank() == 1; }
@@ -193,7 +193,7 @@ Result<std::map<FloatEdge, Span>> Calibrate(
     for (size_t i = 0; i < edges.size(); ++i) {
       Span now;
       std::vector<float> sizes;
-      for (const float v : seen[i].flat<float>()) {
+      for (const float v : seen[i].raw_flat<float>()) {
         if (!std::isfinite(v)) continue;
         now.low = std::min(now.low, v);
         now.high = std::max(now.high, v);
@@ -240,7 +240,7 @@ class Rewriter {
       if (absorbed_.count(n) > 0) continue;
       const auto it = layers_.find(n);
       if (it != layers_.end()) {
-        AddLayer(it->second);
+        SLUICE_RETURN_IF_ERROR(AddLayer(it->second));
       } else if (!AddMove(*n)) {
         Copy(*n);
       }
@@ -320,7 +320,7 @@ class Rewriter {
 
   // ---- Nodes ----------------------------------------------------------------
 
-  void AddLayer(const Layer& l) {
+  Status AddLayer(const Layer& l) {
     const Node& p = *l.product;
     const bool conv = p.op_name() == "Conv2D";
     const std::string& name = l.last->name();
@@ -331,10 +331,16 @@ class Rewriter {
     const Tensor& w = l.weights;
     const int64_t channels = w.dim(turned ? 0 : w.rank() - 1);
     const int64_t rows = w.num_elements() / channels;
-    Tensor filter(DType::kQint8, w.shape());
-    Tensor high(DType::kFloat, {channels}), low(DType::kFloat, {channels});
-    Tensor bias = l.bias.valid() ? l.bias : Tensor(DType::kFloat, {channels});
-    if (!l.bias.valid()) std::ranges::fill(bias.flat<float>(), 0.0f);
+    SLUICE_ASSIGN_OR_RETURN(Tensor filter,
+                            Tensor::Make(DType::kQint8, w.shape()));
+    SLUICE_ASSIGN_OR_RETURN(Tensor high,
+                            Tensor::Make(DType::kFloat, {channels}));
+    SLUICE_ASSIGN_OR_RETURN(Tensor low,
+                            Tensor::Make(DType::kFloat, {channels}));
+    Tensor bias = l.bias;
+    if (!bias.valid()) {
+      SLUICE_ASSIGN_OR_RETURN(bias, Tensor::Zeros(DType::kFloat, {channels}));
+    }
     auto* to = static_cast<int8_t*>(filter.raw());
     for (int64_t c = 0; c < channels; ++c) {
       const auto at = [&](int64_t r) {
@@ -342,14 +348,14 @@ class Rewriter {
       };
       float most = 0;
       for (int64_t r = 0; r < rows; ++r)
-        most = std::max(most, std::fabs(w.data<float>()[at(r)]));
+        most = std::max(most, std::fabs(w.raw<float>()[at(r)]));
       if (most < 1e-30f) most = 1e-6f;  // (127 / most is a number.)
       for (int64_t r = 0; r < rows; ++r)
         to[at(r)] = static_cast<int8_t>(
-            std::clamp(std::nearbyint(w.data<float>()[at(r)] * (127.0f / most)),
+            std::clamp(std::nearbyint(w.raw<float>()[at(r)] * (127.0f / most)),
                        -127.0f, 127.0f));
-      high.data<float>()[c] = most;
-      low.data<float>()[c] = -most;
+      high.raw<float>()[c] = most;
+      low.raw<float>()[c] = -most;
     }
     const std::string parts = Fresh(name + "/int8");
     std::vector<Output> inputs = {
@@ -397,6 +403,7 @@ class Rewriter {
     } else if (made.valid()) {
       bytes_[edge] = {made, Output(made.node, 1), Output(made.node, 2)};
     }
+    return OkStatus();
   }
 
   // Ops that move bytes as they move floats. False if n is none of these.
@@ -481,6 +488,8 @@ Result<QuantizedGraph> Quantize(
     const InferenceGraph& graph,
     const std::vector<std::vector<Tensor>>& calibration,
     const QuantizeOptions& options) {
+  if (graph.graph == nullptr)
+    return InvalidArgument("quantize: expected a graph, got none");
   if (calibration.empty())
     return InvalidArgument("calibration: expected at least one step of values");
   if (!(options.percentile > 0 && options.percentile <= 1))

@@ -19,6 +19,19 @@ int Cores() {
   return cores;
 }
 
+Status CheckOptions(const SessionOptions& o) {
+  for (size_t i = 0; i < o.devices.size(); ++i)
+    if (o.devices[i] == nullptr)
+      return InvalidArgument("session: devices[", i,
+                             "]: expected a device, got none");
+  constexpr int kMostThreads = 4096;
+  for (const int n : {o.inter_op_threads, o.intra_op_threads})
+    if (n > kMostThreads)
+      return InvalidArgument("session: expected at most ", kMostThreads,
+                             " threads, got ", n);
+  return OkStatus();
+}
+
 }  // namespace
 
 Session::State::State(Graph& g, SessionOptions o)
@@ -407,8 +420,12 @@ Result<std::vector<Tensor>> Session::State::RunAsAsked(
   return out;
 }
 
-Session::Session(Graph& graph, SessionOptions options)
-    : state_(std::make_shared<State>(graph, std::move(options))) {}
+Session::Session(Graph& graph, SessionOptions options) {
+  Status s = CheckOptions(options);
+  if (!s.ok()) options = SessionOptions();
+  state_ = std::make_shared<State>(graph, std::move(options));
+  state_->connected = std::move(s);
+}
 
 Session::Session(const std::string& target, Graph& graph,
                  SessionOptions options)

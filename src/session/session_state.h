@@ -59,6 +59,9 @@ struct Session::Compiled {
              : feed_shapes[i].CompatibleWith(PartialShape(t.shape()))))
       return OkStatus();
     const Output& o = signature.feeds[i];
+    if (!t.valid())
+      return InvalidArgument("feed '", o.name(), "': ", t.status().message(),
+                             "; ", o.node->Describe());
     return InvalidArgument("feed '", o.name(), "': expected ",
                            DTypeName(feed_types[i]), feed_shapes[i].ToString(),
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
@@ -101,7 +104,8 @@ struct Session::State {
   std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
   // Runs the steps, unless null: then they run here.
   std::unique_ptr<SessionBackend> backend;
-  Status connected;  // Whether there is a backend, if there should be one.
+  // Whether the options make sense, and there is a backend if there should be.
+  Status connected;
   std::atomic<int64_t> next_step_id{1};
 
   // Held for a look, never while a step is compiled: that is done under the
@@ -164,8 +168,10 @@ struct Session::State {
   static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
       const RunOptions& run) {
     if (run.timeout_ms <= 0) return std::nullopt;
+    // (Later than this is never, and the clock does not count so far.)
+    constexpr int64_t kMost = int64_t{1} << 40;
     return std::chrono::steady_clock::now() +
-           std::chrono::milliseconds(run.timeout_ms);
+           std::chrono::milliseconds(std::min(run.timeout_ms, kMost));
   }
   static Status CancelledByCaller() {
     return Cancelled("step: expected to run to its end, got cancelled");
