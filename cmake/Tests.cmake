@@ -237,7 +237,8 @@ if(Python3_Interpreter_FOUND)
     -I${CMAKE_BINARY_DIR}/generated)
   set_tests_properties(misuse PROPERTIES LABELS "fast;house")
   # Each with a test of its own: what it lets pass and what it does not.
-  foreach(check check_layers check_docs doc_blocks api_reference)
+  foreach(check check_layers check_docs check_interface doc_blocks
+      api_reference)
     add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tools/${check}.py)
     add_test(NAME ${check}_test COMMAND ${Python3_EXECUTABLE}

@@ -9,12 +9,19 @@
 //
 // A thread builds into its ambient graph (WithGraph); names, devices and
 // control dependencies come from scopes (NameScope, DeviceScope,
-// ControlDependencies). Builders do not return errors: they record the first
-// in the graph, with the line that made it, and Session::Run reports it.
+// ControlDependencies). Builders do not return errors: they record them in the
+// graph, with the line that made each, and return null outputs; Session::Run
+// reports the error behind what it is asked for.
 //
 // What a program may use is what the headers beside this one, sluice/*.h,
 // include by name: the installed set, the reference (docs/api.md) and the tests
 // of the examples follow from these lines.
+//
+// No argument, option, file, graph or feed ends the program: all are errors.
+// What does is to take a value out of a Result that holds an error (*result),
+// or elements out of a Tensor as another type (tensor.scalar<float>() of
+// doubles): it says so, with the line. Where that depends on data, ask first:
+// result.ok(), tensor.TryScalar<float>().
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 

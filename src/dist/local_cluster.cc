@@ -34,6 +34,14 @@ LocalCluster::~LocalCluster() = default;
 Result<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     const std::vector<std::pair<std::string, int>>& jobs,
     const std::string& transport) {
+  if (jobs.empty())
+    return InvalidArgument("cluster: expected at least one job, got none");
+  // (As many as ports: what is started is this program's threads.)
+  constexpr int kMostTasks = 1024;
+  for (const auto& [job, tasks] : jobs)
+    if (tasks < 1 || tasks > kMostTasks)
+      return InvalidArgument("cluster: job '", job, "': expected 1 to ",
+                             kMostTasks, " tasks, got ", tasks);
   Status last;
   // (Somebody else may take a port before its task does.)
   for (int attempt = 0; attempt < 3; ++attempt) {

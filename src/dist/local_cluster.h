@@ -23,7 +23,8 @@ class Server;
 // Owns its tasks. Sessions connect by gRPC, as to any cluster.
 class LocalCluster {
  public:
-  // Jobs, each with its number of tasks. `transport`: "grpc" or "ucx".
+  // Jobs, each with its number of tasks, at least one. `transport`: "grpc" or
+  // "ucx".
   static Result<std::unique_ptr<LocalCluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
       const std::string& transport = "grpc");
