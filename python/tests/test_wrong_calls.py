@@ -214,6 +214,9 @@ def test_a_value_of_another_type_or_shape_is_no_variables():
     v = tf.Variable([1, 2])
     with pytest.raises(TypeError, match="int8 that does not match type int32"):
         v[:1].assign(tf.constant([1], tf.int8))
+    w = tf.Variable([1, 2], use_resource=True)
+    with pytest.raises(ValueError, match="requested dtype int32"):
+        w[:1].assign(tf.constant([1], tf.int8))
     w = tf.Variable(1, use_resource=True)
     with pytest.raises(ValueError, match="expected the variable's type, int32"):
         tf.raw_ops.AssignVariableOp(resource=w.handle, value=1.0)

@@ -513,7 +513,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         masks = {m: read._attr(m) for m in (
             "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
             "shrink_axis_mask")}
-        if not isinstance(value, _core.Tensor):
+        if self._resource or not isinstance(value, _core.Tensor):
             value = convert_to_tensor(value, self.dtype.base_dtype)
         if not self._resource:
             return _op("StridedSliceAssign")(
