@@ -2,7 +2,8 @@
 """Checks the rules of the house that a compiler does not.
 
 Which folder may include which (docs/design/001-house.md), where third-party
-headers may appear, how long a file may be, what a header's guard is called.
+headers may appear, which ops must say that they reach their host, how long a
+file may be, what a header's guard is called.
 Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
 1 if there is any.
 
@@ -52,6 +53,10 @@ THIRD_PARTY = {
     "grpc": ["src/dist/"],
     "ucp/": ["src/dist/ucx_"],
 }
+
+# Ops that take one of these say so in their declarations (OpDef::host_reach).
+REACHES_HOST = ("io/file.h", "exec/host_functions.h", "fstream", "filesystem",
+                "dlfcn.h")
 
 MAX_LINES = {".h": 400, ".cc": 800, ".py": 800}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
@@ -109,6 +114,10 @@ def check_file(path, text):
         found = INCLUDE.match(line)
         if found:
             header = found.group(1) or found.group(2)
+            if (layer_of(path) == "ops" and header in REACHES_HOST and
+                    not TEST.search(path) and ".ReachesHost(" not in text):
+                yield number, (f"include: expected .ReachesHost() of an op in "
+                               f"a file that includes {header}, got none")
             rule = check_include(path, header)
             if rule:
                 yield number, f"include: expected {rule}, got {header}"

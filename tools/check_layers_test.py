@@ -46,6 +46,16 @@ class Includes(unittest.TestCase):
         self.assertTrue(check("examples/figure1.cc", "graph/node.h"))
 
 
+class Hosts(unittest.TestCase):
+
+    def test_an_op_that_includes_files_says_that_it_reaches_the_host(self):
+        op = '#include "io/file.h"\nSLUICE_OP(A)'
+        self.assertIn(".ReachesHost()", breaches("src/ops/a.cc", op)[0])
+        self.assertEqual(breaches(
+            "src/ops/a.cc", op + ".ReachesHost(ReadsAFile)"), [])
+        self.assertEqual(breaches("src/ops/a_test.cc", op), [])
+
+
 class Files(unittest.TestCase):
 
     def test_lengths(self):

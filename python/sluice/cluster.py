@@ -235,13 +235,18 @@ class Server:
       start: whether it starts at once.
       plain_beyond_loopback: whether it may listen at an address that other
         machines reach. What travels is not encrypted.
+      allow_host_access: whether sessions may run operations here that reach
+        this process's files or functions, as `tf.py_func` does.
+      allow_reset: whether every client may clear the default container, or all
+        containers, with `tf.Session.reset`.
 
     The server stops when it is collected; `join` waits for ever.
     """
 
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None,
                  protocol=None, config=None, start=True, *,
-                 plain_beyond_loopback=False):
+                 plain_beyond_loopback=False, allow_host_access=False,
+                 allow_reset=False):
         if isinstance(server_or_cluster_def, ServerDef):
             given = server_or_cluster_def
             job_name = given.job_name or None if job_name is None else job_name
@@ -285,7 +290,8 @@ class Server:
             how = config.emulated_device
             devices += f",emu={emulated}" + (f"({how})" if how else "")
         self._args = (json.dumps(jobs), job_name, task_index, devices,
-                      protocol or "grpc", bool(plain_beyond_loopback))
+                      protocol or "grpc", bool(plain_beyond_loopback),
+                      bool(allow_host_access), bool(allow_reset))
         self._task = None
         if start:
             self.start()
@@ -317,9 +323,10 @@ class Server:
 
     @staticmethod
     def create_local_server(config=None, start=True):
-        """A cluster of one task, at a free port of this machine."""
+        """A cluster of one task, at a free port of this machine. Its clients
+        may reset it."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc",
-                      config=config, start=start)
+                      config=config, start=start, allow_reset=True)
 
 
 _PS_OPS = ("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable",

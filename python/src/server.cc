@@ -12,7 +12,8 @@ class RunningTask {
  public:
   RunningTask(std::string cluster, std::string job, int task,
               std::string devices, std::string transport,
-              bool plain_beyond_loopback) {
+              bool plain_beyond_loopback, bool allow_host_access,
+              bool allow_reset) {
     TaskServerOptions options;
     options.cluster = std::move(cluster);
     options.job = std::move(job);
@@ -20,6 +21,8 @@ class RunningTask {
     options.devices = std::move(devices);
     options.transport = std::move(transport);
     options.plain_beyond_loopback = plain_beyond_loopback;
+    options.allow_host_access = allow_host_access;
+    options.allow_reset = allow_reset;
     CheckRun(Start(options), py::none());
   }
   ~RunningTask() { Stop(); }
@@ -51,10 +54,11 @@ class RunningTask {
 void AddServers(py::module_& m) {
   py::class_<RunningTask>(m, "RunningTask")
       .def(py::init<std::string, std::string, int, std::string, std::string,
-                    bool>(),
+                    bool, bool, bool>(),
            py::arg("cluster"), py::arg("job"), py::arg("task"),
            py::arg("devices"), py::arg("transport"),
-           py::arg("plain_beyond_loopback"))
+           py::arg("plain_beyond_loopback"), py::arg("allow_host_access"),
+           py::arg("allow_reset"))
       .def("stop", &RunningTask::Stop);
 }
 

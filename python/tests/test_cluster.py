@@ -56,6 +56,42 @@ def test_a_clusters_state_is_forgotten():
         tf.Session.reset("")
 
 
+def test_who_may_reset_a_cluster_is_its_servers_business():
+    address, = free_addresses(1)
+    server = tf.train.Server({"worker": [address]})
+    v = tf.get_variable("v", initializer=1.0)
+    with tf.container("mine"):
+        w = tf.get_variable("w", initializer=2.0)
+    with tf.Session(server.target) as session:
+        session.run(tf.global_variables_initializer())
+    for containers in (None, [""], ["localhost"]):
+        with pytest.raises(tf.errors.PermissionDeniedError,
+                           match="--allow-reset"):
+            tf.Session.reset(server.target, containers)
+    tf.Session.reset(server.target, ["mine"])
+    with tf.Session(server.target) as session:
+        assert session.run(v) == 1.0
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run(w)
+
+
+def test_functions_of_a_server_are_called_if_it_allows_that():
+    doubled, = tf.py_func(lambda x: np.int32(2 * x), [tf.constant(21)],
+                          [tf.int32])
+    for allowed in (False, True):
+        address, = free_addresses(1)
+        server = tf.train.Server({"worker": [address]},
+                                 allow_host_access=allowed)
+        with tf.Session(server.target) as session:
+            if allowed:
+                assert session.run(doubled) == 42
+                continue
+            with pytest.raises(tf.errors.PermissionDeniedError,
+                               match="--allow-host-access.*PyFunc.*"
+                               "test_cluster.py"):
+                session.run(doubled)
+
+
 def test_a_server_is_made_of_its_message():
     address, = free_addresses(1)
     made = tf.train.Server({"worker": [address]},

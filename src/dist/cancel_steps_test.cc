@@ -26,7 +26,8 @@ class CancelStepsTest : public ::testing::TestWithParam<bool> {
       target_ = local_->target("worker", 0);
       return;
     }
-    auto grpc = LocalCluster::Start({{"ps", 1}, {"worker", 1}});
+    auto grpc = LocalCluster::Start({{"ps", 1}, {"worker", 1}}, "grpc",
+                                    /*allow_host_access=*/true);
     EXPECT_TRUE(grpc.ok()) << grpc.status();
     if (!grpc.ok()) return;
     grpc_ = *std::move(grpc);

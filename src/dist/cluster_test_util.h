@@ -71,6 +71,8 @@ class TestCluster {
     options.cluster = spec_;
     options.job = job;
     options.task = task;
+    options.allow_host_access = true;
+    options.allow_reset = true;
     if (adjust_) adjust_(&options);
     TransportOptions transport;
     transport.task = t.name();

@@ -33,7 +33,7 @@ LocalCluster::~LocalCluster() = default;
 
 Result<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     const std::vector<std::pair<std::string, int>>& jobs,
-    const std::string& transport) {
+    const std::string& transport, bool allow_host_access) {
   if (jobs.empty())
     return InvalidArgument("cluster: expected at least one job, got none");
   // (As many as ports: what is started is this program's threads.)
@@ -47,6 +47,8 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::Start(
   for (int attempt = 0; attempt < 3; ++attempt) {
     ServerOptions options;
     options.transport = transport;
+    options.allow_host_access = allow_host_access;
+    options.allow_reset = true;  // (It is the program's own.)
     for (const auto& [job, tasks] : jobs)
       for (int i = 0; i < tasks; ++i)
         SLUICE_RETURN_IF_ERROR(options.cluster.Add(

@@ -24,10 +24,11 @@ class Server;
 class LocalCluster {
  public:
   // Jobs, each with its number of tasks, at least one. `transport`: "grpc" or
-  // "ucx".
+  // "ucx". `allow_host_access`: clients may run ops that reach this process's
+  // files or functions.
   static Result<std::unique_ptr<LocalCluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
-      const std::string& transport = "grpc");
+      const std::string& transport = "grpc", bool allow_host_access = false);
   ~LocalCluster();  // Ends the tasks; what sessions still run is cancelled.
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;

@@ -112,7 +112,17 @@ Status MasterSession::Open() {
                               WithTask(d.name(), t.where.name()));
       PlaceableDevice p;
       SLUICE_ASSIGN_OR_RETURN(p.name, DeviceName::Parse(d.name()));
-      p.has_kernel = [type = p.name.type](const Node& node) {
+      p.has_kernel = [type = p.name.type, worker = context_->worker,
+                      host_memory = d.host_memory()](const Node& node) {
+        // (To ask is to make the kernel, here: one that reaches a host may not
+        // be made where that is not allowed. Its own task decides.)
+        const HostReachFn reach = node.op().host_reach;
+        if (reach != nullptr && !worker->allows_host_access() &&
+            !reach(node).empty())
+          return host_memory && node.op().kernel
+                     ? OkStatus()
+                     : Unimplemented("no kernel: expected an op that ", type,
+                                     " devices compute, got ", node.op_name());
         return HasKernel(type, node);
       };
       devices_.push_back(std::move(p));
@@ -476,9 +486,16 @@ PeerId MasterSession::PeerOf(const std::string& task,
 }
 
 Status MasterSession::Reset(const proto::ResetRequest& request) {
-  return ForAllTasks(tasks_.size(), [&](size_t i) {
+  const auto reset = [&](size_t i, bool own) {
+    if (own != (tasks_[i].peer == kThisTask)) return OkStatus();
     return Annotate(tasks_[i].stub->Reset(request), tasks_[i].where.name());
-  });
+  };
+  // First this task, which refuses what it does not allow: the others are
+  // likely to have been started in the same way, and keep what they have.
+  for (const bool own : {true, false})
+    SLUICE_RETURN_IF_ERROR(
+        ForAllTasks(tasks_.size(), [&](size_t i) { return reset(i, own); }));
+  return OkStatus();
 }
 
 bool MasterSession::Close() {

@@ -216,6 +216,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   WorkerOptions w;
   w.task = self.name();
   w.limits = options.limits;
+  w.allow_host_access = options.allow_host_access;
+  w.allow_reset = options.allow_reset;
   for (int i = 0; i < options.cpu_devices; ++i) {
     DeviceName name = task;
     name.type = "CPU";

@@ -66,6 +66,11 @@ struct ServerOptions {
   // session; the one that was run longest ago makes place, and is compiled
   // again when it is run again.
   size_t prepared_steps = 1024;
+  // Whether sessions may run ops here that reach the files, functions or
+  // environment of this process (OpDef::host_reach).
+  bool allow_host_access = false;
+  // Whether clients may reset the default container, or all at once.
+  bool allow_reset = false;
 };
 
 // Where masters and clients of other processes reach a server. Owned by it.

@@ -162,6 +162,8 @@ Status Prepare(const TaskServerOptions& flags,
                   ""};
   options->plain_beyond_loopback = flags.plain_beyond_loopback;
   options->max_message_bytes = flags.max_message_mb << 20;
+  options->allow_host_access = flags.allow_host_access;
+  options->allow_reset = flags.allow_reset;
   return ParseDevices(flags.devices, options);
 }
 

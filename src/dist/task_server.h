@@ -34,6 +34,10 @@ struct TaskServerOptions {
   // PEM files; all or none.
   std::string tls_authority = {}, tls_certificate = {}, tls_key = {};
   bool plain_beyond_loopback = false;
+  // What sessions may do beside running steps on what they bring and what
+  // lives in containers (docs/clusters.md).
+  bool allow_host_access = false;
+  bool allow_reset = false;
 };
 
 // Owns the task's master, worker and devices, and its place in the cluster.

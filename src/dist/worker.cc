@@ -167,6 +167,21 @@ Device* Worker::FindDevice(const std::string& name) {
   return nullptr;
 }
 
+Status Worker::CheckHostReach(const Node& node) const {
+  if (options_.allow_host_access || node.op().host_reach == nullptr)
+    return OkStatus();
+  const std::string what = node.op().host_reach(node);
+  if (what.empty()) return OkStatus();
+  return Status(
+      StatusCode::kPermissionDenied,
+      absl::StrCat("host access: expected a node that does not reach the host "
+                   "of task ",
+                   options_.task,
+                   ", which was started without "
+                   "--allow-host-access, got one that ",
+                   what));
+}
+
 Status Worker::BuildPartition(
     const proto::RegisterStepRequest::Partition& partition, bool fusion,
     bool regions, Session& session, RegisteredStep* step) {
@@ -189,7 +204,8 @@ Status Worker::BuildPartition(
     targets.push_back(n);
   }
   Device* const device = plan.device;
-  auto make = [device](const Node& n, Kernel* k) {
+  auto make = [this, device](const Node& n, Kernel* k) {
+    SLUICE_RETURN_IF_ERROR(CheckHostReach(n));
     return device->MakeKernel(n, k);
   };
   SLUICE_ASSIGN_OR_RETURN(
@@ -254,6 +270,22 @@ Status Worker::Reset(const proto::ResetRequest& request) {
     SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                             FindSession(request.session()));
     resources = session->resources;
+  }
+  if (resources == shared_ && !options_.allow_reset) {
+    const auto& named = request.container();
+    const bool of_all =
+        named.empty() || std::any_of(named.begin(), named.end(), [](auto& c) {
+          return c.empty() || c == ResourceManager::kDefaultContainer;
+        });
+    if (of_all)
+      return Status(
+          StatusCode::kPermissionDenied,
+          absl::StrCat("reset: expected the names of containers other than the "
+                       "default one, as task ",
+                       options_.task,
+                       " was started without --allow-reset, got ",
+                       named.empty() ? "none, which stands for all containers"
+                                     : "the default one"));
   }
   for (const std::string& c : request.container()) resources->ClearContainer(c);
   if (request.container().empty()) resources->Clear();

@@ -24,6 +24,9 @@ struct WorkerOptions {
   // All of this task; one at least.
   std::vector<std::unique_ptr<Device>> devices;
   StepLimits limits;
+  // As ServerOptions'.
+  bool allow_host_access = false;
+  bool allow_reset = false;
 };
 
 // Owned by a Server. Thread-safe. Control calls come from masters (of this
@@ -55,6 +58,7 @@ class Worker {
 
   WorkerSteps& steps() { return steps_; }
   const std::string& task() const { return options_.task; }
+  bool allows_host_access() const { return options_.allow_host_access; }
   uint64_t incarnation() const { return transport_->incarnation(); }
   size_t num_sessions();
   size_t num_steps();  // That are registered, of all sessions.
@@ -66,6 +70,8 @@ class Worker {
                         bool fusion, bool regions, Session& session,
                         RegisteredStep* step);
   Device* FindDevice(const std::string& name);
+  // An error if the node reaches the host, unless sessions may.
+  Status CheckHostReach(const Node& node) const;
   void Count(proto::TaskCounters* counters);
 
   const WorkerOptions options_;

@@ -35,6 +35,9 @@ using GradFn = Status (*)(GradContext&);
 // Fills in the kernel for a node, or says why there is none (a dtype that is
 // not supported, an attribute that makes no sense).
 using KernelMaker = std::function<Status(const Node&, Kernel*)>;
+// What of its host a node reaches, in words that complete "which": "reads a
+// file". Empty: nothing.
+using HostReachFn = std::string (*)(const Node&);
 
 // How the executor treats a node. Everything but kCompute moves tokens and has
 // no kernel.
@@ -100,6 +103,11 @@ struct OpDef {
   bool commutative = false;
   // Accepts a reference to a variable that has no value yet.
   bool allows_uninitialized_input = false;
+  // Set for an op that reaches the files, functions or environment of the
+  // process that runs it. A task runs such a node for others only if it was
+  // started to do so (docs/clusters.md), and it is never folded. Null: the op
+  // reaches its inputs and the state of sessions only.
+  HostReachFn host_reach = nullptr;
   ShapeFn shape = nullptr;
   KernelMaker kernel;
   GradFn grad = nullptr;
@@ -153,6 +161,12 @@ class OpDefBuilder {
   }
   OpDefBuilder& AllowsUninitializedInput() {
     def_.allows_uninitialized_input = true;
+    return *this;
+  }
+  // Required of every op that reaches files, functions or the environment of
+  // the process.
+  OpDefBuilder& ReachesHost(HostReachFn fn) {
+    def_.host_reach = fn;
     return *this;
   }
   OpDefBuilder& Shape(ShapeFn fn) {

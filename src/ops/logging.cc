@@ -173,6 +173,12 @@ class PrintV2Kernel {
   bool to_file_ = false;
 };
 
+std::string PrintV2Reach(const Node& n) {
+  return n.AttrOr<std::string>("output_stream", "").starts_with("file://")
+             ? "writes to a file"
+             : "";
+}
+
 Status PrintV2Shape(ShapeContext& c) { return c.RequireScalar(0); }
 
 // ---- Timestamp --------------------------------------------------------------
@@ -225,6 +231,7 @@ SLUICE_OP(PrintV2)
     .Attr("end: string = '\n'")
     .Stateful()
     .Family("control_flow")
+    .ReachesHost(PrintV2Reach)
     .Shape(PrintV2Shape)
     .Kernel(CpuState<PrintV2Kernel>())
     .NoGradient("has no outputs")

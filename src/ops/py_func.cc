@@ -42,6 +42,10 @@ class PyFuncKernel {
   const AttrValue::Types types_;
 };
 
+std::string CallsTheProgram(const Node&) {
+  return "calls a function of the program";
+}
+
 SLUICE_OP(PyFunc)
     .Input("input: Tin")
     .Output("output: Tout")
@@ -50,6 +54,7 @@ SLUICE_OP(PyFunc)
     .Attr("Tout: list(type) >= 0")
     .Stateful()
     .Family("encoding")
+    .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
     .NoGradient("nothing is known of the function")
@@ -62,6 +67,7 @@ SLUICE_OP(PyFuncStateless)
     .Attr("Tin: list(type) >= 0")
     .Attr("Tout: list(type) >= 0")
     .Family("encoding")
+    .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
     .NoGradient("nothing is known of the function")

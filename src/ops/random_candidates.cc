@@ -514,6 +514,11 @@ const OpRegistrar kCandidates[] = {
                    "column of a file.")
             .Attr("range_max: int >= 1")
             .Attr("vocab_file: string = ''")
+            .ReachesHost([](const Node& n) -> std::string {
+              return n.AttrOr<std::string>("vocab_file", "").empty()
+                         ? ""
+                         : "reads a file";
+            })
             .Attr("distortion: float = 1.0")
             .Attr("num_reserved_ids: int = 0")
             .Attr("num_shards: int >= 1 = 1")

@@ -10,7 +10,8 @@ namespace {
 constexpr size_t kMaxBytes = 10 << 20;
 
 bool Foldable(const Node& n) {
-  if (n.op().stateful || n.num_outputs() == 0 || !n.control_inputs().empty())
+  if (n.op().stateful || n.op().host_reach != nullptr || n.num_outputs() == 0 ||
+      !n.control_inputs().empty())
     return false;
   if (n.op().role != OpRole::kCompute && n.op().role != OpRole::kIdentity)
     return false;

@@ -75,7 +75,8 @@ Result<std::string> OpSection(const OpDef& op) {
     absl::StrAppend(&out, "- `", attr.name, "`: ", AttrText(attr), "\n");
   absl::StrAppend(&out, "- gradient: ", GradientText(op),
                   op.stateful ? "; stateful" : "",
-                  op.commutative ? "; commutative" : "", "\n\n");
+                  op.commutative ? "; commutative" : "",
+                  op.host_reach != nullptr ? "; reaches the host" : "", "\n\n");
   return out;
 }
 
@@ -92,6 +93,7 @@ Result<std::string> OpText(const OpDef& op) {
     line("attribute", a.name + ": " + AttrText(a));
   line("gradient", GradientText(op));
   if (op.stateful) line("stateful", "yes");
+  if (op.host_reach != nullptr) line("host", "reaches it");
   if (!op.family.empty()) line("family", op.family);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> examples,
                           ExamplesOf(op.name));

@@ -65,6 +65,11 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "Of one message that comes: a graph, a step's feeds")
       ->check(CLI::Range(1, 2048))
       ->capture_default_str();
+  sub->add_flag("--allow-host-access", f->allow_host_access,
+                "Let sessions run ops that read or write this process's files "
+                "or call its functions");
+  sub->add_flag("--allow-reset", f->allow_reset,
+                "Let every client clear the default container, or all");
   sub->callback([f, run] { *run = [f] { return RunWorker(*f); }; });
 }
 
