@@ -4,6 +4,7 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <deque>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,10 @@
 
 namespace sluice {
 namespace {
+
+// Of what nobody tells: that the client of a session is gone before it has
+// attended to it.
+constexpr std::chrono::milliseconds kLookInterval{100};
 
 grpc::Status TheEnd() {
   return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the task shuts down");
@@ -67,7 +72,10 @@ class ControlServices::UnaryCall final
  public:
   UnaryCall(ControlServices* owner, std::unique_ptr<GrpcCall> call,
             const Method* method)
-      : owner_(owner), method_(method), call_(std::move(call)) {}
+      : owner_(owner),
+        method_(method),
+        peer_(call->context.peer()),
+        call_(std::move(call)) {}
 
   void Begin() {
     owner_->Open(shared_from_this());
@@ -88,7 +96,7 @@ class ControlServices::UnaryCall final
   }
   void Answer() {
     grpc::ByteBuffer answer;
-    const Status s = (*method_)(&request_, &answer);
+    const Status s = (*method_)(peer_, &request_, &answer);
     if (!s.ok())
       return Close(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                                 std::string(s.message())));
@@ -111,6 +119,7 @@ class ControlServices::UnaryCall final
 
   ControlServices* const owner_;
   const Method* const method_;
+  const std::string peer_;
   grpc::ByteBuffer request_;
   std::mutex mu_;
   std::shared_ptr<GrpcCall> call_;  // GUARDED_BY(mu_); null: it was answered.
@@ -168,6 +177,7 @@ class ControlServices::StepsCall final
     if (request.has_attend()) {
       session_ = request.attend().session();
       owner_->Attended(session_);
+      Send(BytesOf(proto::StepsResponse()));
     }
     owner_->port_->Later(
         GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
@@ -234,13 +244,20 @@ class ControlServices::StepsCall final
 
 template <typename Request, typename Response, typename Fn>
 void ControlServices::Add(const std::string& name, Fn fn) {
-  methods_["/sluice.proto." + name] = [fn](grpc::ByteBuffer* in,
+  methods_["/sluice.proto." + name] = [fn](const std::string& peer,
+                                           grpc::ByteBuffer* in,
                                            grpc::ByteBuffer* out) {
     Request request;
     SLUICE_RETURN_IF_ERROR(Parse(in, &request));
     Response response;
     // Errors of ours are fields of the answer.
-    StatusToProto(fn(request, &response), response.mutable_status());
+    Status s;
+    if constexpr (std::is_invocable_v<Fn, const Request&, Response*,
+                                      const std::string&>)
+      s = fn(request, &response, peer);
+    else
+      s = fn(request, &response);
+    StatusToProto(s, response.mutable_status());
     *out = BytesOf(response);
     return OkStatus();
   };
@@ -255,10 +272,14 @@ ControlServices::ControlServices(Master* master, Worker* worker,
       patience_(patience) {
   using namespace proto;  // NOLINT: all of it is this table.
   Add<CreateSessionRequest, CreateSessionResponse>(
-      "MasterService/CreateSession", [this](const auto& q, auto* r) {
+      "MasterService/CreateSession",
+      [this](const CreateSessionRequest& q, CreateSessionResponse* r,
+             const std::string& peer) {
+        // (It may have gone by the time there is a session.)
+        const bool seen = port_->IsConnected(peer);
         r->set_address(steps_address_);
-        SLUICE_RETURN_IF_ERROR(master_->CreateSession(q, r));
-        Await(r->session());
+        SLUICE_RETURN_IF_ERROR(master_->CreateSession(q, r, PeerHost(peer)));
+        Await(r->session(), seen ? peer : "");
         return OkStatus();
       });
   Add<ExtendGraphRequest, ExtendGraphResponse>(
@@ -321,9 +342,12 @@ ControlServices::~ControlServices() = default;
 // ---- Sessions without a client ----------------------------------------------
 
 // (It may have died, or not have waited for the answer.)
-void ControlServices::Await(uint64_t session) {
+void ControlServices::Await(uint64_t session, const std::string& peer) {
+  Unattended u;
+  u.until = std::chrono::steady_clock::now() + patience_;
+  u.peer = peer;
   std::lock_guard<std::mutex> lock(mu_);
-  unattended_[session] = std::chrono::steady_clock::now() + patience_;
+  unattended_[session] = std::move(u);
   if (!std::exchange(watching_, true))
     threads_.Schedule([this] { WatchUnattended(); });
 }
@@ -337,19 +361,22 @@ void ControlServices::Attended(uint64_t session) {
 void ControlServices::WatchUnattended() {
   std::unique_lock<std::mutex> lock(mu_);
   while (!stopped_ && !unattended_.empty()) {
-    auto first = unattended_.begin();
-    for (auto it = first; it != unattended_.end(); ++it)
-      if (it->second < first->second) first = it;
-    if (std::chrono::steady_clock::now() < first->second) {
-      const auto until = first->second;
-      unattended_changed_.wait_until(lock, until);
+    const auto now = std::chrono::steady_clock::now();
+    std::vector<uint64_t> dead;
+    for (const auto& [session, u] : unattended_)
+      if (now >= u.until || (!u.peer.empty() && !port_->IsConnected(u.peer)))
+        dead.push_back(session);
+    for (const uint64_t session : dead) unattended_.erase(session);
+    if (dead.empty()) {
+      unattended_changed_.wait_for(lock, kLookInterval);
       continue;
     }
-    proto::CloseSessionRequest close;
-    close.set_session(first->first);
-    unattended_.erase(first);
     lock.unlock();
-    (void)master_->CloseSession(close);
+    for (const uint64_t session : dead) {
+      proto::CloseSessionRequest close;
+      close.set_session(session);
+      (void)master_->CloseSession(close);
+    }
     lock.lock();
   }
   watching_ = false;

@@ -31,8 +31,8 @@ class Worker;
 class ControlServices {
  public:
   // Both outlive the port's Stop. `steps_address`: CreateSessionResponse's. A
-  // client that has a session made and does not attend to it for `patience` is
-  // taken for dead.
+  // client that has a session made and does not attend to it for `patience`, or
+  // whose connection ends before it does, is taken for dead.
   ControlServices(Master* master, Worker* worker, std::string steps_address,
                   std::chrono::milliseconds patience);
   ~ControlServices();
@@ -47,10 +47,17 @@ class ControlServices {
   class OpenCall;
   class StepsCall;
   class UnaryCall;
-  using Method = std::function<Status(grpc::ByteBuffer*, grpc::ByteBuffer*)>;
+  // Of the peer (gRPC's name of the connection), the request and the answer.
+  using Method = std::function<Status(const std::string&, grpc::ByteBuffer*,
+                                      grpc::ByteBuffer*)>;
+  // A session without a client yet.
+  struct Unattended {
+    std::chrono::steady_clock::time_point until;
+    std::string peer;  // Of the connection that made it. "": none to look at.
+  };
   template <typename Request, typename Response, typename Fn>
   void Add(const std::string& name, Fn fn);
-  void Await(uint64_t session);
+  void Await(uint64_t session, const std::string& peer);
   void Attended(uint64_t session);
   void Open(const std::shared_ptr<OpenCall>& call);
   void Forget(const std::shared_ptr<OpenCall>& call);
@@ -67,10 +74,8 @@ class ControlServices {
   // Those that are open.
   std::set<std::shared_ptr<OpenCall>> calls_;  // GUARDED_BY(mu_)
   bool stopped_ = false;                       // GUARDED_BY(mu_)
-  // Sessions without a client yet, and until when.
-  std::map<uint64_t, std::chrono::steady_clock::time_point>
-      unattended_;         // GUARDED_BY(mu_)
-  bool watching_ = false;  // GUARDED_BY(mu_)
+  std::map<uint64_t, Unattended> unattended_;  // GUARDED_BY(mu_)
+  bool watching_ = false;                      // GUARDED_BY(mu_)
   std::condition_variable unattended_changed_;
   TaskThreads threads_;
 };
@@ -88,7 +93,8 @@ std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
     std::chrono::milliseconds connect_timeout,
     std::shared_ptr<Cancellation> ending);
 // `connect` makes a channel to an address that CreateSession said, whose peer
-// may be silent for so long (0: as long as usual).
+// may be silent for so long (0: as long as usual). Null: none can be made, and
+// the first serves for all.
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(
     std::shared_ptr<grpc::Channel> channel,
     std::function<std::shared_ptr<grpc::Channel>(const std::string&,

@@ -17,6 +17,10 @@ constexpr char kLocal[] = "unix-abstract:";
 constexpr int kHttpFrameBytes = 1 << 20;  // Of HTTP/2.
 constexpr int kLookAhead = 8 << 20;
 constexpr gpr_clock_type kClock = GPR_CLOCK_MONOTONIC;
+// A connection that has not said that it speaks HTTP/2, or by TLS who it is,
+// after so many times the peer timeout is closed.
+constexpr int kHandshakePatience = 2;
+constexpr std::chrono::milliseconds kLeastHandshakeTime{2000};
 // Events that are dealt with before what was put off, at most.
 constexpr int kMostAtOnce = 32;
 
@@ -74,15 +78,20 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
                                             options.plain_beyond_loopback));
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> creds,
                           MakeServerCredentials(options.tls));
-  grpc::ServerBuilder builder;
-  int port = 0, local_port = 0;
-  builder.AddListeningPort(options.listen, creds, &port);
+  SLUICE_ASSIGN_OR_RETURN(connections_,
+                          ResolveConnectionLimits(options.connections));
+  SLUICE_ASSIGN_OR_RETURN(const int port, listener_.Listen(options.listen));
   if (!options.tls.enabled()) {  // (Certificates name hosts.)
     std::random_device random;
     local_address_ = absl::StrCat(kLocal, "sluice-", absl::Hex(random()),
                                   absl::Hex(random()));
-    builder.AddListeningPort(local_address_, creds, &local_port);
+    // (Without it the other address serves as well.)
+    if (!listener_.Listen(local_address_).ok()) local_address_.clear();
   }
+  grpc::ServerBuilder builder;
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      creds);
   const int ms = static_cast<int>(options.peer_timeout.count());
   builder.SetMaxReceiveMessageSize(static_cast<int>(
       std::clamp<int64_t>(options.max_message_bytes, 0, INT32_MAX)));
@@ -92,7 +101,11 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ms / 4);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+      static_cast<int>(std::max(kHandshakePatience * options.peer_timeout,
+                                kLeastHandshakeTime)
+                           .count()));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookAhead);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kHttpFrameBytes);
@@ -103,11 +116,10 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
   calls_ = calls.get();
   queue_ = std::move(calls);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port <= 0)
-    return Unavailable("gRPC: expected an address to listen at, got '",
-                       options.listen,
-                       "', which is taken or not of this machine");
-  if (local_port <= 0) local_address_.clear();
+  if (server_ == nullptr)
+    return Internal("gRPC: expected a server for '", options.listen,
+                    "', got none");
+  silence_ = std::chrono::milliseconds(ms - ms / 2);
   address_ =
       options.listen.starts_with("unix")
           ? options.listen
@@ -123,11 +135,18 @@ void GrpcPort::Handle(const std::string& prefix, Handler handler) {
 void GrpcPort::Serve() {
   serving_ = true;
   team_.Start([this](ReaderTeam::Turn& turn) { Read(turn); });
-  if (server_ != nullptr) new Waiting(this);
+  if (server_ == nullptr) return;
+  new Waiting(this);
+  listener_.Start(connections_, silence_, [this](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
+    p.fd = fd;
+    acceptor_->HandleNewConnection(&p);
+  });
 }
 
 void GrpcPort::Stop() {
   if (queue_ == nullptr) return;
+  listener_.Stop();
   if (server_ != nullptr) {
     // (Returns when all calls are gone.)
     server_->Shutdown(std::chrono::system_clock::now() +
@@ -144,6 +163,12 @@ void GrpcPort::Stop() {
 }
 
 void GrpcPort::Accept(std::unique_ptr<GrpcCall> call) {
+  if (const Status why = listener_.Refusal(call->context.peer()); !why.ok()) {
+    new Refusal(std::move(call),
+                grpc::Status(static_cast<grpc::StatusCode>(why.raw_code()),
+                             std::string(why.message())));
+    return;
+  }
   const std::string& method = call->context.method();
   for (const auto& [prefix, handler] : handlers_)
     if (method.starts_with(prefix)) return handler(std::move(call));

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/connection_listener.h"
 #include "dist/grpc_credentials.h"
 #include "dist/reader_team.h"
 
@@ -90,6 +91,7 @@ struct GrpcPortOptions {
   bool plain_beyond_loopback = false;
   std::chrono::milliseconds peer_timeout{5000};
   int64_t max_message_bytes = INT32_MAX;  // Of those that come.
+  ConnectionLimits connections;
 };
 
 // One thread polls and does what comes: gRPC hands events from one poller to
@@ -118,6 +120,9 @@ class GrpcPort {
   // tells the peer that it may send more, by a write of its own, unless one
   // went out since the message was read.
   void Later(GrpcEvent* event);
+  // Whether the connection that a call came by is still there, by the name that
+  // gRPC gives to its peer. (That of a unix socket always is.)
+  bool IsConnected(const std::string& peer) { return listener_.IsOpen(peer); }
 
   // Of our own calls too. After Open.
   grpc::CompletionQueue* queue() { return queue_.get(); }
@@ -138,6 +143,11 @@ class GrpcPort {
   std::unique_ptr<grpc::CompletionQueue> queue_;
   grpc::ServerCompletionQueue* calls_ = nullptr;  // The same, with a server.
   std::unique_ptr<grpc::Server> server_;
+  // Gives the server its connections.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  ConnectionListener listener_;
+  ConnectionLimits connections_;
+  std::chrono::milliseconds silence_{0};
   std::string address_, local_address_;
   bool serving_ = false;
   std::mutex later_mu_;

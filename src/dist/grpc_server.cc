@@ -3,6 +3,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include "dist/grpc_control.h"
 #include "dist/grpc_credentials.h"
@@ -72,6 +75,31 @@ Result<std::shared_ptr<grpc::Channel>> Connect(
                                    ControlChannelArguments(tls, peer_timeout));
 }
 
+// Connections of a task to the workers of others: its sessions share one to
+// each. Thread-safe.
+class WorkerChannels {
+ public:
+  WorkerChannels(TlsFiles tls, std::chrono::milliseconds peer_timeout)
+      : tls_(std::move(tls)), peer_timeout_(peer_timeout) {}
+
+  Result<std::shared_ptr<grpc::Channel>> To(const std::string& address) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (auto channel = channels_[address].lock()) return channel;
+    SLUICE_ASSIGN_OR_RETURN(auto channel,
+                            Connect(address, tls_, peer_timeout_));
+    channels_[address] = channel;
+    std::erase_if(channels_, [](const auto& c) { return c.second.expired(); });
+    return channel;
+  }
+
+ private:
+  const TlsFiles tls_;
+  const std::chrono::milliseconds peer_timeout_;
+  std::mutex mu_;
+  std::map<std::string, std::weak_ptr<grpc::Channel>>
+      channels_;  // GUARDED_BY(mu_)
+};
+
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -102,15 +130,17 @@ Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
   SLUICE_ASSIGN_OR_RETURN(
       auto channel,
       Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
-  // (The files were good a moment ago.)
-  auto connect = [tls, channel](const std::string& address,
-                                std::chrono::milliseconds peer_timeout) {
+  // (It keeps no channel: the session's first is closed when another serves.)
+  auto connect = [tls](const std::string& address,
+                       std::chrono::milliseconds peer_timeout)
+      -> std::shared_ptr<grpc::Channel> {
     const auto better = Connect(
         address, tls,
         peer_timeout.count() > 0 ? peer_timeout : ServerOptions().peer_timeout);
-    return better.ok() ? *better : channel;
+    return better.ok() ? *better : nullptr;
   };
-  return MakeGrpcMasterStub(channel, connect, target, usual.connect_timeout);
+  return MakeGrpcMasterStub(std::move(channel), connect, target,
+                            usual.connect_timeout);
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
@@ -124,6 +154,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   listen.plain_beyond_loopback = options.plain_beyond_loopback;
   listen.peer_timeout = options.peer_timeout;
   listen.max_message_bytes = options.max_message_bytes;
+  listen.connections.total = options.max_connections;
+  listen.connections.per_peer = options.max_connections_per_peer;
   auto port = std::make_unique<GrpcPort>();
   SLUICE_RETURN_IF_ERROR(
       Annotate(port->Open(listen), absl::StrCat("task ", self.name())));
@@ -159,10 +191,10 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
       std::move(port), self.address, kAttendPatience * options.peer_timeout,
       ending);
   parts.connect =
-      [tls, ending, patience = options.connect_timeout,
-       timeout = options.peer_timeout](
+      [ending, patience = options.connect_timeout,
+       channels = std::make_shared<WorkerChannels>(tls, options.peer_timeout)](
           const ClusterTask& other) -> Result<std::unique_ptr<WorkerStub>> {
-    SLUICE_ASSIGN_OR_RETURN(auto channel, Connect(other.address, tls, timeout));
+    SLUICE_ASSIGN_OR_RETURN(auto channel, channels->To(other.address));
     return MakeGrpcWorkerStub(channel, patience, ending);
   };
   return Start(options, std::move(parts));

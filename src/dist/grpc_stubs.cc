@@ -191,10 +191,13 @@ class GrpcWorker final : public WorkerStub {
 // gRPC answers pings only where somebody polls. Thread-safe.
 class StepStream {
  public:
+  // `until_attended` is let go as soon as the master has said that it knows of
+  // us.
   StepStream(const std::shared_ptr<grpc::Channel>& channel, uint64_t session,
-             std::string target)
+             std::string target, std::shared_ptr<void> until_attended)
       : stub_(proto::MasterService::NewStub(channel)),
-        target_(std::move(target)) {
+        target_(std::move(target)),
+        until_attended_(std::move(until_attended)) {
     proto::StepsRequest attend;
     attend.mutable_attend()->set_session(session);
     out_.push_back(std::move(attend));
@@ -299,6 +302,9 @@ class StepStream {
       else
         Look(lock, kFirstLook);
     }
+    lock.unlock();
+    until_attended_.reset();
+    lock.lock();
     while (!stop_) {
       changed_.wait_for(lock, kLookInterval, [this] { return stop_; });
       while (!stop_ && !polling_ && Look(lock, Milliseconds(0))) {
@@ -319,6 +325,7 @@ class StepStream {
   }
   void OnRead(bool ok) {
     if (!ok) return Finish();
+    attends_ = true;
     if (auto it = answers_.find(in_.call()); it != answers_.end()) {
       if (!in_.log().empty())
         it->second->log.push_back(std::move(*in_.mutable_log()));
@@ -332,7 +339,6 @@ class StepStream {
   }
   void OnWritten(bool) {
     writing_ = false;
-    attends_ = true;
     Flush();
   }
   void OnFinished(bool) {
@@ -362,6 +368,7 @@ class StepStream {
 
   const std::unique_ptr<proto::MasterService::Stub> stub_;
   const std::string target_;
+  std::shared_ptr<void> until_attended_;  // Its thread's.
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   Event begun_ = &StepStream::OnBegun, read_ = &StepStream::OnRead,
@@ -379,7 +386,7 @@ class StepStream {
   Status broken_;  // Not OK: it has ended.
   uint64_t next_call_ = 1;
   int under_way_ = 0;     // Operations.
-  bool attends_ = false;  // The attendance has been written.
+  bool attends_ = false;  // The master has said that it knows of us.
   bool polling_ = false, writing_ = false, finishing_ = false, stop_ = false;
   std::thread caretaker_;
 };
@@ -391,22 +398,29 @@ class GrpcMaster final : public MasterStub {
  public:
   GrpcMaster(std::shared_ptr<grpc::Channel> channel, ChannelMaker connect,
              std::string target, Milliseconds patience)
-      : channel_(channel),
-        connect_(std::move(connect)),
-        task_(channel, patience, nullptr),
-        stub_(proto::MasterService::NewStub(channel)),
-        target_(std::move(target)) {}
+      : connect_(std::move(connect)),
+        patience_(patience),
+        target_(std::move(target)) {
+    Use(std::move(channel));
+  }
 
   Status CreateSession(const proto::CreateSessionRequest& q,
                        proto::CreateSessionResponse* r) override {
     SLUICE_RETURN_IF_ERROR(Call(&Stub::CreateSession, q, r, true));
     who_ = absl::StrCat("task ", r->task(), " at ", target_);
-    if (!r->address().empty())
-      channel_ = connect_(r->address(), TimeoutFromProto(r->peer_timeout_ms()));
+    if (r->address().empty()) return OkStatus();
+    // From here on all goes by the one connection. (A master takes a client
+    // whose connection ended before it attends for dead.)
+    auto channel =
+        connect_(r->address(), TimeoutFromProto(r->peer_timeout_ms()));
+    if (channel == nullptr) return OkStatus();
+    first_ = channel_;
+    Use(std::move(channel));
     return OkStatus();
   }
   Status Attend(const proto::AttendRequest& q) override {
-    steps_ = std::make_unique<StepStream>(channel_, q.session(), who_);
+    steps_ = std::make_unique<StepStream>(channel_, q.session(), who_,
+                                          std::exchange(first_, nullptr));
     return OkStatus();
   }
   Status ExtendGraph(const proto::ExtendGraphRequest& q) override {
@@ -444,7 +458,7 @@ class GrpcMaster final : public MasterStub {
   Status ListTasks(const proto::ListTasksRequest& q,
                    proto::ListTasksResponse* r) override {
     // (As long as the master waits for tasks, and a little more.)
-    return CallTask(task_, *stub_, &Stub::ListTasks, q, r, target_,
+    return CallTask(*task_, *stub_, &Stub::ListTasks, q, r, target_,
                     Milliseconds(2 * q.patience_ms() + 1000));
   }
   Status Reset(const proto::ResetRequest& q) override {
@@ -462,14 +476,23 @@ class GrpcMaster final : public MasterStub {
   Status Call(Method<Stub, Request, Response> method, const Request& q,
               Response* r, bool wait) {
     // (The master in turn waits for the tasks of the cluster.)
-    return CallTask(task_, *stub_, method, q, r, target_,
-                    wait ? 2 * task_.patience() : Milliseconds(0));
+    return CallTask(*task_, *stub_, method, q, r, target_,
+                    wait ? 2 * patience_ : Milliseconds(0));
   }
-  std::shared_ptr<grpc::Channel> channel_;  // Of the steps.
+  void Use(std::shared_ptr<grpc::Channel> channel) {
+    channel_ = std::move(channel);
+    task_ = std::make_unique<TaskAtChannel>(channel_, patience_, nullptr);
+    stub_ = proto::MasterService::NewStub(channel_);
+  }
+
   const ChannelMaker connect_;
-  TaskAtChannel task_;
-  const std::unique_ptr<Stub> stub_;
+  const Milliseconds patience_;
   const std::string target_;
+  // Constant once there is a session.
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<TaskAtChannel> task_;
+  std::unique_ptr<Stub> stub_;
+  std::shared_ptr<grpc::Channel> first_;  // That made the session.
   std::string who_;  // With the task's name, once that is known.
   std::unique_ptr<StepStream> steps_;
 };

@@ -1,5 +1,6 @@
 #include "dist/master.h"
 
+#include <cstdio>
 #include <future>
 #include <random>
 
@@ -27,22 +28,67 @@ void Master::CloseAll() {
   }
 }
 
+Status Master::Admit(const std::string& host) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto refuse = [](size_t limit, const std::string& whose,
+                         const char* option) {
+    return ResourceExhausted("sessions: expected at most ", limit, " ", whose,
+                             ", got more (", option,
+                             " of `sluice worker` sets the limit)");
+  };
+  if (admitted_ >= context_.max_sessions)
+    return refuse(context_.max_sessions,
+                  absl::StrCat("of task ", context_.worker->task()),
+                  "--max-sessions");
+  if (!host.empty() && of_host_[host] >= context_.max_sessions_per_peer)
+    return refuse(
+        context_.max_sessions_per_peer,
+        absl::StrCat("of task ", context_.worker->task(), " from ", host),
+        "--max-sessions-per-peer");
+  ++admitted_;
+  ++of_host_[host];
+  return OkStatus();
+}
+
+void Master::Release(const std::string& host) {
+  std::lock_guard<std::mutex> lock(mu_);
+  --admitted_;
+  if (--of_host_[host] == 0) of_host_.erase(host);
+}
+
 Status Master::CreateSession(const proto::CreateSessionRequest& request,
-                             proto::CreateSessionResponse* response) {
+                             proto::CreateSessionResponse* response,
+                             const std::string& host) {
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("master.create_session").error);
+  SLUICE_RETURN_IF_ERROR(Admit(host));
   static thread_local std::random_device random;
   const uint64_t id = (uint64_t{random()} << 32 | random()) | 1;
-  auto session = std::make_shared<MasterSession>(&context_, id, request);
+  auto session = std::make_shared<MasterSession>(&context_, id, request, host);
   if (const Status s = session->Open(); !s.ok()) {
     End(std::move(session));
     return s;
   }
+  NoteIncarnations(*session);
   std::lock_guard<std::mutex> lock(mu_);
   sessions_[id] = std::move(session);
   response->set_session(id);
   response->set_task(context_.worker->task());
   response->set_peer_timeout_ms(context_.patience.count());
   return OkStatus();
+}
+
+void Master::NoteIncarnations(const MasterSession& session) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (const auto& [task, incarnation] : session.Incarnations()) {
+    uint64_t& known = incarnations_[task];
+    if (known != 0 && known != incarnation)
+      std::fprintf(stderr,
+                   "sluice: task %s was started again (incarnation %016llx, "
+                   "before %016llx): the variables that it held are lost\n",
+                   task.c_str(), static_cast<unsigned long long>(incarnation),
+                   static_cast<unsigned long long>(known));
+    known = incarnation;
+  }
 }
 
 Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
@@ -299,6 +345,7 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
 // A task that was lost may be stopped, not dead, and would be waited for; or it
 // has connected again since, and would keep what it has of the session.
 void Master::End(std::shared_ptr<MasterSession> session) {
+  Release(session->host());
   if (session->Close())
     farewells_.Schedule(
         [session = std::move(session)] { session->CloseLost(); });

@@ -20,8 +20,10 @@ class Master {
   explicit Master(MasterContext context);
   ~Master();  // Closes all sessions.
 
+  // `host`: the client's address, "" for one of this process.
   Status CreateSession(const proto::CreateSessionRequest& request,
-                       proto::CreateSessionResponse* response);
+                       proto::CreateSessionResponse* response,
+                       const std::string& host = "");
   Status ExtendGraph(const proto::ExtendGraphRequest& request);
   Status PrepareStep(const proto::PrepareStepRequest& request,
                      proto::PrepareStepResponse* response);
@@ -81,9 +83,19 @@ class Master {
   Status Start(const proto::RunStepRequest& request, bool here, StepLog log,
                std::function<void(proto::RunStepResponse)> done);
 
+  // One more session of `host` that is there or being opened, if there may be.
+  Status Admit(const std::string& host);
+  void Release(const std::string& host);
+  // Logs which tasks were started again since the session before.
+  void NoteIncarnations(const MasterSession& session);
+
   const MasterContext context_;
   MasterSteps steps_;
   std::mutex mu_;
+  size_t admitted_ = 0;                    // GUARDED_BY(mu_)
+  std::map<std::string, size_t> of_host_;  // GUARDED_BY(mu_): admitted.
+  // By task, as of the latest session.
+  std::map<std::string, uint64_t> incarnations_;  // GUARDED_BY(mu_)
   std::map<uint64_t, std::shared_ptr<MasterSession>>
       sessions_;           // GUARDED_BY(mu_)
   TaskThreads farewells_;  // Last: joined before the rest goes.

@@ -58,8 +58,9 @@ Status ForAllTasks(size_t n, const std::function<Status(size_t)>& fn) {
 }
 
 MasterSession::MasterSession(const MasterContext* context, uint64_t id,
-                             const proto::CreateSessionRequest& options)
-    : context_(context), id_(id), options_(options) {}
+                             const proto::CreateSessionRequest& options,
+                             const std::string& host)
+    : context_(context), id_(id), options_(options), host_(host) {}
 
 MasterSession::~MasterSession() = default;
 
@@ -496,6 +497,12 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
     SLUICE_RETURN_IF_ERROR(
         ForAllTasks(tasks_.size(), [&](size_t i) { return reset(i, own); }));
   return OkStatus();
+}
+
+std::map<std::string, uint64_t> MasterSession::Incarnations() const {
+  std::map<std::string, uint64_t> all;
+  for (const Task& t : tasks_) all[t.where.name()] = t.status.incarnation();
+  return all;
 }
 
 bool MasterSession::Close() {

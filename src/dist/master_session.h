@@ -37,6 +37,9 @@ struct MasterContext {
   std::chrono::milliseconds connect_timeout{20000};
   // That a session keeps; then the one that was used longest ago goes.
   size_t prepared_steps = 1024;
+  // As ServerOptions', but that none is chosen for us.
+  size_t max_sessions = 4096;
+  size_t max_sessions_per_peer = 4096;
 };
 
 // Calls fn(i) for i < n, each on a thread of its own: waiting for tasks that do
@@ -48,7 +51,8 @@ Status ForAllTasks(size_t n, const std::function<Status(size_t)>& fn);
 class MasterSession {
  public:
   MasterSession(const MasterContext* context, uint64_t id,
-                const proto::CreateSessionRequest& options);
+                const proto::CreateSessionRequest& options,
+                const std::string& host = "");
   ~MasterSession();
 
   Status Open();
@@ -77,6 +81,10 @@ class MasterSession {
   void CloseLost();
 
   uint64_t id() const { return id_; }
+  // The address of its client, "" for one of this process.
+  const std::string& host() const { return host_; }
+  // Of its tasks, by name. After Open.
+  std::map<std::string, uint64_t> Incarnations() const;
 
  private:
   struct Task {
@@ -113,6 +121,7 @@ class MasterSession {
   const MasterContext* const context_;
   const uint64_t id_;
   const proto::CreateSessionRequest options_;
+  const std::string host_;
   // Constant after Open.
   std::vector<Task> tasks_;
   std::string this_task_;  // What the session calls the master's.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +82,16 @@ const bool is_child = [] {
     flags.transport = transport;
   if (const char* devices = std::getenv("SLUICE_TEST_DEVICES"))
     flags.devices = devices;
+  if (const char* dir = std::getenv("SLUICE_TEST_TLS")) {
+    flags.tls_authority = std::string(dir) + "/ca.pem";
+    flags.tls_certificate = std::string(dir) + "/task.pem";
+    flags.tls_key = std::string(dir) + "/task.key";
+  }
+  if (const char* files = std::getenv("SLUICE_TEST_OPEN_FILES")) {
+    const auto n = static_cast<rlim_t>(std::atoi(files));
+    const rlimit limit = {n / 2, n};  // (Raised by the worker.)
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+  }
   std::string error;
   const int code = sluice_worker_main(&flags, &error);
   if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());

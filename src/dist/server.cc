@@ -106,7 +106,7 @@ class InProcessMaster final : public MasterStub {
   }
   Status CreateSession(const proto::CreateSessionRequest& q,
                        proto::CreateSessionResponse* r) override {
-    return On([&](Master& m) { return m.CreateSession(q, r); });
+    return On([&](Master& m) { return m.CreateSession(q, r, ""); });
   }
   Status Attend(const proto::AttendRequest& q) override {
     session_ = q.session();  // The client's death is the stub's.
@@ -216,6 +216,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   WorkerOptions w;
   w.task = self.name();
   w.limits = options.limits;
+  w.max_sessions = options.max_sessions;
   w.allow_host_access = options.allow_host_access;
   w.allow_reset = options.allow_reset;
   for (int i = 0; i < options.cpu_devices; ++i) {
@@ -239,6 +240,11 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   context.patience = options.peer_timeout;
   context.connect_timeout = options.connect_timeout;
   context.prepared_steps = std::max<size_t>(options.prepared_steps, 1);
+  context.max_sessions = options.max_sessions;
+  context.max_sessions_per_peer =
+      options.max_sessions_per_peer > 0
+          ? options.max_sessions_per_peer
+          : std::max<size_t>(options.max_sessions / 2, 1);
   server->master_ = std::make_unique<Master>(std::move(context));
   SLUICE_RETURN_IF_ERROR(server->transport_->Start(server.get()));
   if (parts.listener != nullptr) {

@@ -66,6 +66,14 @@ struct ServerOptions {
   // session; the one that was run longest ago makes place, and is compiled
   // again when it is run again.
   size_t prepared_steps = 1024;
+  // Connections that are open at a time, in all and from one address. 0: 4096,
+  // or fewer if the process may not open as many files; and half of them.
+  size_t max_connections = 0;
+  size_t max_connections_per_peer = 0;
+  // Clients' sessions at a time, in all and from one address (0: half). Of
+  // those that other tasks open here there may be as many as in all.
+  size_t max_sessions = 4096;
+  size_t max_sessions_per_peer = 0;
   // Whether sessions may run ops here that reach the files, functions or
   // environment of this process (OpDef::host_reach).
   bool allow_host_access = false;

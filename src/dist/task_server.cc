@@ -118,6 +118,14 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
   if (flags.peer_timeout_ms < 1)
     return InvalidArgument("--peer-timeout-ms: expected 1 or more, got ",
                            flags.peer_timeout_ms);
+  const std::pair<const char*, int64_t> limits[] = {
+      {"--max-connections", flags.max_connections},
+      {"--max-connections-per-peer", flags.max_connections_per_peer},
+      {"--max-sessions", flags.max_sessions},
+      {"--max-sessions-per-peer", flags.max_sessions_per_peer}};
+  for (const auto& [name, value] : limits)
+    if (value < 0)
+      return InvalidArgument(name, ": expected 0 or more, got ", value);
   if (flags.max_message_mb < 1 || flags.max_message_mb > 2048)
     return InvalidArgument("--max-message-mb: expected 1 to 2048, got ",
                            flags.max_message_mb);
@@ -162,6 +170,13 @@ Status Prepare(const TaskServerOptions& flags,
                   ""};
   options->plain_beyond_loopback = flags.plain_beyond_loopback;
   options->max_message_bytes = flags.max_message_mb << 20;
+  options->max_connections = static_cast<size_t>(flags.max_connections);
+  options->max_connections_per_peer =
+      static_cast<size_t>(flags.max_connections_per_peer);
+  if (flags.max_sessions > 0)
+    options->max_sessions = static_cast<size_t>(flags.max_sessions);
+  options->max_sessions_per_peer =
+      static_cast<size_t>(flags.max_sessions_per_peer);
   options->allow_host_access = flags.allow_host_access;
   options->allow_reset = flags.allow_reset;
   return ParseDevices(flags.devices, options);

@@ -34,6 +34,9 @@ struct TaskServerOptions {
   // PEM files; all or none.
   std::string tls_authority = {}, tls_certificate = {}, tls_key = {};
   bool plain_beyond_loopback = false;
+  // Of connections and clients' sessions at a time; 0: ServerOptions' own.
+  int64_t max_connections = 0, max_connections_per_peer = 0;
+  int64_t max_sessions = 0, max_sessions_per_peer = 0;
   // What sessions may do beside running steps on what they bring and what
   // lives in containers (docs/clusters.md).
   bool allow_host_access = false;

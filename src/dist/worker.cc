@@ -12,7 +12,6 @@ namespace sluice {
 namespace {
 
 // What one peer may make us keep.
-constexpr size_t kMostSessions = 4096;
 constexpr size_t kMostSteps = 65536;
 constexpr size_t kNotToBegin = 256;
 
@@ -114,9 +113,11 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     session->peers.push_back(peer);
   }
   std::lock_guard<std::mutex> lock(mu_);
-  if (sessions_.size() >= kMostSessions)
-    return ResourceExhausted("sessions: expected at most ", kMostSessions,
-                             " in task ", options_.task, ", got more");
+  if (sessions_.size() >= options_.max_sessions)
+    return ResourceExhausted("sessions: expected at most ",
+                             options_.max_sessions, " in task ", options_.task,
+                             ", got more (--max-sessions of `sluice worker` "
+                             "sets the limit)");
   if (std::find(not_to_begin_.begin(), not_to_begin_.end(), session->id) !=
       not_to_begin_.end())
     return Aborted("session: expected a master that waits for it, got one in ",

@@ -25,6 +25,7 @@ struct WorkerOptions {
   std::vector<std::unique_ptr<Device>> devices;
   StepLimits limits;
   // As ServerOptions'.
+  size_t max_sessions = 4096;
   bool allow_host_access = false;
   bool allow_reset = false;
 };

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "dist/connection_listener.h"
+
 extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
                                   std::string* error) {
   // These end the task in good order: all threads leave them to sigwait.
@@ -19,6 +21,8 @@ extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
   // page faults would cost more than the copies.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  if (const std::string raised = sluice::RaiseOpenFilesLimit(); !raised.empty())
+    std::fprintf(stderr, "sluice worker: %s\n", raised.c_str());
   std::mutex mu;
   sluice::Status evicted;  // GUARDED_BY(mu)
   auto task = sluice::TaskServer::Start(

@@ -65,6 +65,17 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "Of one message that comes: a graph, a step's feeds")
       ->check(CLI::Range(1, 2048))
       ->capture_default_str();
+  const auto limit = [sub](const char* name, int64_t* value, const char* what) {
+    sub->add_option(name, *value, what)
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+  };
+  limit("--max-connections", &f->max_connections,
+        "That are open at a time; 0: 4096, or what open files leave");
+  limit("--max-connections-per-peer", &f->max_connections_per_peer,
+        "Of one address; 0: half");
+  limit("--max-sessions", &f->max_sessions, "Of clients; 0: 4096");
+  limit("--max-sessions-per-peer", &f->max_sessions_per_peer,
+        "Of one address; 0: half");
   sub->add_flag("--allow-host-access", f->allow_host_access,
                 "Let sessions run ops that read or write this process's files "
                 "or call its functions");
