@@ -3,7 +3,7 @@ threads."""
 
 import inspect
 
-from sluice import compat
+from sluice import compat, logging
 from sluice.client.session import Session
 from sluice.framework.config import RunMetadata, RunOptions
 from sluice.coordinator import Coordinator
@@ -121,6 +121,12 @@ class SessionManager:
             raise RuntimeError("Model is not initialized and no init_op or "
                                "init_fn or local_init_op was given")
         session = Session(master, graph=self._graph, config=config)
+        if master and (init_op is not None or init_fn):
+            _, kept = self._values(session)
+            if kept:
+                logging.warning(
+                    "Initializing variables of the cluster at %s again that "
+                    "hold values: %s. These values are lost.", master, kept)
         if init_op is not None:
             session.run(init_op, init_feed_dict)
         if init_fn:
@@ -168,6 +174,62 @@ class SessionManager:
                     None, None, f"Session was not ready after waiting "
                     f"{max_wait_secs} secs.")
             time.sleep(self._wait_secs)
+
+    def _values(self, session):
+        """Which of the graph's variables, but for local ones, have no value and
+        which have one, each in words, "" for none."""
+        with self._graph.as_default():
+            known = {v.op.name: v for v in variables.global_variables()}
+            local = {v.op.name for v in variables.local_variables()}
+        try:
+            found = (None if self._ready_op is None else
+                     session.run(self._ready_op))
+        except errors.FailedPreconditionError as e:
+            if "uninitialized" not in str(e):
+                raise
+            return str(e), ""
+        if found is None or found.dtype.kind == "i":
+            return "", ""
+        missing = [name for name in map(compat.as_str_any, found)
+                   if name not in local]
+        kept = [name for name in known if name not in missing]
+        step = self._global_step()
+        if step is not None and step.op.name in kept:
+            kept.remove(step.op.name)
+            kept.insert(0, f"{step.op.name} = {session.run(step)}")
+        return self._in_words(missing, known), self._in_words(kept, known)
+
+    def _global_step(self):
+        """The graph's global step, None if it has none."""
+        there = self._graph.get_collection(graphs.GraphKeys.GLOBAL_STEP)
+        return there[0] if there else None
+
+    @staticmethod
+    def _in_words(names, known, most=10):
+        where = lambda name: (  # noqa: E731
+            f" ({known[name].device})"
+            if name in known and known[name].device else "")
+        text = ", ".join(name + where(name) for name in names[:most])
+        more = len(names) - most
+        return text + (f" and {more} more" if more > 0 else "")
+
+    def _continue_session(self, master, config):
+        """(a session over the values that a cluster kept, ""), or (None, which
+        variables have lost theirs). For a graph that was initialised."""
+        session = Session(master, graph=self._graph, config=config)
+        try:
+            lost, kept = self._values(session)
+            lost = lost or self._local_init(session) or self._missing(
+                session, self._ready_op)
+        except BaseException:
+            session.close()
+            raise
+        if lost:
+            session.close()
+            return None, lost
+        logging.warning("No variable was lost; training goes on with the "
+                        "values that the cluster holds: %s.", kept or "none")
+        return session, ""
 
     def _local_init(self, session):
         """Runs the local init operations, if the session is ready for them;
@@ -221,20 +283,46 @@ class _Creator(SessionCreator):
 
 
 class ChiefSessionCreator(_Creator):
-    """Makes sessions that initialise the graph."""
+    """Makes sessions that initialise the graph.
+
+    A session after the first, which follows the loss of a task, goes on with
+    the values that the cluster holds if none was lost. Otherwise all variables
+    are initialised again, with a warning that says so.
+
+    Args:
+      reinitialize_lost_state: False: that is a DataLossError instead.
+    """
 
     def __init__(self, scaffold=None, master="", config=None,
-                 checkpoint_dir=None, checkpoint_filename_with_path=None):
+                 checkpoint_dir=None, checkpoint_filename_with_path=None, *,
+                 reinitialize_lost_state=True):
         _no_savers("ChiefSessionCreator", checkpoint_dir=checkpoint_dir,
                    checkpoint_filename_with_path=checkpoint_filename_with_path)
         super().__init__(scaffold, master, config)
+        self._reinitialize = bool(reinitialize_lost_state)
+        self._initialized = False  # By an earlier session.
 
     def create_session(self):
         manager, s = self._manager(), self._scaffold
-        return manager.prepare_session(
+        if self._initialized:
+            session, lost = manager._continue_session(self._master,
+                                                      self._config)
+            if session is not None:
+                return session
+            what = (f"The values of variables are lost: {lost}. There is no "
+                    f"checkpoint to restore them from")
+            if not self._reinitialize:
+                raise errors.DataLossError(
+                    None, None, f"{what}, and reinitialize_lost_state is "
+                    f"False: training ends here.")
+            logging.warning("%s: training starts again from the initial values "
+                            "of all variables.", what)
+        session = manager.prepare_session(
             self._master, s.init_op, config=self._config,
             init_feed_dict=s.init_feed_dict,
             init_fn=s.init_fn and (lambda session: s.init_fn(s, session)))
+        self._initialized = True
+        return session
 
 
 class WorkerSessionCreator(_Creator):
@@ -302,10 +390,11 @@ class _Monitored:
         while True:
             try:
                 return self._step(fetches, feed_dict, options, run_metadata)
-            except (errors.AbortedError, errors.UnavailableError):
+            except (errors.AbortedError, errors.UnavailableError) as e:
                 # (A task was lost, and what it held with it.)
                 if not self._recovers:
                     raise
+                logging.warning("The session ended and is made anew: %s", e)
                 self._end_session()
                 self._create()
 
@@ -444,7 +533,7 @@ def MonitoredTrainingSession(
         save_summaries_steps=None, save_summaries_secs=None, config=None,
         stop_grace_period_secs=120, log_step_count_steps=100,
         max_wait_secs=7200, save_checkpoint_steps=None, summary_dir=None,
-        save_graph_def=True):
+        save_graph_def=True, *, reinitialize_lost_state=True):
     """A MonitoredSession for training: the chief's initialises the graph,
     others wait for that.
 
@@ -453,6 +542,9 @@ def MonitoredTrainingSession(
       is_chief: whether it is the chief's.
       scaffold: what makes the graph ready.
       hooks, chief_only_hooks: what is called around steps.
+      reinitialize_lost_state: whether the chief's starts again from initial
+        values, with a warning, when a task is lost and variables with it; else
+        that is a DataLossError.
     """
     _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir,
                summary_dir=summary_dir)
@@ -462,5 +554,7 @@ def MonitoredTrainingSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs),
             hooks, stop_grace_period_secs)
     return MonitoredSession(
-        ChiefSessionCreator(scaffold, master, config),
+        ChiefSessionCreator(
+            scaffold, master, config,
+            reinitialize_lost_state=reinitialize_lost_state),
         hooks + list(chief_only_hooks or []), stop_grace_period_secs)

@@ -1,5 +1,7 @@
 """Monitored sessions and their hooks."""
 
+import gc
+import socket
 import threading
 
 import numpy as np
@@ -123,6 +125,98 @@ def test_lost_tasks_make_a_new_session():
     with pytest.raises(tf.errors.AbortedError):
         with T.SingularMonitoredSession(hooks=[Loses()]) as session:
             session.run(add)
+
+
+@pytest.fixture
+def warned(monkeypatch):
+    """The warnings of monitored sessions."""
+    from sluice import monitored_session
+    seen = []
+    monkeypatch.setattr(monitored_session.logging, "warning",
+                        lambda text, *args: seen.append(text % args))
+    return seen
+
+
+class Cluster:
+    """A worker and two parameter servers of this process. `restart` one."""
+
+    def __init__(self):
+        def free():
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                return f"127.0.0.1:{s.getsockname()[1]}"
+
+        self.spec = {"ps": [free(), free()], "worker": [free()]}
+        self.servers = {}
+        for job, tasks in self.spec.items():
+            for task in range(len(tasks)):
+                self.restart(job, task)
+        self.target = self.servers["worker", 0].target
+
+    def restart(self, job, task):
+        self.servers.pop((job, task), None)
+        gc.collect()
+        self.servers[job, task] = T.Server(self.spec, job, task)
+
+
+def counting_on_a_cluster():
+    with tf.device("/job:ps/task:0"):
+        step, add = counting()
+    with tf.device("/job:ps/task:1"):
+        w = tf.get_variable("w", initializer=tf.constant(5.0))
+    return step, tf.group(add, tf.assign_add(w, 1.0)), w
+
+
+def test_that_training_starts_again_is_told(warned):
+    cluster = Cluster()
+    step, add, w = counting_on_a_cluster()
+    with T.MonitoredTrainingSession(cluster.target) as session:
+        for _ in range(3):
+            session.run(add)
+        assert session.run([step, w]) == [3, 8] and not warned
+        cluster.restart("ps", 1)
+        assert session.run([step, w]) == [0, 5]
+    lost, again = warned[0], warned[1]
+    assert "made anew" in lost and "/job:ps/replica:0/task:1" in lost
+    assert "w (/job:ps/task:1)" in again and "global_step" not in again
+    assert "starts again from the initial values of all variables" in again
+
+
+def test_what_no_task_lost_is_kept(warned):
+    cluster = Cluster()
+    step, add, w = counting_on_a_cluster()
+    with T.MonitoredTrainingSession(cluster.target) as session:
+        session.run(add)
+        cluster.restart("worker", 0)
+        assert session.run([step, w]) == [1, 6]
+    assert "No variable was lost" in warned[-1]
+    assert "global_step = 1" in warned[-1]
+
+
+def test_training_that_may_not_start_again_ends(warned):
+    cluster = Cluster()
+    step, add, w = counting_on_a_cluster()
+    with pytest.raises(tf.errors.DataLossError,
+                       match=r"w \(/job:ps/task:1\).*no checkpoint"):
+        with T.MonitoredTrainingSession(
+                cluster.target, reinitialize_lost_state=False) as session:
+            session.run(add)
+            cluster.restart("ps", 1)
+            session.run(add)
+    with tf.Session(cluster.target) as session:
+        assert session.run(step) == 1
+
+
+def test_a_chief_that_overwrites_values_says_so(warned):
+    cluster = Cluster()
+    step, add, _ = counting_on_a_cluster()
+    for _ in range(2):
+        with T.MonitoredTrainingSession(cluster.target) as session:
+            session.run(add)
+            session.run(add)
+            assert session.run(step) == 2
+    assert len(warned) == 1 and "global_step = 2" in warned[0]
+    assert cluster.target in warned[0] and "are lost" in warned[0]
 
 
 def test_two_may_not_feed_the_same():
