@@ -33,10 +33,10 @@ Result<int64_t> CountElements(std::span<const int64_t> dims) {
 }  // namespace
 
 void Shape::SetDims(std::span<const int64_t> dims, int64_t num_elements) {
-  rank_ = static_cast<uint8_t>(std::min<size_t>(dims.size(), UINT8_MAX));
+  rank_ = static_cast<uint8_t>(std::min(dims.size(), kMostKept));
   num_elements_ = num_elements;
   int64_t* out = inline_;
-  if (rank_ > kInline) out = heap_ = new int64_t[rank_];
+  if (rank_ > kInline) out = heap_ = new int64_t[kMostKept];
   std::copy_n(dims.begin(), rank_, out);
 }
 
@@ -51,7 +51,12 @@ Shape::Shape(std::span<const int64_t> dims) {
   SetDims(dims, CountElements(dims).value_or(0));
 }
 
-Status Shape::status() const { return CountElements(dims()).status(); }
+Status Shape::status() const {
+  if (rank_ > kMaxRank)
+    return InvalidArgument("shape: expected at most ", kMaxRank,
+                           " dimensions, got more");
+  return CountElements(dims()).status();
+}
 
 Shape::Shape(std::initializer_list<int64_t> dims)
     : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}

@@ -97,13 +97,17 @@ class Shape {
 
  private:
   static constexpr size_t kInline = 4;
+  // An invalid shape of too many dimensions keeps one more than it may have.
+  static constexpr size_t kMostKept = kMaxRank + 1;
   // Scalars copy nothing; up to four dimensions are one copy of fixed size.
   void CopyDims(const Shape& o) {
     if (rank_ == 0) return;
     if (rank_ <= kInline) {
       std::memcpy(inline_, o.inline_, sizeof(inline_));
     } else {
-      heap_ = new int64_t[rank_];
+      // (Of one size always: this is inlined into the loops of regions, which a
+      // computed one made 15% slower.)
+      heap_ = new int64_t[kMostKept];
       std::memcpy(heap_, o.heap_, rank_ * sizeof(int64_t));
     }
   }
@@ -118,7 +122,7 @@ class Shape {
     }
   }
 
-  // Takes the dimensions as they are; their number is at most 255.
+  // Takes the dimensions as they are, but for those beyond kMostKept.
   void SetDims(std::span<const int64_t> dims, int64_t num_elements);
 
   union {
