@@ -702,7 +702,7 @@ def set_producer_version(graph, producer_version):
 def create_local_cluster(num_workers, num_ps, protocol="grpc",
                          worker_config=None, ps_config=None):
     """(servers of job "worker", servers of job "ps"): a cluster within this
-    process."""
+    process, which its clients may reset."""
     def free():
         with socket.socket() as s:
             s.bind(("localhost", 0))
@@ -711,7 +711,8 @@ def create_local_cluster(num_workers, num_ps, protocol="grpc",
     spec = cluster.ClusterSpec({"worker": [free() for _ in range(num_workers)],
                                 "ps": [free() for _ in range(num_ps)]})
     return tuple([cluster.Server(spec, job, i, protocol=protocol,
-                                 config=config) for i in range(n)]
+                                 config=config, allow_reset=True)
+                  for i in range(n)]
                  for job, n, config in (("worker", num_workers, worker_config),
                                         ("ps", num_ps, ps_config)))
 

@@ -355,7 +355,8 @@ class Session(BaseSession):
 
         Args:
           target: an address of one of its tasks.
-          containers: of these containers; None: all.
+          containers: of these containers; None: all. All, or the default one
+            (""), only if the cluster's servers allow it (`allow_reset`).
         """
         if not target:
             raise errors.UnimplementedError(
