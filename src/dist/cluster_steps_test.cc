@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Tensor F(float v) { return Tensor::Scalar<float>(v); }
 
@@ -652,6 +653,23 @@ TEST_F(ClusterTest, NothingIsLeftOfSessionsThatEnded) {
     EXPECT_TRUE(session.Run({{x, F(1)}}, y).ok());
   }
   EXPECT_TRUE(cluster_.Quiet());
+}
+
+TEST_F(ClusterTest, ThatATaskWasStartedAgainIsInTheMastersLog) {
+  Output y = TwoHalves(Constant(1.0f));
+  const auto run = [&] {
+    ::testing::internal::CaptureStderr();
+    Session session(cluster_.target("worker", 0), graph_);
+    EXPECT_TRUE(session.Run(y).ok());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const char* const kAgain =
+      "task /job:ps/replica:0/task:0 was started again (incarnation ";
+  EXPECT_THAT(run(), Not(HasSubstr(kAgain)));
+  cluster_.StopTask("ps", 0);
+  cluster_.StartTask("ps", 0);
+  EXPECT_THAT(run(), HasSubstr(kAgain));
+  EXPECT_THAT(run(), Not(HasSubstr(kAgain)));  // (Once.)
 }
 
 }  // namespace
