@@ -11,6 +11,7 @@
 #include "dist/grpc_transport.h"
 #include "dist/ucx_transport.h"
 #include "exec/device.h"
+#include "graph/shape_context.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -472,6 +473,29 @@ TEST_F(ClusterTest, ADeadlineEndsTheStepInAllTasks) {
   EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
   ASSERT_TRUE(session.Close().ok());
   EXPECT_TRUE(cluster_.Quiet());
+}
+
+SLUICE_OP(ClusterTestForgets)
+    .Input("x: float")
+    .Output("y: float")
+    .Shape(UnchangedShape)
+    .Kernel(Cpu([](KernelContext&) { return OkStatus(); }));
+
+TEST_F(ClusterTest, AMistakeOfAKernelOnAnotherTaskIsToldWithItsNode) {
+  Output x = Placeholder<float>({});
+  Output y;
+  {
+    DeviceScope on("/job:ps/task:0");
+    y = Build("ClusterTestForgets", {x}, {}, "forgets");
+  }
+  const Output z = y + 1.0f;
+  Session session(cluster_.target("worker", 0), graph_);
+  const Status s = session.Run({{x, F(1)}}, z).status();
+  EXPECT_EQ(s.code(), StatusCode::kInternal) << s;
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("kernel: expected float as output 0 ('y'), got none: "
+                        "the kernel did not set it; node 'forgets' "
+                        "(ClusterTestForgets) at "));
 }
 
 TEST_F(ClusterTest, EveryMethodButCloseFailsAfterClose) {

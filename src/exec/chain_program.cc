@@ -320,7 +320,7 @@ class ChainRun {
                 ? scratch + static_cast<size_t>(place.scratch) * block_bytes
                 : const_cast<char*>(place.data) +
                       static_cast<size_t>(at) * p_.SizeOf(v);
-        ok = instr.form.fn(instr.kernel->state.get(), in, single, out, n) && ok;
+        ok = instr.form.fn(instr.state, in, single, out, n) && ok;
       }
     }
     return ok;

@@ -19,6 +19,7 @@ class ChainProgram {
   struct Instr {
     const Node* node = nullptr;  // Outlives the program.
     std::shared_ptr<Kernel> kernel;
+    const void* state = nullptr;  // What the form takes; the kernel's.
     BlockForm form;
     int num_inputs = 0;
     int in[3] = {};    // Values.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "exec/chain_program.h"
+#include "exec/checked_kernel.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -112,7 +113,7 @@ class ChainFormer {
     Result<std::shared_ptr<Kernel>> kernel = kernels_(n);
     if (!kernel.ok() || *kernel == nullptr || (*kernel)->run == nullptr)
       return false;
-    const std::optional<BlockForm> form = FindBlockForm(n, **kernel);
+    const std::optional<BlockForm> form = FindBlockForm(n, Unchecked(**kernel));
     if (!form) return false;
     Member& m = members_[Id(&n)];
     m.kernel = *std::move(kernel);
@@ -273,6 +274,7 @@ class ChainFormer {
       ChainProgram::Instr& instr = instrs.emplace_back();
       instr.node = nodes[i];
       instr.kernel = m.kernel;
+      instr.state = Unchecked(*m.kernel).state.get();
       instr.form = m.form;
       instr.num_inputs = nodes[i]->num_inputs();
       instr.type = nodes[i]->output_type(0);

@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "exec/checked_kernel.h"
+
 namespace sluice {
 namespace {
 
@@ -18,8 +20,7 @@ DeviceTypes& AllDeviceTypes() {
 }  // namespace
 
 Status CpuDevice::MakeKernel(const Node& node, Kernel* kernel) {
-  if (!node.op().kernel) return Unimplemented("no kernel: ", node.op_name());
-  return node.op().kernel(node, kernel);
+  return MakeDeclaredKernel(node, kernel);
 }
 
 void RegisterDeviceType(const std::string& type, KernelCheck has_kernel) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "exec/checked_kernel.h"
 #include "exec/emulated_device.h"
 #include "exec/kernel_runner.h"
 #include "passes/partition.h"
@@ -375,12 +376,11 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
                                                 : AwaitDevice;
     return OkStatus();
   }
-  if (!node.op().kernel) return Unimplemented("no kernel: ", op);
   if (HasString(node) || IsOneOf(op, {"Assert", "Print", "PrintV2"}))
     return Unimplemented("no kernel: expected an op that ", name().type,
                          " devices compute, got ", op);
   Kernel inner;
-  SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &inner));
+  SLUICE_RETURN_IF_ERROR(MakeDeclaredKernel(node, &inner));
   if (inner.run == nullptr)
     return Unimplemented("no kernel: expected an op that does not wait, got ",
                          op);

@@ -1,6 +1,7 @@
 #include "exec/kernel.h"
 
 #include "absl/strings/cord.h"
+#include "exec/checked_kernel.h"
 #include "exec/kernel_runner.h"
 
 namespace sluice {
@@ -79,9 +80,14 @@ KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive) {
   };
 }
 
-Status NoKernelFor(const Node& node, DType t) {
+Status NoKernelFor(const Node& node, DType t,
+                   std::initializer_list<DType> has) {
+  std::string types;
+  for (const DType h : has)
+    absl::StrAppend(&types, types.empty() ? " (" : ", ", DTypeName(h));
   return Unimplemented("no kernel: expected a type that ", node.op_name(),
-                       " computes, got ", DTypeName(t));
+                       " computes", types, types.empty() ? "" : ")", ", got ",
+                       DTypeName(t));
 }
 
 Result<std::vector<Tensor>> KernelRunner::Run(const Node& node,
@@ -94,9 +100,8 @@ Result<std::vector<Tensor>> KernelRunner::Run(const Node& node,
   }
   if (role == OpRole::kIdentity) return inputs;
   if (role == OpRole::kNoOp) return std::vector<Tensor>{};
-  if (!node.op().kernel) return Unimplemented("no kernel: ", node.Describe());
   Kernel kernel;
-  SLUICE_RETURN_IF_ERROR(node.op().kernel(node, &kernel));
+  SLUICE_RETURN_IF_ERROR(MakeDeclaredKernel(node, &kernel));
   if (kernel.run == nullptr)
     return Unimplemented("a kernel that waits: ", node.Describe());
 

@@ -6,6 +6,9 @@
 // itself: state that changes must lock itself. What it keeps for later steps it
 // takes by TakeToKeep.
 //
+// The kernel of an op that is not the library's own is held to that whenever it
+// runs (exec/checked_kernel.h).
+//
 //   Status RunTwice(KernelContext& ctx) {
 //     const Tensor& x = ctx.input(0);
 //     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, x.dtype(), x.shape()));
@@ -185,7 +188,9 @@ class KernelContext {
 // A kernel without state, for every dtype the declaration allows.
 KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive = false);
 
-Status NoKernelFor(const Node& node, DType t);
+// `has`: the types that there are kernels for, if that is known.
+Status NoKernelFor(const Node& node, DType t,
+                   std::initializer_list<DType> has = {});
 
 // K<T>::Run for the type in attribute `attr`, one of Ts.
 //   .Kernel(CpuFor<FillKernel, float, double, int32_t>("T"))
@@ -196,7 +201,7 @@ KernelMaker CpuFor(const char* attr, bool expensive = false) {
     k->expensive = expensive;
     const bool found =
         ((t == DTypeOf<Ts>() ? (k->run = &K<Ts>::Run, true) : false) || ...);
-    return found ? OkStatus() : NoKernelFor(n, t);
+    return found ? OkStatus() : NoKernelFor(n, t, {DTypeOf<Ts>()...});
   };
 }
 

@@ -28,6 +28,20 @@ class KernelRunner {
   // As RunWithin, with `value` as input i. REQUIRES: no input reads a variable.
   static Status RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                         Tensor value);
+  // Runs `kernel` in the place of the one that got `ctx`, as RunWithin, and has
+  // it set its outputs in a place of their own: what it gives is moved to the
+  // outputs of `ctx` once it is known to be what the node promises. Internal if
+  // it is not, or if the kernel throws. REQUIRES: kernel.run.
+  static Status RunChecked(KernelContext& ctx, const Kernel& kernel);
+  // The same for a kernel that is async. `done` is called once, whatever the
+  // kernel does: with an error if it forgets to call it; what it calls later is
+  // ignored. REQUIRES: kernel.run_async.
+  static void StartChecked(KernelContext& ctx, const Kernel& kernel,
+                           DoneFn done);
+
+ private:
+  class CheckedOutputs;
+  struct CheckedRun;
 };
 
 }  // namespace sluice

@@ -223,8 +223,8 @@ const OpDef* FunctionLibrary::FindOp(std::string_view name) {
 }
 
 Result<const OpDef*> FunctionLibrary::LookupOp(std::string_view name) {
-  if (const OpDef* op = OpRegistry::Global()->Find(name)) return op;
-  if (const OpDef* op = FindOp(name)) return op;
+  if (!defs_.empty())
+    if (const OpDef* op = FindOp(name)) return op;
   return OpRegistry::Global()->Lookup(name);
 }
 

@@ -268,7 +268,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   props.output_shapes.resize(props.output_types.size());
   if (op->shape != nullptr) {
     ShapeContext c(*node);
-    if (const Status s = op->shape(c); !s.ok()) {
+    if (const Status s = c.Infer(); !s.ok()) {
       const Status here = fail(s);
       return Status(here.code(), absl::StrCat(here.message(),
                                               DescribeInputs(node->inputs())));
@@ -381,7 +381,7 @@ Node* Graph::CopyNode(const Node& from, std::string name, std::string device,
 void Graph::RefineShapes(Node* node) {
   if (node->op().shape == nullptr) return;
   ShapeContext c(*node);
-  if (!node->op().shape(c).ok()) return;
+  if (!c.Infer().ok()) return;
   for (int i = 0; i < node->num_outputs(); ++i) {
     Result<PartialShape> m =
         node->output_shape(i).MergeWith(c.outputs()[static_cast<size_t>(i)]);

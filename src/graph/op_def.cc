@@ -361,6 +361,8 @@ struct OpRegistry::State {
   std::mutex mu;
   std::map<std::string, OpDefBuilder, std::less<>> pending;  // GUARDED_BY(mu)
   std::map<std::string, OpDef, std::less<>> parsed;  // GUARDED_BY(mu); stable.
+  // What is wrong with the declarations of a name. GUARDED_BY(mu)
+  std::map<std::string, Status, std::less<>> wrong;
 };
 
 OpRegistry::OpRegistry() : state_(new State) {}
@@ -374,10 +376,18 @@ void OpRegistry::Register(OpDefBuilder builder) {
   if (loading != nullptr) return loading->push_back(std::move(builder));
   std::lock_guard<std::mutex> lock(state_->mu);
   std::string name = builder.name();
-  if (!state_->pending.emplace(name, std::move(builder)).second) {
+  const bool own = builder.own();
+  const auto [it, added] = state_->pending.emplace(name, std::move(builder));
+  if (added) return;
+  if (own && it->second.own()) {
     fprintf(stderr, "op '%s' is declared twice\n", name.c_str());
     std::abort();
   }
+  state_->wrong.emplace(
+      name,
+      AlreadyExists("op '", name,
+                    "': expected one declaration, got two; hint: give one "
+                    "another name"));
 }
 
 const OpDef* OpRegistry::Find(std::string_view name) const {
@@ -387,6 +397,12 @@ const OpDef* OpRegistry::Find(std::string_view name) const {
   auto it = state_->pending.find(name);
   if (it == state_->pending.end()) return nullptr;
   Result<OpDef> def = it->second.Finish();
+  if (!def.ok() && !it->second.own()) {
+    state_->wrong.emplace(std::string(name),
+                          InvalidArgument("op '", std::string(name),
+                                          "': ", def.status().message()));
+    return nullptr;
+  }
   if (!def.ok()) {
     fprintf(stderr, "%s: %s\n", std::string(name).c_str(),
             std::string(def.status().message()).c_str());
@@ -397,10 +413,14 @@ const OpDef* OpRegistry::Find(std::string_view name) const {
 }
 
 Result<const OpDef*> OpRegistry::Lookup(std::string_view name) const {
-  if (const OpDef* def = Find(name)) return def;
+  const OpDef* const def = Find(name);
   std::vector<std::string> names;
   {
     std::lock_guard<std::mutex> lock(state_->mu);
+    if (!state_->wrong.empty())
+      if (auto it = state_->wrong.find(name); it != state_->wrong.end())
+        return it->second;
+    if (def != nullptr) return def;
     for (const auto& [n, b] : state_->pending) names.push_back(n);
   }
   const std::vector<std::string> near = NearestNames(name, names);
@@ -416,7 +436,8 @@ std::vector<const OpDef*> OpRegistry::All() const {
     for (const auto& [n, b] : state_->pending) names.push_back(n);
   }
   std::vector<const OpDef*> out;
-  for (const std::string& n : names) out.push_back(Find(n));
+  for (const std::string& n : names)
+    if (const OpDef* def = Find(n)) out.push_back(def);
   return out;
 }
 

@@ -108,6 +108,9 @@ struct OpDef {
   // started to do so (docs/clusters.md), and it is never folded. Null: the op
   // reaches its inputs and the state of sessions only.
   HostReachFn host_reach = nullptr;
+  // Declared by the library, whose tests try it. What the functions of any
+  // other op give is checked whenever they run.
+  bool own = false;
   ShapeFn shape = nullptr;
   KernelMaker kernel;
   GradFn grad = nullptr;
@@ -126,8 +129,8 @@ Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
                                    const AttrMap& attrs);
 
 // Fluent construction, in the syntax of TensorFlow's REGISTER_OP. Strings are
-// parsed when the registry is first used; a mistake in one aborts then, since
-// it is ours.
+// parsed when the op is first looked up. A mistake in one aborts then if the op
+// is the library's own; the look-up of any other op fails.
 class OpDefBuilder {
  public:
   explicit OpDefBuilder(const char* name) { def_.name = name; }
@@ -199,8 +202,13 @@ class OpDefBuilder {
     def_.family = f;
     return *this;
   }
+  OpDefBuilder& Own() {
+    def_.own = true;
+    return *this;
+  }
 
   const std::string& name() const { return def_.name; }
+  bool own() const { return def_.own; }
   Result<OpDef> Finish() const;
 
  private:
@@ -213,11 +221,14 @@ class OpDefBuilder {
 class OpRegistry {
  public:
   static OpRegistry* Global();
-  // A second op of the same name aborts; LoadOpLibrary has an error instead.
+  // Two ops of one name are an error of Lookup, and of LoadOpLibrary. (It
+  // aborts if both are the library's own.)
   void Register(OpDefBuilder builder);
-  // Null if there is no such op.
+  // Null if there is no such op, or its declaration is wrong. Of several the
+  // first one.
   const OpDef* Find(std::string_view name) const;
-  // NotFound, with the nearest names.
+  // NotFound, with the nearest names; InvalidArgument if it is declared
+  // wrongly, AlreadyExists if it is declared more than once.
   Result<const OpDef*> Lookup(std::string_view name) const;
   // Sorted by name.
   std::vector<const OpDef*> All() const;
@@ -233,11 +244,23 @@ std::vector<std::string> NearestNames(
     std::string_view name, const std::vector<std::string>& candidates,
     size_t most = 3);
 
-struct OpRegistrar {
-  OpRegistrar(const OpDefBuilder& b) {  // NOLINT: converts a declaration.
+// What declares an op: a static one, from a declaration.
+struct OpRegistrarOfProgram {
+  OpRegistrarOfProgram(const OpDefBuilder& b) {  // NOLINT: converts one.
     OpRegistry::Global()->Register(b);
   }
 };
+struct OpRegistrarOfLibrary {
+  OpRegistrarOfLibrary(OpDefBuilder b) {  // NOLINT: converts one.
+    OpRegistry::Global()->Register(b.Own());
+  }
+};
+// Defined while the library's own ops are compiled, and nowhere else.
+#ifdef SLUICE_OWN_OPS
+using OpRegistrar = OpRegistrarOfLibrary;
+#else
+using OpRegistrar = OpRegistrarOfProgram;
+#endif
 
 }  // namespace sluice
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/without_throwing.h"
+
 namespace sluice {
 
 // ---- ShapeContext -----------------------------------------------------------
@@ -10,6 +12,17 @@ ShapeContext::ShapeContext(const Node& node)
     : node_(node),
       outputs_(static_cast<size_t>(node.num_outputs())),
       constants_(static_cast<size_t>(node.num_inputs())) {}
+
+Status ShapeContext::Infer() {
+  const ShapeFn fn = node_.op().shape;
+  if (fn == nullptr) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(
+      WithoutThrowing("shape function", [&] { return fn(*this); }));
+  if (wrong_output_)
+    return Internal("shape function: expected one of ", num_outputs(),
+                    " outputs, got a shape of output ", *wrong_output_);
+  return OkStatus();
+}
 
 const PartialShape& ShapeContext::input(int i) const {
   static const PartialShape unknown;

@@ -42,15 +42,21 @@ class ShapeContext {
   PartialShape ResourceShape(int i);
   DType ResourceType(int i);
 
-  // (Nothing happens if the op has no output i.)
   void set_output(int i, PartialShape s) {
-    if (static_cast<size_t>(i) < outputs_.size())
-      outputs_[static_cast<size_t>(i)] = std::move(s);
+    if (i < 0 || i >= num_outputs()) {
+      wrong_output_ = i;
+      return;
+    }
+    outputs_[static_cast<size_t>(i)] = std::move(s);
   }
   void set_all_outputs(const PartialShape& s) {
     for (PartialShape& o : outputs_) o = s;
   }
   const std::vector<PartialShape>& outputs() const { return outputs_; }
+
+  // Runs the op's shape function. Internal if that sets an output that the op
+  // does not have, or throws.
+  Status Infer();
 
   // Input i merged with "rank r" (at least, at most r); InvalidArgument if not.
   Result<PartialShape> WithRank(int i, int rank) const;
@@ -62,6 +68,7 @@ class ShapeContext {
   const Node& node_;
   std::vector<PartialShape> outputs_;  // Unknown until set.
   std::vector<std::optional<Tensor>> constants_;
+  std::optional<int> wrong_output_;
 };
 
 // Dimensions that must agree: the known one. InvalidArgument if both are known

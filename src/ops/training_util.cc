@@ -184,8 +184,8 @@ OpDefBuilder Build(const Declaration& d, bool resource) {
 
 bool Declare(const std::vector<Declaration>& ops) {
   for (const Declaration& d : ops) {
-    OpRegistry::Global()->Register(Build(d, /*resource=*/false));
-    OpRegistry::Global()->Register(Build(d, /*resource=*/true));
+    (void)OpRegistrar(Build(d, /*resource=*/false));
+    (void)OpRegistrar(Build(d, /*resource=*/true));
   }
   return true;
 }
