@@ -44,6 +44,8 @@ THIRD_PARTY = {
     "hwy/": ["src/kernels/"],
     "omp.h": ["src/base/parallel.cc", "src/kernels/dnn/threads.h"],
     "zlib.h": ["src/io/", "tools/sluice/"],
+    "png.h": ["src/io/image.cc"],
+    "jpeglib.h": ["src/io/image.cc"],
     "re2/": ["src/ops/string_regex.cc"],
     "unicode/": ["src/ops/string_text.cc"],
     "farmhash.h": ["src/ops/fingerprint.cc"],

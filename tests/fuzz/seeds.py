@@ -4,9 +4,11 @@
   tests/fuzz/seeds.py
 """
 
+import base64
 import pathlib
 import random
 import struct
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -87,6 +89,69 @@ ENVELOPES = {
     "other": envelope(9, data=b"?"),
 }
 
+# 9 x 5 pixels, as libjpeg-turbo writes them.
+JPEGS = {
+    "grey":
+        "/9j/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4"
+        "UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAFAAkBAREA/8QAFQABAQAAAAAAAAAAAAAA"
+        "AAAABAX/xAAfEAAABQQDAAAAAAAAAAAAAAAAAwQREgECE4EGFDL/2gAIAQEAAD8AOgxp"
+        "OLrDITkVjZ291pY+pPoSuqWP/9k=",
+    "colour":
+        "/9j/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4"
+        "UG1RV19iZ2hnPk1xeXBkeFxlZ2P/2wBDARESEhgVGC8aGi9jQjhCY2NjY2NjY2NjY2Nj"
+        "Y2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2P/wAARCAAFAAkDASIA"
+        "AhEBAxEB/8QAFgABAQEAAAAAAAAAAAAAAAAAAAMG/8QAHRAAAgIBBQAAAAAAAAAAAAAA"
+        "AAECAxMSFCFB0v/EABQBAQAAAAAAAAAAAAAAAAAAAAP/xAAaEQACAgMAAAAAAAAAAAAA"
+        "AAABAgAhA2Fx/9oADAMBAAIRAxEAPwCNKWCdCitOFtvvihe2aDa1gDrTsOQclhTqf//Z",
+    "progressive":
+        "/9j/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4"
+        "UG1RV19iZ2hnPk1xeXBkeFxlZ2P/2wBDARESEhgVGC8aGi9jQjhCY2NjY2NjY2NjY2Nj"
+        "Y2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2P/wgARCAAFAAkDASIA"
+        "AhEBAxEB/8QAFgABAQEAAAAAAAAAAAAAAAAAAAIF/8QAFAEBAAAAAAAAAAAAAAAAAAAA"
+        "Av/aAAwDAQACEAMQAAABjQGP/8QAFxABAAMAAAAAAAAAAAAAAAAAAQASMf/aAAgBAQAB"
+        "BQIypP/EABYRAAMAAAAAAAAAAAAAAAAAAAACQf/aAAgBAwEBPwFof//EABYRAQEBAAAA"
+        "AAAAAAAAAAAAAAEAMf/aAAgBAgEBPwE1v//EABcQAAMBAAAAAAAAAAAAAAAAABARYcH/"
+        "2gAIAQEABj8CUwf/xAAZEAABBQAAAAAAAAAAAAAAAAAQESExsfD/2gAIAQEAAT8hnS27"
+        "F//aAAwDAQACAAMAAAAQC//EABcRAQADAAAAAAAAAAAAAAAAAAEAIWH/2gAIAQMBAT8Q"
+        "sLJ//8QAFxEAAwEAAAAAAAAAAAAAAAAAAAEhcf/aAAgBAgEBPxCFYf/EABkQAQACAwAA"
+        "AAAAAAAAAAAAAAEQIRFB0f/aAAgBAQABPxAGOLFd0e4P/9k=",
+    "cmyk":
+        "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAQCwwODAoQDg0OEhEQExgoGhgWFhgxIyUdKDoz"
+        "PTw5Mzg3QEhcTkBEV0U3OFBtUVdfYmdoZz5NcXlwZHhcZWdj/8AAFAgABQAJBEMRAE0R"
+        "AFkRAEsRAP/EABkAAAEFAAAAAAAAAAAAAAAAAAYAAQMEBf/EACkQAAIBAwEFCQEAAAAA"
+        "AAAAAAEDAgAEERIFFCGBoRMWIjEyQVWjstL/2gAOBEMATQBZAEsAAD8AryARsZa4CJFw"
+        "uS5ZHkAiEuHOIqJoEiq1IjoWiLAcccyt5A/gdaa07O7fJmjRpUF4zn0QdDPPTnnStwLS"
+        "2kxYiTJ8V+Ie02NiekjRPuq6N91XWJ3t298h9C/5oW3Vdf/Z",
+}
+
+
+def chunk(kind, data):
+    return (struct.pack(">I", len(data)) + kind + data +
+            struct.pack(">I", zlib.crc32(kind + data)))
+
+
+def png(colour_type, depth, samples_a_pixel, interlaced=0, extra=b""):
+    """3 x 2 pixels of any colours; interlaced ones end early."""
+    row = b"\0" + bytes(range(0, 7 * ((3 * depth * samples_a_pixel + 7) // 8), 7))
+    return (b"\x89PNG\r\n\x1a\n" +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 2, depth, colour_type, 0,
+                                       0, interlaced)) +
+            extra + chunk(b"IDAT", zlib.compress(row * 2)) + chunk(b"IEND", b""))
+
+
+PALETTE = chunk(b"PLTE", bytes(range(0, 240, 10))) + chunk(b"tRNS", b"\0\x80")
+PNGS = {
+    "grey": png(0, 8, 1),
+    "grey_1": png(0, 1, 1),
+    "grey_16": png(0, 16, 1),
+    "rgb": png(2, 8, 3),
+    "palette": png(3, 2, 1, extra=PALETTE),
+    "grey_alpha": png(4, 8, 2),
+    "rgba": png(6, 8, 4),
+    "rgba_16": png(6, 16, 4),
+    "interlaced": png(2, 8, 3, interlaced=1),
+}
+
 SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
 
 
@@ -106,6 +171,13 @@ def main():
         (out / f"list_{name}").write_bytes(frame(elements))
     for name, message in ENVELOPES.items():
         (out / f"ucx_{name}").write_bytes(message)
+    out = HERE / "image_fuzz"
+    out.mkdir(exist_ok=True)
+    for channels, (name, image) in enumerate(PNGS.items()):
+        (out / f"png_{name}").write_bytes(bytes([channels % 5]) + image)
+    for channels, (name, image) in enumerate(JPEGS.items()):
+        (out / f"jpeg_{name}").write_bytes(
+            bytes([channels]) + base64.b64decode(image))
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer
