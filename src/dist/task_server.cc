@@ -12,58 +12,23 @@
 #include "absl/strings/str_split.h"
 #include "dist/cluster_resolver.h"
 #include "dist/server.h"
+#include "exec/device_list.h"
 #include "exec/emulated_device.h"
 
 namespace sluice {
 namespace {
 
-// "cpu=2,emu=8(memory=1G,kernel_us=20)": how many of which type, and what the
-// emulated ones are like.
-Status ParseDevices(absl::string_view text, ServerOptions* options) {
-  std::set<std::string> types;
-  while (!text.empty()) {
-    size_t end = std::min(text.find(','), text.size());
-    absl::string_view details;
-    if (const size_t open = text.find('('); open < end) {
-      const size_t close = text.find(')', open);
-      if (close == absl::string_view::npos)
-        return InvalidArgument("--devices: expected ')', got '", text, "'");
-      details = text.substr(open + 1, close - open - 1);
-      end = open;
-    }
-    const absl::string_view part = text.substr(0, end);
-    const std::pair<std::string, std::string> kv =
-        absl::StrSplit(part, absl::MaxSplits('=', 1));
-    int count = 0;
-    if ((kv.first != "cpu" && kv.first != "emu") ||
-        (kv.first == "cpu" && !details.empty()) ||
-        !absl::SimpleAtoi(kv.second, &count) || count < 1 || count > 1024)
-      return InvalidArgument("--devices: expected cpu=N or emu=N(how), got '",
-                             part, "'");
-    if (!types.insert(kv.first).second)
-      return InvalidArgument("--devices: expected each type once, got '",
-                             kv.first, "' again");
-    if (!details.empty()) end += details.size() + 2;
-    text.remove_prefix(end);
-    if (!text.empty() && text[0] != ',')
-      return InvalidArgument("--devices: expected ',', got '", text, "'");
-    if (!text.empty()) text.remove_prefix(1);
-    if (kv.first == "cpu") {
-      options->cpu_devices = count;
-      continue;
-    }
-    SLUICE_ASSIGN_OR_RETURN(
-        const EmulatedDeviceOptions emulated,
-        ParseEmulatedDevice({details.data(), details.size()}));
-    options->more_devices = [count, emulated](
-                                DeviceName name,
-                                std::vector<std::unique_ptr<Device>>* devices) {
-      name.type = "EMU";
-      for (name.number = 0; name.number < count; ++name.number)
-        devices->push_back(std::make_unique<EmulatedDevice>(name, emulated));
-      return OkStatus();
-    };
-  }
+Status ParseDevices(const std::string& text, ServerOptions* options) {
+  SLUICE_ASSIGN_OR_RETURN(const DeviceList list, ParseDeviceList(text));
+  options->cpu_devices = list.cpus;
+  if (list.emulated == 0) return OkStatus();
+  options->more_devices =
+      [list](DeviceName name, std::vector<std::unique_ptr<Device>>* devices) {
+        name.type = "EMU";
+        for (name.number = 0; name.number < list.emulated; ++name.number)
+          devices->push_back(std::make_unique<EmulatedDevice>(name, list.how));
+        return OkStatus();
+      };
   return OkStatus();
 }
 

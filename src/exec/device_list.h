@@ -1,0 +1,31 @@
+// Devices as a command line counts them.
+#ifndef SLUICE_EXEC_DEVICE_LIST_H_
+#define SLUICE_EXEC_DEVICE_LIST_H_
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/device.h"
+#include "exec/emulated_device.h"
+
+namespace sluice {
+
+struct DeviceList {
+  int cpus = 1;
+  int emulated = 0;
+  EmulatedDeviceOptions how;  // The emulated ones.
+
+  // As devices of a session, "/job:localhost/replica:0/task:0/...".
+  std::vector<std::shared_ptr<Device>> Make() const;
+};
+
+// "cpu=2,emu=8(memory=1G,kernel_us=20)", each at most once and either may be
+// left out; for 2 CPUs just "2". See ParseEmulatedDevice for what is in the
+// parentheses. Errors begin with "--devices: ".
+Result<DeviceList> ParseDeviceList(std::string_view text);
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_DEVICE_LIST_H_
