@@ -1,15 +1,16 @@
 #include "tools/sluice/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "graph/graphdef.h"
+#include "absl/strings/strip.h"
+#include "exec/device_list.h"
 #include "graph/op_def.h"
-#include "io/file.h"
-#include "io/npy.h"
 #if __has_include("tools/sluice/demo.h")
 #include "tools/sluice/demo.h"
 #define SLUICE_HAS_DEMO 1
@@ -53,36 +54,46 @@ std::string IsTarget(const std::string& target) {
   return absl::StrCat("expected grpc://host:port, got '", target, "'");
 }
 
-bool IsTextFile(const std::string& path) {
-  return path.ends_with(".pbtxt") || path.ends_with(".txt");
+std::string IsDeviceList(const std::string& devices) {
+  const Status s = ParseDeviceList(devices).status();
+  // (Whoever checks an option names it.)
+  return std::string(absl::StripPrefix(s.message(), "--devices: "));
 }
 
-Result<std::string> ReadGraphDefFile(const std::string& path) {
-  SLUICE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-  if (IsTextFile(path)) {
-    Result<std::string> binary = ParseTextGraphDef(bytes);
-    if (!binary.ok())
-      return Annotate(binary.status(), absl::StrCat("reading '", path, "'"));
-    return binary;
-  }
-  return bytes;
+std::string IsRange(const std::string& range) {
+  const size_t comma = range.find(',');
+  double low = 0, high = 0;
+  if (comma != std::string::npos &&
+      absl::SimpleAtod(range.substr(0, comma), &low) &&
+      absl::SimpleAtod(range.substr(comma + 1), &high) && std::isfinite(low) &&
+      std::isfinite(high))
+    return "";
+  return absl::StrCat("expected LOW,HIGH (0,1), got '", range, "'");
 }
 
-Status ImportGraphDefFile(const std::string& path, Graph& g) {
-  SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ReadGraphDefFile(path));
-  return Annotate(ImportGraphDef(bytes, g), path);
+std::pair<double, double> ParseRange(const std::string& range) {
+  const size_t comma = range.find(',');
+  std::pair<double, double> r;
+  (void)absl::SimpleAtod(range.substr(0, comma), &r.first);
+  (void)absl::SimpleAtod(range.substr(comma + 1), &r.second);
+  return r;
 }
 
-Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds) {
+Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
+                        const FeedOptions& options) {
   Feeds values;
   for (const std::string& feed : feeds) {
     const size_t equals = feed.find('=');
     if (equals == std::string::npos || equals == 0)
-      return InvalidArgument("--feed: expected NAME=FILE.npy, got '", feed,
-                             "'");
+      return InvalidArgument("--feed: expected NAME=VALUE, got '", feed, "'");
     SLUICE_ASSIGN_OR_RETURN(const Output to,
                             g.FindOutput(feed.substr(0, equals)));
-    SLUICE_ASSIGN_OR_RETURN(Tensor value, ReadNpy(feed.substr(equals + 1)));
+    for (const auto& [other, value] : values)
+      if (other == to)
+        return InvalidArgument("--feed: expected one value for '", to.name(),
+                               "', got two");
+    SLUICE_ASSIGN_OR_RETURN(
+        Tensor value, ReadFeedValue(to, feed.substr(equals + 1), options));
     values.emplace_back(to, std::move(value));
   }
   return values;

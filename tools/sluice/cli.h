@@ -6,10 +6,13 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "session/session.h"
+#include "tools/sluice/feed_value.h"
+#include "tools/sluice/graph_file.h"
 
 namespace CLI {
 class App;
@@ -43,16 +46,18 @@ inline int Fail(int code, const Status& s) {
 // A check of options: "" for a "grpc://host:port", else what is wrong.
 std::string IsTarget(const std::string& target);
 
-// By its name: .pbtxt, .txt.
-bool IsTextFile(const std::string& path);
+// A check of options: "" for what ParseDeviceList takes.
+std::string IsDeviceList(const std::string& devices);
 
-// A GraphDef file as binary, whether it is binary or text.
-Result<std::string> ReadGraphDefFile(const std::string& path);
-Status ImportGraphDefFile(const std::string& path, Graph& g);
+// A check of options: "" for "LOW,HIGH", two numbers.
+std::string IsRange(const std::string& range);
+// REQUIRES: IsRange.
+std::pair<double, double> ParseRange(const std::string& range);
 
-// What options name in a graph: "NAME=FILE.npy" each, with the files' values;
-// edges; operations.
-Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds);
+// What options name in a graph: "NAME=VALUE" each, with the values
+// (feed_value.h); edges; operations.
+Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
+                        const FeedOptions& options);
 Result<std::vector<Output>> FindEdges(const Graph& g,
                                       const std::vector<std::string>& names);
 Result<std::vector<Node*>> FindNodes(const Graph& g,

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "graph/graphdef.h"
 #include "io/file.h"
 #include "session/session.h"
@@ -17,7 +19,7 @@ namespace sluice::cli {
 namespace {
 
 struct QuantizeFlags {
-  std::string graph, out;
+  std::string graph, out, image_range;
   std::vector<std::string> feeds, fetches, init;
   int64_t batch = 100;
   QuantizeOptions options;
@@ -131,7 +133,10 @@ int QuantizeGraph(const QuantizeFlags& o) {
   Graph g;
   if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
     return Fail(kRunFailed, s);
-  const Result<Feeds> feeds = ReadFeeds(g, o.feeds);
+  FeedOptions feed_options{.image_range = {}, .examples = true};
+  if (!o.image_range.empty())
+    feed_options.image_range = ParseRange(o.image_range);
+  const Result<Feeds> feeds = ReadFeeds(g, o.feeds, feed_options);
   if (!feeds.ok()) return Fail(kUsage, feeds.status());
   const auto fetches = FindEdges(g, o.fetches);
   if (!fetches.ok()) return Fail(kUsage, fetches.status());
@@ -177,15 +182,19 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
       "Ranges of activations come from the examples that are fed. Prints what "
       "became int8, what stayed float and why, and how far the fetches are "
       "from the float graph's.");
-  sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
+  sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(WhyNoGraphFile);
   sub->add_option("--feed", o->feeds,
-                  "NAME=FILE.npy: an input, and examples for calibration along "
-                  "the first dimension, or a scalar that they share")
+                  "NAME=VALUE, as for run: an input, and examples for "
+                  "calibration along the first dimension (FILE.npy), or a "
+                  "scalar that they share")
       ->required()
       ->take_all()
       ->allow_extra_args(false);
+  sub->add_option("--image-range", o->image_range,
+                  "LOW,HIGH: what 0 and 255 of images become")
+      ->check(IsRange);
   sub->add_option("--fetch", o->fetches, "What the new graph is to compute")
       ->required()
       ->take_all()
@@ -202,7 +211,12 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::PositiveNumber);
   sub->add_option("--percentile", o->options.percentile,
                   "Part of the absolute values that a range covers (1)")
-      ->check(CLI::Range(0.5, 1.0));
+      ->check([](const std::string& text) -> std::string {  // (No NaN.)
+        double part = 0;
+        if (absl::SimpleAtod(text, &part) && part >= 0.5 && part <= 1)
+          return "";
+        return absl::StrCat("expected 0.5 to 1, got '", text, "'");
+      });
   sub->add_option("--keep-float", o->options.keep_float,
                   "A Conv2D or MatMul that is to stay float")
       ->take_all()

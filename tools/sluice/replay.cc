@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "graph/device_name.h"
-#include "graph/graphdef.h"
 #include "session/session.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/replay_case.h"
@@ -153,9 +152,7 @@ class Replayer {
   Status RunAll(const std::string& graph) {
     if (tmp_.path().empty())
       return FailedPrecondition("expected a temporary folder, got none");
-    SLUICE_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadGraphDefFile(case_.dir + "/" + graph));
-    SLUICE_RETURN_IF_ERROR(ImportGraphDef(bytes, graph_));
+    SLUICE_RETURN_IF_ERROR(ImportGraphDefFile(case_.dir + "/" + graph, graph_));
     SessionOptions session_options;
     session_options.scheduler_seed = options_.seed;
     session_options.soft_placement = true;
@@ -462,7 +459,15 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
       "replay", "Run recorded cases and compare with what was recorded");
   sub->add_option("DIR", o->dirs, "Case, or folder of cases")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check([](const std::string& dir) -> std::string {
+        std::error_code error;
+        if (fs::is_directory(dir, error)) return "";
+        return absl::StrCat(
+            "expected a case (a folder with meta.json) or a "
+            "folder of cases, got '",
+            dir, "', ",
+            fs::exists(dir, error) ? "a file" : "which does not exist");
+      });
   sub->add_option("--filter", o->filter,
                   "Only cases whose name matches this regular expression");
   sub->add_option("--jobs", o->jobs, "Cases at once")

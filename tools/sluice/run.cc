@@ -3,8 +3,10 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "exec/device_list.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "session/session.h"
@@ -16,7 +18,8 @@ namespace {
 struct RunFlags {
   std::string graph;
   std::vector<std::string> feeds, fetches, targets, init;
-  std::string out, trace;
+  std::string out, trace, image_range;
+  std::optional<DeviceList> devices;
   int64_t timeout_ms = 0;
   uint64_t seed = 0;
 };
@@ -30,7 +33,10 @@ struct Step {
 
 Result<Step> FindStep(const Graph& g, const RunFlags& o) {
   Step step;
-  SLUICE_ASSIGN_OR_RETURN(step.feeds, ReadFeeds(g, o.feeds));
+  FeedOptions feed_options;
+  if (!o.image_range.empty())
+    feed_options.image_range = ParseRange(o.image_range);
+  SLUICE_ASSIGN_OR_RETURN(step.feeds, ReadFeeds(g, o.feeds, feed_options));
   SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches));
   SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets));
   SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init));
@@ -66,6 +72,7 @@ int RunGraph(const RunFlags& o) {
   if (!step.ok()) return Fail(kUsage, step.status());
   SessionOptions session_options;
   session_options.scheduler_seed = o.seed;
+  if (o.devices) session_options.devices = o.devices->Make();
   Session session(g, session_options);
   RunOptions options;
   options.timeout_ms = o.timeout_ms;
@@ -89,11 +96,22 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
   auto o = std::make_shared<RunFlags>();
   CLI::App* sub = app.add_subcommand("run", "Run one step of a graph");
   sub->footer(
-      "Example: sluice run model.pb --init init --feed x=x.npy --fetch y");
-  sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
+      "Examples: sluice run model.pb --init init --feed x=x.npy --fetch y\n"
+      "          sluice run loop.pb --feed n=10 --feed 'x=[[1,2],[3,4]]' "
+      "--fetch y\n"
+      "          sluice run classifier.pb --feed image=cat.jpg --fetch scores\n"
+      "What is fed is a file if it ends in .npy, .png, .jpg or .jpeg or begins "
+      "with @ (@10 is\nthe file 10), else a value: numbers (also nan, inf, "
+      "1+2j), true, false, strings, and\nlists of them. Both are converted to "
+      "the type of the edge, or refused. An image is\n[height, width, channels]"
+      " of 0 to 255; an edge of rank 4 takes it as a batch of one, and\nthe "
+      "last dimension says whether it is grey (1), RGB (3) or RGBA (4).");
+  sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
-      ->check(CLI::ExistingFile);
-  sub->add_option("--feed", o->feeds, "NAME=FILE.npy: the value of an edge")
+      ->check(WhyNoGraphFile);
+  sub->add_option("--feed", o->feeds,
+                  "NAME=VALUE: a number, a list, a .npy file or an image, for "
+                  "an edge")
       ->take_all()
       ->allow_extra_args(false);
   sub->add_option("--fetch", o->fetches, "Edge to compute: NAME or NAME:INDEX")
@@ -111,6 +129,16 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::ExistingDirectory);
   sub->add_option("--trace", o->trace,
                   "Write a timeline of the step (chrome://tracing, Perfetto)");
+  sub->add_option("--image-range", o->image_range,
+                  "LOW,HIGH: what 0 and 255 of images become on floating edges "
+                  "(0,1)")
+      ->check(IsRange);
+  sub->add_option_function<std::string>(
+         "--devices",
+         [o](const std::string& text) { o->devices = *ParseDeviceList(text); },
+         "N, or cpu=N,emu=N(memory=1G,kernel_us=20,...): devices of this "
+         "process, some of them emulated")
+      ->check(IsDeviceList);
   sub->add_option("--timeout-ms", o->timeout_ms, "Give up after this long")
       ->check(CLI::Range(0, INT_MAX));
   sub->add_option("--seed", o->seed, "Run ready nodes in a random order")
