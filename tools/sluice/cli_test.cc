@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Outcome {
@@ -120,6 +121,16 @@ TEST_F(Command, ShowPrintsLoopsAndBranchesAsNestedBoxes) {
   EXPECT_THAT(o.out, HasSubstr("\n│ merge = Merge(square, twice)"));
 }
 
+TEST_F(Command, ShowGivesTheShapesOfLoopVariables) {
+  const Outcome o = Sluice({"show", Write("g.pbtxt", kLoop)});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("┌ while count   (parallel_iterations 10)  "
+                               "enter int32[]\n"));
+  EXPECT_THAT(o.out, HasSubstr("│ i = Merge(enter, next)  int32[], int32[]\n"));
+  EXPECT_THAT(o.out, HasSubstr("│ exit = Exit(switch)  int32[]\n"));
+  EXPECT_THAT(o.out, Not(HasSubstr("<unknown>")));
+}
+
 TEST_F(Command, ShowDrawsClustersForGraphviz) {
   const Outcome o =
       Sluice({"show", Write("g.pbtxt", kLoop), "--format", "dot"});
@@ -163,6 +174,40 @@ TEST_F(Command, RunWritesFilesAndATrace) {
   EXPECT_THAT(*trace, HasSubstr("scope/y"));
 }
 
+TEST_F(Command, RunTakesValuesAsTheyAre) {
+  const std::string graph = Write("g.pbtxt", kNegate);
+  const Outcome o = Sluice(
+      {"run", graph, "--feed", "x=[[1, 2], [inf, 4]]", "--fetch", "scope/y"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, "scope/y: float[2,2] -1 -2 -inf -4\n");
+}
+
+TEST_F(Command, RunPutsNodesOnTheDevicesOfItsProcess) {
+  std::string text = kNegate;
+  const std::string there = "name: \"scope/y\" device: \"/device:";
+  const auto on = [&](const std::string& device) {
+    std::string t = text;
+    t.replace(t.find("name: \"scope/y\""), 15, there + device + "\"");
+    return Write("d.pbtxt", t);
+  };
+  const auto run = [&](const std::string& graph,
+                       std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"run",     graph,     "--feed",
+                                     "x=[1,2]", "--fetch", "scope/y"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Sluice(args);
+  };
+  const std::string second = on("CPU:1");
+  EXPECT_EQ(run(second).code, 1);
+  for (const char* devices : {"2", "cpu=2", "cpu=3,emu=1"})
+    EXPECT_EQ(run(second, {"--devices", devices}).out,
+              "scope/y: float[2] -1 -2\n");
+  const std::string emulated = on("EMU:0");
+  EXPECT_EQ(run(emulated, {"--devices", "2"}).code, 1);
+  EXPECT_EQ(run(emulated, {"--devices", "emu=1(kernel_us=1)"}).out,
+            "scope/y: float[2] -1 -2\n");
+}
+
 TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   const std::string graph = Write("g.pbtxt", kNegate);
   ExpectMistake({}, "subcommand is required");
@@ -171,10 +216,29 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   ExpectMistake({"run", "no/such/graph.pb"}, "no/such/graph.pb");
   ExpectMistake({"run", graph}, "--fetch or --target");
   ExpectMistake({"run", graph, "--fetch", "scope/z"}, "nearest: scope/y");
-  ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x"}, "NAME=FILE.npy");
+  ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x"}, "NAME=VALUE");
   ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x=none.npy"},
                 "none.npy");
   ExpectMistake({"run", graph, "--what"}, "--what");
+  ExpectMistake({"run", dir_, "--fetch", "x"}, "', a folder");
+  ExpectMistake({"show", dir_}, "expected a file with a GraphDef");
+  ExpectMistake({"quantize", dir_, "--feed", "x=1", "--fetch", "y", "--out",
+                 dir_ + "/q.pb"},
+                "expected a file with a GraphDef");
+  ExpectMistake({"run", graph, "--fetch", "x", "--feed", "x=[1,[2]]"},
+                "--feed x:0 (float): expected");
+  ExpectMistake(
+      {"run", graph, "--fetch", "x", "--feed", "x=[1]", "--feed", "x:0=[1]"},
+      "expected one value for 'x:0'");
+  for (const char* devices : {"", "0", "x", "cpu=0", "gpu=1", "cpu=1,cpu=2",
+                              "emu=1(memory=x)", "cpu=1,"})
+    ExpectMistake({"run", graph, "--fetch", "x", "--devices", devices},
+                  "--devices");
+  for (const char* range : {"", "0", "0,x", "0,nan", "0,1,2"})
+    ExpectMistake({"run", graph, "--fetch", "x", "--image-range", range},
+                  "--image-range");
+  ExpectMistake({"replay", graph}, "g.pbtxt', a file");
+  ExpectMistake({"replay", dir_ + "/none"}, "does not exist");
   ExpectMistake({"top"}, "TARGET is required");
   ExpectMistake({"top", "grpc://localhost:1", "--interval", "0"}, "--interval");
   ExpectMistake({"top", "grpc://localhost:1", "--interval", "nan"},
@@ -195,6 +259,7 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
     ExpectMistake({"demo-cluster", "--worker", "grpc://h:1", option, "-1"},
                   option);
   ExpectMistake({"ops", "MatMull"}, "nearest: MatMul");
+  ExpectMistake({"ops", "no such thing at all"}, "no such thing at all");
   ExpectMistake({"replay", dir_}, "expected a case");
   ExpectMistake({"bench", "--list", "--filter", "("}, "regular expression");
 }
@@ -236,7 +301,7 @@ TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
   const std::string graph = Write("g.pb", "these bytes are no graph");
   const Outcome bad = Sluice({"run", graph, "--fetch", "x"});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.err, HasSubstr("GraphDef: expected"));
+  EXPECT_THAT(bad.err, HasSubstr("expected a GraphDef, binary or text"));
   const Outcome unfed =
       Sluice({"run", Write("g.pbtxt", kNegate), "--fetch", "scope/y"});
   EXPECT_EQ(unfed.code, 1);
@@ -255,6 +320,24 @@ TEST_F(Command, OpsListsDescribesAndNames) {
   const Outcome all = Sluice({"ops"});
   EXPECT_EQ(all.code, 0);
   EXPECT_THAT(all.out, EndsWith(" ops\n"));
+}
+
+TEST_F(Command, OpsFindsByPartsOfNamesAndDescriptions) {
+  const Outcome adam = Sluice({"ops", "adam"});
+  EXPECT_EQ(adam.code, 0) << adam.err;
+  EXPECT_THAT(adam.out, StartsWith("ApplyAdaMax "));
+  EXPECT_THAT(adam.out, HasSubstr("\nApplyAdam "));
+  EXPECT_THAT(adam.out, HasSubstr("\nResourceApplyAdam "));
+  EXPECT_THAT(adam.out, Not(HasSubstr("\nMatMul ")));
+  EXPECT_THAT(adam.out, EndsWith(" ops with 'adam' in name or description\n"));
+  // Of descriptions alone, after what has the word in its name.
+  const Outcome moving = Sluice({"ops", "MOVING AVERAGES"});
+  EXPECT_EQ(moving.code, 0) << moving.err;
+  EXPECT_THAT(moving.out, HasSubstr("ApplyAdam "));
+  // The only one is told all about.
+  const Outcome one = Sluice({"ops", "applyadamax"});
+  EXPECT_THAT(one.out, HasSubstr("ApplyAdaMax"));
+  EXPECT_THAT(Sluice({"ops", "Neg"}).out, StartsWith("Neg: "));
 }
 
 TEST_F(Command, HelpAndVersionAreNoMistakes) {
@@ -395,7 +478,7 @@ TEST_F(QuantizeCommand, LeavesFloatWhatItIsToldTo) {
 TEST_F(QuantizeCommand, SaysWhatIsWrongWithItsOptions) {
   ExpectMistake(Args({"--fetch", "nothing"}), "nothing");
   ExpectMistake(Args({"--keep-float", "frist"}), "first");
-  ExpectMistake(Args({"--feed", "x"}), "NAME=FILE.npy");
+  ExpectMistake(Args({"--feed", "x"}), "NAME=VALUE");
   ExpectMistake(Args({"--percentile", "2"}), "--percentile");
   ASSERT_TRUE(WriteNpy(dir_ + "/s.npy", Tensor::Scalar(1.0f)).ok());
   ExpectMistake({"quantize", graph_, "--feed", "x=" + dir_ + "/s.npy",

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "tools/sluice/cli.h"
@@ -14,15 +16,52 @@
 namespace sluice::cli {
 namespace {
 
-int PrintAll() {
-  const std::vector<const OpDef*> ops = OpRegistry::Global()->All();
+// A line each.
+void Print(const std::vector<const OpDef*>& ops) {
   size_t width = 0;
   for (const OpDef* op : ops) width = std::max(width, op->name.size());
   for (const OpDef* op : ops)
     std::printf("%-*s  %-14s %s %s\n", static_cast<int>(width),
                 op->name.c_str(), op->family.c_str(),
                 grad::HasGradient(*op) ? "grad" : "    ", op->doc.c_str());
+}
+
+int PrintAll() {
+  const std::vector<const OpDef*> ops = OpRegistry::Global()->All();
+  Print(ops);
   std::printf("%zu ops\n", ops.size());
+  return 0;
+}
+
+int Describe(const OpDef& op) {
+  const Result<std::string> text = OpText(op);
+  if (!text.ok()) return Fail(kRunFailed, text.status());
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+// The op of that name; else all that have the word in their names or, after
+// these, in their descriptions.
+int Find(const std::string& word) {
+  const Result<const OpDef*> exact = OpRegistry::Global()->Lookup(word);
+  if (exact.ok()) return Describe(**exact);
+  const std::string lower = absl::AsciiStrToLower(word);
+  const auto has = [&](const std::string& text) {
+    return absl::StrContains(absl::AsciiStrToLower(text), lower);
+  };
+  std::vector<const OpDef*> by_name, by_doc;
+  for (const OpDef* op : OpRegistry::Global()->All()) {
+    if (has(op->name))
+      by_name.push_back(op);
+    else if (has(op->doc))
+      by_doc.push_back(op);
+  }
+  by_name.insert(by_name.end(), by_doc.begin(), by_doc.end());
+  if (by_name.empty()) return Fail(kUsage, exact.status());
+  if (by_name.size() == 1) return Describe(*by_name[0]);
+  Print(by_name);
+  std::printf("%zu ops with '%s' in name or description\n", by_name.size(),
+              word.c_str());
   return 0;
 }
 
@@ -41,9 +80,11 @@ void AddOps(CLI::App& app, std::function<int()>* run) {
     bool names = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* sub =
-      app.add_subcommand("ops", "List the ops, or tell all about one");
-  CLI::Option* name = sub->add_option("NAME", o->name, "Op to describe");
+  CLI::App* sub = app.add_subcommand(
+      "ops", "List the ops, find some, or tell all about one");
+  CLI::Option* name = sub->add_option(
+      "NAME", o->name,
+      "Op to describe, or a word to look for in names and descriptions");
   sub->add_flag("--names", o->names, "Names alone, one a line")->excludes(name);
   sub->add_option("--markdown", o->markdown, "Write the op reference there")
       ->type_name("DIR")
@@ -56,12 +97,7 @@ void AddOps(CLI::App& app, std::function<int()>* run) {
       }
       if (o->names) return PrintNames();
       if (o->name.empty()) return PrintAll();
-      const Result<const OpDef*> op = OpRegistry::Global()->Lookup(o->name);
-      if (!op.ok()) return Fail(kUsage, op.status());
-      const Result<std::string> text = OpText(**op);
-      if (!text.ok()) return Fail(kRunFailed, text.status());
-      std::fputs(text->c_str(), stdout);
-      return 0;
+      return Find(o->name);
     };
   });
 }
