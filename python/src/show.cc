@@ -14,12 +14,12 @@ int Count(const show::Box& box) {
 }
 
 // ("node", name, op, names of inputs, its whole line, whether it has state)
-py::object ShownNode(const Node& n) {
+py::object ShownNode(const show::Part& part, const Node& n) {
   std::vector<std::string> inputs;
   for (const Output& in : n.inputs())
     if (in.valid()) inputs.push_back(in.name());
   for (const Node* c : n.control_inputs()) inputs.push_back("^" + c->name());
-  return py::make_tuple("node", n.name(), n.op_name(), inputs, show::Line(n),
+  return py::make_tuple("node", n.name(), n.op_name(), inputs, part.Line(n),
                         n.op().stateful);
 }
 
@@ -27,7 +27,7 @@ py::object ShownNode(const Node& n) {
 // is room, which is counted down.
 py::object ShownBox(const show::Box& box, int* room) {
   static constexpr const char* kKinds[] = {"graph", "loop", "branch", "call",
-                                           "part"};
+                                           "part", "gradients"};
   py::list items;
   int left_out = 0;
   for (const show::Box::Item& item : box.items) {
@@ -36,14 +36,14 @@ py::object ShownBox(const show::Box& box, int* room) {
     else if (item.box != nullptr)
       items.append(ShownBox(*item.box, room));
     else
-      items.append(ShownNode(*item.node));
+      items.append(ShownNode(*item.part, *item.node));
   }
   return py::make_tuple(kKinds[box.kind], box.title, items, box.last, left_out);
 }
 
 py::object ShownGraph(PyGraph& g, int most) {
   const GraphLock lock(g);
-  const auto boxes = Checked(show::Boxes::Of(&g, false, most));
+  const auto boxes = Checked(show::Boxes::Of(&g, {.most = most, .gradients = true}));
   return ShownBox(boxes->whole(), &most);
 }
 

@@ -448,7 +448,7 @@ def test_a_graph_shows_itself_with_boxes():
     assert titles[1].startswith("while scope/loop ")
     predicate = "scope/loop/choice/pred_id:0   (scope/loop/choice)"
     assert {f"if {predicate}", f"if not {predicate}"} == set(titles[2:4])
-    assert titles[4].startswith("call Half(t float&lt;unknown&gt;)")
+    assert titles[4].startswith("call Half(t float[])")
     assert "http" not in html and "<script" not in html
     # Balanced, and all text is escaped.
     assert html.count("<div") == html.count("</div>")
@@ -457,6 +457,18 @@ def test_a_graph_shows_itself_with_boxes():
     parser.handle_data = parsed.append
     parser.feed(html)
     assert "squared " in parsed and "Square" in parsed
+
+
+def test_gradients_are_a_closed_box():
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.gradients(tf.tanh(tf.square(x)), x)
+    html = tf.get_default_graph()._repr_html_()
+    details = re.findall(r'<details class="box gradients">'
+                         r'<summary class="title">([^<]*)', html)
+    assert len(details) == 1 and re.match(r"gradients   \(\d+ nodes\)",
+                                          details[0])
+    assert "TanhGrad" in html[html.index("<details"):html.index("</details>")]
+    assert html.count("<div") == html.count("</div>")
 
 
 def test_what_is_shown_is_told_apart_and_short():

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "graph/control_flow_recovery.h"
 #include "passes/lower_functional.h"
 
@@ -12,7 +14,10 @@ namespace {
 // Boxes in boxes beyond this nobody reads; and each line begins with its bars.
 constexpr int kDeepest = 60;
 
-std::string TitleOf(ControlFlowContext* c) {
+// Of a closed box, so many lines.
+constexpr size_t kMostResults = 12;
+
+std::string TitleOf(const Part& part, ControlFlowContext* c) {
   if (const CondContext* cond = c->AsCond())
     return absl::StrCat("if ", cond->branch() == 1 ? "" : "not ",
                         cond->conditional()->pred().name(), "   (", c->name(),
@@ -21,7 +26,7 @@ std::string TitleOf(ControlFlowContext* c) {
   std::vector<std::string> variables;
   for (const LoopVariable& v : loop->variables())
     variables.push_back(
-        absl::StrCat(v.name, " ", TypeAndShape(Output(v.merge))));
+        absl::StrCat(v.name, " ", part.TypeAndShape(Output(v.merge))));
   return absl::StrCat("while ", c->name(), "   (",
                       loop->forward != nullptr ? "backwards; " : "",
                       "parallel_iterations ", loop->parallel_iterations, ")  ",
@@ -32,11 +37,11 @@ std::string NameOf(const Output& o) {
   return !o.valid() ? "?" : o.index == 0 ? o.node->name() : o.name();
 }
 
-std::string Signature(const FunctionBody& f) {
+std::string Signature(const Part& part) {
   std::vector<std::string> args;
-  for (Node* a : f.args)
-    args.push_back(absl::StrCat(a->name(), " ", TypeAndShape(Output(a))));
-  return absl::StrCat(f.ref.name, "(", absl::StrJoin(args, ", "), ")");
+  for (Node* a : part.body->args)
+    args.push_back(absl::StrCat(a->name(), " ", part.TypeAndShape(Output(a))));
+  return absl::StrCat(part.body->ref.name, "(", absl::StrJoin(args, ", "), ")");
 }
 
 std::string Results(const FunctionBody& f) {
@@ -55,10 +60,66 @@ FunctionRef Named(const Node& n, const char* attr) {
   return n.AttrOr<FunctionRef>(attr, {});
 }
 
+// The scope of gradients that a node or a context is in, or "".
+std::string GradientsScope(const std::string& name) {
+  size_t begin = 0;
+  for (size_t slash; (slash = name.find('/', begin)) != std::string::npos;
+       begin = slash + 1) {
+    absl::string_view part(name.data() + begin, slash - begin);
+    if (!absl::ConsumePrefix(&part, "gradients")) continue;
+    if (part.empty() ||
+        (absl::ConsumePrefix(&part, "_") && !part.empty() &&
+         std::all_of(part.begin(), part.end(),
+                     [](unsigned char c) { return absl::ascii_isdigit(c); })))
+      return name.substr(0, slash);
+  }
+  return "";
+}
+
+bool IsWithin(const Box* box, const Box* outer) {
+  while (box != nullptr && box != outer) box = box->outer;
+  return box != nullptr;
+}
+
+// What is known of the arguments of a body where a node uses it.
+NodeShapes ShapesOfBody(const Part& p) {
+  // (May add nodes; what is wrong is told when the body is shown.)
+  if (!RecoverControlFlow(p.graph).ok()) return {};
+  std::vector<std::pair<const Node*, PartialShape>> known;
+  const bool loop = p.kind == CallKind::kWhile || p.kind == CallKind::kFor;
+  for (size_t i = 0; i < p.body->args.size(); ++i) {
+    const int k = static_cast<int>(i);
+    // (A For hands the number of the iteration to its body first.)
+    const int at = loop ? k - (p.kind == CallKind::kFor) : p.first_arg + k;
+    PartialShape shape;
+    if (at < 0)
+      shape = PartialShape::Scalar();
+    else if (loop && at < p.caller->num_outputs())
+      shape = p.outer->ShapeOf(Output(const_cast<Node*>(p.caller), at));
+    else if (!loop && at < p.caller->num_inputs())
+      shape = p.outer->ShapeOf(p.caller->input(at));
+    known.emplace_back(p.body->args[i], shape);
+  }
+  return InferShapes(*p.graph, known).value_or(NodeShapes());
+}
+
+bool HasLoops(const Graph& g) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const auto& n) {
+    return n->op().role == OpRole::kNextIteration;
+  });
+}
+
 }  // namespace
 
-std::string TypeAndShape(const Output& o) {
-  return absl::StrCat(DTypeName(o.dtype()), o.shape().ToString());
+const PartialShape& Part::ShapeOf(const Output& o) const {
+  const auto id = static_cast<size_t>(o.node->id());
+  return id < shapes.size() && static_cast<size_t>(o.index) < shapes[id].size()
+             ? shapes[id][static_cast<size_t>(o.index)]
+             : o.shape();
+}
+
+std::string Part::TypeAndShape(const Output& o) const {
+  return absl::StrCat(DTypeName(o.dtype()), ShapeOf(o).ToString());
 }
 
 std::string FunctionsOf(const Node& n) {
@@ -73,7 +134,7 @@ std::string FunctionsOf(const Node& n) {
   return absl::StrJoin(names, ", ");
 }
 
-std::string Line(const Node& n) {
+std::string Part::Line(const Node& n) const {
   std::vector<std::string> inputs;
   for (const Output& in : n.inputs()) inputs.push_back(NameOf(in));
   for (const Node* c : n.control_inputs()) inputs.push_back("^" + c->name());
@@ -89,6 +150,24 @@ std::string Line(const Node& n) {
                       n.loc().known() ? "  " + n.loc().ToString() : "");
 }
 
+std::vector<std::string> Results(const Box& box) {
+  std::vector<std::string> lines;
+  for (const Node* n : box.results) {
+    if (lines.size() == kMostResults) {
+      lines.push_back(
+          absl::StrCat("gives ", box.results.size() - lines.size(), " more"));
+      break;
+    }
+    std::vector<std::string> outputs;
+    for (int i = 0; i < n->num_outputs(); ++i)
+      outputs.push_back(
+          box.part->TypeAndShape(Output(const_cast<Node*>(n), i)));
+    lines.push_back(
+        absl::StrCat("gives ", n->name(), "  ", absl::StrJoin(outputs, ", ")));
+  }
+  return lines;
+}
+
 void Print(const Box& box, int depth, std::string* out) {
   const std::string bar = [depth] {
     std::string s;
@@ -98,12 +177,16 @@ void Print(const Box& box, int depth, std::string* out) {
   for (const Box::Item& item : box.items) {
     if (item.box != nullptr) {
       absl::StrAppend(out, bar, "┌ ", item.box->title, "\n");
-      Print(*item.box, depth + 1, out);
+      if (item.box->closed)
+        for (const std::string& line : Results(*item.box))
+          absl::StrAppend(out, bar, "│ ", line, "\n");
+      else
+        Print(*item.box, depth + 1, out);
       absl::StrAppend(out, bar, "└\n");
     } else if (const std::vector<const Part*>* inside =
                    item.part->Inside(item.node);
                inside == nullptr || (*inside)[0]->kind != CallKind::kCall) {
-      absl::StrAppend(out, bar, Line(*item.node), "\n");
+      absl::StrAppend(out, bar, item.part->Line(*item.node), "\n");
     }  // (The line of a call is its box's title.)
   }
   if (!box.last.empty()) absl::StrAppend(out, bar, box.last, "\n");
@@ -119,12 +202,16 @@ Status LowerForShow(Graph* g) {
 
 // ---- Boxes ------------------------------------------------------------------
 
-Result<std::unique_ptr<Boxes>> Boxes::Of(Graph* g, bool constants, int most) {
+Result<std::unique_ptr<Boxes>> Boxes::Of(Graph* g, const BoxOptions& options) {
   auto boxes = std::make_unique<Boxes>();
-  boxes->constants_ = constants;
-  boxes->room_ = most;
+  boxes->options_ = options;
+  boxes->room_ = options.most;
   auto whole = std::make_unique<Part>();
   whole->graph = g;
+  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(g));  // (May add nodes.)
+  if (HasLoops(*g)) {
+    SLUICE_ASSIGN_OR_RETURN(whole->shapes, InferShapes(*g));
+  }
   whole->box = boxes->NewBox(nullptr, Box::kWhole, "", "");
   boxes->parts_.push_back(std::move(whole));
   SLUICE_RETURN_IF_ERROR(boxes->Fill(boxes->parts_[0].get()));
@@ -142,6 +229,8 @@ Box* Boxes::NewBox(Box* in, Box::Kind kind, std::string title,
   box->kind = kind;
   box->title = std::move(title);
   box->label = std::move(label);
+  box->outer = in;
+  box->number = static_cast<int>(all_.size());
   if (in != nullptr) in->items.push_back({nullptr, nullptr, box});
   return box;
 }
@@ -150,24 +239,105 @@ Box* Boxes::BoxOf(const Part* part, ControlFlowContext* c) {
   if (c == nullptr) return part->box;
   if (const auto it = boxes_.find({part, c}); it != boxes_.end())
     return it->second;
-  const std::string title = TitleOf(c);
+  const std::string title = TitleOf(*part, c);
   Box* const box =
-      NewBox(BoxOf(part, c->outer()),
+      NewBox(GradientsBox(BoxOf(part, c->outer()), c->name()),
              c->AsWhile() != nullptr ? Box::kLoop : Box::kBranch, title, title);
   boxes_[{part, c}] = box;
   return box;
+}
+
+// The box for what is called `name` within `in`: one of gradients, if the name
+// says so and it is not within one yet.
+Box* Boxes::GradientsBox(Box* in, const std::string& name) {
+  const std::string scope = GradientsScope(name);
+  if (scope.empty()) return in;
+  for (const Box* b = in; b != nullptr; b = b->outer)
+    if (b->scope == scope) return in;
+  Box*& box = gradients_[{in, scope}];
+  if (box == nullptr) {
+    box = NewBox(nullptr, Box::kGradients, "", "");
+    box->outer = in;
+    box->scope = scope;
+    box->attached = false;
+    box->closed = !options_.gradients;
+  }
+  return box;
+}
+
+void Boxes::Attach(Box* box) {
+  if (box->attached) return;
+  box->attached = true;
+  box->outer->items.push_back({nullptr, nullptr, box});
+}
+
+void Boxes::Add(Part* part, const Node* n, Box* in) {
+  const Box* fold = nullptr;
+  for (Box* b = in; b != nullptr; b = b->outer) {
+    if (b->kind == Box::kGradients) ++b->nodes;
+    if (b->closed) fold = b;
+  }
+  ++(fold == nullptr ? shown_ : folded_);
+  if (fold != nullptr) part->folded[n] = fold;
+  if (fold != nullptr || !Open(part, n, in))
+    in->items.push_back({n, part, nullptr});
+}
+
+// The nodes of closed boxes that are read outside of them, or by nobody.
+void Boxes::FindResults(const Part& part, const std::vector<Box*>& closed) {
+  if (closed.empty()) return;
+  std::unordered_map<const Node*, bool> read;  // And if so, outside.
+  for (const auto& n : part.graph->nodes())
+    for (const Output& in : n->inputs())
+      if (const Box* fold = in ? part.FoldOf(in.node) : nullptr)
+        read[in.node] |= part.FoldOf(n.get()) != fold;
+  for (const auto& n : part.graph->nodes()) {
+    const Box* const fold = part.FoldOf(n.get());
+    if (fold == nullptr || n->num_outputs() == 0) continue;
+    const auto it = read.find(n.get());
+    if (it != read.end() && !it->second) continue;
+    for (Box* b : closed)
+      if (b == fold) b->results.push_back(n.get());
+  }
 }
 
 Status Boxes::Fill(Part* part) {
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(part->graph));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(*part->graph));
+  std::unordered_map<const Node*, Box*> box_of;
+  std::vector<Box*> gradients;
+  const size_t first_box = all_.size();
   for (const Node* n : order) {
-    if (!constants_ && n->op().role == OpRole::kConst) continue;
+    if (!options_.constants && n->op().role == OpRole::kConst) continue;
     if (part->body != nullptr && n->op().role == OpRole::kArg) continue;
-    Box* const in = BoxOf(part, ContextOf(n));
-    if (!Open(part, n, in)) in->items.push_back({n, part, nullptr});
+    Box* const in = GradientsBox(BoxOf(part, ContextOf(n)), n->name());
+    // A box of gradients comes before what reads it, and so after most of what
+    // it reads itself.
+    const auto reads = [&](const Node* from) {
+      const auto it = box_of.find(from);
+      if (it == box_of.end()) return;
+      for (Box* b = it->second; b != nullptr; b = b->outer)
+        if (!b->attached && !IsWithin(in, b)) Attach(b);
+    };
+    for (const Output& o : n->inputs())
+      if (o) reads(o.node);
+    for (const Node* c : n->control_inputs()) reads(c);
+    box_of[n] = in;
+    Add(part, n, in);
   }
+  for (size_t i = first_box; i < all_.size(); ++i)
+    if (Box* b = all_[i].get();
+        b->kind == Box::kGradients && IsWithin(b, part->box)) {
+      Attach(b);
+      b->part = part;
+      b->label = absl::StrCat(b->scope, "   (", b->nodes,
+                              b->nodes == 1 ? " node" : " nodes",
+                              b->closed ? ", folded)" : ")");
+      b->title = b->label;
+      if (b->closed) gradients.push_back(b);
+    }
+  FindResults(*part, gradients);
   if (part->body != nullptr) part->box->last = Results(*part->body);
   return OkStatus();
 }
@@ -254,15 +424,16 @@ bool Boxes::Open(Part* part, const Node* n, Box* in) {
     p->kind = kind;
     p->condition = kind == CallKind::kWhile && i == 0;
     p->first_arg = first_arg;
+    p->shapes = ShapesOfBody(*p);
     const std::string& what = uses[i].title;
     if (kind == CallKind::kCall)
-      p->box = NewBox(
-          in, Box::kCall,
-          absl::StrCat(what, Signature(*bodies[i]), "   (", Line(*n), ")"),
-          absl::StrCat(what, uses[i].ref.name, "   (", n->name(), ")"));
+      p->box =
+          NewBox(in, Box::kCall,
+                 absl::StrCat(what, Signature(*p), "   (", part->Line(*n), ")"),
+                 absl::StrCat(what, uses[i].ref.name, "   (", n->name(), ")"));
     else
-      p->box = NewBox(in, uses[i].kind,
-                      absl::StrCat(what, "  ", Signature(*bodies[i])), what);
+      p->box = NewBox(in, uses[i].kind, absl::StrCat(what, "  ", Signature(*p)),
+                      what);
     inside.push_back(p.get());
     parts_.push_back(std::move(p));
   }

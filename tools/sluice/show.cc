@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "client/graph_boxes.h"
-#include "graph/graphdef.h"
 #include "io/file.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/show_devices.h"
@@ -32,7 +31,7 @@ constexpr int kManyLines = 50000;
 
 struct Options {
   std::string graph, format, out;
-  bool constants = false;
+  bool constants = false, gradients = false;
   std::string cluster;  // To place it on, each task with these devices.
   std::optional<std::string> devices;
 };
@@ -118,11 +117,9 @@ int Show(const Options& o) {
   if (!o.cluster.empty() || o.devices.has_value())
     devices = DevicesForShow(o.cluster, o.devices.value_or("cpu=1"));
   if (!devices.ok()) return Fail(kUsage, devices.status());
-  const Result<std::string> bytes = ReadGraphDefFile(o.graph);
-  if (!bytes.ok()) return Fail(kRunFailed, bytes.status());
   Graph g;
-  if (const Status s = ImportGraphDef(*bytes, g); !s.ok())
-    return Fail(kRunFailed, Annotate(s, o.graph));
+  if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
+    return Fail(kRunFailed, s);
   const std::string format = o.format.empty() ? FormatOfFile(o.out) : o.format;
   if (!devices->empty()) {
     Status s = show::LowerForShow(&g);
@@ -130,18 +127,25 @@ int Show(const Options& o) {
     if (!s.ok()) return Fail(kRunFailed, Annotate(s, o.graph));
   }
   const bool drawn = format == "svg" || format == "html";
-  if (drawn && g.num_nodes() > kManyNodes)
-    return Fail(kRunFailed,
-                absl::StrCat("--format ", format, ": expected at most ",
-                             kManyNodes, " nodes, got ", g.num_nodes(),
-                             " (text and dot take any number)"));
   const auto boxes = show::Boxes::Of(
-      &g, o.constants, drawn ? kManyNodes - g.num_nodes() : kManyLines);
+      &g, {.constants = o.constants,
+           .most = drawn ? kManyNodes - g.num_nodes() : kManyLines,
+           .gradients = o.gradients});
   if (!boxes.ok()) return Fail(kRunFailed, Annotate(boxes.status(), o.graph));
+  if (const int n = (*boxes)->shown(); drawn && n > kManyNodes)
+    return Fail(
+        kRunFailed,
+        absl::StrCat("--format ", format, ": expected at most ", kManyNodes,
+                     " nodes, got ", n, " (text and dot take any number)"));
   if (const int n = (*boxes)->left_out(); n > 0)
     std::fprintf(stderr,
                  "sluice: %d functional nodes are shown without their bodies, "
                  "which are too many\n",
+                 n);
+  if (const int n = (*boxes)->folded(); n > 0)
+    std::fprintf(stderr,
+                 "sluice: %d nodes of gradients are folded; --gradients shows "
+                 "them\n",
                  n);
   const ShowDevices colours(g, o.constants);
   Result<std::string> text = std::string();
@@ -167,20 +171,24 @@ int Show(const Options& o) {
 void AddShow(CLI::App& app, std::function<int()>* run) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand(
-      "show", "Print or draw a graph, its loops and conditionals as boxes");
+      "show",
+      "Print or draw a graph, its loops, conditionals and gradients as "
+      "boxes");
   sub->footer(
       "Examples: sluice show model.pb -o model.html\n"
       "          sluice show model.pb --devices cpu=2 -o two.svg\n"
       "Where nodes have devices, each has a colour, and what crosses is bold.");
-  sub->add_option("GRAPH", o->graph, "GraphDef: binary, or text if *.pbtxt")
+  sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(WhyNoGraphFile);
   sub->add_option("--format", o->format,
                   "text, dot, svg or html; by default what the name of --out "
                   "ends in, else text")
       ->check(CLI::IsMember({"text", "dot", "svg", "html"}));
   sub->add_option("-o,--out", o->out, "Write to this file instead of printing");
   sub->add_flag("--constants", o->constants, "Show constants too");
+  sub->add_flag("--gradients", o->gradients,
+                "Show the nodes of gradients, and not only what they give");
   sub->add_option("--devices", o->devices,
                   "Place it first, as a session with these devices would "
                   "(cpu=2,gpu=1; of each task)");

@@ -93,10 +93,14 @@ Result<std::vector<PlaceableDevice>> DevicesForShow(
             &cluster, &tasks, &error))
       return InvalidArgument(error);
   }
+  // (A number alone counts CPUs, as for the other commands.)
+  int cpus = 0;
+  const std::string list =
+      absl::SimpleAtoi(devices, &cpus) ? "cpu=" + devices : devices;
   std::vector<PlaceableDevice> all;
   for (const std::string& task : tasks) {
     std::set<std::string> types;
-    for (const absl::string_view part : absl::StrSplit(devices, ',')) {
+    for (const absl::string_view part : absl::StrSplit(list, ',')) {
       int count = 0;
       SLUICE_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(task));
       SLUICE_RETURN_IF_ERROR(ParseCount(part, &name, &count));

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace sluice::cli {
@@ -12,10 +13,8 @@ namespace sluice::cli {
 using show::Box;
 using show::Boxes;
 using show::FunctionsOf;
-using show::Line;
 using show::Part;
 using show::Shown;
-using show::TypeAndShape;
 
 namespace {
 
@@ -74,6 +73,8 @@ BoxColors ColorsOf(Box::Kind kind) {
       return {"#059669", "#ecfdf5"};
     case Box::kCall:
       return {"#9333ea", "#faf5ff"};
+    case Box::kGradients:
+      return {"#d97706", "#fffbeb"};
     default:
       return {"#93c5fd", "#f8fafc"};
   }
@@ -115,6 +116,8 @@ class Drawing {
     return inside != nullptr && (*inside)[0]->kind == CallKind::kCall;
   }
   static std::string Id(const Part& part, const Node* n) {
+    if (const Box* fold = part.FoldOf(n))
+      return absl::StrCat("g", fold->number);
     return part.number == 0 ? absl::StrCat("n", n->id())
                             : absl::StrCat("p", part.number, "n", n->id());
   }
@@ -165,16 +168,26 @@ class Drawing {
             absl::StrAppend(&out_, Id(*item.part, &n),
                             " [shape=point, label=\"\", width=0.08, "
                             "height=0.08, tooltip=",
-                            Quoted(Line(n)), "];\n");
+                            Quoted(item.part->Line(n)), "];\n");
           continue;
         }
         absl::StrAppend(
             &out_, Id(*item.part, &n), " [label=",
             absl::StrReplaceAll(Quoted(Label(n, opened)), {{"\n", "\\n"}}),
-            ", ", Looks(*item.part, n), ", tooltip=", Quoted(Line(n)), "];\n");
+            ", ", Looks(*item.part, n),
+            ", tooltip=", Quoted(item.part->Line(n)), "];\n");
         continue;
       }
       const BoxColors colors = ColorsOf(item.box->kind);
+      if (item.box->closed) {
+        absl::StrAppend(
+            &out_, "g", item.box->number,
+            " [shape=folder, style=filled, label=", Quoted(item.box->label),
+            ", color=\"", colors.line, "\", fillcolor=\"",
+            devices_.any() ? "#fafafa" : colors.ground, "\", tooltip=",
+            Quoted(absl::StrJoin(show::Results(*item.box), "\n")), "];\n");
+        continue;
+      }
       absl::StrAppend(&out_, "subgraph cluster_", clusters_++,
                       " {\nlabel=", Quoted(item.box->label),
                       ";\ntooltip=", Quoted(item.box->title), ";\ncolor=\"",
@@ -183,6 +196,19 @@ class Drawing {
       DrawBox(*item.box);
       absl::StrAppend(&out_, "}\n");
     }
+  }
+
+  // Whether to draw an edge: none within a closed box, and to or from one each
+  // value once.
+  bool Joins(const Part& from_part, const Node* from, const Part& to_part,
+             const Node* to, int index) {
+    const Box* const a = from_part.FoldOf(from);
+    const Box* const b = to_part.FoldOf(to);
+    if (a == nullptr && b == nullptr) return true;
+    return a != b && drawn_
+                         .insert({Id(from_part, from), Id(to_part, to),
+                                  a == nullptr && index >= 0 ? index : -1})
+                         .second;
   }
 
   // Of an edge that crosses: bold, in the colour of the device that it leaves;
@@ -212,10 +238,11 @@ class Drawing {
       if (!IsShown(from.node)) continue;
       const bool back = from.node->op().role == OpRole::kNextIteration &&
                         n->op().role == OpRole::kMerge;
+      if (!Joins(*from.part, from.node, part, n, from.index)) continue;
       absl::StrAppend(&out_, Id(*from.part, from.node), " -> ", Id(part, n),
                       " [tooltip=",
                       Quoted(absl::StrCat(n->input(i).name(), " ",
-                                          TypeAndShape(n->input(i)))),
+                                          part.TypeAndShape(n->input(i)))),
                       back ? ", constraint=false, color=\"#2563eb\"" : "",
                       // (Devices know only the edges of the whole graph.)
                       from.part->number == 0 && part.number == 0
@@ -225,6 +252,7 @@ class Drawing {
     }
     for (const Node* c : n->control_inputs()) {
       if (!IsShown(c) || IsArg(part, c)) continue;
+      if (!Joins(part, c, part, n, -1)) continue;
       const std::string crossing =
           part.number == 0 ? CrossingLooks(c, -1, n) : "";
       absl::StrAppend(&out_, Id(part, c), " -> ", Id(part, n), " [style=dashed",
@@ -249,7 +277,7 @@ class Drawing {
       absl::StrAppend(
           &out_, Id(*from.part, from.node), " -> ",
           Id(*part.outer, part.caller), " [tooltip=",
-          Quoted(absl::StrCat(result.name(), " ", TypeAndShape(result),
+          Quoted(absl::StrCat(result.name(), " ", part.TypeAndShape(result),
                               part.condition ? " whether it goes on" : "")),
           loop ? ", constraint=false, color=\"#2563eb\"" : "",
           part.condition ? ", style=dashed" : "", "];\n");
@@ -264,6 +292,7 @@ class Drawing {
   std::set<std::pair<const Part*, const Node*>> awaited_;
   std::set<const Crossing*> said_;
   std::set<std::tuple<std::string, std::string, int>> results_;
+  std::set<std::tuple<std::string, std::string, int>> drawn_;  // See Joins.
 };
 
 }  // namespace

@@ -88,9 +88,10 @@ TEST_F(ShowTest, PlacesAGraphOnDevicesOfThisProcess) {
   EXPECT_EQ(d.ShortName(z.node->device()), "GPU:0");
   EXPECT_TRUE(d.Crosses(y.node, z.node));
   EXPECT_THAT(d.Table(), Not(HasSubstr("no device")));
+  EXPECT_EQ(DevicesForShow("", "3")->size(), 3u);
   for (const char* wrong :
-       {"", ",", "cpu", "cpu=0", "cpu=-1", "cpu=1025", "=1", "cpu=x", "cpu=1=1",
-        "bogus=2", "job=1", "cpu:0=1", " cpu=1", "cpu=1,", "*=1"}) {
+       {"", ",", "0", "cpu", "cpu=0", "cpu=-1", "cpu=1025", "=1", "cpu=x",
+        "cpu=1=1", "bogus=2", "job=1", "cpu:0=1", " cpu=1", "cpu=1,", "*=1"}) {
     const Status s = DevicesForShow("", wrong).status();
     EXPECT_THAT(std::string(s.message()), HasSubstr("TYPE=COUNT")) << wrong;
   }
@@ -123,7 +124,7 @@ class ShowFunctionsTest : public ShowTest {
   static constexpr DType kF = DType::kFloat;
 
   std::string Text(int most = 1000) {
-    const auto boxes = Boxes::Of(&graph_, false, most);
+    const auto boxes = Boxes::Of(&graph_, {.most = most});
     EXPECT_TRUE(boxes.ok()) << boxes.status();
     left_out_ = (*boxes)->left_out();
     std::string text;
@@ -131,7 +132,7 @@ class ShowFunctionsTest : public ShowTest {
     return text;
   }
   std::string Drawn() {
-    const auto boxes = Boxes::Of(&graph_, false, 1000);
+    const auto boxes = Boxes::Of(&graph_, {.most = 1000});
     EXPECT_TRUE(boxes.ok()) << boxes.status();
     return Dot(**boxes, ShowDevices(graph_, false), false);
   }
@@ -289,6 +290,96 @@ TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
   EXPECT_THAT(text, HasSubstr("│ ┌ if "));
   EXPECT_THAT(text, Not(HasSubstr("StatelessWhile")));
   EXPECT_THAT(text, Not(HasSubstr("StatelessIf")));
+}
+
+TEST_F(ShowFunctionsTest, BodiesShowTheShapesThatTheyAreUsedWith) {
+  ops::Exp(Loop(), {.name = "y"});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("│ │ │ minus = Neg("));
+  EXPECT_THAT(text, Not(HasSubstr("float<unknown>")));
+}
+
+// ---- Gradients --------------------------------------------------------------
+
+class ShowGradientsTest : public ShowTest {
+ protected:
+  std::string Text(bool gradients) {
+    boxes_ = *Boxes::Of(&graph_, {.gradients = gradients});
+    std::string text;
+    show::Print(boxes_->whole(), 0, &text);
+    return "\n" + text;
+  }
+  std::string Drawn(bool gradients) {
+    boxes_ = *Boxes::Of(&graph_, {.gradients = gradients});
+    return Dot(*boxes_, ShowDevices(graph_, false), false);
+  }
+  static int Count(const std::string& text, const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos;
+         at = text.find(part, at + 1))
+      ++n;
+    return n;
+  }
+  std::unique_ptr<Boxes> boxes_;
+};
+
+TEST_F(ShowGradientsTest, AreOneBoxWithWhatItGives) {
+  const Output x = Placeholder<float>({2, 3}, "x");
+  const Output y = ops::Tanh(ops::Exp(x, {.name = "inner"}), {.name = "y"});
+  const Output dx = Grad(y, x);
+  ops::Neg(dx, {.name = "down"});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string folded = Text(false);
+  EXPECT_THAT(folded, HasSubstr("\n┌ gradients   ("));
+  EXPECT_THAT(folded, HasSubstr(" nodes, folded)\n│ gives " + dx.node->name() +
+                                "  float[2,3]\n└\ndown = Neg("));
+  EXPECT_THAT(folded, Not(HasSubstr("TanhGrad")));
+  EXPECT_EQ(boxes_->shown(), 4);
+  EXPECT_GT(boxes_->folded(), 1);
+  const std::string open = Text(true);
+  EXPECT_THAT(open, HasSubstr("TanhGrad("));
+  EXPECT_THAT(open, HasSubstr("\n└\ndown = Neg("));
+  EXPECT_EQ(boxes_->folded(), 0);
+}
+
+TEST_F(ShowGradientsTest, ADrawingHasThemAsOneNode) {
+  const Output x = Placeholder<float>({}, "x");
+  const Output y = ops::Tanh(ops::Exp(x, {.name = "inner"}), {.name = "y"});
+  ops::Neg(Grad(y, x), {.name = "down"});
+  const std::string dot = Drawn(false);
+  EXPECT_THAT(dot, HasSubstr("shape=folder"));
+  EXPECT_THAT(dot, Not(HasSubstr("TanhGrad")));
+  const size_t at = dot.find(" [shape=folder");
+  const size_t line = dot.rfind('\n', at) + 1;
+  const std::string box = dot.substr(line, at - line);
+  EXPECT_EQ(Count(dot, "\n" + box + " -> "), 1);  // To `down`.
+  EXPECT_EQ(Count(dot, " -> " + box + " ["), 2);  // From y and from `inner`.
+  EXPECT_THAT(dot, Not(HasSubstr(box + " -> " + box)));
+  EXPECT_THAT(Drawn(true), HasSubstr("TanhGrad"));
+}
+
+TEST_F(ShowGradientsTest, EachComputationAndEachLoopHasABoxOfItsOwn) {
+  const Output x = Placeholder<float>({}, "x");
+  const Output y = While(
+      x, [](Output v) { return v < 10; }, [](Output v) { return v * v; },
+      {.name = "loop"});
+  Grad(y, x);
+  Grad(ops::Exp(x), x);
+  Output named = x;
+  {
+    NameScope scope("gradients_of_mine");
+    named = ops::Neg(x, {.name = "kept"});
+  }
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::string folded = Text(false);
+  EXPECT_THAT(folded, HasSubstr("\n┌ gradients   ("));
+  EXPECT_THAT(folded, HasSubstr("\n┌ gradients_1   ("));
+  EXPECT_THAT(folded, HasSubstr("\n┌ while loop"));
+  EXPECT_EQ(Count(folded, "┌ while "), 1);  // Not the gradient's.
+  EXPECT_THAT(folded, HasSubstr("\ngradients_of_mine/kept = Neg(x)"));
+  const std::string open = Text(true);
+  EXPECT_THAT(open, HasSubstr("\n│ ┌ while gradients/"));
 }
 
 TEST(ShowFormat, IsWhatTheFilesNameEndsIn) {

@@ -1,5 +1,5 @@
 """How a graph shows itself in a notebook: its operations in boxes, one for each
-loop, branch and called function."""
+loop, branch, called function and computation of gradients."""
 
 import html
 import os
@@ -17,6 +17,7 @@ _STYLE = """
 .sluice-graph .loop{border-color:#3b82f6;background:rgba(59,130,246,.1)}
 .sluice-graph .branch{border-color:#10b981;background:rgba(16,185,129,.1)}
 .sluice-graph .call{border-color:#a855f7;background:rgba(168,85,247,.1)}
+.sluice-graph .gradients{border-color:#d97706;background:rgba(217,119,6,.08)}
 .sluice-graph .part{border-color:#60a5fa;background:rgba(96,165,250,.05)}
 .sluice-graph .title{font-weight:600;margin-bottom:4px;overflow-wrap:anywhere}
 .sluice-graph .items{display:flex;flex-wrap:wrap;gap:6px;
@@ -74,8 +75,13 @@ def _box(kind, title, items, last, left_out):
         parts.append(f'<div class="node">… {left_out:,} more operations</div>')
     if last:
         parts.append(f'<div class="from">{html.escape(last)}</div>')
-    return (f'<div class="box {kind}"><div class="title">{html.escape(title)}'
-            f'</div><div class="items">{"".join(parts)}</div></div>')
+    title = html.escape(title)
+    inside = f'<div class="items">{"".join(parts)}</div>'
+    if kind == "gradients":  # Most of a graph that trains: closed at first.
+        return (f'<details class="box {kind}"><summary class="title">{title}'
+                f'</summary>{inside}</details>')
+    return (f'<div class="box {kind}"><div class="title">{title}</div>'
+            f'{inside}</div>')
 
 
 def as_html(graph):
