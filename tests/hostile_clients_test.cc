@@ -42,14 +42,14 @@ HOSTILE(ShapesOfInitializers,
     for (const Shape& bad :
          {Shape({-1, 2}), Shape({kHuge, 8}), Shape(std::vector<int64_t>(9, 1))})
       ExpectRecorded("shape: expected",
-                     [&] { EXPECT_FALSE(make(bad, DType::kFloat)); });
+                     [&] { EXPECT_NULL(make(bad, DType::kFloat)); });
     for (const DType t :
          {DType::kInvalid, DType::kResource, static_cast<DType>(99)})
-      EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(make({2}, t)); }).ok());
+      EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(make({2}, t)); }).ok());
     for (const DType t : {DType::kString, DType::kInt32, DType::kBool})
-      (void)Recorded([&] { (void)make({2}, t); });
+      (void)RecordedBy([&] { (void)make({2}, t); });
     ExpectRecorded("variable 'w': shape: expected", [&] {
-      EXPECT_FALSE(GetVariable("w", {-1, 2}, make));
+      EXPECT_NULL(GetVariable("w", {-1, 2}, make));
     });
     // More than there is memory for is an error of the step.
     Graph g;
@@ -58,14 +58,14 @@ HOSTILE(ShapesOfInitializers,
     EXPECT_FALSE(session.Run(make({kHuge / 4}, DType::kFloat)).ok());
   }
   ExpectRecorded("expected an initializer, got none",
-                 [] { EXPECT_FALSE(GetVariable("w", {2}, nullptr)); });
-  (void)Recorded([] {
+                 [] { EXPECT_NULL(GetVariable("w", {2}, nullptr)); });
+  (void)RecordedBy([] {
     (void)RandomUniform({2}, kNan, kNan);
     (void)RandomUniform({2}, 5, -5, {DType::kInt32, INT64_MIN});
     (void)RandomNormal({2}, kNan, -1);
   });
   for (const int64_t seed : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
-    EXPECT_TRUE(Recorded([&] {
+    EXPECT_TRUE(RecordedBy([&] {
                   SetRandomSeed(seed);
                   const auto seeds = SeedsFor(seed);
                   EXPECT_TRUE(seeds.first != 0 || seeds.second != 0);
@@ -74,28 +74,29 @@ HOSTILE(ShapesOfInitializers,
 }
 
 HOSTILE(VariablesThatAreNone,
-        "Var::Var Var::FromHandle Var::operator== Var::name Var::dtype "
+        "Var::Var Var::FromHandle Var::SameAs Var::valid Var::name Var::dtype "
         "Var::shape Var::is_reference Var::handle Var::initializer "
         "Var::initial_value Var::Read Var::value Var::Assign Var::AssignAdd "
         "Var::AssignSub Var::IsInitialized VariableType VariableShapeOf "
         "GlobalVariables TrainableVariables VariablesIn Group "
         "VariablesInitializer GlobalVariablesInitializer Placeholder "
         "GetVariable") {
-  (void)Recorded([] {
+  (void)RecordedBy([] {
     for (const Var& v :
          {Var(), Var::FromHandle(Output()), Var::FromHandle(Constant(1.0f))}) {
-      EXPECT_FALSE(v);
-      EXPECT_TRUE(v == Var());
+      EXPECT_NULL(v);
+      EXPECT_TRUE(v.SameAs(Var()));
       EXPECT_EQ(v.name(), "");
       EXPECT_EQ(v.dtype(), DType::kInvalid);
       EXPECT_FALSE(v.shape().rank_known() || v.is_reference());
-      EXPECT_FALSE(v.handle() || v.initial_value() || v.Read() || v.value() ||
-                   v.IsInitialized());
+      for (const Output& o : {v.handle(), v.initial_value(), v.Read(),
+                              v.value(), v.IsInitialized()})
+        EXPECT_NULL(o);
       EXPECT_EQ(v.initializer(), nullptr);
       EXPECT_EQ(v.Assign(1), nullptr);
       EXPECT_EQ(v.AssignAdd(Tensor()), nullptr);
       EXPECT_EQ(v.AssignSub(Output()), nullptr);
-      EXPECT_FALSE(v + 1);
+      EXPECT_NULL(v + 1);
     }
     EXPECT_EQ(VariableType(Output()), DType::kInvalid);
     EXPECT_EQ(VariableType(Constant(1.0f)), DType::kInvalid);
@@ -107,13 +108,13 @@ HOSTILE(VariablesThatAreNone,
     EXPECT_NE(Group({}), nullptr);
   });
   ExpectRecorded("expected an initial value, got none",
-                 [] { EXPECT_FALSE(Var(Output(), "v")); });
-  ExpectRecorded("", [] { EXPECT_FALSE(Var(Tensor(), "v")); });
+                 [] { EXPECT_NULL(Var(Output(), "v")); });
+  ExpectRecorded("", [] { EXPECT_NULL(Var(Tensor(), "v")); });
   ExpectRecorded("got [-1,2]", [] {
-    EXPECT_FALSE(Var(Tensor(DType::kFloat, {-1, 2}), "v"));
+    EXPECT_NULL(Var(Tensor(DType::kFloat, {-1, 2}), "v"));
   });
-  ExpectRecorded("", [] { EXPECT_FALSE(Var(Elsewhere(), "v")); });
-  ExpectRecorded("", [] { EXPECT_FALSE(Var(1.0f, "a b")); });
+  ExpectRecorded("", [] { EXPECT_NULL(Var(Elsewhere(), "v")); });
+  ExpectRecorded("", [] { EXPECT_NULL(Var(1.0f, "a b")); });
   ExpectRecorded("", [] {
     const Var v(1.0f, "v");
     EXPECT_EQ(v.Assign("text"), nullptr);
@@ -124,52 +125,57 @@ HOSTILE(VariablesThatAreNone,
   });
   ExpectRecorded("", [] {
     (void)GetVariable("v", {2});
-    EXPECT_FALSE(GetVariable("v", {3}));
+    EXPECT_NULL(GetVariable("v", {3}));
   });
   ExpectRecorded("", [] {
-    EXPECT_FALSE(GetVariable("", {2}, init::Zeros(), DType::kString));
+    EXPECT_NULL(GetVariable("", {2}, init::Zeros(), DType::kString));
   });
-  (void)Recorded([] { (void)Group({nullptr}); });
-  (void)Recorded([] { (void)VariablesInitializer({Var(), Var()}); });
-  (void)Recorded([] { (void)Group({Elsewhere().node}); });
+  (void)RecordedBy([] { (void)Group({nullptr}); });
+  (void)RecordedBy([] { (void)VariablesInitializer({Var(), Var()}); });
+  (void)RecordedBy([] { (void)Group({Elsewhere().node}); });
   for (const PartialShape& bad :
        {PartialShape({-2, 2}), PartialShape(Shape({-1, 2})),
         PartialShape::OfRank(9), PartialShape::OfRank(-1)})
     ExpectRecorded("attribute 'shape'", [&] {
-      EXPECT_FALSE(Placeholder<float>(bad));
-      EXPECT_FALSE(Placeholder(DType::kFloat, bad));
+      EXPECT_NULL(Placeholder<float>(bad));
+      EXPECT_NULL(Placeholder(DType::kFloat, bad));
     });
   for (const DType t : {DType::kInvalid, static_cast<DType>(99)})
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(Placeholder(t)); }).ok());
+    EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(Placeholder(t)); }).ok());
 }
 
 HOSTILE(OperatorsOnNothing,
         "operator+ operator- operator* operator/ operator% operator< "
-        "operator<= operator> operator>=") {
+        "operator<= operator> operator>= operator== operator!= operator&& "
+        "operator|| operator!") {
   using Binary = Output (*)(const Operand&, const Operand&);
   for (const Binary op :
        {static_cast<Binary>(&operator+), static_cast<Binary>(&operator-),
         &operator*, &operator/, &operator%, &operator<, &operator<=,
-        &operator>, &operator>=}) {
-    (void)Recorded([&] {
-      EXPECT_FALSE(op(Output(), Output()));
-      EXPECT_FALSE(op(Output(), 1));
-      EXPECT_FALSE(op(1.5f, Output()));
+        &operator>, &operator>=, &operator==, &operator!=, &operator&&,
+        &operator||}) {
+    (void)RecordedBy([&] {
+      EXPECT_NULL(op(Output(), Output()));
+      EXPECT_NULL(op(Output(), 1));
+      EXPECT_NULL(op(1.5f, Output()));
     });
     for (const Operand& bad :
          {Operand(Tensor()), Operand(Tensor(DType::kFloat, {-1})),
           Operand(Elsewhere()), Operand(Output(Elsewhere().node, 9))})
-      EXPECT_FALSE(Recorded([&] {
-                     EXPECT_FALSE(op(bad, Constant(1.0f)));
-                     EXPECT_FALSE(op(Constant(1.0f), bad));
-                     EXPECT_FALSE(op(bad, bad));
+      EXPECT_FALSE(RecordedBy([&] {
+                     EXPECT_NULL(op(bad, Constant(1.0f)));
+                     EXPECT_NULL(op(Constant(1.0f), bad));
+                     EXPECT_NULL(op(bad, bad));
                    }).ok());
     EXPECT_FALSE(
-        Recorded([&] { EXPECT_FALSE(op(Constant(1.0f), "text")); }).ok());
+        RecordedBy([&] { EXPECT_NULL(op(Constant(1.0f), "text")); }).ok());
   }
-  (void)Recorded([] { EXPECT_FALSE(-Output()); });
-  ExpectRecorded("", [] { EXPECT_FALSE(-Operand(Tensor())); });
-  ExpectRecorded("", [] { EXPECT_FALSE(-Operand("text")); });
+  (void)RecordedBy([] { EXPECT_NULL(-Output()); });
+  (void)RecordedBy([] { EXPECT_NULL(!Output()); });
+  ExpectRecorded("", [] { EXPECT_NULL(!Operand(Tensor())); });
+  ExpectRecorded("", [] { EXPECT_NULL(!Operand(1)); });
+  ExpectRecorded("", [] { EXPECT_NULL(-Operand(Tensor())); });
+  ExpectRecorded("", [] { EXPECT_NULL(-Operand("text")); });
 }
 
 // ---- Gradients and optimizers -----------------------------------------------
@@ -201,15 +207,15 @@ HOSTILE(GradientsOfNothing,
       Gradients({Constant(Tensor::Scalar<std::string>("a"))}, {x}).ok());
   ExpectRecorded("", [] {
     const Output one = Constant(1.0f);
-    EXPECT_FALSE(Grad(one, Output()));
-    EXPECT_FALSE(Grad(Output(), one));
-    for (const Output& o : Grad({Output()}, {Var(), Output()})) EXPECT_FALSE(o);
+    EXPECT_NULL(Grad(one, Output()));
+    EXPECT_NULL(Grad(Output(), one));
+    for (const Output& o : Grad({Output()}, {Var(), Output()})) EXPECT_NULL(o);
   });
-  EXPECT_FALSE(Densify(Gradient()));
+  EXPECT_NULL(Densify(Gradient()));
   (void)Densify(Gradient::Slices(Output(), y, Output()));
   (void)Densify(Gradient::Slices(Output(), y, Output()), Elsewhere());
-  EXPECT_FALSE(SumGradients({}));
-  EXPECT_FALSE(SumGradients({Gradient(), Gradient()}));
+  EXPECT_NULL(SumGradients({}));
+  EXPECT_NULL(SumGradients({Gradient(), Gradient()}));
   (void)SumGradients({Gradient(y), Gradient::Slices(Output(), y, Output())});
   EXPECT_FALSE(RegisterGradient("", nullptr).ok());
   EXPECT_FALSE(
@@ -252,7 +258,7 @@ HOSTILE(OptimizersOfNothing,
         [] { return std::make_unique<AdagradOptimizer>(kNan, kNan); },
         [] { return std::make_unique<AdagradOptimizer>(Elsewhere(), -1.0); },
         [] { return std::make_unique<AdagradOptimizer>(0.1, 0.1, "a b"); }};
-    for (const auto& make : makers) (void)Recorded([&] { use(*make()); });
+    for (const auto& make : makers) (void)RecordedBy([&] { use(*make()); });
   };
   with([](Optimizer& o) {
     EXPECT_EQ(o.Minimize(Output()), nullptr);
@@ -263,13 +269,13 @@ HOSTILE(OptimizersOfNothing,
     EXPECT_FALSE(o.ApplyGradients({}).ok());
     EXPECT_FALSE(o.ApplyGradients({{Gradient(), Var()}}).ok());
     EXPECT_FALSE(o.ApplyGradients({{Constant(1.0f), Var()}}).ok());
-    EXPECT_FALSE(o.GetSlot(Var(), ""));
+    EXPECT_NULL(o.GetSlot(Var(), ""));
     EXPECT_LE(o.SlotNames().size(), 1u);
     (void)o.name();
   });
   with([](Optimizer& o) {
     const Var v(Tensor::Vector<float>({1, 2}), "v");
-    EXPECT_FALSE(o.GetSlot(v, "no_such"));
+    EXPECT_NULL(o.GetSlot(v, "no_such"));
     EXPECT_EQ(o.Minimize(v.Read(), {.variables = {Var()}}), nullptr);
     (void)o.Minimize(ops::Sum(v, 0), {.name = "\n"});
     (void)o.Minimize(ops::Sum(v, 0), {.grad_loss = Elsewhere()});
@@ -291,21 +297,21 @@ HOSTILE(OptimizersOfNothing,
 HOSTILE(BranchesOfNothing, "Cond Case CallWith Flattened Unflattened") {
   const auto one = [] { return Constant(1.0f); };
   ExpectRecorded("expected a function, got an empty one", [&] {
-    EXPECT_FALSE(Cond(Placeholder<bool>({}), std::function<Output()>(), one));
+    EXPECT_NULL(Cond(Placeholder<bool>({}), std::function<Output()>(), one));
   });
   ExpectRecorded("expected a function, got an empty one", [&] {
-    EXPECT_FALSE(Cond(Placeholder<bool>({}), one, std::function<Output()>()));
+    EXPECT_NULL(Cond(Placeholder<bool>({}), one, std::function<Output()>()));
   });
-  (void)Recorded([&] { EXPECT_FALSE(Cond(Output(), one, one)); });
+  (void)RecordedBy([&] { EXPECT_NULL(Cond(Output(), one, one)); });
   for (const Operand& pred :
        {Operand(Tensor()), Operand("text"), Operand(Elsewhere()),
         Operand(Tensor::Vector<bool>({true}))})
-    ExpectRecorded("", [&] { EXPECT_FALSE(Cond(pred, one, one)); });
-  EXPECT_FALSE(Recorded([&] {
+    ExpectRecorded("", [&] { EXPECT_NULL(Cond(pred, one, one)); });
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)Cond(Placeholder<bool>({}), one,
                             [] { return Constant(int32_t{1}); });
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)Cond(
                      Placeholder<bool>({}),
                      [&] { return std::vector<Output>{one()}; },
@@ -313,27 +319,27 @@ HOSTILE(BranchesOfNothing, "Cond Case CallWith Flattened Unflattened") {
                        return std::vector<Output>{one(), one()};
                      });
                }).ok());
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     EXPECT_TRUE(Cond(
                     Placeholder<bool>({}), [] { return std::vector<Output>(); },
                     [] { return std::vector<Output>(); })
                     .empty());
   });
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     (void)Cond(
         Placeholder<bool>({}), [] { return Output(); },
         [] { return Elsewhere(); });
   });
   const auto no_node = [] { return static_cast<Node*>(nullptr); };
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     EXPECT_EQ(Cond(Placeholder<bool>({}), no_node, no_node), nullptr);
   });
-  (void)Recorded([&] { (void)Cond(Placeholder<bool>({}), one, one, "a b"); });
-  (void)Recorded([&] { EXPECT_FALSE(Case<Output>({})); });
-  (void)Recorded([&] { EXPECT_TRUE(Case<Output>({}, one)); });
-  (void)Recorded([&] { EXPECT_EQ(Case<Node*>({}), nullptr); });
-  (void)Recorded([&] { (void)Case<Output>({{Output(), one}}, one); });
-  EXPECT_FALSE(Recorded([&] {
+  (void)RecordedBy([&] { (void)Cond(Placeholder<bool>({}), one, one, "a b"); });
+  (void)RecordedBy([&] { EXPECT_NULL(Case<Output>({})); });
+  (void)RecordedBy([&] { EXPECT_TRUE(Case<Output>({}, one).valid()); });
+  (void)RecordedBy([&] { EXPECT_EQ(Case<Node*>({}), nullptr); });
+  (void)RecordedBy([&] { (void)Case<Output>({{Output(), one}}, one); });
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)Case<Output>({{Placeholder<bool>({}), nullptr}}, one);
                }).ok());
 }
@@ -344,66 +350,67 @@ HOSTILE(LoopsOfNothing, "While OpenMerge CloseMerge") {
   using Fn = std::function<Output(Output)>;
   ExpectRecorded("an empty one", [&] { (void)While(0, Fn(), next); });
   ExpectRecorded("an empty one", [&] { (void)While(0, less, Fn()); });
-  (void)Recorded([&] { EXPECT_FALSE(While(Output(), less, next)); });
+  (void)RecordedBy([&] { EXPECT_NULL(While(Output(), less, next)); });
   for (const Operand& init : {Operand(Tensor()), Operand(Elsewhere()),
                               Operand(Tensor(DType::kInt32, {-1}))})
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(While(init, less, next)); }).ok());
-  (void)Recorded([&] {
+    EXPECT_FALSE(
+        RecordedBy([&] { EXPECT_NULL(While(init, less, next)); }).ok());
+  (void)RecordedBy([&] {
     (void)While(
         0, [](Output) { return Output(); }, next);
   });
-  (void)Recorded(
+  (void)RecordedBy(
       [&] { (void)While(0, less, [](Output) { return Output(); }); });
-  EXPECT_FALSE(Recorded([&] { (void)While(0, next, next); }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] { (void)While(0, next, next); }).ok());
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)While(0, less, [](Output) { return 1.5f; });
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)While(0, less, [](Output) { return Elsewhere(); });
                }).ok());
   using Many = std::vector<Output>;
   for (const size_t n : {0, 1, 3})
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] {
                    const Many made = While(
                        Many{Constant(0), Constant(0)},
                        [](const Many& v) { return v[0] < 3; },
                        [&](const Many& v) { return Many(n, v[0]); });
                    EXPECT_EQ(made.size(), 2u);
                  }).ok());
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     (void)While(
         Many(), [](const Many&) { return Constant(false); },
         [](const Many& v) { return v; });
   });
   for (const int n : {INT_MIN, -1, 0})
-    (void)Recorded(
+    (void)RecordedBy(
         [&] { (void)While(0, less, next, {.parallel_iterations = n}); });
   for (const Operand& most :
        {Operand(Tensor()), Operand("text"), Operand(Elsewhere())})
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] {
                    (void)While(0, less, next, {.maximum_iterations = most});
                  }).ok());
   for (const PartialShape& shape :
        {PartialShape({-2}), PartialShape::OfRank(9), PartialShape({3})})
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] {
                    (void)While(0, less, next, {.shape_invariants = {shape}});
                  }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)While(0, less, next,
                              {.shape_invariants = {PartialShape::Scalar(),
                                                    PartialShape::Scalar()}});
                }).ok());
-  (void)Recorded([] { EXPECT_FALSE(OpenMerge(Output())); });
-  EXPECT_FALSE(Recorded([] { EXPECT_FALSE(OpenMerge(Tensor())); }).ok());
-  (void)Recorded([] { CloseMerge(Output(), Output()); });
-  EXPECT_FALSE(Recorded([] { CloseMerge(Constant(1), Constant(1)); }).ok());
-  EXPECT_FALSE(Recorded([] { CloseMerge(Elsewhere(), Constant(1)); }).ok());
-  EXPECT_FALSE(Recorded([] {
+  (void)RecordedBy([] { EXPECT_NULL(OpenMerge(Output())); });
+  EXPECT_FALSE(RecordedBy([] { EXPECT_NULL(OpenMerge(Tensor())); }).ok());
+  (void)RecordedBy([] { CloseMerge(Output(), Output()); });
+  EXPECT_FALSE(RecordedBy([] { CloseMerge(Constant(1), Constant(1)); }).ok());
+  EXPECT_FALSE(RecordedBy([] { CloseMerge(Elsewhere(), Constant(1)); }).ok());
+  EXPECT_FALSE(RecordedBy([] {
                  const Output m = OpenMerge(ops::Enter(0, "f"));
                  CloseMerge(m, ops::NextIteration(m));
                  CloseMerge(m, ops::NextIteration(m));
                }).ok());
-  EXPECT_FALSE(Recorded([] {
+  EXPECT_FALSE(RecordedBy([] {
                  const Output m = OpenMerge(ops::Enter(0, "f"));
                  CloseMerge(Output(m.node, 6), Elsewhere());
                }).ok());
@@ -422,30 +429,30 @@ HOSTILE(RowsOfNothing, "MapFn FoldL FoldR Scan") {
   ExpectRecorded("an empty one", [&] { (void)Scan(Fn2(), rows); });
   for (const Operand& bad :
        {Operand(scalar), Operand(Tensor()), Operand(Elsewhere())}) {
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(MapFn(same, bad)); }).ok());
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(FoldL(add, bad)); }).ok());
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(FoldR(add, bad)); }).ok());
-    EXPECT_FALSE(Recorded([&] { EXPECT_FALSE(Scan(add, bad)); }).ok());
+    EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(MapFn(same, bad)); }).ok());
+    EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(FoldL(add, bad)); }).ok());
+    EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(FoldR(add, bad)); }).ok());
+    EXPECT_FALSE(RecordedBy([&] { EXPECT_NULL(Scan(add, bad)); }).ok());
   }
-  (void)Recorded([&] { EXPECT_FALSE(MapFn(same, Output())); });
+  (void)RecordedBy([&] { EXPECT_NULL(MapFn(same, Output())); });
   using Many = std::vector<Output>;
   const auto first = [](const Many& v) { return v.at(0); };
   (void)first;
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)MapFn([](const Many&) { return Many(); }, Many());
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)MapFn(same, rows, {.dtypes = {DType::kInt32}});
                }).ok());
-  EXPECT_FALSE(
-      Recorded([&] {
+  EXPECT_NULL(
+      RecordedBy([&] {
         (void)MapFn(same, rows, {.dtypes = {DType::kFloat, DType::kFloat}});
       }).ok());
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     (void)MapFn(same, rows, {.parallel_iterations = -5, .name = "a b"});
   });
-  (void)Recorded([&] { (void)MapFn([](Output) { return Output(); }, rows); });
-  EXPECT_FALSE(Recorded([&] {
+  (void)RecordedBy([&] { (void)MapFn([](Output) { return Output(); }, rows); });
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)FoldL([](Output, Output) { return "text"; }, rows, 0.f);
                }).ok());
   // No rows at all: without a first value, an error of the step.
@@ -460,52 +467,75 @@ HOSTILE(RowsOfNothing, "MapFn FoldL FoldR Scan") {
 HOSTILE(FunctionsOfNothing,
         "Function::Function Function::name Function::ref Function::operator() "
         "FunctionResults::FunctionResults DefineFunction DeclareFunction "
-        "DefineBody") {
+        "DefineBody CallResults::CallResults CallResults::operator[] "
+        "Function::captures") {
   const auto same = [](const std::vector<Output>& args) { return args; };
   ExpectRecorded("", [] {
-    for (const Output& o : Function()({})) EXPECT_FALSE(o);
+    for (const Output& o : Function()({})) EXPECT_NULL(o);
   });
   ExpectRecorded("", [] {
     for (const Output& o : Function("no_such", false)({Constant(1)}))
-      EXPECT_FALSE(o);
+      EXPECT_NULL(o);
   });
   EXPECT_EQ(Function().name(), "");
   EXPECT_EQ(Function().ref().name, "");
   EXPECT_EQ(FunctionResults({}).outputs.size(), 0u);
+  EXPECT_TRUE(Function().captures().empty());
+  for (const size_t i : {size_t{0}, size_t{1}, ~size_t{0}})
+    ExpectRecorded("expected a result below 0",
+                   [&] { EXPECT_NULL(CallResults({}, "f", {})[i]); });
+  const auto ends = [](const char* name, const auto& define) {
+    ExpectRecorded("got none", [&] {
+      for (const Output& o : define(name)({Constant(1.0f)})) EXPECT_NULL(o);
+    });
+  };
+  ends("f", [](const char* name) {
+    return DefineFunction(name, {DType::kFloat}, FunctionBuilder());
+  });
+  ends("g", [](const char* name) {
+    return DefineFunction(name, {DType::kFloat}, {DType::kFloat},
+                          RecursiveBuilder());
+  });
+  ends("h", [](const char* name) {
+    const Function f = DeclareFunction(name, {DType::kFloat}, {DType::kFloat});
+    DefineBody(f, nullptr);
+    return f;
+  });
   for (const char* name : {"", "a b", "\n"})
-    (void)Recorded([&] { (void)DefineFunction(name, {DType::kFloat}, same); });
+    (void)RecordedBy(
+        [&] { (void)DefineFunction(name, {DType::kFloat}, same); });
   for (const DType t : {DType::kInvalid, static_cast<DType>(99)}) {
     ExpectRecorded("", [&] { (void)DefineFunction("f", {t}, same); });
-    (void)Recorded([&] { (void)DeclareFunction("f", {}, {t}); });
+    (void)RecordedBy([&] { (void)DeclareFunction("f", {}, {t}); });
   }
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)DefineFunction("f", {}, [](const auto&) {
                    return FunctionResults(Elsewhere());
                  });
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)DefineFunction("f", {}, [](const auto&) {
                    return FunctionResults(Output());
                  });
                }).ok());
-  EXPECT_FALSE(Recorded([&] { DefineBody(Function(), same); }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] { DefineBody(Function(), same); }).ok());
+  EXPECT_FALSE(RecordedBy([&] {
                  DefineBody(DeclareFunction("f", {}, {DType::kFloat}), same);
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  const Function f = DefineFunction("f", {DType::kFloat}, same);
-                 for (const Output& o : f({})) EXPECT_FALSE(o);
+                 for (const Output& o : f({})) EXPECT_NULL(o);
                }).ok());
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  const Function f = DefineFunction("f", {DType::kFloat}, same);
                  for (const Output& o : f({Constant(int32_t{1})}))
-                   EXPECT_FALSE(o);
+                   EXPECT_NULL(o);
                }).ok());
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     (void)DefineFunction("f", {DType::kFloat}, same);
     (void)DefineFunction("f", {DType::kFloat}, same);
   });
-  EXPECT_FALSE(Recorded([&] {
+  EXPECT_FALSE(RecordedBy([&] {
                  (void)DefineFunction(
                      "f", {DType::kFloat}, same,
                      {.arg_shapes = {PartialShape({-2}), PartialShape({1})}});
@@ -552,17 +582,17 @@ HOSTILE(ArraysOfNothing,
        {Operand(Output()), Operand(Tensor()), Operand("text"),
         Operand(Elsewhere()), Operand(Tensor(DType::kInt32, {-1})),
         Operand(Tensor::Scalar<int64_t>(INT64_MIN))}) {
-    (void)Recorded([&] { use(TensorArray(), v); });
-    (void)Recorded([&] { use(TensorArray(DType::kFloat, v), v); });
-    (void)Recorded([&] { use(TensorArray(DType::kFloat, 3), v); });
-    (void)Recorded([&] { use(TensorArray(DType::kInvalid, 3), v); });
-    (void)Recorded([&] { use(TensorArray(DType::kFloat, INT_MIN), v); });
-    (void)Recorded([&] {
+    (void)RecordedBy([&] { use(TensorArray(), v); });
+    (void)RecordedBy([&] { use(TensorArray(DType::kFloat, v), v); });
+    (void)RecordedBy([&] { use(TensorArray(DType::kFloat, 3), v); });
+    (void)RecordedBy([&] { use(TensorArray(DType::kInvalid, 3), v); });
+    (void)RecordedBy([&] { use(TensorArray(DType::kFloat, INT_MIN), v); });
+    (void)RecordedBy([&] {
       use(TensorArray(DType::kFloat, 3,
                       {.element_shape = PartialShape({-7}), .name = "a b"}),
           v);
     });
-    (void)Recorded([&] {
+    (void)RecordedBy([&] {
       const Output o = Constant(1.0f);
       use(TensorArray::FromHandle(Output(), Output()), v);
       use(TensorArray::FromHandle(o, o), v);
@@ -571,7 +601,7 @@ HOSTILE(ArraysOfNothing,
     });
   }
   ExpectRecorded("", [] {
-    EXPECT_FALSE(TensorArray(DType::kFloat, 3, {.element_shape = {-7}}));
+    EXPECT_NULL(TensorArray(DType::kFloat, 3, {.element_shape = {-7}}));
   });
   Graph g;
   const WithGraph there(g);
@@ -649,22 +679,24 @@ HOSTILE(NetworksOfNothing,
     const size_t states = make().state_sizes().size();
     const auto x = [] { return Placeholder<float>({3, 4}); };
     const auto xs = [] { return Placeholder<float>({3, 5, 4}); };
-    (void)Recorded([&] {
+    (void)RecordedBy([&] {
       const RnnCell cell = make();
       (void)cell(x(), cell.ZeroState(3));
     });
-    const Status many = Recorded([&] { (void)make()(x(), RnnState(7, x())); });
+    const Status many =
+        RecordedBy([&] { (void)make()(x(), RnnState(7, x())); });
     EXPECT_FALSE(many.ok()) << i;
-    (void)Recorded([&] { (void)make()(Output(), RnnState(states)); });
-    (void)Recorded([&] { (void)make()(x(), RnnState(states)); });
+    (void)RecordedBy([&] { (void)make()(Output(), RnnState(states)); });
+    (void)RecordedBy([&] { (void)make()(x(), RnnState(states)); });
     const Status no_x =
-        Recorded([&] { (void)make()(Tensor(), RnnState(states)); });
+        RecordedBy([&] { (void)make()(Tensor(), RnnState(states)); });
     EXPECT_FALSE(no_x.ok()) << i;
-    (void)Recorded([&] { (void)make().ZeroState(Tensor(), DType::kInvalid); });
-    (void)Recorded([&] { (void)make().ZeroState(INT_MIN); });
+    (void)RecordedBy(
+        [&] { (void)make().ZeroState(Tensor(), DType::kInvalid); });
+    (void)RecordedBy([&] { (void)make().ZeroState(INT_MIN); });
     for (const int64_t depth : {INT64_MIN, int64_t{-1}, INT64_MAX})
       for (const bool project : {false, true})
-        (void)Recorded([&] {
+        (void)RecordedBy([&] {
           const auto stepper = make().Open(depth, DType::kInvalid, project);
           if (!stepper) return;
           (void)stepper->step(x(), {});
@@ -672,12 +704,12 @@ HOSTILE(NetworksOfNothing,
           if (stepper->project) (void)stepper->project(Output());
         });
     const Status dynamic =
-        Recorded([&] { (void)DynamicRnn(make(), xs()).outputs; });
+        RecordedBy([&] { (void)DynamicRnn(make(), xs()).outputs; });
     EXPECT_FALSE(dynamic.ok()) << i;
     const Status unrolled =
-        Recorded([&] { (void)StaticRnn(make(), {x()}).outputs.at(0); });
+        RecordedBy([&] { (void)StaticRnn(make(), {x()}).outputs.at(0); });
     EXPECT_FALSE(unrolled.ok()) << i;
-    (void)Recorded(
+    (void)RecordedBy(
         [&] { (void)BidirectionalDynamicRnn(make(), make(), xs()); });
   }
   Empty kind;
@@ -687,36 +719,37 @@ HOSTILE(NetworksOfNothing,
   for (const Operand& bad :
        {Operand(Tensor()), Operand("text"), Operand(Elsewhere()),
         Operand(Tensor::Scalar(1.0f)), Operand(Tensor(DType::kFloat, {-1}))}) {
-    EXPECT_FALSE(Recorded([&] { (void)DynamicRnn(good(), bad); }).ok());
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] { (void)DynamicRnn(good(), bad); }).ok());
+    EXPECT_FALSE(RecordedBy([&] {
                    (void)BidirectionalDynamicRnn(good(), good(), bad);
                  }).ok());
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] {
                    (void)DynamicRnn(LstmCell(2), Placeholder<float>({3, 5, 4}),
                                     {.sequence_length = bad});
                  }).ok());
   }
-  EXPECT_FALSE(Recorded([&] { (void)StaticRnn(good(), {}); }).ok());
-  (void)Recorded([&] { (void)StaticRnn(good(), {Output(), Output()}); });
-  EXPECT_FALSE(Recorded([&] { (void)StaticRnn(good(), {Elsewhere()}); }).ok());
+  EXPECT_FALSE(RecordedBy([&] { (void)StaticRnn(good(), {}); }).ok());
+  (void)RecordedBy([&] { (void)StaticRnn(good(), {Output(), Output()}); });
+  EXPECT_FALSE(
+      RecordedBy([&] { (void)StaticRnn(good(), {Elsewhere()}); }).ok());
   for (const RnnState& state :
        {RnnState(1), RnnState(2), RnnState(2, Elsewhere()), RnnState(5)})
-    EXPECT_FALSE(Recorded([&] {
+    EXPECT_FALSE(RecordedBy([&] {
                    (void)DynamicRnn(LstmCell(2), Placeholder<float>({3, 5, 4}),
                                     {.initial_state = state});
                  }).ok());
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     (void)DynamicRnn(LstmCell(2), Placeholder<float>({3, 5, 4}),
                      {.parallel_iterations = INT_MIN, .scope = "\n"});
   });
 }
 
 HOSTILE(SampledSoftmaxOfNothing, "SampledSoftmaxLoss") {
-  (void)Recorded([] {
-    EXPECT_FALSE(SampledSoftmaxLoss(Var(), Var(), Output(), Output(), 3));
+  (void)RecordedBy([] {
+    EXPECT_NULL(SampledSoftmaxLoss(Var(), Var(), Output(), Output(), 3));
   });
   for (const int64_t n : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
-    (void)Recorded([&] {
+    (void)RecordedBy([&] {
       const Var w(Tensor::Of<float>({2, 1}, {1, 2}), "w");
       const Var b(Tensor::Vector<float>({1, 2}), "b");
       (void)SampledSoftmaxLoss(w, b, Tensor::Vector<int64_t>({5}),
@@ -730,7 +763,7 @@ HOSTILE(SampledSoftmaxOfNothing, "SampledSoftmaxLoss") {
 HOSTILE(PlacementsOfNothing,
         "RoundRobin LeastLoaded BytesOfState ReplicaDeviceSetter") {
   const auto placed = [](const ReplicaDeviceOptions& options) {
-    return Recorded([&] {
+    return RecordedBy([&] {
       const DeviceFunctionScope scope(ReplicaDeviceSetter(options));
       (void)Var(1.0f, "v");
     });
@@ -741,7 +774,7 @@ HOSTILE(PlacementsOfNothing,
         LeastLoaded(-1, nullptr),
         LeastLoaded(2, [](const Node&) { return kNan; })})
     EXPECT_TRUE(placed({.ps_tasks = 2, .strategy = strategy}).ok());
-  EXPECT_FALSE(
+  EXPECT_NULL(
       placed({.ps_tasks = 2, .strategy = [](const Node&) { return INT_MIN; }})
           .ok());
   EXPECT_FALSE(placed({.ps_tasks = 2, .ps_device = "garbage"}).ok());

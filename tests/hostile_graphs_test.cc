@@ -19,7 +19,9 @@ std::string Rubbish(size_t n) {
 
 HOSTILE(OutputsOfNothing,
         "Output::Output Output::dtype Output::shape Output::name Output::graph "
-        "Output::operator== OutputHash::operator() SourceLoc::known "
+        "Output::SameAs Output::valid Output::error Output::reason "
+        "Output::Failed Output::None SameOutput::operator() IndexOf Contains "
+        "OutputHash::operator() SourceLoc::known "
         "SourceLoc::ToString CallerLoc") {
   Graph g;
   const WithGraph use(g);
@@ -31,13 +33,50 @@ HOSTILE(OutputsOfNothing,
     EXPECT_FALSE(o.shape().rank_known());
     EXPECT_FALSE(o.name().empty());
     EXPECT_EQ(o.graph(), o.node == nullptr ? nullptr : &g);
-    EXPECT_TRUE(o == o);
+    EXPECT_TRUE(o.SameAs(o));
     EXPECT_EQ(OutputHash()(o), OutputHash()(Output(o)));
+    EXPECT_TRUE(SameOutput()(o, o));
+    EXPECT_EQ(o.valid(), o.node != nullptr);
+    EXPECT_EQ(o.error(), -1);
+    EXPECT_EQ(o.reason(), -1);
+    EXPECT_EQ(IndexOf({}, o), 0u);
+    EXPECT_TRUE(Contains({one, o}, o));
+  }
+  for (const int number : {0, 7, INT_MAX / 2}) {
+    EXPECT_EQ(Output::Failed(number).error(), number);
+    EXPECT_EQ(Output::Failed(number).reason(), -1);
+    EXPECT_EQ(Output::None(number).reason(), number);
+    EXPECT_EQ(Output::None(number).error(), -1);
   }
   EXPECT_FALSE(SourceLoc().known());
   EXPECT_EQ(SourceLoc().ToString(), "");
   EXPECT_EQ(SourceLoc({"a.cc", -3}).ToString(), "");
   EXPECT_TRUE(CallerLoc().known());
+}
+
+HOSTILE(FailuresThatNobodyRecorded,
+        "Graph::errors Graph::ErrorOf Graph::Failure Graph::PropagateFailure "
+        "Graph::ClearErrors Graph::alive OrFailure") {
+  Graph g;
+  const WithGraph use(g);
+  EXPECT_NULL(g.Failure());
+  EXPECT_NULL(OrFailure(nullptr));
+  for (const Output& null : {Output(), Output::Failed(0), Output::Failed(99),
+                             Output::None(99), Output(nullptr, INT_MIN)})
+    EXPECT_EQ(g.ErrorOf(null), nullptr);
+  g.PropagateFailure(Output::Failed(99), InvalidArgument("unknown"));
+  EXPECT_EQ(g.errors().size(), 1u);
+  EXPECT_NE(g.ErrorOf(g.Failure()), nullptr);
+  for (size_t i = 0; i < 2 * Graph::kMaxErrors; ++i)
+    g.RecordError(InvalidArgument("one more"));
+  EXPECT_EQ(g.errors().size(), Graph::kMaxErrors);
+  EXPECT_NE(g.ErrorOf(g.Failure()), nullptr);
+  const Output stale = g.Failure();
+  g.ClearErrors();
+  EXPECT_EQ(g.ErrorOf(stale), nullptr);
+  EXPECT_NULL(ops::Neg(stale));
+  EXPECT_EQ(g.errors().size(), 1u);
+  EXPECT_FALSE(g.alive().expired());
 }
 
 HOSTILE(PartsOfNodesThatAreNotThere,
@@ -46,7 +85,7 @@ HOSTILE(PartsOfNodesThatAreNotThere,
         "Node::AttrOr Node::TypeAttr Node::BoolAttr Node::IntAttr Node::id "
         "Node::name Node::op Node::op_name Node::graph Node::device Node::loc "
         "Node::num_inputs Node::inputs Node::control_inputs Node::num_outputs "
-        "Node::attrs Node::SharesAttrs Node::Describe") {
+        "Node::attrs Node::SharesAttrs Node::Describe Node::built_as") {
   Graph g;
   const WithGraph use(g);
   const Node* const n = BuildNode("NoOp", {});
@@ -56,7 +95,7 @@ HOSTILE(PartsOfNodesThatAreNotThere,
   ASSERT_NE(sum, nullptr);
   for (const int i : {-1, 2, 100, INT_MAX, INT_MIN}) {
     for (const Node* node : {n, sum}) {
-      EXPECT_FALSE(node->input(i));
+      EXPECT_NULL(node->input(i));
       EXPECT_EQ(node->input_type(i), DType::kInvalid);
       EXPECT_EQ(node->output_type(i), DType::kInvalid);
       EXPECT_FALSE(node->output_shape(i).rank_known());
@@ -69,9 +108,9 @@ HOSTILE(PartsOfNodesThatAreNotThere,
   EXPECT_FALSE(sum->Attr<bool>("no_such").ok());
   EXPECT_EQ(sum->AttrOr<int64_t>("T", 7), 7);
   EXPECT_EQ(sum->TypeAttr("keep_dims"), DType::kInvalid);
-  EXPECT_FALSE(sum->BoolAttr("T"));
+  EXPECT_NULL(sum->BoolAttr("T"));
   EXPECT_EQ(sum->IntAttr("T"), 0);
-  EXPECT_FALSE(n->SharesAttrs(*sum));
+  EXPECT_NULL(n->SharesAttrs(*sum));
   EXPECT_EQ(n->name() + n->op_name() + n->op().name, "NoOpNoOpNoOp");
   EXPECT_TRUE(n->graph() == &g && n->id() == 0 && n->device().empty());
   EXPECT_EQ(n->num_inputs() + n->num_outputs(), 0);
@@ -80,13 +119,14 @@ HOSTILE(PartsOfNodesThatAreNotThere,
   EXPECT_FALSE(n->Describe().empty());
 }
 
-HOSTILE(NodesThatCannotBe,
-        "Graph::Graph Graph::AddNode Graph::SetBackEdge Graph::AddControlEdge "
-        "Graph::SetShape Graph::FindNode "
-        "Graph::LookupNode Graph::FindOutput Graph::UniqueName "
-        "Graph::UniqueScope Graph::Intern Graph::RecordError Graph::ClearError "
-        "Graph::status Graph::nodes Graph::num_nodes Graph::mutex "
-        "TopologicalOrder") {
+HOSTILE(
+    NodesThatCannotBe,
+    "Graph::Graph Graph::AddNode Graph::SetBackEdge Graph::AddControlEdge "
+    "Graph::SetShape Graph::FindNode "
+    "Graph::LookupNode Graph::FindOutput Graph::UniqueName "
+    "Graph::UniqueScope Graph::Intern Graph::RecordError Graph::ClearErrors "
+    "Graph::status Graph::nodes Graph::num_nodes Graph::mutex "
+    "TopologicalOrder") {
   Graph g;
   const WithGraph use(g);
   const Output one = Constant(1.0f);
@@ -144,7 +184,7 @@ HOSTILE(NodesThatCannotBe,
   g.RecordError(NotFound("first"));
   g.RecordError(NotFound("second"));
   EXPECT_EQ(g.status().message(), "first");
-  g.ClearError();
+  g.ClearErrors();
   EXPECT_TRUE(TopologicalOrder(g).ok());
   EXPECT_EQ(static_cast<size_t>(g.num_nodes()), g.nodes().size());
   const std::vector<uint8_t> short_marks(1, 1);
@@ -193,25 +233,26 @@ HOSTILE(OperandsThatCannotBe,
         "Operand::Operand Operand::Get Constant ScalarOf IntVector "
         "ScalarTensor BuildError Build BuildNode") {
   ExpectRecorded("expected a value, got none",
-                 [] { EXPECT_FALSE(Constant(Tensor())); });
+                 [] { EXPECT_NULL(Constant(Tensor())); });
   ExpectRecorded("got [-1,2]", [] {
-    EXPECT_FALSE(Constant(Tensor(DType::kFloat, {-1, 2})));
+    EXPECT_NULL(Constant(Tensor(DType::kFloat, {-1, 2})));
   });
   ExpectRecorded("got 3", [] {
-    EXPECT_FALSE(ops::Neg(Tensor::Of<float>({2, 2}, {1, 2, 3})));
+    EXPECT_NULL(ops::Neg(Tensor::Of<float>({2, 2}, {1, 2, 3})));
   });
   ExpectRecorded("expected a value, got none",
-                 [] { EXPECT_FALSE(Operand(Tensor()).Get(DType::kFloat)); });
-  EXPECT_TRUE(Recorded([] {
-                EXPECT_FALSE(Operand(Output()).Get());
-                EXPECT_FALSE(Operand(static_cast<Node*>(nullptr)).Get());
-                EXPECT_TRUE(Operand(static_cast<const char*>(nullptr)).Get());
-                EXPECT_TRUE(IntVector(std::vector<int32_t>()));
+                 [] { EXPECT_NULL(Operand(Tensor()).Get(DType::kFloat)); });
+  EXPECT_TRUE(RecordedBy([] {
+                EXPECT_NULL(Operand(Output()).Get());
+                EXPECT_NULL(Operand(static_cast<Node*>(nullptr)).Get());
+                EXPECT_TRUE(
+                    Operand(static_cast<const char*>(nullptr)).Get().valid());
+                EXPECT_TRUE(IntVector(std::vector<int32_t>()).valid());
               }).ok());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType t : {DType::kInvalid, DType::kResource, DType::kVariant,
                         MakeRef(DType::kFloat), static_cast<DType>(99)}) {
-    (void)Recorded([&] { EXPECT_FALSE(ScalarOf(t, 1) && !IsRef(t)); });
+    (void)RecordedBy([&] { EXPECT_NULL(ScalarOf(t, 1) && !IsRef(t)); });
     EXPECT_TRUE(IsRef(t) || !ScalarTensor(t, 1).ok());
   }
   for (const double v : {nan, 1e300, -1e300, 0.5, 300.0})
@@ -220,11 +261,11 @@ HOSTILE(OperandsThatCannotBe,
   ExpectRecorded("", [] { (void)Operand(1.5).Get(DType::kInt32); });
   ExpectRecorded("", [] { (void)Operand(300).Get(DType::kUint8); });
   ExpectRecorded("no such", [] {
-    EXPECT_FALSE(BuildError(NotFound("no such")));
-    EXPECT_FALSE(BuildError(OkStatus()));
+    EXPECT_NULL(BuildError(NotFound("no such")));
+    EXPECT_NULL(BuildError(OkStatus()));
   });
   ExpectRecorded("", [] { EXPECT_EQ(BuildNode("", {}), nullptr); });
-  ExpectRecorded("of another", [] { EXPECT_FALSE(ops::Neg(Elsewhere())); });
+  ExpectRecorded("of another", [] { EXPECT_NULL(ops::Neg(Elsewhere())); });
 }
 
 HOSTILE(ScopesOfRubbish,
@@ -238,12 +279,12 @@ HOSTILE(ScopesOfRubbish,
         "ApplyDeviceScopes NoDeviceScope::NoDeviceScope") {
   const auto builds = [] { return Constant(1.0f); };
   for (const char* name : {"a b", "\n", "/", "//", "_", "", "^", ":0"})
-    (void)Recorded([&] {
+    (void)RecordedBy([&] {
       const NameScope scope(name);
       const Output o = builds();
       (void)scope.prefix();
       (void)CurrentNamePrefix();
-      EXPECT_EQ(!o, !CurrentGraph().status().ok());
+      EXPECT_EQ(o.valid(), CurrentGraph().status().ok());
     });
   for (const char* device :
        {"garbage", "/job:", "/device:CPU:x", "/task:-1",
@@ -262,33 +303,33 @@ HOSTILE(ScopesOfRubbish,
   }
   ExpectRecorded("expected a function, got none", [&] {
     const DeviceFunctionScope scope(nullptr);
-    EXPECT_TRUE(builds());
+    EXPECT_TRUE(builds().valid());
     EXPECT_TRUE(DeviceOfNewNode().ok());
   });
   ExpectRecorded("", [&] {
     const ControlDependencies scope({Elsewhere().node});
-    EXPECT_FALSE(builds());
+    EXPECT_NULL(builds());
   });
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     const ControlDependencies scope({nullptr});
     (void)builds();
     const NoControlDependencies none;
     EXPECT_TRUE(CurrentControlDependencies().empty());
   });
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     const ColocateWith scope(nullptr);
-    EXPECT_TRUE(builds());
+    EXPECT_TRUE(builds().valid());
   });
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     const ColocateWith scope(Elsewhere().node);
     (void)builds();
   });
-  (void)Recorded([&] {
+  (void)RecordedBy([&] {
     const GradientOverride scope("", "");
     const ContextScope context(nullptr, true);
     const NoDeviceScope devices;
     const AtLine line(SourceLoc{});
-    EXPECT_TRUE(builds());
+    EXPECT_TRUE(builds().valid());
     EXPECT_EQ(CurrentContext(), nullptr);
     (void)InLoopCondition();
   });
@@ -313,7 +354,7 @@ HOSTILE(DeviceNames,
     EXPECT_FALSE(DeviceName::Parse(text).ok()) << text;
   const DeviceName none;
   EXPECT_EQ(none.ToString(), "");
-  EXPECT_FALSE(none.complete());
+  EXPECT_NULL(none.complete());
   EXPECT_EQ(none.WithDefaults(none).ToString(), "");
   EXPECT_TRUE(none.CompatibleWith(none));
   EXPECT_TRUE(none.Matches(none));
@@ -382,7 +423,8 @@ HOSTILE(GraphDefsOfRubbish,
 HOSTILE(DeclarationsOfRubbish,
         "OpDefBuilder::OpDefBuilder OpDefBuilder::Input OpDefBuilder::Output "
         "OpDefBuilder::Attr OpDefBuilder::Finish OpDefBuilder::Role "
-        "OpDefBuilder::Stateful OpDefBuilder::Commutative "
+        "OpDefBuilder::ReachesHost OpDefBuilder::Stateful "
+        "OpDefBuilder::Commutative "
         "OpDefBuilder::AllowsUninitializedInput OpDefBuilder::Shape "
         "OpDefBuilder::Kernel OpDefBuilder::Grad OpDefBuilder::NoGradient "
         "OpDefBuilder::Sample OpDefBuilder::Doc OpDefBuilder::Family "
@@ -399,6 +441,7 @@ HOSTILE(DeclarationsOfRubbish,
   const Result<OpDef> empty = OpDefBuilder("")
                                   .Role(OpRole::kCompute)
                                   .Stateful()
+                                  .ReachesHost(nullptr)
                                   .Commutative()
                                   .AllowsUninitializedInput()
                                   .Shape(nullptr)
@@ -436,7 +479,8 @@ HOSTILE(DeclarationsOfRubbish,
 HOSTILE(ShapeFunctionsThatAskForMore,
         "ShapeContext::ShapeContext ShapeContext::input ShapeContext::constant "
         "ShapeContext::ConstantInt ShapeContext::InputAsShape "
-        "ShapeContext::ResourceShape ShapeContext::set_output "
+        "ShapeContext::ResourceShape ShapeContext::ResourceType "
+        "ShapeContext::set_output "
         "ShapeContext::set_all_outputs ShapeContext::outputs "
         "ShapeContext::WithRank ShapeContext::WithRankAtLeast "
         "ShapeContext::WithRankAtMost ShapeContext::RequireScalar "
@@ -444,7 +488,7 @@ HOSTILE(ShapeFunctionsThatAskForMore,
         "MergeDim CanonicalAxis BroadcastShapes WindowOutputSize UnknownShape "
         "UnchangedShape ScalarShape NoOutputs BroadcastBinaryShape "
         "MergeBothShape ReductionShape ConstantValue ConstantAsShape "
-        "VariableShape") {
+        "VariableShape VariableDType") {
   Graph g;
   const WithGraph use(g);
   Node* const none = BuildNode("NoOp", {});
@@ -457,6 +501,7 @@ HOSTILE(ShapeFunctionsThatAskForMore,
       EXPECT_EQ(c.ConstantInt(i), std::nullopt);
       EXPECT_FALSE(c.InputAsShape(i)->rank_known());
       EXPECT_FALSE(c.ResourceShape(i).rank_known());
+      EXPECT_EQ(c.ResourceType(i), DType::kInvalid);
       EXPECT_TRUE(c.RequireScalar(i).ok());
       for (const int rank : {-1, 0, 9, INT_MAX})
         if (rank < 10) {
@@ -500,6 +545,8 @@ HOSTILE(ShapeFunctionsThatAskForMore,
   (void)ConstantAsShape(Output(one, -3)).status();
   (void)ConstantAsShape(Output(one)).status();
   EXPECT_FALSE(VariableShape(Output()).rank_known());
+  EXPECT_EQ(VariableDType(Output()), DType::kInvalid);
+  EXPECT_EQ(VariableDType(Output(one)), DType::kInvalid);
   EXPECT_FALSE(VariableShape(Output(one)).rank_known());
 }
 
@@ -512,7 +559,7 @@ HOSTILE(GradientsOfNothingByHand,
         "grad::ZerosLike grad::OnesLike grad::ReshapeTo grad::ReshapeLike "
         "grad::ExpandDims grad::Transpose grad::SumAxes grad::SumOver "
         "grad::SumToShape grad::BroadcastAxes grad::SumToShapeOf") {
-  (void)Recorded([] {
+  (void)RecordedBy([] {
     const Output none;
     EXPECT_EQ(grad::TypeOf(none), DType::kInvalid);
     for (const Output& o : {grad::Number(none, 1),
@@ -538,7 +585,7 @@ HOSTILE(GradientsOfNothingByHand,
                             grad::SumOver(none, none),
                             grad::SumToShape(none, none, none),
                             grad::SumToShapeOf(none, none)})
-      EXPECT_FALSE(o);
+      EXPECT_NULL(o);
   });
   Graph g;
   const WithGraph use(g);
@@ -546,15 +593,15 @@ HOSTILE(GradientsOfNothingByHand,
   GradContext c;
   c.op = one.node;
   for (const int i : {-1, 0, 3}) {
-    EXPECT_FALSE(c.input(i));
+    EXPECT_NULL(c.input(i));
     (void)c.output(i);
     (void)c.DyOrZeros(i);
   }
   EXPECT_FALSE(grad::Undefined(c).ok());
-  EXPECT_FALSE(grad::HasGradient(OpDef()));
-  EXPECT_FALSE(Gradient());
-  EXPECT_FALSE(Gradient::Slices(Output(), Output(), Output()).is_sparse());
-  EXPECT_FALSE(grad::BroadcastAxes(PartialShape(), PartialShape()).has_value());
+  EXPECT_NULL(grad::HasGradient(OpDef()));
+  EXPECT_NULL(Gradient());
+  EXPECT_NULL(Gradient::Slices(Output(), Output(), Output()).is_sparse());
+  EXPECT_NULL(grad::BroadcastAxes(PartialShape(), PartialShape()).has_value());
   (void)grad::Cast(one, DType::kInvalid);
   (void)grad::Transpose(one, {5, 5});
   (void)grad::ExpandDims(one, INT_MIN);
@@ -575,7 +622,7 @@ HOSTILE(KernelsThatCannotRun, "RunKernel Located IsLocated NoKernelFor") {
   for (const auto& in : inputs) EXPECT_FALSE(RunKernel(*neg, in).ok());
   EXPECT_FALSE(RunKernel(*x.node, {}).ok());
   EXPECT_FALSE(NoKernelFor(*neg, DType::kInvalid).ok());
-  EXPECT_FALSE(IsLocated(OkStatus()));
+  EXPECT_NULL(IsLocated(OkStatus()));
   EXPECT_TRUE(IsLocated(Located(NotFound("x"))));
   EXPECT_TRUE(Located(OkStatus()).ok());
 }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "io/npy.h"
 #include "tests/hostile_calls_test_util.h"
 
 namespace sluice {
@@ -33,6 +34,31 @@ HOSTILE(HalvesOfWhatTheyCannotHold, "half::half bfloat16::bfloat16") {
                         std::numeric_limits<float>::infinity()}) {
     EXPECT_FALSE(std::isfinite(static_cast<float>(half(v))));
     EXPECT_EQ(std::isfinite(static_cast<float>(bfloat16(v))), std::isfinite(v));
+  }
+}
+
+// ---- Files ------------------------------------------------------------------
+
+HOSTILE(ArraysInFilesThatAreNone,
+        "ParseNpy ParseNpz ReadNpy ReadNpz SerializeNpy SerializeNpz WriteNpy "
+        "WriteNpz") {
+  const std::string none = "/no/such/folder/a.npy";
+  const std::string folder = testing::TempDir();
+  for (const std::string& bytes :
+       {std::string(), std::string("\x93NUMPY"), std::string(100, '\xff'),
+        std::string("PK\x03\x04"), std::string(1000, '\0')}) {
+    EXPECT_FALSE(ParseNpy(bytes).ok());
+    EXPECT_FALSE(ParseNpz(bytes).ok());
+  }
+  for (const std::string& path : {none, folder, std::string()}) {
+    EXPECT_FALSE(ReadNpy(path).ok()) << path;
+    EXPECT_FALSE(ReadNpz(path).ok()) << path;
+    EXPECT_FALSE(WriteNpy(path, TwoByTwo()).ok()) << path;
+    EXPECT_FALSE(WriteNpz(path, {{"a", TwoByTwo()}}).ok()) << path;
+  }
+  for (const Tensor& bad : {Tensor(), Tensor(DType::kFloat, {-1})}) {
+    EXPECT_FALSE(SerializeNpy(bad).ok());
+    EXPECT_FALSE(SerializeNpz({{"a", bad}}).ok());
   }
 }
 
@@ -133,9 +159,8 @@ HOSTILE(TensorsThatCannotBe,
         "Tensor::Tensor Tensor::Make Tensor::Zeros Tensor::Of Tensor::MakeOf "
         "Tensor::Vector Tensor::MakeVector Tensor::Invalid Tensor::valid "
         "Tensor::status Tensor::MakeView ForeignBuffer::ForeignBuffer") {
-  ExpectRefused(
-      Tensor(DType::kFloat, {-1, 2}).status(),
-      "expected dimensions >= 0, got [-1,2]; at tests/hostile_values");
+  ExpectRefused(Tensor(DType::kFloat, {-1, 2}).status(),
+                "expected dimensions >= 0, got [-1,2]; at ");
   ExpectRefused(Tensor::Make(DType::kFloat, {-1, 2}), "got [-1,2]");
   ExpectRefused(Tensor::Zeros(DType::kString, {-1, 2}), "got [-1,2]");
   ExpectRefused(Tensor(DType::kFloat, {kHuge}).status(), "2^63 bytes");
@@ -150,7 +175,7 @@ HOSTILE(TensorsThatCannotBe,
   }
   const std::vector<float> many(64, 1.0f);
   ExpectRefused(Tensor::Of<float>({2, 2}, many).status(),
-                "expected 4 values for the shape [2,2], got 64; at tests/");
+                "expected 4 values for the shape [2,2], got 64; at ");
   ExpectRefused(Tensor::Of<float>({100}, {1, 2}).status(),
                 "expected 100 values for the shape [100], got 2");
   ExpectRefused(Tensor::Of<std::string>({0}, {"a"}).status(), "got 1");
@@ -395,10 +420,10 @@ HOSTILE(AttributesOfEveryKind,
 
 HOSTILE(AttributesThatAreRefused, "Build Graph::AddNode AttrValue::AttrValue") {
   const auto with = [](const char* op, const char* attr, AttrValue v) {
-    return Recorded([&] {
+    return RecordedBy([&] {
       AttrMap attrs = {{"dtype", DType::kFloat}};
       attrs[attr] = std::move(v);
-      EXPECT_FALSE(Build(op, {}, attrs));
+      EXPECT_FALSE(Build(op, {}, attrs).valid());
     });
   };
   ExpectRefused(with("Const", "value", Tensor()), "attribute 'value'");

@@ -162,6 +162,11 @@ class FunctionDefiner {
       function = Function(name_, false, options_.result_shapes);
     Function::State& state = *function.state_;
     if (result_types_ != nullptr) state.num_results = result_types_->size();
+    if (build == nullptr) {
+      Fail(&state, InvalidArgument("expected a callable that builds its body, "
+                                   "got none"));
+      return function;
+    }
     FunctionBody body;
     body.graph = std::make_unique<Graph>();
     body.graph->ShareLibrary(owner_);
@@ -400,10 +405,11 @@ Function DefineFunction(const std::string& name,
   const FunctionDefiner definer(name, arg_types, &result_types, options, loc);
   const Function self = definer.Declare();
   if (FunctionDefiner::Failed(self)) return self;
+  FunctionBuilder body;
+  if (build != nullptr)
+    body = [&](const std::vector<Output>& args) { return build(self, args); };
   return FunctionDefiner(name, arg_types, &result_types, options, loc)
-      .Define(self, [&](const std::vector<Output>& args) {
-        return build(self, args);
-      });
+      .Define(self, body);
 }
 
 }  // namespace sluice
