@@ -26,8 +26,8 @@ py::object ShownNode(const show::Part& part, const Node& n) {
 // (kind, title, items, a last line, how many nodes were left out): while there
 // is room, which is counted down.
 py::object ShownBox(const show::Box& box, int* room) {
-  static constexpr const char* kKinds[] = {"graph", "loop", "branch", "call",
-                                           "part", "gradients"};
+  static constexpr const char* kKinds[] = {"graph", "loop", "branch",
+                                           "call",  "part", "gradients"};
   py::list items;
   int left_out = 0;
   for (const show::Box::Item& item : box.items) {
@@ -43,7 +43,8 @@ py::object ShownBox(const show::Box& box, int* room) {
 
 py::object ShownGraph(PyGraph& g, int most) {
   const GraphLock lock(g);
-  const auto boxes = Checked(show::Boxes::Of(&g, {.most = most, .gradients = true}));
+  const auto boxes =
+      Checked(show::Boxes::Of(&g, {.most = most, .gradients = true}));
   return ShownBox(boxes->whole(), &most);
 }
 

@@ -1,7 +1,8 @@
 // What is no graph and must not compile (tools/check_misuse.py). Each line that
-// ends with `// error: REGEX` is to give an error that matches, and no other line
-// any.
+// ends with `// error: REGEX` is to give an error that matches, and no other
+// line any.
 #include "sluice/sluice.h"
+// clang-format off
 
 using namespace sluice;
 

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -122,6 +123,26 @@ def graph_def():
             node("y", "MatMul", ["x", "w"], T=of_float))
 
 
+def classifier():
+    """scores = -image, of an image of two rows and columns."""
+    of_float = bytes([6 << 3, 1])
+    dims = b"".join(field(2, bytes([1 << 3, d])) for d in (1, 2, 2, 3))
+    return (node("image", "Placeholder", dtype=of_float, shape=field(7, dims)) +
+            node("scores", "Neg", ["image"], T=of_float))
+
+
+def png(width, height, rgb):
+    """An image as a PNG file, of bytes of red, green and blue by rows."""
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data +
+                struct.pack(">I", zlib.crc32(kind + data)))
+    rows = b"".join(b"\0" + rgb[i * 3 * width:(i + 1) * 3 * width]
+                    for i in range(height))
+    return (b"\x89PNG\r\n\x1a\n" +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 def npy(shape, values):
     """A float32 array as numpy saves it."""
     head = (f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
@@ -133,6 +154,8 @@ def npy(shape, values):
 
 def write_files(folder):
     (folder / "graph.pb").write_bytes(graph_def())
+    (folder / "classifier.pb").write_bytes(classifier())
+    (folder / "cat.png").write_bytes(png(2, 2, bytes(range(12))))
     (folder / "x.npy").write_bytes(npy((1, 4), [1, 2, 3, 4]))
     (folder / "examples.npy").write_bytes(npy((8, 4), range(32)))
     sockets = [socket.socket() for _ in range(4)]

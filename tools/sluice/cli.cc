@@ -89,7 +89,7 @@ Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
     SLUICE_ASSIGN_OR_RETURN(const Output to,
                             g.FindOutput(feed.substr(0, equals)));
     for (const auto& [other, value] : values)
-      if (other == to)
+      if (other.SameAs(to))
         return InvalidArgument("--feed: expected one value for '", to.name(),
                                "', got two");
     SLUICE_ASSIGN_OR_RETURN(
