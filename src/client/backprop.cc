@@ -401,7 +401,7 @@ Result<std::vector<Gradient>> Backprop::Collect() {
   // A loop that gives gradients gives them for all its variables that the ys
   // are made of: zeros for those that nothing flows back to. (TensorFlow's do,
   // and programs fetch them.)
-  const std::unordered_set<Output, OutputHash> stopped = IntoStoppedVariables();
+  const OutputSet stopped = IntoStoppedVariables();
   for (const Output& x : xs_) {
     if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
       return InvalidArgument(

@@ -57,7 +57,7 @@ class Backprop {
   bool StopsAt(const Node* n) const;
   // What reaches a variable of a loop that gradients went through, of which
   // some y depends on the last value, be it by what has no gradient.
-  std::unordered_set<Output, OutputHash> IntoStoppedVariables() const;
+  OutputSet IntoStoppedVariables() const;
   WhileContext* LevelOf(const Node* n) const;
   WhileContext* LevelAround(const WhileContext* loop) const;
   void FindUnits();

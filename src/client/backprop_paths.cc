@@ -157,13 +157,13 @@ bool Backprop::StopsAt(const Node* n) const {
   return fn.ok() && *fn == nullptr;
 }
 
-std::unordered_set<Output, OutputHash> Backprop::IntoStoppedVariables() const {
-  std::unordered_set<Output, OutputHash> found;
+OutputSet Backprop::IntoStoppedVariables() const {
+  OutputSet found;
   if (crossed_.empty()) return found;
   std::vector<const Node*> open;
   const auto read = [&](const Node* n) {
     for (const Output& in : InputsOf(n))
-      if (in && IsDifferentiable(in.dtype()) && found.insert(in).second)
+      if (in.valid() && IsDifferentiable(in.dtype()) && found.insert(in).second)
         open.push_back(in.node);
   };
   // (Gradients have made nodes since, which count for nothing.)

@@ -232,7 +232,7 @@ TEST_F(ControlFlowTest, ConditionalsThatDisagreeAreErrorsOfTheUsersLine) {
     EXPECT_THAT(BuildErrorOf(), HasSubstr(w.says));
     EXPECT_THAT(BuildErrorOf(), HasSubstr("cond"));
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
-    EXPECT_THAT(ErrorOf(x), HasSubstr(w.says));
+    EXPECT_THAT(ErrorOf(graph_.Failure()), HasSubstr(w.says));
     graph_.ClearErrors();
   }
 }

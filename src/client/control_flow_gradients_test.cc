@@ -283,15 +283,15 @@ TEST_F(WhileGradientTest, OfVariablesThatAreStoppedAreZeroBesideOthers) {
       });
   const Output y = a + ops::StopGradient(b);
   const std::vector<Output> g = Grad({y}, {x, z, w});
-  ASSERT_TRUE(g[1] && g[2]);
+  ASSERT_TRUE(g[1].valid() && g[2].valid());
   const Feeds feeds = {{x, Scalar(0.7)}, {z, Scalar(1.2)}, {w, Scalar(2.0)}};
   EXPECT_EQ(Value(g[0], feeds), 8);
   EXPECT_EQ(Value(g[1], feeds), 0);
   EXPECT_EQ(Value(g[2], feeds), 0);
   // None, where the ys are made of none of it, or no gradient goes through.
-  EXPECT_FALSE(Grad(a, z));
-  EXPECT_FALSE(Grad(a, w));
-  EXPECT_FALSE(Grad(ops::StopGradient(a + b), x));
+  EXPECT_FALSE(Grad(a, z).valid());
+  EXPECT_FALSE(Grad(a, w).valid());
+  EXPECT_FALSE(Grad(ops::StopGradient(a + b), x).valid());
 }
 
 TEST_F(WhileGradientTest, OfShapesThatGrow) {

@@ -435,7 +435,7 @@ TEST_F(ControlFlowTest, LoopsThatBreakTheRulesAreErrorsOfTheUsersLine) {
       EXPECT_THAT(BuildErrorOf(), HasSubstr(s));
     EXPECT_THAT(BuildErrorOf(), HasSubstr("loop 'while"));
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
-    EXPECT_THAT(ErrorOf(x), HasSubstr(w.says[0]));
+    EXPECT_THAT(ErrorOf(graph_.Failure()), HasSubstr(w.says[0]));
     graph_.ClearErrors();
   }
 }

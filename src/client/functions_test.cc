@@ -284,6 +284,8 @@ TEST_F(FunctionsTest, CapturesOfWhatWasCalledBeforeAreErrors) {
                     HasSubstr("pass it as an argument")));
   EXPECT_FALSE(later({k})[0].valid());
   EXPECT_THAT(ErrorOf(early), HasSubstr("'later'"));
+}
+
 TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
   const Function f =
       DefineFunction("f", {kF, kI}, [](const Args& a) { return a[0] * 2; },
@@ -296,7 +298,7 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
     EXPECT_EQ(results.size(), 1u);
     for (const Output& o : results) EXPECT_EQ(o.node, nullptr);
     const std::string error = BuildErrorOf();
-    graph_.ClearError();
+    graph_.ClearErrors();
     EXPECT_THAT(error, HasSubstr("; at "));
     EXPECT_THAT(error, HasSubstr(Here(line, __FILE__)));
     return error;
@@ -316,7 +318,7 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
   DefineFunction("g", {kF}, [&](const Args& a) { return f({a[0]})[0]; });
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("expected 2 arguments for " + signature));
-  graph_.ClearError();
+  graph_.ClearErrors();
   DefineFunction("r", {kF}, {kF}, [](const Function& r, const Args& a) {
     return r({a[0], a[0]});
   });
@@ -333,7 +335,7 @@ TEST_F(FunctionsTest, AFunctionalOpShowsTheSignatureOfAFunctionThatDoesNotFit) {
                         AttrMap attrs) {
     EXPECT_EQ(BuildNode(op, std::move(inputs), std::move(attrs), op), nullptr);
     const std::string error = BuildErrorOf();
-    graph_.ClearError();
+    graph_.ClearErrors();
     EXPECT_THAT(error, HasSubstr("; it is f(arg_0: float) -> (float); node "));
     return error;
   };
@@ -667,22 +669,31 @@ TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
 // What hangs on nothing but constants in the innermost body is of the loop
 // around its call.
 TEST_F(FunctionGradientTest, OfCallsInLoopsOfFunctionsThatHoldConstants) {
-  const Function tripled = DefineFunction("tripled", {kF}, [](const Args& a) {
-    const Output three =
-        Build("Sum", {Constant(Tensor::Vector<float>({1, 2})), Constant(0)});
-    return a[0] * three;
-  });
+  const FunctionOptions scalar = {.arg_shapes = {PartialShape::Scalar()}};
+  const Function tripled = DefineFunction(
+      "tripled", {kF},
+      [](const Args& a) {
+        return a[0] * Build("Sum", {Constant(Tensor::Vector<float>({1, 2})),
+                                    Constant(0)});
+      },
+      scalar);
   const auto twice = [](const Function& f, const Output& x) {
     return std::get<1>(While(
         std::tuple(Output(Constant(0)), x),
         [](Output i, Output) { return i < 2; },
-        [&](Output i, Output y) { return std::tuple(i + 1, f({y})[0]); }));
+        [&](Output i, Output y) {
+          const Output z = f({y})[0];
+          EXPECT_TRUE(CurrentGraph().SetShape(z, PartialShape::Scalar()).ok());
+          return std::tuple(i + 1, z);
+        }));
   };
   const Function inner = DefineFunction(
-      "inner", {kF}, [&](const Args& a) { return twice(tripled, a[0]); });
+      "inner", {kF}, [&](const Args& a) { return twice(tripled, a[0]); },
+      scalar);
   const Output x = In<float>("x");
   const Output once = inner({x})[0];
   const Output nested = twice(inner, x);
+  ASSERT_TRUE(nested.valid()) << graph_.status();
   EXPECT_EQ(Value<float>(once, {Fed(x, 2.f)}), 18);
   EXPECT_EQ(Value<float>(nested, {Fed(x, 2.f)}), 162);
   EXPECT_EQ(Value<float>(Grad(once, x), {Fed(x, 2.f)}), 9);

@@ -37,7 +37,7 @@ class GradientElsewhereTest : public GradientTest {
     return std::get<1>(While(
         std::tuple{0, x}, [](Output i, Output) { return i < 3; },
         [&](Output i, Output a) {
-          return std::tuple{i + 1, ops::Tanh(a * x + ops::Reverse(a, {0}))};
+          return std::tuple{i + 1, ops::Tanh(a * x + ops::ReverseV2(a, {0}))};
         }));
   }
   // Two loops, one with arrays.

@@ -289,7 +289,7 @@ void Boxes::FindResults(const Part& part, const std::vector<Box*>& closed) {
   std::unordered_map<const Node*, bool> read;  // And if so, outside.
   for (const auto& n : part.graph->nodes())
     for (const Output& in : n->inputs())
-      if (const Box* fold = in ? part.FoldOf(in.node) : nullptr)
+      if (const Box* fold = in.valid() ? part.FoldOf(in.node) : nullptr)
         read[in.node] |= part.FoldOf(n.get()) != fold;
   for (const auto& n : part.graph->nodes()) {
     const Box* const fold = part.FoldOf(n.get());
@@ -321,7 +321,7 @@ Status Boxes::Fill(Part* part) {
         if (!b->attached && !IsWithin(in, b)) Attach(b);
     };
     for (const Output& o : n->inputs())
-      if (o) reads(o.node);
+      if (o.valid()) reads(o.node);
     for (const Node* c : n->control_inputs()) reads(c);
     box_of[n] = in;
     Add(part, n, in);

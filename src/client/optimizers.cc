@@ -71,7 +71,7 @@ class ValueUsers {
  public:
   explicit ValueUsers(const std::vector<Output>& ends) {
     for (const Output& o : ends)
-      if (o) Visit(o.node);
+      if (o.valid()) Visit(o.node);
   }
 
   static bool IsRead(const Node& n) {
@@ -250,12 +250,12 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
                              ": expected a variable, got none");
     const Gradient& d = g.gradient;
     for (const Output& part : {d.dense, d.indices, d.values, d.dense_shape})
-      if (part && (part.graph() != g.var.handle().graph() ||
-                   part.dtype() == DType::kInvalid))
+      if (part.valid() && (part.graph() != g.var.handle().graph() ||
+                           part.dtype() == DType::kInvalid))
         return InvalidArgument("optimizer ", name_,
                                ": expected a gradient in the graph of '",
                                g.var.name(), "', got '", part.name(), "'");
-    if (d.is_sparse() && !d.indices)
+    if (d.is_sparse() && !d.indices.valid())
       return InvalidArgument("optimizer ", name_,
                              ": expected indices of the slices, got none");
     absl::StrAppend(&names, names.empty() ? "" : ", ", g.var.name());

@@ -89,9 +89,10 @@ class MultiKind final : public RnnCell::Kind {
 Output KeepOf(const Operand& keep, const char* what) {
   const Output k = keep.Get(DType::kFloat);
   if (keep.output.valid() || !keep.literal.valid()) return k;
-  const double p = k.valid() && keep.weak && keep.literal.dtype() == DType::kDouble
-                       ? keep.literal.raw_scalar<double>()
-                       : 1.0;
+  const double p =
+      k.valid() && keep.weak && keep.literal.dtype() == DType::kDouble
+          ? keep.literal.raw_scalar<double>()
+          : 1.0;
   if (!(p > 0 && p <= 1))
     return BuildError(
         InvalidArgument("DropoutWrapper: ", what,

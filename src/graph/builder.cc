@@ -352,7 +352,10 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   }
   for (const Output& failed : {s.failed_control, s.failed_device})
     if (failed.error() >= 0) {
-      s.graph->PropagateFailure(failed, OkStatus());
+      s.graph->PropagateFailure(
+          failed, FailedPrecondition("scope: expected control dependencies and "
+                                     "a device, got one that failed; building ",
+                                     op));
       return nullptr;
     }
   NodeSpec spec;
@@ -529,7 +532,7 @@ Result<Tensor> ConvertLiteral(const Tensor& literal, DType want) {
   // Beyond 2^53 a double would round.
   if ((want == DType::kInt64 || want == DType::kUint64) &&
       (literal.dtype() == DType::kInt64 || literal.dtype() == DType::kUint64)) {
-    for (const int64_t v : literal.flat<int64_t>())
+    for (const int64_t v : literal.raw_flat<int64_t>())
       if (v < 0) return misfit();  // In one of the two.
     return literal.BitcastTo(want);
   }

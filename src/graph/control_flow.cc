@@ -49,7 +49,8 @@ Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
 // What a loop variable is at first, by name, for messages.
 std::string Entering(const Node& merge) {
   const Node* const enter = merge.input(0).node;
-  return enter == nullptr || enter->num_inputs() == 0 || !enter->input(0)
+  return enter == nullptr || enter->num_inputs() == 0 ||
+                 !enter->input(0).valid()
              ? "it"
              : absl::StrCat("'", enter->input(0).name(), "'");
 }

@@ -467,10 +467,10 @@ Status Graph::AddControlEdge(Node* from, Node* to) {
 }
 
 Status Graph::SetShape(Output o, const PartialShape& shape) {
-  if (!o || o.graph() != this || o.index < 0 ||
+  if (!o.valid() || o.graph() != this || o.index < 0 ||
       o.index >= o.node->num_outputs())
     return InvalidArgument("shape: expected an output of this graph, got ",
-                           o ? "'" + o.name() + "'" : "none");
+                           o.valid() ? "'" + o.name() + "'" : "none");
   SLUICE_RETURN_IF_ERROR(shape.status());
   const PartialShape& have = o.shape();
   Result<PartialShape> merged = have.MergeWith(shape);
@@ -572,6 +572,7 @@ std::string Graph::UniqueScope(const std::string& base) {
 }
 
 void Graph::RecordError(Status s) {
+  if (s.ok()) return;
   if (errors_.size() == kMaxErrors) errors_.pop_back();
   errors_.push_back(std::move(s));
   failure_ = Output::Failed(static_cast<int>(errors_.size()) - 1);

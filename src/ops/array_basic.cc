@@ -94,8 +94,9 @@ Status CopyInput(KernelContext& ctx) {
 class EnsureShapeKernel {
  public:
   explicit EnsureShapeKernel(const Node& n)
-      : input_(n.num_inputs() > 0 && n.input(0) ? n.input(0).node->name()
-                                                : "input"),
+      : input_(n.num_inputs() > 0 && n.input(0).valid()
+                   ? n.input(0).node->name()
+                   : "input"),
         shape_(n.AttrOr<PartialShape>("shape", PartialShape())) {}
   Status Run(KernelContext& ctx) {
     if (!shape_.CompatibleWith(ctx.input(0).shape()))

@@ -34,11 +34,12 @@ class Inference {
     return v[static_cast<size_t>(n->id())];
   }
   Output CopyOf(const Output& o) const {
-    Node* const n = o ? copies_[static_cast<size_t>(o.node->id())] : nullptr;
+    Node* const n =
+        o.valid() ? copies_[static_cast<size_t>(o.node->id())] : nullptr;
     return n == nullptr ? Output() : Output(n, o.index);
   }
   static bool IsBack(const Node* merge, const Output& in) {
-    return merge->op().role == OpRole::kMerge && in &&
+    return merge->op().role == OpRole::kMerge && in.valid() &&
            in.node->op().role == OpRole::kNextIteration;
   }
 
@@ -46,7 +47,7 @@ class Inference {
   PartialShape Entering(const Node* merge) const {
     std::optional<PartialShape> all;
     for (const Output& in : merge->inputs()) {
-      if (!in || IsBack(merge, in)) continue;
+      if (!in.valid() || IsBack(merge, in)) continue;
       const PartialShape& s = CopyOf(in).shape();
       all = all ? all->Union(s) : s;
     }

@@ -230,9 +230,9 @@ Status Session::State::WhyNull(const Output& null, std::string what) const {
 Status Session::State::CheckEdge(const Output& o, const char* list, size_t i,
                                  bool or_node) const {
   if (!o.valid())
-    return WhyNull(
-        o, absl::StrCat(list, "[", i, "]: expected an output, got none",
-                        WhyNone(o)));
+    return WhyNull(o,
+                   absl::StrCat(list, "[", i, "]: expected an output, got none",
+                                WhyNone(o)));
   if (o.graph() != &graph)
     return InvalidArgument(
         list, "[", i, "]: expected an output of the session's graph, got '",
