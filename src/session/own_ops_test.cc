@@ -133,7 +133,7 @@ TEST_F(OwnOpsTest, AMistakeOfAKernelIsToldWithItsNode) {
     for (const SessionOptions& options : AllKindsOfSession()) {
       SCOPED_TRACE(how);
       Session session(graph_, options);
-      const auto told = [&](Output y, const std::string& node) {
+      const auto told = [&, want = want](Output y, const std::string& node) {
         const Status s = session.Run(feeds, y).status();
         EXPECT_EQ(s.code(), StatusCode::kInternal) << s;
         EXPECT_THAT(std::string(s.message()),
