@@ -130,8 +130,9 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
 
 Result<Output> Backprop::Built(Output o) const {
   if (o.valid()) return o;
-  return graph_->status().ok() ? Internal("gradients: a builder failed")
-                               : graph_->status();
+  const Status* const error =
+      graph_->ErrorOf(o.error() >= 0 ? o : graph_->Failure());
+  return error == nullptr ? Internal("gradients: a builder failed") : *error;
 }
 
 // ---- Sums -------------------------------------------------------------------

@@ -99,7 +99,12 @@ class Backprop {
   Result<std::vector<Gradient>> Collect();
   // An output that was just built, or the error that building it recorded.
   Result<Output> Built(Output o) const;
-  Status BuildStatus() const { return graph_->status(); }
+  // The first error that was recorded since the gradients began.
+  Status BuildStatus() const {
+    return graph_->errors().size() > errors_before_
+               ? graph_->errors()[errors_before_]
+               : OkStatus();
+  }
   // Where the gradient of what is in `c` is built.
   ControlFlowContext* Mirror(ControlFlowContext* c, Level& level);
   Conditional* Mirror(Conditional* c, Level& level);
@@ -147,6 +152,7 @@ class Backprop {
   std::vector<Output> xs_;
   const GradientOptions& options_;
   Graph* graph_ = nullptr;
+  size_t errors_before_ = 0;      // How many the graph had when this began.
   WhileContext* base_ = nullptr;  // The innermost loop around all the ys.
   // In base_, by those around it.
   std::unordered_map<const Conditional*, Conditional*> mirrors_;

@@ -10,13 +10,17 @@ namespace sluice {
 
 Status Backprop::Validate() {
   graph_ = &CurrentGraph();
+  errors_before_ = graph_->errors().size();
   const auto check_one = [this](const Output& o, const char* what,
                                 size_t i) -> Status {
-    if (!o.valid())
-      return graph_->status().ok()
-                 ? InvalidArgument("gradients: ", what, "[", i,
-                                   "]: expected an output, got none")
-                 : graph_->status();
+    if (!o.valid()) {
+      const Status* const error = graph_->ErrorOf(o);
+      return error != nullptr
+                 ? *error
+                 : InvalidArgument("gradients: ", what, "[", i,
+                                   "]: expected an output, got none",
+                                   WhyNone(o));
+    }
     if (o.graph() != graph_)
       return InvalidArgument("gradients: ", what, "[", i,
                              "]: expected an output of the current graph, "

@@ -3,6 +3,7 @@
 
 #include "client/gradient_test_util.h"
 #include "client/tensor_array.h"
+#include "graph/graphdef.h"
 
 namespace sluice {
 namespace {
@@ -467,6 +468,35 @@ TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
               HasSubstr("expected xs that are not within a loop"));
   EXPECT_THAT(std::string(Gradients({y, within}, {x}).status().message()),
               HasSubstr("expected ys of one loop"));
+}
+
+// What could not be built elsewhere, a half-built loop among it, is no error of
+// theirs.
+TEST_F(WhileGradientTest, AnErrorElsewhereInTheGraphIsNotTheirs) {
+  const Output x = In(), one = Constant(1.0);
+  const Output failed = While(
+      one, [](Output a) { return a < 3.0; },
+      [&](Output a) { return ops::MatMul(a, one); });
+  EXPECT_FALSE(failed.valid());
+  EXPECT_FALSE(Cond(
+                   x < 1.0, [&] { return failed; }, [&] { return x; })
+                   .valid());
+  const size_t errors = graph_.errors().size();
+  ASSERT_GE(errors, 1u);
+  const auto [i, a] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output a) {
+        return std::tuple{
+            i + 1, Cond(
+                       a < 1.0, [&] { return a * x; }, [&] { return -a; })};
+      });
+  const Output y = a * a, dx = Grad(y, x);
+  EXPECT_EQ(graph_.errors().size(), errors) << graph_.errors().back();
+  ASSERT_TRUE(dx.valid());
+  EXPECT_TRUE(ExportGraphDef(graph_).ok());
+  const Result<Tensor> value = session_.Run(Feeds{{x, Scalar(0.5)}}, dx);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_NEAR(value->scalar<double>(), 8 * std::pow(0.5, 7), 1e-12);
 }
 
 }  // namespace

@@ -113,9 +113,11 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
   }
   WhileContext* loop = context->AsWhile();
   if (loop != nullptr && loop->capture_hook) {
+    const size_t errors_before = value.graph()->errors().size();
     const Output hooked = loop->capture_hook(value);
     if (hooked.valid()) return hooked;
-    if (!value.graph()->status().ok()) return value.graph()->status();
+    if (value.graph()->errors().size() > errors_before)
+      return value.graph()->errors().back();
   }
   SLUICE_ASSIGN_OR_RETURN(
       const Output around,
@@ -127,9 +129,9 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
                       : context->AsCond()->conditional()->Take(
                             around, context->AsCond()->branch(), consumer, loc);
   if (taken.valid()) return taken;
-  return value.graph()->status().ok()
-             ? Internal("capture of '", value.name(), "' failed")
-             : value.graph()->status();
+  const Status* const error = value.graph()->ErrorOf(value.graph()->Failure());
+  return error == nullptr ? Internal("capture of '", value.name(), "' failed")
+                          : *error;
 }
 
 // Whether the value, which is in `context` by now, is there in the iterations

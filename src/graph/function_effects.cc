@@ -70,7 +70,7 @@ Result<Node*> DoneInEitherBranch(Node* n, CondContext* branch) {
                      conditional->branch(1)->pivot};
   alive[taken] = Output(done);
   Node* const merge = conditional->AddMerge(alive[0], alive[1]);
-  if (merge == nullptr) return graph->status();
+  if (merge == nullptr) return *graph->ErrorOf(graph->Failure());
   return merge;
 }
 

@@ -81,7 +81,8 @@ Result<std::string> PrintTextGraphDef(std::string_view bytes);
 
 // The whole graph with its functions and the client's lines (debug_info), as it
 // would be imported again; the same graph always gives the same bytes.
-// FailedPrecondition if the back edge of a Merge is still open.
+// What a failed builder left unfinished (Graph::errors), and what reads that, is
+// left out. FailedPrecondition if the back edge of a Merge is open otherwise.
 Result<std::string> ExportGraphDef(const Graph& g, bool text = false);
 
 // One node, as it is in ExportGraphDef's result: a serialised NodeDef.

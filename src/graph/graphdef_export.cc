@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "graph/graphdef_internal.h"
 
 namespace sluice {
@@ -36,11 +38,38 @@ Status InputsToProto(const Node& node, proto::NodeDef* def) {
   return OkStatus();
 }
 
+// By id: the nodes that a failed builder left unfinished, such as a loop whose
+// body is an error, and those that read them.
+std::vector<uint8_t> UnfinishedNodes(const Graph& g) {
+  std::vector<uint8_t> unfinished(static_cast<size_t>(g.num_nodes()));
+  if (g.errors().empty()) return unfinished;
+  const auto is = [&](const Node* n) {
+    return n == nullptr || unfinished[static_cast<size_t>(n->id())] != 0;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& n : g.nodes()) {
+      if (is(n.get())) continue;
+      const bool reads =
+          std::any_of(n->inputs().begin(), n->inputs().end(),
+                      [&](const Output& in) { return is(in.node); }) ||
+          std::any_of(n->control_inputs().begin(), n->control_inputs().end(),
+                      is);
+      if (!reads) continue;
+      unfinished[static_cast<size_t>(n->id())] = 1;
+      more = true;
+    }
+  }
+  return unfinished;
+}
+
 }  // namespace
 
 Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   proto::GraphDef def;
+  const std::vector<uint8_t> unfinished = UnfinishedNodes(g);
   for (const auto& node : g.nodes()) {
+    if (unfinished[static_cast<size_t>(node->id())] != 0) continue;
     proto::NodeDef* n = def.add_node();
     SLUICE_RETURN_IF_ERROR(NodeToProto(*node, n));
     SLUICE_RETURN_IF_ERROR(InputsToProto(*node, n));
