@@ -7,6 +7,7 @@
 
 #include "base/without_throwing.h"
 #include "graph/control_flow_recovery.h"
+#include "graph/frames.h"
 #include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
@@ -254,7 +255,7 @@ Status Backprop::VisitNode(Node* node, Level& level) {
       Add(node->input(0), dy[0]);
       return OkStatus();
     }
-    return IsConstantEnter(node) ? OkStatus()  // Later, by VisitLoop.
+    return IsConstantEnter(*node) ? OkStatus()  // Later, by VisitLoop.
                                  : Internal(
                                        "gradients: a loop variable's "
                                        "Enter on the way; ",

@@ -5,6 +5,7 @@
 
 #include "client/control_flow_test_util.h"
 #include "client/tensor_array.h"
+#include "graph/frames.h"
 #include "graph/graphdef.h"
 
 namespace sluice {
@@ -119,7 +120,7 @@ TEST_F(ControlFlowTest, ACapturedTensorEntersALoopOnce) {
       Constant(1.0f), [&](Output x) { return x < w; },
       [&](Output x) { return (x + w) * w + w; });
   int constants = 0;
-  for (const auto& n : graph_.nodes()) constants += IsConstantEnter(n.get());
+  for (const auto& n : graph_.nodes()) constants += IsConstantEnter(*n);
   EXPECT_EQ(constants, 1);
   EXPECT_EQ(Value<float>(y, {{w, 2.0f}}), 8);
 }

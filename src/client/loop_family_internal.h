@@ -58,15 +58,6 @@ using ValueKey = std::pair<Node*, int>;
 
 inline ValueKey KeyOf(const Output& o) { return {o.node, o.index}; }
 
-// `value` without the identities around it.
-inline Output Bare(Output value) {
-  while (value.node->op().role == OpRole::kIdentity &&
-         value.node->control_inputs().empty() &&
-         !IsRef(value.node->input_type(0)))
-    value = value.node->input(0);
-  return value;
-}
-
 }  // namespace sluice::loops
 
 #endif  // SLUICE_CLIENT_LOOP_FAMILY_INTERNAL_H_

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "client/loop_family_internal.h"
+#include "graph/frames.h"
 #include "graph/op_def.h"
 
 namespace sluice {
@@ -24,7 +25,7 @@ std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
 // True if every iteration hands the variable on as it is.
 bool IsInvariant(const LoopVariable& v) {
   return v.next != nullptr && v.switch_node != nullptr &&
-         Bare(v.next->input(0)).SameAs(Output(v.switch_node, 1));
+         ResolveAlias(v.next->input(0)).SameAs(Output(v.switch_node, 1));
 }
 
 bool IsConst(const Node* n) { return n->op_name() == "Const"; }
@@ -33,17 +34,17 @@ bool IsConst(const Node* n) { return n->op_name() == "Const"; }
 bool CountsIterations(const LoopVariable& v) {
   if (v.next == nullptr || v.switch_node == nullptr) return false;
   const auto is = [](const Output& o, int32_t number) {
-    const Output bare = Bare(o);
+    const Output bare = ResolveAlias(o);
     if (!IsConst(bare.node) || bare.dtype() != DType::kInt32) return false;
     const auto t = bare.node->Attr<Tensor>("value");
     return t.ok() && t->num_elements() == 1 && t->rank() == 0 &&
            t->raw_scalar<int32_t>() == number;
   };
-  const Output next = Bare(v.next->input(0));
+  const Output next = ResolveAlias(v.next->input(0));
   if (next.node->op_name() != "AddV2" && next.node->op_name() != "Add")
     return false;
   const Output value(v.switch_node, 1);
-  const Output a = Bare(next.node->input(0)), b = Bare(next.node->input(1));
+  const Output a = ResolveAlias(next.node->input(0)), b = ResolveAlias(next.node->input(1));
   return is(v.enter->input(0), 0) &&
          ((a.SameAs(value) && is(b, 1)) || (b.SameAs(value) && is(a, 1)));
 }
@@ -179,7 +180,7 @@ Output LoopMember::Import(Output value) {
       value = saved;
       continue;
     }
-    const Output bare = Bare(value);
+    const Output bare = ResolveAlias(value);
     if (!(bare.SameAs(value))) {
       value = bare;
       continue;
@@ -203,7 +204,7 @@ Output LoopMember::Import(Output value) {
       }
       return mine;
     }
-    if (IsConstantEnter(n)) return capture(loop_, n->input(0));
+    if (IsConstantEnter(*n)) return capture(loop_, n->input(0));
     const int variable = home->VariableOf(n);
     if (variable >= 0 && n->op().role != OpRole::kExit) {
       const LoopVariable& v = home->variable(variable);
@@ -230,7 +231,7 @@ int LoopMember::NextOf(const Output& value) const {
   for (size_t i = 0; i < loop_->variables().size(); ++i) {
     const LoopVariable& v = loop_->variables()[i];
     if (v.next != nullptr && v.exit != nullptr && v.switch_node != nullptr &&
-        Bare(v.next->input(0)).SameAs(value))
+        ResolveAlias(v.next->input(0)).SameAs(value))
       return static_cast<int>(i);
   }
   return -1;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "client/backprop.h"
+#include "graph/frames.h"
 #include "graph/gradient_scope.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
@@ -70,7 +71,7 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
     for (size_t i = 0; i < between_.size(); ++i) {
       if (!between_[i]) continue;
       Node* const n = graph_->nodes()[i].get();
-      if (!IsConstantEnter(n) || ContextOf(n) != loop ||
+      if (!IsConstantEnter(*n) || ContextOf(n) != loop ||
           IsTensorArrayFlow(Output(n)) != flows)
         continue;
       SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
@@ -242,7 +243,7 @@ Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
   if (write == nullptr) return {};
   const Node* const grad = write->input(0).node;
   if (grad->op_name() != "TensorArrayGradV3" || ContextOf(grad) != back ||
-      !IsConstantEnter(grad->input(0).node))
+      !IsConstantEnter(*grad->input(0).node))
     return {};
   Rows rows;
   rows.array = grad->input(0).node->input(0);

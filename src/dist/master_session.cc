@@ -6,8 +6,8 @@
 
 #include "base/failpoint.h"
 #include "exec/device.h"
+#include "graph/frames.h"
 #include "graph/graphdef.h"
-#include "passes/partition_structure.h"
 #include "session/compile.h"
 
 namespace sluice {

@@ -41,21 +41,20 @@ constexpr int64_t kSmallElements = 8192;
 // The name of a chain says what is in it, so far.
 constexpr size_t kMostNamed = 8;
 
-class ChainFormer {
+class ChainBuilder {
  public:
-  ChainFormer(Graph* graph, const RegionStructure::KernelSource& kernels,
-              const std::set<const Node*>& keep)
+  ChainBuilder(Graph* graph, const RegionStructure::KernelSource& kernels,
+               const std::set<const Node*>& keep)
       : graph_(graph), kernels_(kernels), keep_(keep) {}
 
-  Result<RegionKernels> Form() {
+  Result<RegionKernels> Build() {
     const size_t size = graph_->nodes().size();
-    Result<std::vector<Node*>> order = TopologicalOrder(*graph_);
-    if (!order.ok()) return RegionKernels();  // Plan::Build says why.
-    order_ = *std::move(order);
+    SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
     members_.resize(size);
     int found = 0;
     for (const auto& n : graph_->nodes()) found += FindMember(*n);
-    if (found < 2 || !FindGuards()) return RegionKernels();
+    if (found < 2) return RegionKernels();
+    SLUICE_RETURN_IF_ERROR(FindGuards());
     FindReaders();
     FindWaits();
     FindLevels();
@@ -121,21 +120,20 @@ class ChainFormer {
     return true;
   }
 
-  // In which frame each member is, and when it is alive. False if that cannot
-  // be told.
-  bool FindGuards() {
-    const auto has = [&](OpRole role) {
-      return std::any_of(order_.begin(), order_.end(),
-                         [&](const Node* n) { return n->op().role == role; });
-    };
-    if (has(OpRole::kCall)) return false;
-    if (!has(OpRole::kSwitch) && !has(OpRole::kEnter)) return true;
+  // In which frame each member is, and when it is live.
+  Status FindGuards() {
+    const bool flat =
+        std::none_of(order_.begin(), order_.end(), [](const Node* n) {
+          const OpRole role = n->op().role;
+          return role == OpRole::kSwitch || role == OpRole::kEnter ||
+                 role == OpRole::kCall;
+        });
+    if (flat) return OkStatus();
     const auto nothing = [](const Node&) -> Result<std::shared_ptr<Kernel>> {
       return std::shared_ptr<Kernel>();
     };
-    auto structure = RegionStructure::Analyse(*graph_, nothing, keep_);
-    if (!structure.ok()) return false;
-    structure_ = *std::move(structure);
+    SLUICE_ASSIGN_OR_RETURN(
+        structure_, RegionStructure::Analyse(*graph_, nothing, keep_));
     for (const auto& n : graph_->nodes()) {
       Member& m = members_[Id(n.get())];
       if (m.kernel == nullptr) continue;
@@ -146,9 +144,8 @@ class ChainFormer {
         continue;
       }
       m.guard = structure_->unit(m.frame, unit).guard;
-      if (m.guard == Guards::kNever) m.kernel = nullptr;
     }
-    return true;
+    return OkStatus();
   }
 
   void FindReaders() {
@@ -369,7 +366,7 @@ class ChainFormer {
   // The same past those that only hand a value on.
   std::vector<std::vector<Reader>> users_;
   bool waits_ = false;
-  // Null: there are neither loops nor conditionals.
+  // Null: there are neither loops nor conditionals nor calls.
   std::unique_ptr<RegionStructure> structure_;
   std::vector<size_t> root_;  // By id: nearer to the first.
   RegionKernels made_;
@@ -390,7 +387,7 @@ std::optional<BlockForm> FindBlockForm(const Node& n, const Kernel& k) {
 Result<RegionKernels> FormChains(Graph* graph,
                                  const RegionStructure::KernelSource& kernels,
                                  const std::set<const Node*>& keep) {
-  return ChainFormer(graph, kernels, keep).Form();
+  return ChainBuilder(graph, kernels, keep).Build();
 }
 
 }  // namespace sluice

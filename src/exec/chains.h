@@ -14,8 +14,7 @@ namespace sluice {
 // of use is decided when it runs, by the shapes. The kernels of the new nodes;
 // they point to the nodes they stand for. `keep`: nodes that must stay as they
 // are, the targets of the step. Left alone: what is known to be small
-// (regions), nodes with references or control inputs, and, where there are
-// functions that run as frames of their own, conditionals.
+// (regions), and nodes with references or control inputs.
 Result<RegionKernels> FormChains(Graph* graph,
                                  const RegionStructure::KernelSource& kernels,
                                  const std::set<const Node*>& keep);

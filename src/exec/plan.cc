@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "exec/region_structure.h"
+#include "graph/frames.h"
 
 namespace sluice {
 
@@ -14,8 +14,8 @@ uint64_t NameHash(std::string_view name) {
   return h;
 }
 
-// Builds one plan. Steps: which frame each node runs in; numbers for nodes and
-// slots; edges; counts; kernels.
+// Builds one plan. Steps: frames; which nodes run; numbers for nodes and slots;
+// edges; counts; kernels.
 class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const Graph> graph,
@@ -27,9 +27,10 @@ class PlanBuilder {
   Result<std::shared_ptr<const Plan>> Build() {
     SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_));
     info_.resize(order_.size());
-    plan_->frames.emplace_back();
-    for (Node* n : order_) SLUICE_RETURN_IF_ERROR(AssignFrame(*n));
-    SLUICE_RETURN_IF_ERROR(CheckBackEdges());
+    SLUICE_ASSIGN_OR_RETURN(Frames frames, Frames::Of(graph_, order_));
+    frames_ = &frames;
+    SLUICE_RETURN_IF_ERROR(frames.CheckBackEdges(order_));
+    SLUICE_RETURN_IF_ERROR(MakeFrames());
     DecideWhatRuns();
     SLUICE_RETURN_IF_ERROR(NumberNodes());
     NumberSlots();
@@ -43,18 +44,23 @@ class PlanBuilder {
 
  private:
   struct Info {
-    int frame = 0;         // Where the node runs.
-    int output_frame = 0;  // Where its consumers run.
     bool runs = true;
     uint32_t child = 0;       // Of a Call: which of its frame's children.
     uint32_t plan_index = 0;  // Of a node that runs.
     uint32_t constant = 0;    // Slot of a Const in the plan's table.
   };
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
+  // Numbered as in frames_.
   PlanFrame& frame(int f) { return plan_->frames[static_cast<size_t>(f)]; }
+  PlanFrame& frame_of(const Node* n) { return frame(frames_->frame_of(n)); }
+  PlanFrame& output_frame(const Node* n) {
+    return frame(frames_->output_frame(n));
+  }
   PlanNode& plan_node(const Node* n) {
     return plan_->nodes[info(n).plan_index];
   }
+
+  static constexpr int64_t kMostParallelIterations = 1 << 20;
 
   static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
 
@@ -85,101 +91,62 @@ class PlanBuilder {
     }
   }
 
-  static bool IsConstantEnter(const Node& n) {
-    return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
-  }
-
-  // The function that a node belongs to by its own word (an _Arg, _Function or
-  // _Retval) or calls; "" if none.
-  static std::string FunctionOf(const Node& n) {
-    return n.AttrOr<std::string>("function", "");
-  }
-  static bool BeginsFunction(const Node& n) {
-    return n.num_inputs() == 0 &&
-           (n.op().role == OpRole::kArg || n.op_name() == "_Function") &&
-           !FunctionOf(n).empty();
-  }
-
-  int FunctionFrame(const std::string& name) {
-    auto [it, fresh] = frame_ids_.try_emplace(
-        {-1, name}, static_cast<int>(plan_->frames.size()));
-    if (fresh) {
-      PlanFrame f;
-      f.name = name;
-      f.is_function = true;
-      f.num_enters = 1;  // The call.
-      plan_->frames.push_back(std::move(f));
-      plan_->has_control_flow = true;
+  Status MakeFrames() {
+    plan_->has_control_flow = frames_->size() > 1;
+    plan_->frames.resize(static_cast<size_t>(frames_->size()));
+    for (int f = 0; f < frames_->size(); ++f) {
+      const GraphFrame& from = (*frames_)[f];
+      PlanFrame& to = frame(f);
+      to.name = from.name;
+      to.parent = from.parent;
+      to.is_function = from.is_function();
+      to.num_enters =
+          from.is_function() ? 1 : static_cast<uint32_t>(from.enters.size());
+      to.parallel_iterations = static_cast<uint32_t>(
+          std::min(from.parallel_iterations, kMostParallelIterations));
+      for (const Node* enter : from.enters)
+        SLUICE_RETURN_IF_ERROR(CheckParallelIterations(from, *enter));
     }
-    return it->second;
-  }
-
-  Status AssignFrame(const Node& n) {
-    int f = BeginsFunction(n) ? FunctionFrame(FunctionOf(n)) : 0;
-    const Node* first = BeginsFunction(n) ? &n : nullptr;
-    // What stands at the beginning counts as being there.
-    info(&n).output_frame = f;
-    auto meet = [&](const Node* from) {
-      // A constant without control inputs is nowhere in particular.
-      if (from == nullptr || (IsConst(*from) && from->control_inputs().empty()))
-        return OkStatus();
-      // A back edge's source is assigned later; CheckBackEdges looks at it.
-      if (from->op().role == OpRole::kNextIteration &&
-          n.op().role == OpRole::kMerge)
-        return OkStatus();
-      if (first == nullptr) {
-        first = from;
-        f = info(from).output_frame;
-      } else if (info(from).output_frame != f) {
-        return InvalidArgument(
-            "frames: expected all inputs from one frame, got ", Named(*first),
-            " in ", Where(f), " and ", Named(*from), " in ",
-            Where(info(from).output_frame), "; ", n.Describe());
+    for (const Node* n : order_) {
+      if (n->op().role == OpRole::kEnter) {
+        const int child = frames_->output_frame(n);
+        const GraphFrame& loop = (*frames_)[child];
+        if (loop.first == n)
+          frame(child).index_in_parent =
+              AddChild(loop.parent, child, loop.name);
+      } else if (n->op().role == OpRole::kCall) {
+        info(n).child =
+            AddChild(frames_->frame_of(n),
+                     frames_->function_frame(FunctionOf(*n)), n->name());
+      } else if (n->op().role == OpRole::kRetval) {
+        SLUICE_RETURN_IF_ERROR(CheckRetval(*n));
       }
-      return OkStatus();
-    };
-    for (const Output& in : n.inputs()) SLUICE_RETURN_IF_ERROR(meet(in.node));
-    for (const Node* c : n.control_inputs()) SLUICE_RETURN_IF_ERROR(meet(c));
-
-    Info& out = info(&n);
-    out.frame = out.output_frame = f;
-    switch (n.op().role) {
-      case OpRole::kEnter: {
-        SLUICE_ASSIGN_OR_RETURN(out.output_frame, ChildFrame(n, f));
-        break;
-      }
-      case OpRole::kExit:
-        if (frame(f).parent < 0)
-          return InvalidArgument(
-              "Exit: expected to be inside a frame, got the "
-              "root; ",
-              n.Describe());
-        out.output_frame = frame(f).parent;
-        break;
-      case OpRole::kNextIteration:
-        if (frame(f).parent < 0)
-          return InvalidArgument(
-              "NextIteration: expected to be inside a frame, "
-              "got the root; ",
-              n.Describe());
-        break;
-      case OpRole::kCall: {
-        const int callee = FunctionFrame(FunctionOf(n));
-        out.child = AddChild(f, callee, n.name());
-        break;
-      }
-      case OpRole::kRetval:
-        if (f != (FunctionOf(n).empty() ? 0 : FunctionFrame(FunctionOf(n))))
-          return InvalidArgument("fetch: expected an edge outside loops, got '",
-                                 n.input(0).name(), "' in ", Where(f),
-                                 " (fetch what its Exit gives); ",
-                                 n.Describe());
-        break;
-      default:
-        break;
     }
-    if (f != 0) plan_->has_control_flow = true;
     return OkStatus();
+  }
+
+  static Status CheckParallelIterations(const GraphFrame& loop,
+                                        const Node& enter) {
+    const int64_t parallel = enter.IntAttr("parallel_iterations");
+    if (parallel < 1)
+      return InvalidArgument("parallel_iterations: expected at least 1, got ",
+                             parallel, "; ", enter.Describe());
+    if (parallel != loop.parallel_iterations)
+      return InvalidArgument("parallel_iterations: expected ",
+                             loop.parallel_iterations,
+                             " as at the other Enters of frame '", loop.name,
+                             "', got ", parallel, "; ", enter.Describe());
+    return OkStatus();
+  }
+
+  Status CheckRetval(const Node& n) const {
+    const int f = frames_->frame_of(&n);
+    const std::string function = FunctionOf(n);
+    if (f == (function.empty() ? 0 : frames_->function_frame(function)))
+      return OkStatus();
+    return InvalidArgument("fetch: expected an edge outside loops, got '",
+                           n.input(0).name(), "' in ", frames_->Describe(f),
+                           " (fetch what its Exit gives); ", n.Describe());
   }
 
   // Returns its number among the parent's children. `name` tells it apart from
@@ -189,82 +156,6 @@ class PlanBuilder {
     f.children.push_back(child);
     f.child_hashes.push_back(NameHash(name));
     return f.num_children++;
-  }
-
-  // For messages; of what stands for a fed edge, that edge.
-  static std::string Named(const Node& n) {
-    const auto edge = n.AttrOr<std::string>("_edge", "");
-    return edge.empty() ? absl::StrCat("'", n.name(), "'")
-                        : absl::StrCat("the fed '", edge, "'");
-  }
-
-  // "frame 'loop' (entered at 'Enter') in frame 'outer' (entered at
-  // 'Enter_1')": names alone may be those of several loops.
-  std::string Where(int f) {
-    constexpr int kMost = 4;
-    std::string out;
-    for (int level = 0; f > 0; ++level, f = frame(f).parent) {
-      if (level > 0) absl::StrAppend(&out, " in ");
-      if (level == kMost) return out + "...";
-      const PlanFrame& pf = frame(f);
-      absl::StrAppend(&out, pf.is_function ? "function '" : "frame '", pf.name,
-                      "'");
-      if (!pf.is_function)
-        absl::StrAppend(&out, " (entered at '",
-                        entered_at_[static_cast<size_t>(f)]->name(), "')");
-    }
-    return out.empty() ? "the root" : out;
-  }
-
-  Result<int> ChildFrame(const Node& enter, int parent) {
-    SLUICE_ASSIGN_OR_RETURN(const std::string name,
-                            enter.Attr<std::string>("frame_name"));
-    const int64_t parallel = enter.IntAttr("parallel_iterations");
-    if (parallel < 1)
-      return InvalidArgument("parallel_iterations: expected at least 1, got ",
-                             parallel, "; ", enter.Describe());
-    auto [it, fresh] = frame_ids_.try_emplace(
-        {parent, name}, static_cast<int>(plan_->frames.size()));
-    if (fresh) {
-      PlanFrame f;
-      f.name = name;
-      f.parent = parent;
-      f.parallel_iterations =
-          static_cast<uint32_t>(std::min<int64_t>(parallel, 1 << 20));
-      f.index_in_parent = AddChild(parent, it->second, name);
-      plan_->frames.push_back(std::move(f));
-      entered_at_.resize(plan_->frames.size());
-      entered_at_.back() = &enter;
-      plan_->has_control_flow = true;
-    } else if (frame(it->second).parallel_iterations !=
-               std::min<int64_t>(parallel, 1 << 20)) {
-      return InvalidArgument("parallel_iterations: expected ",
-                             frame(it->second).parallel_iterations,
-                             " as at the other Enters of frame '", name,
-                             "', got ", parallel, "; ", enter.Describe());
-    }
-    ++frame(it->second).num_enters;
-    return it->second;
-  }
-
-  Status CheckBackEdges() {
-    for (const Node* n : order_) {
-      if (n->op().role != OpRole::kMerge) continue;
-      for (const Output& in : n->inputs()) {
-        if (in.node == nullptr)
-          return InvalidArgument(
-              "Merge: expected every input connected, got an "
-              "open back edge; ",
-              n->Describe());
-        if (in.node->op().role == OpRole::kNextIteration &&
-            info(in.node).frame != info(n).frame)
-          return InvalidArgument(
-              "frames: expected the NextIteration of a Merge in its frame, ",
-              Where(info(n).frame), ", got '", in.node->name(), "' in ",
-              Where(info(in.node).frame), "; ", n->Describe());
-      }
-    }
-    return OkStatus();
   }
 
   // Aliases do not run, nor do constants: their readers wait for what the
@@ -309,7 +200,7 @@ class PlanBuilder {
     std::vector<std::vector<Node*>> by_frame(plan_->frames.size());
     for (Node* n : order_)
       if (info(n).runs)
-        by_frame[static_cast<size_t>(info(n).frame)].push_back(n);
+        by_frame[static_cast<size_t>(frames_->frame_of(n))].push_back(n);
     for (size_t f = 0; f < by_frame.size(); ++f) {
       PlanFrame& pf = plan_->frames[f];
       pf.first_node = static_cast<uint32_t>(plan_->nodes.size());
@@ -324,7 +215,7 @@ class PlanBuilder {
           pf.initial_merges.emplace_back();
         }
         if (p.role == OpRole::kEnter)
-          p.aux = frame(info(n).output_frame).index_in_parent;
+          p.aux = output_frame(n).index_in_parent;
         if (p.role == OpRole::kCall) p.aux = info(n).child;
         if (p.role == OpRole::kRetval && !FunctionOf(*n).empty())
           p.role = OpRole::kReturn;
@@ -338,7 +229,7 @@ class PlanBuilder {
     }
     for (PlanNode& p : plan_->nodes)  // Addresses are final now.
       if (p.role == OpRole::kExit) {
-        PlanFrame& pf = frame(info(p.node).frame);
+        PlanFrame& pf = frame_of(p.node);
         p.aux = static_cast<uint32_t>(pf.exits.size());
         pf.exits.push_back(&p);
       }
@@ -372,7 +263,7 @@ class PlanBuilder {
       }
       if (!info(n).runs) continue;
       PlanNode& p = plan_node(n);
-      PlanFrame& target = frame(info(n).output_frame);
+      PlanFrame& target = output_frame(n);
       uint32_t& next = (p.flags & PlanNode::kConstantEnter) != 0
                            ? target.num_constant_slots
                            : target.num_slots;
@@ -403,7 +294,7 @@ class PlanBuilder {
         const Output in = Source(n, n.input(i));
         InputRef ref = RefTo(in);
         if (ref.table == InputRef::kIteration)
-          ++frame(info(&n).frame).slot_uses[ref.index];
+          ++frame_of(&n).slot_uses[ref.index];
         // A value is wanted where a reference comes: read when the node starts.
         if (IsRef(in.dtype()) && !IsRef(n.input_type(i))) {
           if (p.role == OpRole::kMerge)
@@ -418,7 +309,7 @@ class PlanBuilder {
         }
         plan_->inputs.push_back(ref);
       }
-      PlanFrame& f = frame(info(&n).frame);
+      PlanFrame& f = frame_of(&n);
       if (p.role == OpRole::kReturn) {
         SLUICE_ASSIGN_OR_RETURN(p.aux, Place(n, "index"));
         ++f.num_returns;
@@ -440,14 +331,14 @@ class PlanBuilder {
     std::map<int, std::vector<DType>> results;  // By function.
     for (const PlanNode& p : plan_->nodes) {
       if (p.role != OpRole::kReturn) continue;
-      std::vector<DType>& types = results[info(p.node).frame];
+      std::vector<DType>& types = results[frames_->frame_of(p.node)];
       types.resize(std::max<size_t>(types.size(), p.aux + 1), DType::kInvalid);
       types[p.aux] = RemoveRef(p.node->input_type(0));
     }
     for (const PlanNode& p : plan_->nodes) {
       if (p.role != OpRole::kCall) continue;
       const int callee =
-          frame(info(p.node).frame).children[static_cast<size_t>(p.aux)];
+          frame_of(p.node).children[static_cast<size_t>(p.aux)];
       const PlanFrame& f = frame(callee);
       const std::vector<DType>& types = results[callee];
       bool good = f.args.size() <= p.num_inputs &&
@@ -536,7 +427,7 @@ class PlanBuilder {
     for (PlanFrame& f : plan_->frames) f.initial_pending.resize(f.num_nodes, 0);
     for (const PlanNode& p : plan_->nodes) {
       const Node& n = *p.node;
-      PlanFrame& f = frame(info(&n).frame);
+      PlanFrame& f = frame_of(&n);
       uint32_t pending =
           incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
       if (p.role == OpRole::kMerge) {
@@ -586,9 +477,8 @@ class PlanBuilder {
   const Graph& graph_;
   std::vector<Node*> order_;
   std::vector<Info> info_;
-  std::map<std::pair<int, std::string>, int> frame_ids_;
-  std::vector<const Node*> entered_at_;  // By frame: its first Enter.
-  std::vector<uint32_t> incoming_;       // Tokens that each node waits for.
+  const Frames* frames_ = nullptr;  // While Build runs.
+  std::vector<uint32_t> incoming_;  // Tokens that each node waits for.
 };
 
 Result<std::shared_ptr<const Plan>> Plan::Build(

@@ -60,7 +60,8 @@ class Compiler {
     }
     const RegionFrame& loop = s_.frame(unit.child);
     conditions_.push_back(loop.condition);
-    for (const Node* e : loop.enters) inside_.emplace(e, nullptr);
+    for (const Node* e : s_.frames()[unit.child].enters)
+      inside_.emplace(e, nullptr);
     for (int child : loop.order) Gather(unit.child, child);
     for (const RegionLoopVariable& v : loop.variables) next_of_[v.merge] = &v;
   }
@@ -336,7 +337,7 @@ class Compiler {
   void EmitMerge(const RegionUnit& u) {
     const Node& n = *u.node;
     const uint32_t when_true = static_cast<uint32_t>(u.when_true);
-    const uint32_t predicate = Register(s_.predicate(u.predicate));
+    const uint32_t predicate = Register(u.predicate);
     Value& v = value(Output(const_cast<Node*>(u.node)));
     const Output no = n.input(1 - u.when_true), yes = n.input(u.when_true);
     if (v.scalar) {
@@ -383,7 +384,7 @@ class Compiler {
 
   static bool HasCode(const RegionUnit& u) {
     return u.kind == RegionUnit::kCheap || u.kind == RegionUnit::kChild ||
-           (u.kind == RegionUnit::kMerge && u.predicate >= 0);
+           (u.kind == RegionUnit::kMerge && u.predicate.valid());
   }
 
   // Units in an order that respects their dependencies, those under one guard
@@ -419,8 +420,8 @@ class Compiler {
 
   // The code of units, each under what its guard has beyond `base`.
   void EmitUnits(int f, const std::vector<int>& units, int base) {
-    Guards& guards = s_.guards();
-    std::vector<std::pair<Guards::Literal, uint32_t>> open;  // And where.
+    const Conditions& guards = s_.conditions();
+    std::vector<std::pair<Literal, uint32_t>> open;  // And where.
     auto close = [&](size_t keep) {
       for (; open.size() > keep; open.pop_back())
         p_->code[open.back().second].target = Here();
@@ -428,8 +429,8 @@ class Compiler {
     for (int at : units) {
       const RegionUnit& u = s_.unit(f, at);
       if (!HasCode(u)) continue;
-      Guards::Set more;
-      for (Guards::Literal l : guards.set(u.guard))
+      Conditions::Set more;
+      for (const Literal l : guards.set(u.guard))
         if (!guards.Has(base, l)) more.push_back(l);
       size_t same = 0;
       while (same < open.size() && same < more.size() &&
@@ -437,11 +438,11 @@ class Compiler {
         ++same;
       close(same);
       for (size_t i = same; i < more.size(); ++i) {
-        const uint32_t predicate = Register(s_.predicate(more[i].predicate));
+        const uint32_t predicate = Register(s_.predicate(more[i]));
         open.emplace_back(more[i], Here());
         RegionInstr& skip = Emit(RegionInstr::kSkipUnless);
         skip.in[0] = predicate;
-        skip.flag = more[i].value;
+        skip.flag = more[i] & 1;
       }
       if (u.kind == RegionUnit::kChild) {
         EmitLoop(u.child);
@@ -456,8 +457,8 @@ class Compiler {
 
   void EmitLoop(int f) {
     const RegionFrame& loop = s_.frame(f);
-    Guards& guards = s_.guards();
-    const Guards::Literal stop = {loop.go.predicate, false};
+    Conditions& guards = s_.conditions();
+    const Literal stop = Opposite(loop.go);
     std::vector<int> head, body, tail;
     for (int u : loop.order) {
       const int g = loop.units[static_cast<size_t>(u)].guard;
@@ -479,7 +480,7 @@ class Compiler {
       }
     }
     RegionProgram::Loop info;
-    info.name = loop.name;
+    info.name = s_.frames()[f].name;
     info.counter = NewRegister();
     Move(true, NewRegister(), info.counter);
 
@@ -492,7 +493,7 @@ class Compiler {
     RegionInstr& skip = Emit(RegionInstr::kSkipUnless);
     skip.in[0] = condition;
     skip.flag = 1;
-    EmitUnits(f, Schedule(f, body), guards.Intern({loop.go}));
+    EmitUnits(f, Schedule(f, body), guards.One(loop.go));
     const uint32_t moves = Here();
     EmitNext(loop);
     CoalesceMoves(p_.get(), branch, moves);
@@ -502,7 +503,7 @@ class Compiler {
     p_->code[branch].target = info.end = Here();
     info.branch = branch;
     p_->loops.push_back(std::move(info));
-    EmitUnits(f, Schedule(f, tail), guards.Intern({stop}));
+    EmitUnits(f, Schedule(f, tail), guards.One(stop));
   }
 
   // Gives the loop variables their next values, all at once: a value that is

@@ -9,21 +9,11 @@ namespace {
 // Waiting for more slow things than this at once, a node is a matter for the
 // executor: sets stay small.
 constexpr size_t kManySlow = 32;
-// Within more conditionals than this, too.
-constexpr size_t kManyGuards = 256;
 // A kernel that may take long is cheap on fewer elements than this in all.
 constexpr int64_t kFewElements = 2048;
 
-bool IsBackEdge(const Node& to, const Node& from) {
-  return to.op().role == OpRole::kMerge &&
-         from.op().role == OpRole::kNextIteration;
-}
-
 int64_t ParallelIterations(const Node& enter) {
   return enter.IntAttr("parallel_iterations");
-}
-bool IsConstantEnter(const Node& n) {
-  return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
 }
 
 bool HasReference(const Node& n) {
@@ -66,88 +56,35 @@ bool IsSmall(const Node& n) {
 
 }  // namespace
 
-bool IsAlias(const Node& n) {
-  return (n.op().role == OpRole::kIdentity ||
-          n.op().role == OpRole::kLoopCond) &&
-         n.control_inputs().empty() && n.num_inputs() == 1 &&
-         IsRef(n.input(0).dtype()) == IsRef(n.output_type(0));
-}
+// ---- Units ------------------------------------------------------------------
 
-Output ResolveAlias(Output o) {
-  while (IsAlias(*o.node)) o = o.node->input(0);
-  return o;
-}
-
-// ---- Guards -----------------------------------------------------------------
-
-int Guards::Intern(Set s) {
-  auto [it, fresh] =
-      ids_.try_emplace(std::move(s), static_cast<int>(sets_.size()));
-  if (fresh) sets_.push_back(it->first);
-  return it->second;
-}
-
-int Guards::Union(int a, int b) {
-  if (a == kNever || b == kNever) return kNever;
-  if (a == b || b == 0) return a;
-  if (a == 0) return b;
-  Set all;
-  std::set_union(set(a).begin(), set(a).end(), set(b).begin(), set(b).end(),
-                 std::back_inserter(all));
-  for (size_t i = 1; i < all.size(); ++i)
-    if (all[i].predicate == all[i - 1].predicate) return kNever;
-  if (all.size() > kManyGuards) return kNever;
-  return Intern(std::move(all));
-}
-
-int Guards::Without(int a, Literal l) {
-  Set s = set(a);
-  std::erase(s, l);
-  return Intern(std::move(s));
-}
-
-bool Guards::Has(int a, Literal l) const {
-  return std::binary_search(set(a).begin(), set(a).end(), l);
-}
-
-std::pair<int, int> Guards::Complement(int a, int b) {
-  const std::pair<int, int> none = {-1, kNever};
-  if (a == kNever || b == kNever || set(a).size() != set(b).size()) return none;
-  int predicate = -1;
-  Set common;
-  for (size_t i = 0; i < set(a).size(); ++i) {
-    const Literal x = set(a)[i], y = set(b)[i];
-    if (x == y) {
-      common.push_back(x);
-    } else if (x.predicate != y.predicate || predicate >= 0) {
-      return none;
-    } else {
-      predicate = x.predicate;
-    }
-  }
-  if (predicate < 0) return none;
-  return {predicate, Intern(std::move(common))};
-}
-
-// ---- Frames and units -------------------------------------------------------
+RegionStructure::RegionStructure(const Graph& graph,
+                                 const std::vector<Node*>& order, Frames frames)
+    : frames_(std::move(frames)),
+      liveness_(Liveness::Of(graph, order, frames_)),
+      unit_of_(order.size(), -1),
+      region_frames_(frames_.all().size()) {}
 
 Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
     const Graph& graph, const KernelSource& kernels,
     const std::set<const Node*>& keep) {
-  std::unique_ptr<RegionStructure> s(new RegionStructure(graph));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(graph));
+  SLUICE_ASSIGN_OR_RETURN(Frames frames, Frames::Of(graph, order));
+  SLUICE_RETURN_IF_ERROR(frames.CheckBackEdges(order));
+  std::unique_ptr<RegionStructure> s(
+      new RegionStructure(graph, order, std::move(frames)));
   s->kernels_ = &kernels;
   s->keep_ = &keep;
-  SLUICE_RETURN_IF_ERROR(s->PlaceNodes());
+  for (int f = 0; f < s->num_frames(); ++f) s->MakeUnits(f);
   // Children have higher numbers than their parents.
-  for (int f = s->num_frames() - 1; f >= 0; --f) s->MakeUnits(f);
   for (int f = s->num_frames() - 1; f >= 0; --f) {
     RegionFrame& frame = s->mutable_frame(f);
-    if (!s->Order(f)) frame.well_formed = false;
-    if (f > 0 && frame.well_formed) s->FindLoop(f);
+    const bool is_loop = s->frames_[f].is_loop();
+    frame.well_formed =
+        s->Order(f) && (!is_loop || s->FindLoop(f)) && s->FindGuards(f);
     if (!frame.well_formed) continue;
-    s->Guard(f);
-    if (!frame.well_formed) continue;
-    frame.whole = f > 0 && s->IsWhole(f);
+    frame.whole = is_loop && s->IsWhole(f);
     s->FindSlow(f);
   }
   s->kernels_ = nullptr;
@@ -155,86 +92,31 @@ Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
   return s;
 }
 
-Status RegionStructure::PlaceNodes() {
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
-                          TopologicalOrder(graph_));
-  place_.resize(order.size());
-  frames_.emplace_back();
-  for (const Node* n : order) SLUICE_RETURN_IF_ERROR(PlaceNode(*n));
-  for (const Node* n : order)
-    for (const Output& in : n->inputs())
-      if (in.node == nullptr ||
-          (IsBackEdge(*n, *in.node) && frame_of(in.node) != frame_of(n)))
-        return InvalidArgument("frames");
-  return OkStatus();
-}
-
-// As Plan::Build places them, which also says what is wrong.
-Status RegionStructure::PlaceNode(const Node& n) {
-  Place& place = place_[Id(&n)];
-  bool first = true;
-  auto meet = [&](const Node* from) -> Status {
-    if (from == nullptr || IsBackEdge(n, *from) ||
-        (from->op().role == OpRole::kConst && from->control_inputs().empty()))
-      return OkStatus();
-    const int f = place_[Id(from)].output_frame;
-    if (!first && f != place.frame) return InvalidArgument("frames");
-    first = false;
-    place.frame = f;
-    return OkStatus();
-  };
-  for (const Output& in : n.inputs()) SLUICE_RETURN_IF_ERROR(meet(in.node));
-  for (const Node* c : n.control_inputs()) SLUICE_RETURN_IF_ERROR(meet(c));
-  place.output_frame = place.frame;
-  if (n.op().role == OpRole::kEnter) {
-    SLUICE_ASSIGN_OR_RETURN(std::string name,
-                            n.Attr<std::string>("frame_name"));
-    auto [it, fresh] =
-        frame_ids_.try_emplace({place.frame, name}, num_frames());
-    if (fresh) {
-      RegionFrame f;
-      f.parent = place.frame;
-      f.depth = frame(place.frame).depth + 1;
-      f.name = name;
-      frames_.push_back(std::move(f));
-    }
-    place.output_frame = it->second;
-    mutable_frame(it->second).enters.push_back(&n);
-  } else if (n.op().role == OpRole::kExit) {
-    if (place.frame == 0) return InvalidArgument("frames");
-    place.output_frame = frame(place.frame).parent;
-    mutable_frame(place.frame).exits.push_back(&n);
-  } else if (n.op().role == OpRole::kRetval && place.frame != 0) {
-    return InvalidArgument("frames");
-  }
-  mutable_frame(place.frame).nodes.push_back(&n);
-  return OkStatus();
-}
-
 void RegionStructure::MakeUnits(int f) {
   RegionFrame& frame = mutable_frame(f);
   std::map<int, int> children;  // Frame -> unit.
-  for (const Node* n : frame.nodes) {
-    Place& place = place_[Id(n)];
+  const std::vector<const Node*>& nodes = frames_[f].nodes;
+  for (const Node* n : nodes) {
     if (n->op().role == OpRole::kEnter) {
-      auto [it, fresh] = children.try_emplace(
-          place.output_frame, static_cast<int>(frame.units.size()));
+      const int child = frames_.output_frame(n);
+      auto [it, fresh] =
+          children.try_emplace(child, static_cast<int>(frame.units.size()));
       if (fresh) {
         RegionUnit u;
-        u.child = place.output_frame;
+        u.child = child;
         u.kind = RegionUnit::kChild;
         frame.units.push_back(std::move(u));
       }
-      place.unit = it->second;
+      unit_of_[Id(n)] = it->second;
       continue;
     }
-    place.unit = static_cast<int>(frame.units.size());
+    unit_of_[Id(n)] = static_cast<int>(frame.units.size());
     RegionUnit u;
     u.node = n;
     u.kind = Classify(f, *n, &u.kernel);
     frame.units.push_back(std::move(u));
   }
-  for (const Node* n : frame.nodes) {
+  for (const Node* n : nodes) {
     for (const Output& in : n->inputs()) Depend(f, *n, in.node);
     for (const Node* c : n->control_inputs()) Depend(f, *n, c);
   }
@@ -247,18 +129,19 @@ void RegionStructure::MakeUnits(int f) {
 RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
                                            std::shared_ptr<Kernel>* k) {
   if (keep_->count(&n) > 0) return RegionUnit::kSlow;
+  const bool in_loop = frames_[f].is_loop();
   switch (n.op().role) {
     case OpRole::kConst:
     case OpRole::kNoOp:
       return RegionUnit::kFree;
     case OpRole::kLoopCond:  // (A path through it is one that nobody sees.)
-      return f == 0 && !IsAlias(n) ? RegionUnit::kSlow : RegionUnit::kFree;
+      return !in_loop && !IsAlias(n) ? RegionUnit::kSlow : RegionUnit::kFree;
     case OpRole::kSwitch:
     case OpRole::kIdentity:
       return HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;
     case OpRole::kExit:
     case OpRole::kNextIteration:
-      return f == 0 || HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;
+      return HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;
     case OpRole::kMerge:
       return n.num_inputs() == 2 && !HasReference(n) ? RegionUnit::kMerge
                                                      : RegionUnit::kSlow;
@@ -281,18 +164,15 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
 
 // The unit of frame f that gives what `from` gives; -1: nothing in it does.
 int RegionStructure::UnitSeen(int f, const Node* from) const {
-  if (from == nullptr ||
-      (from->op().role == OpRole::kConst && from->control_inputs().empty()))
-    return -1;
-  const Place& p = place_[Id(from)];
-  if (p.frame == f) return p.unit;
+  if (IsFloatingConstant(*from)) return -1;
+  const int at = frames_.frame_of(from);
+  if (at == f) return unit_of(from);
   if (from->op().role != OpRole::kExit) return -1;  // An Enter into f.
-  const std::vector<const Node*>& enters = frame(p.frame).enters;
-  return enters.empty() ? -1 : place_[Id(enters[0])].unit;
+  return unit_of(frames_[at].first);
 }
 
 void RegionStructure::Depend(int f, const Node& n, const Node* from) {
-  if (from == nullptr || IsBackEdge(n, *from)) return;
+  if (IsBackEdge(*from, n)) return;
   const int on = UnitSeen(f, from);
   RegionUnit& u = mutable_frame(f).units[static_cast<size_t>(unit_of(&n))];
   if (on >= 0 && on != unit_of(&n)) u.deps.push_back(on);
@@ -318,18 +198,16 @@ bool RegionStructure::Order(int f) {
 
 // ---- Loops ------------------------------------------------------------------
 
-// Finds the variables and the condition; not well formed if they are not those
-// of an ordinary loop.
-void RegionStructure::FindLoop(int f) {
+// Finds the variables and the condition. False if they are not those of an
+// ordinary loop.
+bool RegionStructure::FindLoop(int f) {
   RegionFrame& loop = mutable_frame(f);
-  loop.well_formed = false;
-  const Node* condition = nullptr;
+  const GraphFrame& frame = frames_[f];
+  const Node* const condition = frame.loop_cond();
+  if (condition == nullptr || !condition->control_inputs().empty())
+    return false;
   std::set<const Node*> inits;
-  for (const Node* n : loop.nodes) {
-    if (n->op().role == OpRole::kLoopCond) {
-      if (condition != nullptr || !n->control_inputs().empty()) return;
-      condition = n;
-    }
+  for (const Node* n : frame.nodes) {
     if (n->op().role != OpRole::kMerge) continue;
     const Node* enter = nullptr;
     const Node* next = nullptr;
@@ -340,140 +218,89 @@ void RegionStructure::FindLoop(int f) {
     }
     if (next == nullptr && enter == nullptr) continue;  // Of a conditional.
     if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
-        !n->control_inputs().empty() || frame_of(next) != f)
-      return;
+        !n->control_inputs().empty())
+      return false;
     loop.variables.push_back({n, enter, next});
     inits.insert(enter);
   }
-  if (condition == nullptr || loop.variables.empty()) return;
-  const int64_t parallel = ParallelIterations(*loop.enters[0]);
-  for (const Node* e : loop.enters) {
-    if (!IsConstantEnter(*e) && inits.count(e) == 0) return;
-    // (Makes no difference here, but has to be an error wherever it runs.)
-    if (parallel < 1 || ParallelIterations(*e) != parallel) return;
+  if (loop.variables.empty()) return false;
+  const int64_t parallel = frame.parallel_iterations;
+  for (const Node* e : frame.enters) {
+    if (!IsConstantEnter(*e) && inits.count(e) == 0) return false;
+    // (The number makes no difference here, but Plan::Build refuses these.)
+    if (parallel < 1 || ParallelIterations(*e) != parallel) return false;
   }
-  for (const Node* n : loop.nodes) {
-    // What lives in the first iteration only, or only as long as the loop.
+  for (const Node* n : frame.nodes) {
+    // Reads what is live in the first iteration only, or waits for it.
     for (const Output& in : n->inputs())
-      if (inits.count(in.node) > 0 && n->op().role != OpRole::kMerge) return;
+      if (inits.count(in.node) > 0 && n->op().role != OpRole::kMerge)
+        return false;
     for (const Node* c : n->control_inputs())
       if (c->op().role == OpRole::kNextIteration ||
           (c->op().role == OpRole::kEnter && !IsConstantEnter(*c)))
-        return;
+        return false;
   }
   loop.condition = condition->input(0);
-  loop.go = {PredicateOf(ResolveAlias(Output(const_cast<Node*>(condition)))),
-             true};
-  loop.well_formed = true;
+  loop.go =
+      liveness_.PredicateLiteral(Output(const_cast<Node*>(condition)), true);
+  return true;
 }
 
 // ---- Guards of units --------------------------------------------------------
 
-// Null: one that is like no other.
-int RegionStructure::PredicateOf(Output o) {
-  const int next = static_cast<int>(predicates_.size());
-  if (o.valid()) {
-    auto [it, fresh] = predicate_ids_.try_emplace(o, next);
-    if (!fresh) return it->second;
-  }
-  predicates_.push_back(o);
-  return next;
-}
-
-// Of the token on an edge within frame f.
-int RegionStructure::GuardOf(int f, const Output& o) {
-  const int u = UnitSeen(f, o.node);
-  const int guard = u < 0 ? 0 : unit(f, u).guard;
-  if (o.node->op().role != OpRole::kSwitch || frame_of(o.node) != f)
-    return guard;
-  const int p = PredicateOf(ResolveAlias(o.node->input(1)));
-  return guards_.With(guard, {p, o.index == 1});
-}
-
-int RegionStructure::GuardOfMerge(int f, RegionUnit* u) {
-  const Node& n = *u->node;
-  for (const Output& in : n.inputs())
-    if (in.node->op().role == OpRole::kNextIteration) return 0;
-  if (u->kind != RegionUnit::kMerge) return Opaque();
-  const int a = GuardOf(f, n.input(0)), b = GuardOf(f, n.input(1));
-  const auto [predicate, common] = guards_.Complement(a, b);
-  if (predicate < 0) {
-    u->kind = RegionUnit::kSlow;
-    return Opaque();
-  }
-  u->predicate = predicate;
-  u->when_true = guards_.Has(a, {predicate, true}) ? 0 : 1;
-  int guard = common;
-  for (const Node* c : n.control_inputs())
-    guard = guards_.Union(guard, GuardOf(f, Output(const_cast<Node*>(c), -1)));
-  return guard;
-}
-
-// A ControlTrigger runs after dead inputs too: when what all of them share
-// holds. It belongs to the iteration of the body that its inputs belong to.
-int RegionStructure::GuardOfTrigger(int f, const Node& n) {
-  bool first = true, in_body = false;
-  Guards::Set common;
-  for (const Node* c : n.control_inputs()) {
-    const int g = GuardOf(f, Output(const_cast<Node*>(c), -1));
-    if (g == Guards::kNever) return g;
-    const Guards::Set& s = guards_.set(g);
-    if (f > 0) in_body |= guards_.Has(g, frame(f).go);
-    if (first) common = s;
-    Guards::Set both;
-    std::set_intersection(common.begin(), common.end(), s.begin(), s.end(),
-                          std::back_inserter(both));
-    common = std::move(both);
-    first = false;
-  }
-  const int guard = guards_.Intern(std::move(common));
-  return in_body ? guards_.With(guard, frame(f).go) : guard;
-}
-
-void RegionStructure::Guard(int f) {
-  RegionFrame& frame = mutable_frame(f);
-  for (int at : frame.order) {
-    RegionUnit& u = frame.units[static_cast<size_t>(at)];
-    int guard = 0;
-    auto meet = [&](const Node& n) {
-      for (const Output& in : n.inputs())
-        guard = guards_.Union(guard, GuardOf(f, in));
-      for (const Node* c : n.control_inputs())
-        guard =
-            guards_.Union(guard, GuardOf(f, Output(const_cast<Node*>(c), -1)));
-    };
+// A loop that enters its parent's frame is live under the condition of all its
+// Enters. False if a unit is never live.
+bool RegionStructure::FindGuards(int f) {
+  for (RegionUnit& u : mutable_frame(f).units) {
+    int guard = Conditions::kAlways;
     if (u.child >= 0) {
-      for (const Node* e : this->frame(u.child).enters) meet(*e);
-    } else if (u.node->op().role == OpRole::kMerge) {
-      guard = GuardOfMerge(f, &u);
-    } else if (u.node->op_name() == "ControlTrigger") {
-      guard = GuardOfTrigger(f, *u.node);
+      for (const Node* e : frames_[u.child].enters)
+        guard = conditions().And(guard, liveness_.input_condition(e));
     } else {
-      meet(*u.node);
+      guard = liveness_.input_condition(u.node);
     }
-    if (guard == Guards::kNever) {  // Never alive: not worth a thought.
-      frame.well_formed = false;
-      return;
-    }
-    u.guard = guard;
+    if (conditions().IsContradiction(guard)) return false;
+    u.guard = liveness_.Within(f, guard);
+    if (u.kind == RegionUnit::kMerge) FindChoice(f, &u);
   }
+  return true;
+}
+
+// The predicate by which the Merge of a conditional chooses; the unit is slow if
+// it cannot be told.
+void RegionStructure::FindChoice(int f, RegionUnit* merge) {
+  const Node& n = *merge->node;
+  for (const Output& in : n.inputs())
+    if (IsBackEdge(*in.node, n)) return;  // Of a loop variable.
+  const auto guard = [&](int i) {
+    return liveness_.Within(f, liveness_.condition(n.input(i)));
+  };
+  const auto [literal, common] = conditions().Complement(guard(0), guard(1));
+  if (common < 0 || !predicate(literal).valid()) {
+    merge->kind = RegionUnit::kSlow;
+    return;
+  }
+  merge->predicate = predicate(literal);
+  merge->when_true = (literal & 1) != 0 ? 0 : 1;
 }
 
 // ---- What may be a region ---------------------------------------------------
 
 bool RegionStructure::IsWhole(int f) {
   const RegionFrame& loop = frame(f);
-  const Guards::Literal stop = {loop.go.predicate, false};
-  auto is = [&](int guard, Guards::Literal l) {
-    return guard == guards_.Intern({l});
+  const Output go = predicate(loop.go);
+  const auto is = [&](int guard, Literal l) {
+    return guard == conditions().One(l);
   };
   for (const RegionUnit& u : loop.units) {
     if (u.kind == RegionUnit::kSlow) return false;
+    for (const Literal l : conditions().set(u.guard))
+      if (!predicate(l).valid()) return false;
     if (u.kind == RegionUnit::kChild && !frame(u.child).whole) return false;
     if (u.node == nullptr) continue;
     switch (u.node->op().role) {
       case OpRole::kExit:
-        if (!is(u.guard, stop)) return false;
+        if (!is(u.guard, Opposite(loop.go))) return false;
         break;
       case OpRole::kNextIteration:
         if (!is(u.guard, loop.go)) return false;
@@ -482,7 +309,7 @@ bool RegionStructure::IsWhole(int f) {
         if (u.guard != 0) return false;
         break;
       case OpRole::kMerge:
-        if (u.predicate == loop.go.predicate) return false;
+        if (u.predicate.SameAs(go)) return false;
         break;
       default:
         break;
@@ -498,8 +325,8 @@ bool RegionStructure::IsDetour(const RegionUnit& u) {
   if (u.node == nullptr) return false;
   if (u.node->op_name() == "ControlTrigger") return true;
   if (u.node->op().role != OpRole::kSwitch) return false;
-  const int p = PredicateOf(ResolveAlias(u.node->input(1)));
-  return guards_.Has(u.guard, {p, false}) || guards_.Has(u.guard, {p, true});
+  const Literal l = liveness_.PredicateLiteral(u.node->input(1), true);
+  return conditions().Has(u.guard, l) || conditions().Has(u.guard, Opposite(l));
 }
 
 void RegionStructure::FindSlow(int f) {

@@ -5,52 +5,14 @@
 #define SLUICE_EXEC_REGION_STRUCTURE_H_
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "exec/kernel.h"
-#include "graph/graph.h"
+#include "graph/liveness.h"
 
 namespace sluice {
-
-// True if consumers may as well read the node's input themselves: it only hands
-// it on, and waits for nothing else.
-bool IsAlias(const Node& n);
-// The output that is read where `o` is asked for.
-Output ResolveAlias(Output o);
-
-// Sets of literals "predicate p is v", interned: a token under a guard is alive
-// exactly if all of them hold. 0 is the empty set. Predicates are numbered such
-// that one comes after those that guard it.
-class Guards {
- public:
-  struct Literal {
-    int predicate;
-    bool value;
-    auto operator<=>(const Literal&) const = default;
-  };
-  using Set = std::vector<Literal>;  // Sorted.
-  static constexpr int kNever = -1;  // A contradiction, or too many.
-
-  Guards() { Intern({}); }
-  int Intern(Set s);
-  const Set& set(int id) const { return sets_[static_cast<size_t>(id)]; }
-  int Union(int a, int b);
-  int With(int a, Literal l) { return Union(a, Intern({l})); }
-  int Without(int a, Literal l);
-  bool Has(int a, Literal l) const;
-  // If a and b differ in exactly one literal, and that in its value: the
-  // predicate and what is common. Else {-1, kNever}.
-  std::pair<int, int> Complement(int a, int b);
-
- private:
-  std::vector<Set> sets_;
-  std::map<Set, int> ids_;
-};
 
 // What the formation of regions takes or leaves as a whole: a node, or a loop
 // with all that is in it, seen from the frame that it stands in.
@@ -65,8 +27,8 @@ struct RegionUnit {
   const Node* node = nullptr;  // Null for a child frame.
   int child = -1;
   Kind kind = kSlow;
-  int guard = 0;
-  int predicate = -1;     // kMerge: what it chooses by,
+  int guard = 0;          // The condition under which it is live in its frame.
+  Output predicate;       // kMerge: what it chooses by,
   int when_true = 0;      // and the input it takes then.
   std::vector<int> deps;  // Units of the same frame.
   std::vector<int> slow;  // Sorted: the slow units it waits for, directly or
@@ -83,90 +45,75 @@ struct RegionLoopVariable {
   Output next() const { return next_iteration->input(0); }  // In the body.
 };
 
-// A frame as the graph has it: the root, or one loop.
+// What is known of a frame beyond GraphFrame: units, and the parts of a loop.
 struct RegionFrame {
-  int parent = -1;
-  int depth = 0;
-  bool well_formed = true;  // A loop as While builds it (or the root).
-  bool whole = false;       // All of it may be one region.
-  std::string name;
-  std::vector<const Node*> nodes;  // In topological order.
-  std::vector<const Node*> enters, exits;
+  bool well_formed = true;  // The root, a function or a loop as While builds it.
+  bool whole = false;       // A loop all of which may be one region.
   std::vector<RegionLoopVariable> variables;
-  Output condition;    // What its LoopCond is given.
-  Guards::Literal go;  // The literal of the body.
+  Output condition;  // The input of a loop's LoopCond.
+  Literal go = 0;    // Holds in the body of a loop.
   std::vector<RegionUnit> units;
   std::vector<int> order;  // Units, topologically.
 };
 
-// All of that for one graph. Made while a step is compiled, by the thread that
-// compiles, and gone with it; but for guards, which grow as they are combined,
-// nothing of it changes. The graph outlives it and stays as it is. Every node
-// is in one frame, frames come after those around them, and in a frame that is
-// well formed every unit's deps come before it in `order`.
+// The units of all frames of one graph. Owned by the pass that asked for it and
+// used by its thread alone. Nothing changes after Analyse but the conditions,
+// which grow as they are combined. Nodes may be added to the graph meanwhile;
+// those that are known must stay as they are. In a frame that is well formed,
+// every unit's deps come before it in `order`.
 class RegionStructure {
  public:
   // The kernel of a node; null or an error if there is none.
   using KernelSource =
       std::function<Result<std::shared_ptr<Kernel>>(const Node&)>;
 
-  // `keep`: nodes that must stay as they are. An error: the graph is malformed,
-  // as Plan::Build says in more words.
+  // `keep`: nodes that must stay as they are. Errors: those of Frames.
   static Result<std::unique_ptr<RegionStructure>> Analyse(
       const Graph& graph, const KernelSource& kernels,
       const std::set<const Node*>& keep);
 
-  int num_frames() const { return static_cast<int>(frames_.size()); }
+  const Frames& frames() const { return frames_; }
+  int num_frames() const { return frames_.size(); }
   const RegionFrame& frame(int f) const {
-    return frames_[static_cast<size_t>(f)];
+    return region_frames_[static_cast<size_t>(f)];
   }
-  int frame_of(const Node* n) const { return place_[Id(n)].frame; }
-  int output_frame_of(const Node* n) const {
-    return place_[Id(n)].output_frame;
-  }
+  int frame_of(const Node* n) const { return frames_.frame_of(n); }
   // The unit of the frame that `n` runs in; for an Enter, that of its loop.
-  int unit_of(const Node* n) const { return place_[Id(n)].unit; }
+  int unit_of(const Node* n) const { return unit_of_[Id(n)]; }
   const RegionUnit& unit(int f, int u) const {
     return frame(f).units[static_cast<size_t>(u)];
   }
-  Guards& guards() { return guards_; }
-  Output predicate(int p) const { return predicates_[static_cast<size_t>(p)]; }
+  // Those of guards.
+  Conditions& conditions() { return liveness_.conditions(); }
+  // The predicate of a literal; null if it is about something else.
+  Output predicate(Literal l) const { return liveness_.predicate(l); }
 
  private:
-  struct Place {
-    int frame = 0, output_frame = 0, unit = -1;
-  };
-  explicit RegionStructure(const Graph& graph) : graph_(graph) {}
+  RegionStructure(const Graph& graph, const std::vector<Node*>& order,
+                  Frames frames);
   static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
-  RegionFrame& mutable_frame(int f) { return frames_[static_cast<size_t>(f)]; }
+  RegionFrame& mutable_frame(int f) {
+    return region_frames_[static_cast<size_t>(f)];
+  }
 
-  Status PlaceNodes();
-  Status PlaceNode(const Node& n);
   void MakeUnits(int f);
   void Depend(int f, const Node& n, const Node* from);
   bool Order(int f);
-  void FindLoop(int f);
-  void Guard(int f);
-  int PredicateOf(Output o);
-  int GuardOf(int f, const Output& o);
-  int GuardOfMerge(int f, RegionUnit* u);
-  int GuardOfTrigger(int f, const Node& n);
-  int Opaque() { return guards_.Intern({{PredicateOf(Output()), true}}); }
+  bool FindLoop(int f);
+  bool FindGuards(int f);
+  void FindChoice(int f, RegionUnit* merge);
   int UnitSeen(int f, const Node* from) const;
   RegionUnit::Kind Classify(int f, const Node& n, std::shared_ptr<Kernel>* k);
   bool IsDetour(const RegionUnit& u);
   void FindSlow(int f);
   bool IsWhole(int f);
 
-  const Graph& graph_;
   const KernelSource* kernels_ = nullptr;
   const std::set<const Node*>* keep_ = nullptr;
-  std::vector<Place> place_;
-  std::vector<RegionFrame> frames_;
-  std::map<std::pair<int, std::string>, int> frame_ids_;
-  Guards guards_;
-  std::vector<Output> predicates_;
-  OutputMap<int> predicate_ids_;
+  const Frames frames_;
+  Liveness liveness_;
+  std::vector<int> unit_of_;  // By node id.
+  std::vector<RegionFrame> region_frames_;
 };
 
 }  // namespace sluice

@@ -30,12 +30,12 @@ Status RegionShape(ShapeContext& c) {
         .NoGradient("made when a step is compiled")
         .Doc("Nodes whose order was planned ahead, run as one.");
 
-class Former {
+class RegionBuilder {
  public:
-  Former(Graph* graph, RegionStructure& structure)
+  RegionBuilder(Graph* graph, RegionStructure& structure)
       : graph_(graph), s_(structure) {}
 
-  Result<RegionKernels> Form() {
+  Result<RegionKernels> Build() {
     FindConsumers();
     for (int f = 0; f < s_.num_frames(); ++f) {
       const RegionFrame& frame = s_.frame(f);
@@ -96,9 +96,10 @@ class Former {
       nodes->push_back(const_cast<Node*>(unit.node));
       return;
     }
-    const RegionFrame& loop = s_.frame(unit.child);
-    for (const Node* e : loop.enters) nodes->push_back(const_cast<Node*>(e));
-    for (int child : loop.order) Gather(unit.child, child, nodes);
+    for (const Node* e : s_.frames()[unit.child].enters)
+      nodes->push_back(const_cast<Node*>(e));
+    for (int child : s_.frame(unit.child).order)
+      Gather(unit.child, child, nodes);
   }
 
   // Whether anybody outside the region reads what this consumer hands on.
@@ -232,10 +233,9 @@ class Former {
 Result<RegionKernels> FormRegions(Graph* graph,
                                   const RegionStructure::KernelSource& kernels,
                                   const std::set<const Node*>& keep) {
-  Result<std::unique_ptr<RegionStructure>> structure =
-      RegionStructure::Analyse(*graph, kernels, keep);
-  if (!structure.ok()) return RegionKernels();  // Plan::Build says why.
-  return Former(graph, **structure).Form();
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<RegionStructure> structure,
+                          RegionStructure::Analyse(*graph, kernels, keep));
+  return RegionBuilder(graph, *structure).Build();
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/exact_line.h"
+#include "graph/frames.h"
 
 namespace sluice {
 namespace {
@@ -138,7 +139,7 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
 // of the innermost loop alone (`in_condition`: and when it ends).
 bool HoldsToIteration(ControlFlowContext* context, bool in_condition,
                       const Node* node) {
-  if (IsConstantEnter(node)) return false;
+  if (IsConstantEnter(*node)) return false;
   const WhileContext* const loop = context->AsWhile();
   return loop == nullptr || in_condition || !loop->ComesOnceMore(node);
 }
@@ -188,10 +189,6 @@ ControlFlowContext* CommonContext(ControlFlowContext* a,
                                   ControlFlowContext* b) {
   while (!IsInside(b, a)) a = a->outer();
   return a;
-}
-
-bool IsConstantEnter(const Node* node) {
-  return node->op().role == OpRole::kEnter && node->BoolAttr("is_constant");
 }
 
 // ---- Captures ---------------------------------------------------------------
@@ -493,7 +490,7 @@ bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
   }
   // A predicate that no iteration changes must still come once in each.
   std::vector<Node*> after;
-  if (IsConstantEnter(here->node) && condition_pivot().valid())
+  if (IsConstantEnter(*here->node) && condition_pivot().valid())
     after.push_back(condition_pivot().node);
   loop_cond_ = AddMover(graph(), this, "LoopCond", name() + "/LoopCond",
                         {*here}, after, {}, loc);
@@ -538,7 +535,7 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   // A constant, or a value of the condition's, would come again in the
   // iteration that does not happen.
   std::vector<Node*> after;
-  if ((IsConstantEnter(here->node) || ComesOnceMore(here->node)) &&
+  if ((IsConstantEnter(*here->node) || ComesOnceMore(here->node)) &&
       body_pivot().valid())
     after.push_back(body_pivot().node);
   const bool ref = IsRef(v.merge->input_type(1)) && IsRef(here->dtype());

@@ -284,8 +284,6 @@ WhileContext* InnermostWhile(ControlFlowContext* c);
 WhileContext* OutermostWhile(ControlFlowContext* c);
 // The innermost context that holds both.
 ControlFlowContext* CommonContext(ControlFlowContext* a, ControlFlowContext* b);
-// True for the Enter of a loop constant.
-bool IsConstantEnter(const Node* node);
 
 // ---- Captures ---------------------------------------------------------------
 

@@ -7,28 +7,20 @@
 #include <vector>
 
 #include "graph/control_flow.h"
+#include "graph/frames.h"
 
 namespace sluice {
 namespace {
 
-// A frame, as it can be told before a step runs: by its name, within another.
-struct FrameInfo {
-  std::string name;
-  FrameInfo* parent = nullptr;  // Null for the root, which is no FrameInfo.
-  int depth = 1;
-  std::vector<Node*> enters, merges, switches, exits;
-  Node* loop_cond = nullptr;
+// What placing a loop needs beyond its GraphFrame.
+struct LoopInfo {
   size_t enters_left = 0;               // Not placed yet.
   ControlFlowContext* outer = nullptr;  // The deepest that an Enter begins in.
   WhileContext* loop = nullptr;
 };
 
-bool IsBackEdge(const Node* to, const Node* from) {
-  return to->op().role == OpRole::kMerge &&
-         from->op().role == OpRole::kNextIteration;
-}
-
-Output Bare(Output o) {
+// Past all Identities, also those that have control inputs.
+Output BehindIdentities(Output o) {
   while (o.node->op().role == OpRole::kIdentity && o.node->num_inputs() > 0)
     o = o.node->input(0);
   return o;
@@ -48,7 +40,11 @@ class Recovery {
   Status Run() {
     if (!HasUnplaced()) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
-    SLUICE_RETURN_IF_ERROR(FindFrames());
+    SLUICE_ASSIGN_OR_RETURN(const Frames frames, Frames::Of(*graph_, order_));
+    frames_ = &frames;
+    loops_.resize(frames.all().size());
+    for (size_t f = 0; f < loops_.size(); ++f)
+      loops_[f].enters_left = frames.all()[f].enters.size();
     Place();
     for (const auto& [key, conditional] : conditionals_)
       if (!conditional->branch(0)->pivot.valid() ||
@@ -81,71 +77,11 @@ class Recovery {
                        [this](const auto& n) { return IsUnplaced(n.get()); });
   }
 
-  // ---- Frames
-
-  // The frame that tokens of the node's outputs are in.
-  FrameInfo* FrameBehind(const Node* n) const {
-    FrameInfo* const at = frame_of_[Id(n)];
-    return n->op().role == OpRole::kExit && at != nullptr ? at->parent : at;
-  }
-
-  Status FindFrames() {
-    frame_of_.assign(order_.size(), nullptr);
-    for (Node* n : order_) {
-      FrameInfo* at = nullptr;
-      const Node* witness = nullptr;
-      const auto join = [&](const Node* from) -> Status {
-        FrameInfo* const f = FrameBehind(from);
-        // (A constant without inputs is of the root.)
-        if (witness != nullptr && f != at)
-          return InvalidArgument(
-              "control flow: expected inputs of one frame, got ", FrameName(at),
-              " from '", witness->name(), "' and ", FrameName(f), " from '",
-              from->name(), "'; ", n->Describe());
-        at = f;
-        witness = from;
-        return OkStatus();
-      };
-      for (const Output& in : n->inputs())
-        if (in.valid() && !IsBackEdge(n, in.node))
-          SLUICE_RETURN_IF_ERROR(join(in.node));
-      for (const Node* c : n->control_inputs()) SLUICE_RETURN_IF_ERROR(join(c));
-      SLUICE_RETURN_IF_ERROR(Enlist(n, at));
-    }
-    return OkStatus();
-  }
-
-  static std::string FrameName(const FrameInfo* f) {
-    return f == nullptr ? "none" : "'" + f->name + "'";
-  }
-
-  Status Enlist(Node* n, FrameInfo* at) {
-    const OpRole role = n->op().role;
-    if (role == OpRole::kEnter) {
-      const std::string name = n->AttrOr<std::string>("frame_name", "");
-      std::unique_ptr<FrameInfo>& f = frames_[{at, name}];
-      if (f == nullptr) {
-        f = std::make_unique<FrameInfo>();
-        f->name = name;
-        f->parent = at;
-        f->depth = at == nullptr ? 1 : at->depth + 1;
-      }
-      f->enters.push_back(n);
-      ++f->enters_left;
-      at = f.get();
-    } else if (at == nullptr &&
-               (role == OpRole::kExit || role == OpRole::kNextIteration)) {
-      return InvalidArgument("control flow: expected ", n->op_name(),
-                             " within the frame of an Enter, got one outside; ",
-                             n->Describe());
-    } else if (at != nullptr) {
-      if (role == OpRole::kMerge) at->merges.push_back(n);
-      if (role == OpRole::kSwitch) at->switches.push_back(n);
-      if (role == OpRole::kExit) at->exits.push_back(n);
-      if (role == OpRole::kLoopCond) at->loop_cond = n;
-    }
-    frame_of_[Id(n)] = at;
-    return OkStatus();
+  // The loop that a node moves tokens of or stands in: that which an Enter
+  // enters, or which an Exit leaves. 0 for none.
+  int LoopAt(const Node* n) const {
+    return n->op().role == OpRole::kEnter ? frames_->output_frame(n)
+                                          : frames_->frame_of(n);
   }
 
   // ---- Places
@@ -162,7 +98,7 @@ class Recovery {
         consumers[Id(from)].push_back(n);
       };
       for (const Output& in : n->inputs())
-        if (in.valid() && !IsBackEdge(n, in.node)) add(in.node);
+        if (in.valid() && !IsBackEdge(*in.node, *n)) add(in.node);
       for (const Node* c : n->control_inputs()) add(c);
     }
     std::vector<Node*> ready;
@@ -179,12 +115,13 @@ class Recovery {
         release(n);
         continue;
       }
-      FrameInfo* const f = frame_of_[Id(n)];
+      const int f = LoopAt(n);
+      LoopInfo& info = loops_[static_cast<size_t>(f)];
       ControlFlowContext* const outer = DeepestInput(n);
-      if (DepthOf(outer) > DepthOf(f->outer)) f->outer = outer;
-      if (--f->enters_left > 0) continue;
-      PlaceLoop(f);
-      for (const Node* enter : f->enters) release(enter);
+      if (DepthOf(outer) > DepthOf(info.outer)) info.outer = outer;
+      if (--info.enters_left > 0) continue;
+      info.loop = PlaceLoop((*frames_)[f], info.outer);
+      for (const Node* enter : (*frames_)[f].enters) release(enter);
     }
   }
 
@@ -195,58 +132,66 @@ class Recovery {
       if (DepthOf(c) > DepthOf(deepest)) deepest = c;
     };
     for (const Output& in : n->inputs())
-      if (in.valid() && !IsBackEdge(n, in.node)) join(ContextOf(in));
+      if (in.valid() && !IsBackEdge(*in.node, *n)) join(ContextOf(in));
     for (const Node* c : n->control_inputs()) join(ControlContextOf(c));
     return deepest;
   }
 
-  void PlaceLoop(FrameInfo* f) {
+  WhileContext* PlaceLoop(const GraphFrame& f, ControlFlowContext* outer) {
     // A builder's loop that nodes were added to by hand stays as it is.
-    for (const Node* enter : f->enters)
+    WhileContext* loop = nullptr;
+    for (const Node* enter : f.enters)
       if (ControlFlowContext* c = contexts_.ContextOf(enter))
-        f->loop = c->AsWhile();
-    const bool known = f->loop != nullptr;
+        loop = c->AsWhile();
+    const bool known = loop != nullptr;
     if (!known) {
-      f->loop = contexts_.NewWhile(f->name, f->name, f->outer);
-      f->loop->parallel_iterations =
-          static_cast<int>(f->enters[0]->IntAttr("parallel_iterations"));
+      loop = contexts_.NewWhile(f.name, f.name, outer);
+      loop->parallel_iterations = static_cast<int>(f.parallel_iterations);
     }
-    for (Node* enter : f->enters) {
+    for (const Node* e : f.enters) {
+      Node* const enter = const_cast<Node*>(e);
       if (contexts_.ContextOf(enter) == nullptr)
-        contexts_.SetContext(enter, f->loop);
-      if (IsConstantEnter(enter) &&
-          f->loop->constants().count(enter->input(0)) == 0)
-        f->loop->AdoptConstant(enter);
+        contexts_.SetContext(enter, loop);
+      if (IsConstantEnter(*enter) &&
+          loop->constants().count(enter->input(0)) == 0)
+        loop->AdoptConstant(enter);
     }
-    if (known) return;
-    if (f->loop_cond != nullptr) f->loop->AdoptLoopCond(f->loop_cond);
-    for (Node* merge : f->merges) {
+    if (known) return loop;
+    const Node* const cond =
+        f.loop_conds.empty() ? nullptr : f.loop_conds.back();
+    if (cond != nullptr) loop->AdoptLoopCond(const_cast<Node*>(cond));
+    OutputMap<Node*> switches;  // By the predicate, by what they switch.
+    for (const Node* n : f.nodes)
+      if (n->op().role == OpRole::kSwitch && cond != nullptr &&
+          BehindIdentities(n->input(1)).node == cond)
+        switches[n->input(0)] = const_cast<Node*>(n);
+    for (const Node* n : f.nodes) {
+      if (n->op().role != OpRole::kMerge || n->num_inputs() != 2) continue;
+      Node* const merge = const_cast<Node*>(n);
       LoopVariable v;
       for (const Output& in : merge->inputs()) {
         if (!in.valid()) continue;
         if (in.node->op().role == OpRole::kEnter) v.enter = in.node;
         if (in.node->op().role == OpRole::kNextIteration) v.next = in.node;
       }
-      if (v.enter == nullptr || merge->num_inputs() != 2) continue;
+      if (v.enter == nullptr) continue;
       v.merge = merge;
       v.name = v.enter->name();
-      for (Node* s : f->switches)
-        if (s->input(0).SameAs(Output(merge)) && f->loop_cond != nullptr &&
-            Bare(s->input(1)).SameAs(Output(f->loop_cond)))
-          v.switch_node = s;
-      if (v.switch_node != nullptr) {
+      if (const auto it = switches.find(Output(merge)); it != switches.end()) {
+        v.switch_node = it->second;
         v.body_value = Output(v.switch_node, 1);
-        for (Node* exit : f->exits)
-          if (exit->input(0).SameAs(Output(v.switch_node, 0))) v.exit = exit;
+        for (const Node* exit : f.exits)
+          if (exit->input(0).SameAs(Output(v.switch_node, 0)))
+            v.exit = const_cast<Node*>(exit);
       }
-      f->loop->AdoptVariable(std::move(v));
+      loop->AdoptVariable(std::move(v));
     }
+    return loop;
   }
 
   void PlaceNode(Node* n) {
     const OpRole role = n->op().role;
-    FrameInfo* const f = frame_of_[Id(n)];
-    WhileContext* const loop = f == nullptr ? nullptr : f->loop;
+    WhileContext* const loop = loops_[static_cast<size_t>(LoopAt(n))].loop;
     ControlFlowContext* place = DeepestInput(n);
     // Movers of a loop's variables stand in the loop, whatever they wait for.
     if (loop != nullptr &&
@@ -268,7 +213,7 @@ class Recovery {
 
   void PlaceSwitch(Node* n, ControlFlowContext* place, WhileContext* loop) {
     if (contexts_.ConditionalOf(n) != nullptr) return;
-    const Output pred = Bare(n->input(1));
+    const Output pred = BehindIdentities(n->input(1));
     if (loop != nullptr && loop->loop_cond() != nullptr &&
         pred.node == loop->loop_cond())
       return;
@@ -306,10 +251,8 @@ class Recovery {
   Graph* const graph_;
   ControlFlow& contexts_;
   std::vector<Node*> order_;
-  std::vector<FrameInfo*>
-      frame_of_;  // By node; an Exit's is the one it leaves.
-  std::map<std::pair<FrameInfo*, std::string>, std::unique_ptr<FrameInfo>>
-      frames_;
+  const Frames* frames_ = nullptr;  // While Run runs.
+  std::vector<LoopInfo> loops_;     // By frame; nothing of the root.
   std::map<std::tuple<Node*, int, ControlFlowContext*>, Conditional*>
       conditionals_;
 };

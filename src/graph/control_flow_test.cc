@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/builder.h"
+#include "graph/frames.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -253,7 +254,7 @@ TEST_F(ContextTest, ControlDependenciesAroundAScopeEndAtIt) {
     Node* m = Build("Neg", {w->body_pivot()}).node;
     ASSERT_EQ(m->control_inputs().size(), 1u);
     const Node* enter = m->control_inputs()[0];
-    EXPECT_TRUE(IsConstantEnter(enter));
+    EXPECT_TRUE(IsConstantEnter(*enter));
     EXPECT_THAT(enter->input(0).node->control_inputs(),
                 ::testing::ElementsAre(before));
     Node* again = Build("Neg", {w->body_pivot()}).node;

@@ -10,12 +10,12 @@ namespace sluice {
 Result<Partitions> Partition(const Graph& graph,
                              const PartitionOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(graph));
-  SLUICE_ASSIGN_OR_RETURN(CutStructure structure,
-                          CutStructure::Of(graph, order));
-  return Cutter(graph, options, std::move(structure), std::move(order)).Run();
+  SLUICE_ASSIGN_OR_RETURN(Frames frames, Frames::Of(graph, order));
+  SLUICE_RETURN_IF_ERROR(frames.CheckBackEdges(order));
+  return Partitioner(graph, options, std::move(frames), std::move(order)).Run();
 }
 
-Result<Partitions> Cutter::Run() {
+Result<Partitions> Partitioner::Run() {
   OrderExitsLast();
   FindHomes();
   FindParts();
@@ -53,7 +53,7 @@ Result<Partitions> Cutter::Run() {
 // with what it lets out, so that this crosses once and not in each iteration; a
 // NextIteration is with its Merge, a function's arguments, results and calls
 // with its beginning.
-void Cutter::FindHomes() {
+void Partitioner::FindHomes() {
   absl::flat_hash_map<std::string, int> numbers;
   home_.resize(graph_.nodes().size());
   for (const auto& n : graph_.nodes()) {
@@ -66,7 +66,7 @@ void Cutter::FindHomes() {
   for (const Node* n : order_) {
     if (n->op_name() != "_Function") continue;
     functions[FunctionOf(*n)] = home(n);
-    function_starts_[structure_.frame_of(n)] = n;
+    function_starts_[frames_.frame_of(n)] = n;
   }
   for (const Node* n : order_) {
     const std::string function = FunctionOf(*n);
@@ -79,41 +79,41 @@ void Cutter::FindHomes() {
       home_[Id(in.node)] = home(n);
       loops = true;
     }
-    if (loops) loop_merges_[structure_.frame_of(n)].push_back(n);
+    if (loops) loop_merges_[frames_.frame_of(n)].push_back(n);
   }
   for (const Node* n : order_)
     if (n->op().role == OpRole::kExit) home_[Id(n)] = home(n->input(0).node);
 }
 
-bool Cutter::IsRepeated(const Node& n) const {
+bool Partitioner::IsRepeated(const Node& n) const {
   switch (n.op().role) {
     case OpRole::kConst:
       return true;
     case OpRole::kEnter:
-      return IsLoopEnter(n);
+      return !IsRef(n.output_type(0));
     case OpRole::kNoOp:
       return n.op_name() == "_Function";
     case OpRole::kIdentity:
     case OpRole::kSwitch: {
       // A predicate that is switched by itself: one bool for both pivots, and
       // for the Switches there.
-      const Node& s = *StripPassThrough(Output(const_cast<Node*>(&n))).node;
+      const Node& s = *ResolveAlias(Output(const_cast<Node*>(&n))).node;
       return s.op().role == OpRole::kSwitch && !IsRef(s.output_type(0)) &&
              s.control_inputs().empty() &&
-             StripPassThrough(s.input(0)).SameAs(StripPassThrough(s.input(1)));
+             ResolveAlias(s.input(0)).SameAs(ResolveAlias(s.input(1)));
     }
     default:
       return false;
   }
 }
 
-void Cutter::Need(const Node* n, int p) {
+void Partitioner::Need(const Node* n, int p) {
   std::vector<int>& parts = parts_[Id(n)];
   if (IsRepeated(*n) && std::find(parts.begin(), parts.end(), p) == parts.end())
     parts.push_back(p);
 }
 
-void Cutter::FindParts() {
+void Partitioner::FindParts() {
   parts_.resize(graph_.nodes().size());
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     const Node* n = *it;
@@ -127,7 +127,7 @@ void Cutter::FindParts() {
 }
 
 // Devices whose nodes are all repeated elsewhere.
-void Cutter::DropEmptyParts() {
+void Partitioner::DropEmptyParts() {
   std::vector<int> number(devices_.size(), -1);
   for (const std::vector<int>& parts : parts_)
     for (const int p : parts) number[static_cast<size_t>(p)] = 0;
@@ -154,27 +154,27 @@ bool ChangesSomething(const Node& n) {
 
 // Who runs part of a frame runs part of those around it: it has to be brought
 // there.
-void Cutter::FindRunners() {
-  runners_.assign(structure_.frames().size(),
+void Partitioner::FindRunners() {
+  runners_.assign(frames_.all().size(),
                   std::vector<uint8_t>(devices_.size(), 0));
   changers_ = runners_;
   for (const Node* n : order_) {
     if (ChangesSomething(*n))
-      changers_[static_cast<size_t>(structure_.frame_of(n))]
+      changers_[static_cast<size_t>(frames_.frame_of(n))]
                [static_cast<size_t>(home(n))] = 1;
-    if (IsAnywhere(*n)) continue;
+    if (IsFloatingConstant(*n)) continue;
     for (const int p : parts_[Id(n)])
-      for (const int f : {structure_.frame_of(n), structure_.output_frame(n)})
+      for (const int f : {frames_.frame_of(n), frames_.output_frame(n)})
         runners_[static_cast<size_t>(f)][static_cast<size_t>(p)] = 1;
   }
   std::vector<std::pair<int, int>> within;  // Inner, outer.
   for (size_t f = 0; f < runners_.size(); ++f)
-    if (structure_.frames()[f].parent >= 0)
-      within.emplace_back(f, structure_.frames()[f].parent);
+    if (frames_[static_cast<int>(f)].parent >= 0)
+      within.emplace_back(f, frames_[static_cast<int>(f)].parent);
   for (const Node* n : order_)
     if (n->op().role == OpRole::kCall)
-      within.emplace_back(structure_.function_frame(FunctionOf(*n)),
-                          structure_.frame_of(n));
+      within.emplace_back(frames_.function_frame(FunctionOf(*n)),
+                          frames_.frame_of(n));
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [inner, outer] : within)
@@ -188,7 +188,7 @@ void Cutter::FindRunners() {
   }
 }
 
-void Cutter::FindOrdering() {
+void Partitioner::FindOrdering() {
   orders_.assign(graph_.nodes().size(), 0);
   for (bool changed = true; changed;) {  // (Again for what goes round.)
     changed = false;
@@ -204,16 +204,16 @@ void Cutter::FindOrdering() {
   }
 }
 
-Status Cutter::CheckLoops() const {
+Status Partitioner::CheckLoops() const {
   for (size_t f = 0; f < runners_.size(); ++f) {
-    const CutFrame& frame = structure_.frames()[f];
-    if (!frame.repeats || frame.has_one_cond ||
+    const GraphFrame& frame = frames_[static_cast<int>(f)];
+    if (!frame.repeats() || frame.loop_cond() != nullptr ||
         std::count(runners_[f].begin(), runners_[f].end(), 1) < 2)
       continue;
     return InvalidArgument(
         "loop '", frame.name,
         "': expected one LoopCond where several devices take part, got ",
-        frame.loop_cond == nullptr ? "none" : "several", "; ",
+        frame.loop_conds.empty() ? "none" : "several", "; ",
         frame.first->Describe());
   }
   return OkStatus();
@@ -221,18 +221,18 @@ Status Cutter::CheckLoops() const {
 
 // The first of a group of edges says that all are dead, so it must not wait for
 // any of the others. A loop's dead results wait for all that enters it.
-void Cutter::OrderExitsLast() {
+void Partitioner::OrderExitsLast() {
   std::vector<int> pending(graph_.nodes().size(), 0);
   std::vector<std::vector<Node*>> readers(graph_.nodes().size());
-  std::vector<size_t> enters_left(structure_.frames().size());
-  std::vector<std::vector<Node*>> exits(structure_.frames().size());
+  std::vector<size_t> enters_left(frames_.all().size());
+  std::vector<std::vector<Node*>> exits(frames_.all().size());
   const auto frame = [this](const Node* n) {
     return static_cast<size_t>(n->op().role == OpRole::kEnter
-                                   ? structure_.output_frame(n)
-                                   : structure_.frame_of(n));
+                                   ? frames_.output_frame(n)
+                                   : frames_.frame_of(n));
   };
   for (size_t f = 0; f < enters_left.size(); ++f)
-    enters_left[f] = structure_.frames()[f].enters.size();
+    enters_left[f] = frames_[static_cast<int>(f)].enters.size();
   for (Node* n : order_) {
     const auto wait = [&](const Node* from) {
       if (IsBackEdge(*from, *n)) return;
@@ -268,7 +268,7 @@ void Cutter::OrderExitsLast() {
 
 // ---- Copying ----------------------------------------------------------------
 
-Status Cutter::CopyTo(const Node& n, int p) {
+Status Partitioner::CopyTo(const Node& n, int p) {
   std::vector<Output> inputs;
   inputs.reserve(n.inputs().size());
   bool open = false;
@@ -286,8 +286,8 @@ Status Cutter::CopyTo(const Node& n, int p) {
   for (const Node* c : n.control_inputs()) {
     // A constant after what has no effect only has to live where it may.
     if (n.op().role == OpRole::kConst && orders_[Id(c)] == 0 &&
-        copy(c, p) == nullptr && !structure_.once(c) &&
-        structure_.condition(c, -1) == Conditions::kAlways) {
+        copy(c, p) == nullptr && !liveness_.once(c) &&
+        liveness_.condition(c, -1) == Conditions::kAlways) {
       starts = true;
       continue;
     }
@@ -298,11 +298,11 @@ Status Cutter::CopyTo(const Node& n, int p) {
     out(p).SetDevice(made, devices_[static_cast<size_t>(p)]);
   copy(&n, p) = made;
   PlaceCopy(n, made, p);
-  if (starts) starts_.push_back({made, structure_.frame_of(&n), p, false});
+  if (starts) starts_.push_back({made, frames_.frame_of(&n), p, false});
   return n.op().role == OpRole::kCall ? BeginCalls(n) : OkStatus();
 }
 
-Status Cutter::CloseBackEdges() {
+Status Partitioner::CloseBackEdges() {
   for (const auto& [n, p] : open_)
     for (int i = 0; i < n->num_inputs(); ++i) {
       const Output& in = n->input(i);
@@ -313,7 +313,7 @@ Status Cutter::CloseBackEdges() {
   return OkStatus();
 }
 
-Result<Node*> Cutter::Add(int p, NodeSpec spec, const std::string& base,
+Result<Node*> Partitioner::Add(int p, NodeSpec spec, const std::string& base,
                           const Node* near) {
   spec.name = base;
   for (int k = 1; out(p).FindNode(spec.name) != nullptr ||

@@ -11,16 +11,16 @@ namespace {
 // The variable that is read, where `o` is; or `o`. As in a plan, a node that is
 // ordered by control edges reads through the Identities that take snapshots.
 Output Variable(Output o) {
-  o = StripPassThrough(o);
+  o = ResolveAlias(o);
   while (o.node->op().role == OpRole::kIdentity &&
          o.node->control_inputs().empty() && IsRef(o.node->input(0).dtype()))
-    o = StripPassThrough(o.node->input(0));
+    o = ResolveAlias(o.node->input(0));
   return o;
 }
 
 }  // namespace
 
-Result<Output> Cutter::Input(const Node& n, int i, int p) {
+Result<Output> Partitioner::Input(const Node& n, int i, int p) {
   Output o = n.input(i);
   Output here;
   if (IsRef(n.input_type(i)) && IsRef(o.dtype())) {
@@ -46,7 +46,7 @@ Result<Output> Cutter::Input(const Node& n, int i, int p) {
   return WhereWanted(n, i, here, p);
 }
 
-Result<Output> Cutter::Here(const Output& o, int p) {
+Result<Output> Partitioner::Here(const Output& o, int p) {
   if (copy(o.node, p) != nullptr) return Given(o, p);
   const auto it = received_.find({o.node, o.index});
   if (it != received_.end())
@@ -55,9 +55,9 @@ Result<Output> Cutter::Here(const Output& o, int p) {
   Transfer t;
   t.from = home(o.node);
   t.to = p;
-  t.frame = structure_.output_frame(o.node);
-  t.condition = structure_.condition(o);
-  t.once = structure_.once(o.node);
+  t.frame = frames_.output_frame(o.node);
+  t.condition = liveness_.condition(o);
+  t.once = liveness_.once(o.node);
   t.name = o.name();
   t.node = o.node;
   t.shape = o.shape();
@@ -67,13 +67,13 @@ Result<Output> Cutter::Here(const Output& o, int p) {
 }
 
 // A variable elsewhere, as `n` would find it: after what n waits for.
-Result<Output> Cutter::ReadAfter(const Output& ref, const Node& n, int p) {
+Result<Output> Partitioner::ReadAfter(const Output& ref, const Node& n, int p) {
   const int at = home(ref.node);
   std::vector<int> key;
-  bool once = structure_.once(ref.node);
+  bool once = liveness_.once(ref.node);
   for (const Node* c : n.control_inputs()) {
     key.push_back(c->id());
-    once |= structure_.once(c);
+    once |= liveness_.once(c);
   }
   std::sort(key.begin(), key.end());
   Node*& read = reads_[{ref.node->id(), ref.index, std::move(key)}];
@@ -92,7 +92,7 @@ Result<Output> Cutter::ReadAfter(const Output& ref, const Node& n, int p) {
     Transfer t;
     t.from = at;
     t.to = p;
-    t.frame = structure_.frame_of(&n);
+    t.frame = frames_.frame_of(&n);
     t.condition = -1;
     t.once = once;
     t.name = ref.name();
@@ -103,7 +103,7 @@ Result<Output> Cutter::ReadAfter(const Output& ref, const Node& n, int p) {
   return Output(recv);
 }
 
-Status Cutter::AddControl(const Node* c, const Node& n, int p,
+Status Partitioner::AddControl(const Node* c, const Node& n, int p,
                           std::vector<Node*>* controls) {
   const auto add = [controls](Node* node) {
     if (std::find(controls->begin(), controls->end(), node) == controls->end())
@@ -111,7 +111,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
     return OkStatus();
   };
   if (copy(c, p) != nullptr) return add(Done(c, p));
-  if (IsAnywhere(*c)) return OkStatus();
+  if (IsFloatingConstant(*c)) return OkStatus();
   if (int frame; IsPivot(c, &frame)) {
     SLUICE_ASSIGN_OR_RETURN(Node * pivot, PivotOf(frame, p));
     return add(pivot);
@@ -119,9 +119,9 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
   Transfer t;
   t.from = home(c);
   t.to = p;
-  t.frame = structure_.output_frame(c);
-  t.condition = structure_.condition(c, -1);
-  t.once = structure_.once(c);
+  t.frame = frames_.output_frame(c);
+  t.condition = liveness_.condition(c, -1);
+  t.once = liveness_.once(c);
   t.name = "^" + c->name();
   t.node = c;
   // Whatever else lives when c does will do for a constant, if c has no effect.
@@ -143,7 +143,7 @@ Status Cutter::AddControl(const Node* c, const Node& n, int p,
   return add(recv);
 }
 
-Result<Node*> Cutter::Send(const Transfer& t, Output from) {
+Result<Node*> Partitioner::Send(const Transfer& t, Output from) {
   const DType type = RemoveRef(from.dtype());
   SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
   NodeSpec send, recv;
@@ -158,7 +158,7 @@ Result<Node*> Cutter::Send(const Transfer& t, Output from) {
   return node;
 }
 
-Result<Node*> Cutter::Signal(const Transfer& t, std::vector<Node*> after) {
+Result<Node*> Partitioner::Signal(const Transfer& t, std::vector<Node*> after) {
   NodeSpec send, recv;
   send.op = "_SendSignal";
   send.control_inputs = std::move(after);
@@ -166,7 +166,7 @@ Result<Node*> Cutter::Signal(const Transfer& t, std::vector<Node*> after) {
   return Connect(t, std::move(send), std::move(recv));
 }
 
-Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
+Result<Node*> Partitioner::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
   const auto to = static_cast<size_t>(t.to);
   const std::tuple<int, int, int, int, bool> kind = {t.from, t.to, t.frame,
                                                      t.condition, t.once};
@@ -203,7 +203,7 @@ Result<Node*> Cutter::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
     // (Where it is dead, another's word may stand for it, which waits for
     // less.)
     if (t.condition == Conditions::kAlways ||
-        t.condition == structure_.going_on(t.frame))
+        t.condition == liveness_.going_on(t.frame))
       sources.push_back(t.node);
   }
   return there;

@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "graph/liveness.h"
 #include "passes/partition.h"
-#include "passes/partition_structure.h"
 
 namespace sluice {
 
@@ -23,13 +23,14 @@ namespace sluice {
 // topological order; an edge from another partition becomes a _Recv, and its
 // _Send, at that moment. What makes a _Recv start in each iteration of its
 // frame comes at the end, when it is known who runs what.
-class Cutter {
+class Partitioner {
  public:
-  Cutter(const Graph& graph, const PartitionOptions& options,
-         CutStructure structure, std::vector<Node*> order)
+  Partitioner(const Graph& graph, const PartitionOptions& options,
+              Frames frames, std::vector<Node*> order)
       : graph_(graph),
         options_(options),
-        structure_(std::move(structure)),
+        frames_(std::move(frames)),
+        liveness_(Liveness::Of(graph, order, frames_)),
         order_(std::move(order)) {}
 
   Result<Partitions> Run();
@@ -146,7 +147,8 @@ class Cutter {
 
   const Graph& graph_;
   const PartitionOptions& options_;
-  const CutStructure structure_;
+  const Frames frames_;
+  const Liveness liveness_;
   std::vector<Node*> order_;
   bool groups_hold_ = true;
 

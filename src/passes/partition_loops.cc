@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-Result<Node*> Cutter::EnterOf(int frame, int p) {
+Result<Node*> Partitioner::EnterOf(int frame, int p) {
   Control& control = controls_[{frame, p}];
   if (control.enter != nullptr) return control.enter;
-  const CutFrame& f = structure_.frame(frame);
+  const GraphFrame& f = frames_[frame];
   const std::string base = f.first->name() + "/_control";
   NodeSpec go;
   go.op = "Const";
@@ -26,14 +26,14 @@ Result<Node*> Cutter::EnterOf(int frame, int p) {
   SLUICE_ASSIGN_OR_RETURN(control.enter,
                           Add(p, std::move(enter), base + "_enter", f.first));
   if (f.parent != 0)
-    starts_.push_back({control.enter, f.parent, p, f.begins_once});
+    starts_.push_back({control.enter, f.parent, p, liveness_.begins_once(frame)});
   return control.enter;
 }
 
-Result<Node*> Cutter::FunctionStart(int frame, int p) {
+Result<Node*> Partitioner::FunctionStart(int frame, int p) {
   Control& control = controls_[{frame, p}];
   if (control.each != nullptr) return control.each;
-  const CutFrame& f = structure_.frame(frame);
+  const GraphFrame& f = frames_[frame];
   if (const auto it = function_starts_.find(frame);
       it != function_starts_.end()) {
     Node*& start = copy(it->second, p);
@@ -53,34 +53,34 @@ Result<Node*> Cutter::FunctionStart(int frame, int p) {
 }
 
 // What lives while the loop goes on, from the predicate alone.
-Result<Node*> Cutter::PivotOf(int frame, int p) {
+Result<Node*> Partitioner::PivotOf(int frame, int p) {
   Control& control = controls_[{frame, p}];
   if (control.pivot != nullptr) return control.pivot;
-  const CutFrame& f = structure_.frame(frame);
+  const GraphFrame& f = frames_[frame];
   const std::string base = f.first->name() + "/_control";
   SLUICE_ASSIGN_OR_RETURN(const Output pred,
-                          Here(Output(const_cast<Node*>(f.loop_cond)), p));
+                          Here(Output(const_cast<Node*>(f.loop_cond())), p));
   NodeSpec s;
   s.op = "Switch";
   s.inputs = {pred, pred};
   SLUICE_ASSIGN_OR_RETURN(Node * sw,
-                          Add(p, std::move(s), base + "_switch", f.loop_cond));
+                          Add(p, std::move(s), base + "_switch", f.loop_cond()));
   NodeSpec pivot;
   pivot.op = "Identity";
   pivot.inputs = {Output(sw, 1)};
   SLUICE_ASSIGN_OR_RETURN(
-      control.pivot, Add(p, std::move(pivot), base + "_pivot", f.loop_cond));
+      control.pivot, Add(p, std::move(pivot), base + "_pivot", f.loop_cond()));
   return control.pivot;
 }
 
 // The state machine of Figure 6 (EuroSys'18): goes round as often as the
 // predicate says. (A _Recv that waits for a dead token starts all the same.)
-Result<Node*> Cutter::EachOf(int frame, int p) {
-  const CutFrame& f = structure_.frame(frame);
-  if (f.is_function) return FunctionStart(frame, p);
-  if (!f.repeats) return EnterOf(frame, p);
+Result<Node*> Partitioner::EachOf(int frame, int p) {
+  const GraphFrame& f = frames_[frame];
+  if (f.is_function()) return FunctionStart(frame, p);
+  if (!f.repeats()) return EnterOf(frame, p);
   if (Node* each = controls_[{frame, p}].each) return each;
-  if (home(f.loop_cond) == p)
+  if (home(f.loop_cond()) == p)
     if (const Node* own = OwnMerge(frame, p))
       return controls_[{frame, p}].each = copy(own, p);
   SLUICE_ASSIGN_OR_RETURN(Node * enter, EnterOf(frame, p));
@@ -101,23 +101,23 @@ Result<Node*> Cutter::EachOf(int frame, int p) {
   return controls_[{frame, p}].each = each;
 }
 
-const Node* Cutter::OwnMerge(int frame, int p) {
+const Node* Partitioner::OwnMerge(int frame, int p) {
   for (const Node* m : loop_merges_[frame])
     if (home(m) == p && IsBeforePredicate(frame, m)) return m;
   return nullptr;
 }
 
-bool Cutter::IsBeforePredicate(int frame, const Node* n) {
+bool Partitioner::IsBeforePredicate(int frame, const Node* n) {
   auto [it, fresh] = before_predicate_.try_emplace(frame);
   absl::flat_hash_set<const Node*>& seen = it->second;
   if (fresh) {
-    std::vector<const Node*> open = {structure_.frame(frame).loop_cond};
+    std::vector<const Node*> open = {frames_[frame].loop_cond()};
     seen.insert(open[0]);
     while (!open.empty()) {
       const Node* at = open.back();
       open.pop_back();
       if (at->op().role == OpRole::kEnter &&
-          structure_.output_frame(at) == frame)
+          frames_.output_frame(at) == frame)
         continue;
       const auto visit = [&](const Node* from) {
         if (!IsBackEdge(*from, *at) && seen.insert(from).second)
@@ -132,18 +132,18 @@ bool Cutter::IsBeforePredicate(int frame, const Node* n) {
 
 // A loop's own pivot says no more than its predicate does, if that waits for
 // the same variable: each partition has it from there.
-bool Cutter::IsPivot(const Node* c, int* frame) {
+bool Partitioner::IsPivot(const Node* c, int* frame) {
   if (c->op().role != OpRole::kIdentity) return false;
-  const Output o = StripPassThrough(Output(const_cast<Node*>(c)));
+  const Output o = ResolveAlias(Output(const_cast<Node*>(c)));
   if (o.node->op().role != OpRole::kSwitch || o.index != 1 ||
       !o.node->control_inputs().empty() || IsRef(o.dtype()))
     return false;
-  *frame = structure_.frame_of(o.node);
-  const CutFrame& f = structure_.frame(*frame);
-  if (f.parent < 0 || !f.has_one_cond ||
-      structure_.condition(o) != structure_.going_on(*frame))
+  *frame = frames_.frame_of(o.node);
+  const GraphFrame& f = frames_[*frame];
+  if (f.parent < 0 || f.loop_cond() == nullptr ||
+      liveness_.condition(o) != liveness_.going_on(*frame))
     return false;
-  const Output data = StripPassThrough(o.node->input(0));
+  const Output data = ResolveAlias(o.node->input(0));
   return data.node->op().role == OpRole::kMerge &&
          data.node->control_inputs().empty() &&
          IsBeforePredicate(*frame, data.node);
@@ -153,9 +153,9 @@ bool Cutter::IsPivot(const Node* c, int* frame) {
 
 // Whoever runs part of a function is brought into a frame of its own where the
 // call has all it needs.
-Status Cutter::BeginCalls(const Node& call) {
+Status Partitioner::BeginCalls(const Node& call) {
   const int at = home(&call);
-  const int callee = structure_.function_frame(FunctionOf(call));
+  const int callee = frames_.function_frame(FunctionOf(call));
   std::vector<Node*> after, ends;
   for (size_t p = 0; p < devices_.size(); ++p) {
     const int to = static_cast<int>(p);
@@ -164,7 +164,7 @@ Status Cutter::BeginCalls(const Node& call) {
       const Node* here = copy(&call, at);
       after = here->control_inputs();
       for (const Output& in : here->inputs()) {
-        if (IsAnywhere(*in.node)) continue;
+        if (IsFloatingConstant(*in.node)) continue;
         Node* from = in.node;
         if (from->op().role == OpRole::kSwitch) {
           NodeSpec side;
@@ -179,9 +179,9 @@ Status Cutter::BeginCalls(const Node& call) {
     Transfer t;
     t.from = at;
     t.to = to;
-    t.frame = structure_.frame_of(&call);
-    t.condition = structure_.input_condition(&call);
-    t.once = structure_.once(&call);
+    t.frame = frames_.frame_of(&call);
+    t.condition = liveness_.input_condition(&call);
+    t.once = liveness_.once(&call);
     t.name = "^" + call.name();
     t.node = &call;
     SLUICE_ASSIGN_OR_RETURN(Node * live, Signal(t, after));
@@ -224,14 +224,14 @@ Status Cutter::BeginCalls(const Node& call) {
   return OkStatus();
 }
 
-Node* Cutter::Done(const Node* n, int p) {
+Node* Partitioner::Done(const Node* n, int p) {
   if (n->op().role == OpRole::kCall)
     if (const auto it = call_ends_.find(n); it != call_ends_.end())
       return it->second.back();
   return copy(n, p);
 }
 
-Output Cutter::Given(const Output& o, int p) {
+Output Partitioner::Given(const Output& o, int p) {
   if (o.node->op().role == OpRole::kCall)
     if (const auto it = call_ends_.find(o.node); it != call_ends_.end())
       return Output(it->second[static_cast<size_t>(o.index)]);
@@ -240,14 +240,14 @@ Output Cutter::Given(const Output& o, int p) {
 
 // ---- The end ----------------------------------------------------------------
 
-Status Cutter::AddControlLoops() {
+Status Partitioner::AddControlLoops() {
   for (size_t f = 0; f < runners_.size(); ++f) {
-    const CutFrame& frame = structure_.frames()[f];
-    if (frame.parent < 0 || !frame.repeats ||
+    const GraphFrame& frame = frames_[static_cast<int>(f)];
+    if (frame.parent < 0 || !frame.repeats() ||
         std::count(runners_[f].begin(), runners_[f].end(), 1) < 2)
       continue;
     for (size_t p = 0; p < devices_.size(); ++p)
-      if (runners_[f][p] != 0 && home(frame.loop_cond) != static_cast<int>(p))
+      if (runners_[f][p] != 0 && home(frame.loop_cond()) != static_cast<int>(p))
         SLUICE_RETURN_IF_ERROR(
             EachOf(static_cast<int>(f), static_cast<int>(p)).status());
   }
@@ -256,13 +256,13 @@ Status Cutter::AddControlLoops() {
 
 // Who sends something to the owner does; and so does whoever has a part in
 // that.
-std::vector<uint8_t> Cutter::WaitedFor(int frame, int owner) const {
+std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
   std::vector<uint8_t> parts(devices_.size(), 0);
   std::vector<const Node*> open;
   absl::flat_hash_set<const Node*> seen;
   // In the frame, but for what enters it.
   const auto visit = [&](const Node* n) {
-    if (structure_.frame_of(n) == frame && !structure_.once(n) &&
+    if (frames_.frame_of(n) == frame && !liveness_.once(n) &&
         n->op().role != OpRole::kEnter && seen.insert(n).second)
       open.push_back(n);
   };
@@ -287,13 +287,13 @@ std::vector<uint8_t> Cutter::WaitedFor(int frame, int owner) const {
 // No one may run ahead of the others without end: an iteration is over for the
 // owner of the predicate when everybody has begun it, and nobody begins one
 // before the last but parallel_iterations is over for itself.
-Status Cutter::AddWindows() {
+Status Partitioner::AddWindows() {
   for (size_t f = 0; f < runners_.size(); ++f) {
-    const CutFrame& frame = structure_.frames()[f];
-    if (frame.parent < 0 || !frame.repeats || frame.loop_cond == nullptr)
+    const GraphFrame& frame = frames_[static_cast<int>(f)];
+    if (frame.parent < 0 || !frame.repeats() || frame.loop_cond() == nullptr)
       continue;
     if (std::count(runners_[f].begin(), runners_[f].end(), 1) < 2) continue;
-    const int owner = home(frame.loop_cond);
+    const int owner = home(frame.loop_cond());
     const std::vector<uint8_t> waited_for =
         WaitedFor(static_cast<int>(f), owner);
     for (size_t p = 0; p < devices_.size(); ++p) {
@@ -302,7 +302,7 @@ Status Cutter::AddWindows() {
       t.to = owner;
       t.frame = static_cast<int>(f);
       t.name = absl::StrCat("^", frame.first->name(), "/window");
-      t.node = frame.loop_cond;
+      t.node = frame.loop_cond();
       if (runners_[f][p] == 0 || t.from == owner || waited_for[p] != 0)
         continue;
       SLUICE_ASSIGN_OR_RETURN(Node * each, EachOf(t.frame, t.from));
@@ -312,12 +312,12 @@ Status Cutter::AddWindows() {
   return OkStatus();
 }
 
-Status Cutter::StartAll() {
+Status Partitioner::StartAll() {
   for (size_t i = 0; i < starts_.size(); ++i) {  // Grows.
     const Start s = starts_[i];
     if (s.frame == 0) continue;
     SLUICE_ASSIGN_OR_RETURN(Node * when,
-                            s.once && !structure_.frame(s.frame).is_function
+                            s.once && !frames_[s.frame].is_function()
                                 ? EnterOf(s.frame, s.part)
                                 : EachOf(s.frame, s.part));
     SLUICE_RETURN_IF_ERROR(out(s.part).AddControlEdge(when, s.node));

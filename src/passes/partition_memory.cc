@@ -115,7 +115,7 @@ bool IsArgumentOnHost(const Node& n, int i) {
 
 // One word for each node: what it gives lies on a device (or, of a kernel: it
 // runs there). What several kinds of rules say of outputs is in LiesOnDevice.
-void Cutter::FindPlaces() {
+void Partitioner::FindPlaces() {
   on_device_node_.assign(graph_.nodes().size(), 0);
   if (std::find(own_memory_.begin(), own_memory_.end(), 1) == own_memory_.end())
     return;
@@ -162,7 +162,7 @@ void Cutter::FindPlaces() {
   }
 }
 
-bool Cutter::LiesOnDevice(const Output& o) const {
+bool Partitioner::LiesOnDevice(const Output& o) const {
   const Node& n = *o.node;
   const DType t = o.dtype();
   if (!HasMemory(t)) return false;
@@ -174,7 +174,7 @@ bool Cutter::LiesOnDevice(const Output& o) const {
   return on_device_node_[Id(&n)] != 0;
 }
 
-Cutter::Wanted Cutter::WantedBy(const Node& n, int i) const {
+Partitioner::Wanted Partitioner::WantedBy(const Node& n, int i) const {
   const auto by_type = [&] {
     return IsNumber(n.input_type(i)) ? Wanted::kOnDevice : Wanted::kOnHost;
   };
@@ -201,7 +201,7 @@ Cutter::Wanted Cutter::WantedBy(const Node& n, int i) const {
 
 // ---- Of nodes that were made ------------------------------------------------
 
-void Cutter::PlaceCopy(const Node& n, Node* made, int p) {
+void Partitioner::PlaceCopy(const Node& n, Node* made, int p) {
   if (!HasOwnMemory(p)) return;
   for (int i = 0; i < n.num_outputs(); ++i)
     if (n.op().role != OpRole::kConst &&
@@ -212,15 +212,15 @@ void Cutter::PlaceCopy(const Node& n, Node* made, int p) {
     out(p).SetAttr(made, kRunsOnHost, AttrValue(true));
 }
 
-bool Cutter::IsFedHere(const Node& n) {
+bool Partitioner::IsFedHere(const Node& n) {
   return n.op().role == OpRole::kArg && FunctionOf(n).empty();
 }
 
-void Cutter::PlaceByType(const Output& made, int p) {
+void Partitioner::PlaceByType(const Output& made, int p) {
   if (HasOwnMemory(p) && IsNumber(made.dtype())) lie_on_device_.insert(made);
 }
 
-Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
+Result<Output> Partitioner::Moved(const char* op, const Output& o, int p) {
   NodeSpec spec;
   spec.op = op;
   spec.inputs = {o};
@@ -230,7 +230,7 @@ Result<Output> Cutter::Moved(const char* op, const Output& o, int p) {
   return Output(n);
 }
 
-Result<Output> Cutter::OnHost(const Output& o, int p) {
+Result<Output> Partitioner::OnHost(const Output& o, int p) {
   if (!lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
   Output& there = on_host_[o];
   if (!there.valid()) {
@@ -239,7 +239,7 @@ Result<Output> Cutter::OnHost(const Output& o, int p) {
   return there;
 }
 
-Result<Output> Cutter::OnDevice(const Output& o, int p) {
+Result<Output> Partitioner::OnDevice(const Output& o, int p) {
   if (lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
   // A constant that fits into a register goes with the call that reads it.
   if (o.node->op().role == OpRole::kConst &&
@@ -253,7 +253,7 @@ Result<Output> Cutter::OnDevice(const Output& o, int p) {
   return there;
 }
 
-Result<Output> Cutter::WhereWanted(const Node& n, int i, const Output& here,
+Result<Output> Partitioner::WhereWanted(const Node& n, int i, const Output& here,
                                    int p) {
   if (!HasOwnMemory(p) || IsRef(n.input_type(i))) return here;
   switch (WantedBy(n, i)) {
@@ -269,7 +269,7 @@ Result<Output> Cutter::WhereWanted(const Node& n, int i, const Output& here,
 
 // A step is over when its devices have done what was issued, also what no other
 // kernel there takes in.
-Status Cutter::AwaitDevices() {
+Status Partitioner::AwaitDevices() {
   std::vector<uint8_t> taken(graph_.nodes().size());
   for (const auto& n : graph_.nodes())
     for (const Output& in : n->inputs())
@@ -279,8 +279,8 @@ Status Cutter::AwaitDevices() {
   for (const Node* n : order_)
     if (taken[Id(n)] == 0 && HasOwnMemory(home(n)) &&
         (n->op().role == OpRole::kCompute || n->op().role == OpRole::kExit) &&
-        structure_.output_frame(n) == 0 && on_device_node_[Id(n)] != 0 &&
-        structure_.condition(n, -1) == Conditions::kAlways)
+        frames_.output_frame(n) == 0 && on_device_node_[Id(n)] != 0 &&
+        liveness_.condition(n, -1) == Conditions::kAlways)
       last[static_cast<size_t>(home(n))].push_back(copy(n, home(n)));
   for (size_t p = 0; p < last.size(); ++p) {
     if (last[p].empty()) continue;

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "passes/partition_structure.h"
+#include "graph/frames.h"
 
 namespace sluice {
 namespace {

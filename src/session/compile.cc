@@ -117,10 +117,6 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
   }
   // Kernels made before the plan is: of the regions, and of what they left.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
-  // (Regions know the frames of loops, not those of functions.)
-  const bool has_calls =
-      std::any_of(graph->nodes().begin(), graph->nodes().end(),
-                  [](const auto& n) { return n->op().role == OpRole::kCall; });
   const auto kernel_of = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
     std::shared_ptr<Kernel>& k = made[&n];
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
@@ -135,7 +131,7 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
       built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
-  if (options.regions && !has_calls) {
+  if (options.regions) {
     SLUICE_ASSIGN_OR_RETURN(auto formed,
                             FormRegions(graph.get(), kernel_of, keep));
     if (!formed.empty()) {

@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "client/control_flow.h"
+#include "client/functions.h"
 #include "client/loops.h"
 #include "client/operators.h"
+#include "passes/lower_functional.h"
 #include "passes/passes.h"
 #include "session/same_bits_test_util.h"
 #include "session/session.h"
@@ -52,8 +54,11 @@ class RegionsTest : public ::testing::Test {
                                    const std::vector<Output>& fetches) {
     auto pruned = Prune(graph_, {feeds, fetches, {}});
     EXPECT_TRUE(pruned.ok()) << pruned.status();
+    return Formed(pruned->get());
+  }
+  static std::multiset<std::string> Formed(Graph* g) {
     auto formed =
-        FormRegions(pruned->get(),
+        FormRegions(g,
                     [](const Node& n) -> Result<std::shared_ptr<Kernel>> {
                       auto k = std::make_shared<Kernel>();
                       SLUICE_RETURN_IF_ERROR(n.op().kernel(n, k.get()));
@@ -61,9 +66,9 @@ class RegionsTest : public ::testing::Test {
                     },
                     {});
     EXPECT_TRUE(formed.ok()) << formed.status();
-    const auto gone = DropUnread(pruned->get(), {});
+    const auto gone = DropUnread(g, {});
     std::multiset<std::string> ops;
-    for (const auto& n : (*pruned)->nodes()) ops.insert(n->op_name());
+    for (const auto& n : g->nodes()) ops.insert(n->op_name());
     return ops;
   }
 
@@ -94,6 +99,37 @@ TEST_F(RegionsTest, ALoopOfCheapNodesIsOneNode) {
   EXPECT_EQ(ops.count("Merge"), 0u);
   EXPECT_EQ(Both({{n, Tensor::Scalar(10)}}, {out[1]})[0].scalar<int>(), 45);
   EXPECT_EQ(Both({{n, Tensor::Scalar(0)}}, {out[0]})[0].scalar<int>(), 0);
+}
+
+// A function that calls itself runs in a frame of its own; what is cheap in it
+// and around it is planned ahead as elsewhere.
+TEST_F(RegionsTest, FormInStepsWithRecursiveCalls) {
+  const Output n = FeedOf(DType::kInt32);
+  const Function triangle = DefineFunction(
+      "triangle", {DType::kInt32}, {DType::kInt32},
+      [](const Function& self, const std::vector<Output>& a) {
+        return Cond(
+            a[0] < 1, [&] { return Int(0); },
+            [&] {
+              const auto [i, sum] = While(
+                  std::tuple{Int(0), Int(0)},
+                  [&](Output i, Output) { return i < a[0]; },
+                  [](Output i, Output sum) {
+                    return std::tuple{i + 1, sum + i};
+                  });
+              return sum + self({a[0] - 1})[0];
+            });
+      },
+      {.arg_shapes = {PartialShape::Scalar()}});
+  const Output y = triangle({n})[0] * 2 + n - 1;
+  auto pruned = Prune(graph_, {{n}, {y}, {}});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  ASSERT_TRUE(LowerFunctional(pruned->get(), graph_).ok());
+  const auto ops = Formed(pruned->get());
+  EXPECT_EQ(ops.count("_Call"), 2u);
+  EXPECT_GE(ops.count("_Region"), 2u);  // The loop, and what follows the call.
+  EXPECT_EQ(ops.count("NextIteration"), 0u);
+  EXPECT_EQ(Both({{n, Tensor::Scalar(5)}}, {y})[0].scalar<int>(), 44);
 }
 
 // A node must not wait for a slow one that it does not need.
