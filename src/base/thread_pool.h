@@ -12,7 +12,7 @@
 namespace sluice {
 
 // A fixed number of threads and one queue. Owned by a session; the destructor
-// runs what is queued and joins. Idle threads sleep. Thread-safe.
+// runs the queued functions and joins. Idle threads sleep. Thread-safe.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

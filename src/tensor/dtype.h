@@ -1,5 +1,5 @@
-// Element types. Values are those of TensorFlow's DataType enum: they are in
-// every GraphDef and checkpoint. DO NOT CHANGE.
+// Element types. The values are those of TensorFlow's DataType enum and are
+// stored in every GraphDef and checkpoint. DO NOT CHANGE.
 //
 //   DType type = DTypeOf<int64_t>();                        // DType::kInt64
 //   std::string name = DTypeName(type);                     // "int64"
