@@ -1,5 +1,5 @@
 // Chains: connected elementwise nodes that run as one, block by block, without
-// writing what is between them to memory (design: docs/design/027-fusion.md).
+// writing intermediate values to memory (design: docs/design/027-fusion.md).
 #ifndef SLUICE_EXEC_CHAINS_H_
 #define SLUICE_EXEC_CHAINS_H_
 
@@ -9,13 +9,14 @@
 
 namespace sluice {
 
-// Adds a node "_Chain" to `graph` for each chain, and gives it the readers of
-// its nodes, which stay without readers, for DropUnread. Whether the blocks are
-// of use is decided when it runs, by the shapes. The kernels of the new nodes;
-// they point to the nodes they stand for. `keep`: nodes that must stay as they
-// are, the targets of the step. Left alone: what is known to be small
-// (regions), nodes with references or control inputs, and, where there are
-// functions that run as frames of their own, conditionals.
+// Adds a node "_Chain" to `graph` for each chain and redirects the readers of
+// the chain's nodes to it; these nodes are left without readers, for
+// DropUnread. Whether blocks are used is decided at run time, by the shapes.
+// Returns the kernels of the new nodes, which point to the replaced nodes.
+// `keep`: nodes that must not change, the targets of the step. Not fused:
+// values that are known to be small (regions), nodes with references or control
+// inputs, and, in graphs with functions that run as their own frames,
+// conditionals.
 Result<RegionKernels> FormChains(Graph* graph,
                                  const RegionStructure::KernelSource& kernels,
                                  const std::set<const Node*>& keep);

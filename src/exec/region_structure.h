@@ -1,6 +1,7 @@
-// The structure of a graph as the formation of regions sees it: its frames, and
-// in each the units - nodes, and child frames taken whole - with what each
-// depends on, when it is alive, and which slow things it has to wait for.
+// The structure of a graph for the formation of regions: its frames, and in
+// each the units - nodes, and child frames as a whole - with their
+// dependencies, the conditions under which they are alive, and the slow units
+// that they wait for.
 #ifndef SLUICE_EXEC_REGION_STRUCTURE_H_
 #define SLUICE_EXEC_REGION_STRUCTURE_H_
 
@@ -17,10 +18,10 @@
 
 namespace sluice {
 
-// True if consumers may as well read the node's input themselves: it only hands
-// it on, and waits for nothing else.
+// True if consumers may read the node's input instead: it only forwards it, and
+// waits for nothing else.
 bool IsAlias(const Node& n);
-// The output that is read where `o` is asked for.
+// The output that is read in place of `o`.
 Output ResolveAlias(Output o);
 
 // Sets of literals "predicate p is v", interned: a token under a guard is alive
@@ -43,8 +44,8 @@ class Guards {
   int With(int a, Literal l) { return Union(a, Intern({l})); }
   int Without(int a, Literal l);
   bool Has(int a, Literal l) const;
-  // If a and b differ in exactly one literal, and that in its value: the
-  // predicate and what is common. Else {-1, kNever}.
+  // If a and b differ in exactly one literal, and only in its value: the
+  // predicate and the common set. Else {-1, kNever}.
   std::pair<int, int> Complement(int a, int b);
 
  private:
@@ -52,24 +53,24 @@ class Guards {
   std::map<Set, int> ids_;
 };
 
-// What the formation of regions takes or leaves as a whole: a node, or a loop
-// with all that is in it, seen from the frame that it stands in.
+// The unit of the formation of regions: a node, or a loop with everything in
+// it, as seen from the frame that contains it.
 struct RegionUnit {
   enum Kind : uint8_t {
-    kFree,   // Does nothing when it runs, or does not run.
+    kFree,   // No work when it runs, or does not run.
     kCheap,  // A kernel that returns soon.
     kMerge,  // Of a conditional.
     kChild,  // A loop.
-    kSlow,   // Whatever else: not for regions.
+    kSlow,   // Everything else: not for regions.
   };
   const Node* node = nullptr;  // Null for a child frame.
   int child = -1;
   Kind kind = kSlow;
   int guard = 0;
-  int predicate = -1;     // kMerge: what it chooses by,
-  int when_true = 0;      // and the input it takes then.
+  int predicate = -1;     // kMerge: the predicate that selects the input,
+  int when_true = 0;      // and the input selected if it is true.
   std::vector<int> deps;  // Units of the same frame.
-  std::vector<int> slow;  // Sorted: the slow units it waits for, directly or
+  std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
                           // through units that are not slow.
   std::shared_ptr<Kernel> kernel;  // Of kCheap.
 };
@@ -83,7 +84,7 @@ struct RegionLoopVariable {
   Output next() const { return next_iteration->input(0); }  // In the body.
 };
 
-// A frame as the graph has it: the root, or one loop.
+// A static frame: the root, or one loop.
 struct RegionFrame {
   int parent = -1;
   int depth = 0;
@@ -93,25 +94,25 @@ struct RegionFrame {
   std::vector<const Node*> nodes;  // In topological order.
   std::vector<const Node*> enters, exits;
   std::vector<RegionLoopVariable> variables;
-  Output condition;    // What its LoopCond is given.
+  Output condition;    // The input of its LoopCond.
   Guards::Literal go;  // The literal of the body.
   std::vector<RegionUnit> units;
   std::vector<int> order;  // Units, topologically.
 };
 
-// All of that for one graph. Made while a step is compiled, by the thread that
-// compiles, and gone with it; but for guards, which grow as they are combined,
-// nothing of it changes. The graph outlives it and stays as it is. Every node
-// is in one frame, frames come after those around them, and in a frame that is
-// well formed every unit's deps come before it in `order`.
+// The structure of one graph. Made and destroyed by the thread that compiles a
+// step; constant except for guards, which grow as they are combined. The graph
+// outlives it and must not change. Every node is in one frame, frames come
+// after their parents, and in a well-formed frame every unit's deps come before
+// it in `order`.
 class RegionStructure {
  public:
   // The kernel of a node; null or an error if there is none.
   using KernelSource =
       std::function<Result<std::shared_ptr<Kernel>>(const Node&)>;
 
-  // `keep`: nodes that must stay as they are. An error: the graph is malformed,
-  // as Plan::Build says in more words.
+  // `keep`: nodes that must not change. Returns an error if the graph is
+  // malformed; Plan::Build reports the details.
   static Result<std::unique_ptr<RegionStructure>> Analyse(
       const Graph& graph, const KernelSource& kernels,
       const std::set<const Node*>& keep);

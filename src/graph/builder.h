@@ -24,8 +24,9 @@ class ControlFlowContext;
 // a process-wide default graph.
 Graph& CurrentGraph();
 
-// RAII scopes: each applies to what this thread builds during its lifetime.
-// They nest and must be destroyed in reverse order (make them local variables).
+// RAII scope that affects what this thread builds, as are the classes below.
+// Scopes nest and must be destroyed in reverse order (make them local
+// variables).
 class WithGraph {  // Starts with fresh scopes.
  public:
   explicit WithGraph(Graph& g);
@@ -209,7 +210,8 @@ class Operand {
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs = {}, const std::string& name = "",
                 SourceLoc loc = {});
-// The same, but returns the first output; null on error (see Output::error).
+// As BuildNode, but returns the first output; null on error (see
+// Output::error).
 Output Build(const std::string& op, std::vector<Output> inputs,
              AttrMap attrs = {}, const std::string& name = "",
              SourceLoc loc = CallerLoc());
