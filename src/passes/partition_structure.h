@@ -1,5 +1,5 @@
-// What partitioning knows of a graph before it cuts: frames, and which tokens
-// are dead together.
+// The analysis of a graph before partitioning: frames, and which tokens are
+// dead together.
 #ifndef SLUICE_PASSES_PARTITION_STRUCTURE_H_
 #define SLUICE_PASSES_PARTITION_STRUCTURE_H_
 
@@ -15,25 +15,25 @@
 
 namespace sluice {
 
-// Helpers that know nothing but the graph.
+// Helpers that depend only on the graph.
 bool IsLoopEnter(const Node& n);   // Enter of a value, constant or not.
 bool IsConstEnter(const Node& n);  // Of a loop constant.
 bool IsBackEdge(const Node& from, const Node& to);
-// A constant without control inputs is nowhere in particular.
+// A constant without control inputs, which has no specific device.
 bool IsAnywhere(const Node& n);
-// Hands its input on, in no order of its own.
+// Forwards its input and adds no ordering.
 bool IsPassThrough(const Node& n);
 Output StripPassThrough(Output o);
 // The function that an _Arg, _Retval, _Function or _Call belongs to; else "".
 std::string FunctionOf(const Node& n);
 
-// One loop wherever it is entered, one function, or the root (number 0).
+// One loop (for all entries), one function, or the root (number 0).
 struct CutFrame {
   std::string name;
   int parent = -1;  // Of a loop.
   bool is_function = false;
-  bool repeats = false;      // A NextIteration is in it.
-  bool begins_once = false;  // In the first iteration of its parent only.
+  bool repeats = false;      // It contains a NextIteration.
+  bool begins_once = false;  // Only in the parent's first iteration.
   int64_t parallel_iterations = 1;
   const Node* loop_cond = nullptr;
   bool has_one_cond = false;
@@ -43,22 +43,23 @@ struct CutFrame {
   std::vector<const Node*> returns;  // Of a function.
 };
 
-// Conditions under which tokens of one iteration of one frame live, as sets of
-// literals all of which must hold; equal numbers mean dead together. 0 is
-// "always". Literals: a predicate is live and has this value (so its opposite
-// is the literal with the last bit turned); something that is known of no other
-// place.
+// Conditions under which tokens of one iteration of one frame are alive, as
+// sets of literals all of which must hold; equal numbers mean dead together. 0
+// is "always". A literal states that a predicate is live and has this value
+// (its opposite is the literal with the last bit flipped), or is opaque and
+// unique to one place.
 class Conditions {
  public:
   using Set = std::vector<uint32_t>;  // Sorted.
   static constexpr int kAlways = 0;
 
   Conditions() { Intern({}); }
-  // Kinds are up to the caller; `a`, `b` say which.
+  // `kind` is defined by the caller; `a` and `b` identify the literal.
   uint32_t Literal(int kind, int64_t a, int64_t b);
   int One(uint32_t literal) { return Intern({literal}); }
   int And(int a, int b);
-  // Sets of which at least one holds; -1 if that is not a set of this kind.
+  // The condition that at least one set holds; -1 if it is not a set of this
+  // kind.
   int Or(std::vector<int> sets);
   const Set& set(int id) const { return *sets_[static_cast<size_t>(id)]; }
   bool Has(int id, uint32_t literal) const;
@@ -80,20 +81,21 @@ class CutStructure {
 
   const std::vector<CutFrame>& frames() const { return frames_; }
   const CutFrame& frame(int f) const { return frames_[static_cast<size_t>(f)]; }
-  // Where a node runs, and where its consumers do.
+  // The frame in which a node runs, and the one in which its consumers run.
   int frame_of(const Node* n) const { return info(n).frame; }
   int output_frame(const Node* n) const { return info(n).output_frame; }
   // The frame of a function by name.
   int function_frame(const std::string& name) const;
-  // A token of it comes in the first iteration only.
+  // True if its token arrives in the first iteration only.
   bool once(const Node* n) const { return info(n).once; }
   // Number of the condition under which the token of an output, or of a control
-  // edge out of a node (index -1), lives.
+  // edge from a node (index -1), is alive.
   int condition(const Node* n, int index) const;
   int condition(const Output& o) const { return condition(o.node, o.index); }
-  // Under which all inputs of a node live.
+  // The condition under which all inputs of a node are alive.
   int input_condition(const Node* n) const { return info(n).inputs; }
-  // Under which the predicate of frame `f` is live and true; -1: nobody knows.
+  // The condition under which the predicate of frame `f` is live and true; -1:
+  // unknown.
   int going_on(int f) const { return going_on_[static_cast<size_t>(f)]; }
 
  private:
@@ -102,7 +104,7 @@ class CutStructure {
     int output_frame = 0;
     bool once = false;
     int inputs = 0;         // Condition of all inputs together.
-    int ports[2] = {0, 0};  // Of a Switch's outputs; else both the node's.
+    int ports[2] = {0, 0};  // Of a Switch's outputs; else both are the node's.
   };
   explicit CutStructure(const Graph& graph) : info_(graph.nodes().size()) {}
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
@@ -118,13 +120,13 @@ class CutStructure {
   int MergeCondition(const Node& n);
   int ExitCondition(const Node& n);
   int Opaque(const Node& n, int port = -1);
-  // Of a frame's beginning: holds if `outside` did in its parent.
+  // The condition of a frame's entry: holds if `outside` held in the parent.
   int Begun(int f, int outside, bool constant);
-  // Whether what FindConditions took for granted of a frame holds.
+  // Whether the assumptions of FindConditions about a frame hold.
   bool IsRegular(int f);
   uint32_t PredicateLiteral(Output pred, bool value);
-  // What must hold outside for the tokens of `condition`, in frame f, to live;
-  // -1 if something else is in it than beginnings and `besides`.
+  // The condition in the parent under which tokens of `condition`, in frame f,
+  // are alive; -1 if it contains literals other than entries and `besides`.
   int Outside(int f, int condition, int64_t besides);
 
   std::vector<CutFrame> frames_;
@@ -133,7 +135,7 @@ class CutStructure {
   Conditions conditions_;
   std::vector<uint8_t> irregular_;  // By frame.
   std::vector<int> going_on_;       // By frame.
-  // Of the literals that stand for a beginning: frame and condition outside.
+  // Literals of frame entries: the frame and the condition in its parent.
   absl::flat_hash_map<uint32_t, std::pair<int, int>> begun_;
 };
 
