@@ -11,15 +11,15 @@
 namespace sluice {
 namespace {
 
-// A frame, as it can be told before a step runs: by its name, within another.
+// A static frame: its name and its parent.
 struct FrameInfo {
   std::string name;
-  FrameInfo* parent = nullptr;  // Null for the root, which is no FrameInfo.
+  FrameInfo* parent = nullptr;  // Null: the root, which has no FrameInfo.
   int depth = 1;
   std::vector<Node*> enters, merges, switches, exits;
   Node* loop_cond = nullptr;
   size_t enters_left = 0;               // Not placed yet.
-  ControlFlowContext* outer = nullptr;  // The deepest that an Enter begins in.
+  ControlFlowContext* outer = nullptr;  // The deepest context of an Enter.
   WhileContext* loop = nullptr;
 };
 
@@ -60,7 +60,7 @@ class Recovery {
  private:
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
 
-  // True for a primitive that no builder made.
+  // True for a control-flow primitive that no builder placed.
   bool IsUnplaced(const Node* n) const {
     switch (n->op().role) {
       case OpRole::kSwitch:
@@ -96,7 +96,7 @@ class Recovery {
       const Node* witness = nullptr;
       const auto join = [&](const Node* from) -> Status {
         FrameInfo* const f = FrameBehind(from);
-        // (A constant without inputs is of the root.)
+        // (A constant without inputs belongs to the root.)
         if (witness != nullptr && f != at)
           return InvalidArgument(
               "control flow: expected inputs of one frame, got ", FrameName(at),
@@ -150,9 +150,9 @@ class Recovery {
 
   // ---- Places
 
-  // In an order in which every node comes after its inputs, and what is in a
-  // frame after all of the frame's Enters: only then is known what is around
-  // it.
+  // Places nodes in an order in which every node comes after its inputs, and
+  // nodes of a frame after all of its Enters, which determine the enclosing
+  // context.
   void Place() {
     std::vector<int> pending(order_.size(), 0);
     std::vector<std::vector<Node*>> consumers(order_.size());
@@ -188,7 +188,7 @@ class Recovery {
     }
   }
 
-  // The deepest context among those that the node's inputs live in.
+  // The deepest context of the node's inputs.
   ControlFlowContext* DeepestInput(const Node* n) const {
     ControlFlowContext* deepest = nullptr;
     const auto join = [&deepest](ControlFlowContext* c) {
@@ -201,7 +201,7 @@ class Recovery {
   }
 
   void PlaceLoop(FrameInfo* f) {
-    // A builder's loop that nodes were added to by hand stays as it is.
+    // A builder's loop is kept even if nodes were added to it manually.
     for (const Node* enter : f->enters)
       if (ControlFlowContext* c = contexts_.ContextOf(enter))
         f->loop = c->AsWhile();
@@ -248,7 +248,8 @@ class Recovery {
     FrameInfo* const f = frame_of_[Id(n)];
     WhileContext* const loop = f == nullptr ? nullptr : f->loop;
     ControlFlowContext* place = DeepestInput(n);
-    // Movers of a loop's variables stand in the loop, whatever they wait for.
+    // The primitives of a loop's variables belong to the loop, whatever they
+    // wait for.
     if (loop != nullptr &&
         (loop->VariableOf(n) >= 0 || !IsInside(place, loop) ||
          role == OpRole::kExit || role == OpRole::kNextIteration))
@@ -278,7 +279,7 @@ class Recovery {
     c->AdoptSwitch(n);
   }
 
-  // Where a Merge of branches stands; adopts it into their conditional.
+  // The context of a Merge of branches; registers it with their conditional.
   ControlFlowContext* PlaceMerge(Node* n) {
     if (Conditional* c = contexts_.ConditionalOf(n)) return c->outer();
     ControlFlowContext* common = ContextOf(n->input(0));

@@ -1,5 +1,5 @@
-// What functional nodes mean: which functions they call, what these must look
-// like, and what is known of the results.
+// Functional nodes: which functions they call, the required signatures, and
+// what is known about the results.
 #include <algorithm>
 
 #include "graph/function.h"
@@ -34,8 +34,8 @@ FunctionRef Ref(const Node& n, const char* attr) {
   return n.AttrOr<FunctionRef>(attr, FunctionRef{});
 }
 
-// The function in attribute `attr` takes `args` and gives `results` (null: any
-// one tensor).
+// Checks that the function in attribute `attr` takes `args` and returns
+// `results` (null: any one tensor).
 Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
                      const Types& args, const Types* results) {
   Types want_args, want_results;
@@ -70,8 +70,8 @@ void UniteWith(const std::vector<PartialShape>& other,
     (*shapes)[i] = (*shapes)[i].Union(other[i]);
 }
 
-// The shapes that loop variables keep through all iterations: what is certain
-// of the first ones and of all that the body makes of those.
+// The shapes of loop variables that hold in all iterations: what is certain
+// about the initial values and all values that the body computes from them.
 std::vector<PartialShape> LoopShapes(const Node& n, const FunctionRef& body,
                                      bool counted,
                                      std::vector<PartialShape> vars) {
@@ -218,7 +218,7 @@ std::vector<PartialShape> CallShapes(const Node& n,
       shapes = LoopShapes(n, Ref(n, "body"), true, from(3));
       break;
   }
-  // What a front end knows beyond that.
+  // Additional shapes recorded by a front end.
   const auto known = n.AttrOr<AttrValue::Shapes>("output_shapes", {});
   if (known.size() == count)
     for (size_t i = 0; i < count; ++i)

@@ -14,7 +14,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// Keeps the first error and where it is.
+// Keeps the first error and its position.
 class FirstError : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber column,

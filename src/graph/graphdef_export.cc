@@ -39,7 +39,7 @@ Status InputsToProto(const Node& node, proto::NodeDef* def) {
 }
 
 // By id: the nodes that a failed builder left unfinished, such as a loop whose
-// body is an error, and those that read them.
+// body is an error, and their consumers.
 std::vector<uint8_t> UnfinishedNodes(const Graph& g) {
   std::vector<uint8_t> unfinished(static_cast<size_t>(g.num_nodes()));
   if (g.errors().empty()) return unfinished;

@@ -74,7 +74,7 @@ std::string Add(const std::string& name, const std::string& x,
       "' attr { key: 'T' value { type: DT_FLOAT } } ", rest, " }\n");
 }
 
-// A loop that counts, in the order of its consumers first.
+// A counting loop, with consumers before producers.
 std::string Loop() {
   const std::string t = " attr { key: 'T' value { type: DT_INT32 } } ";
   return absl::StrCat(

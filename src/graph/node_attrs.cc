@@ -123,7 +123,7 @@ DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k) {
 Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
                   AttrMap& attrs) {
   const auto total = static_cast<int64_t>(in.size());
-  // At most one argument of unknown length: it takes what the others leave.
+  // At most one argument has unknown length: it gets the remaining inputs.
   int64_t known = 0;
   int unknown = 0;
   for (const ArgDef& a : op.inputs) {
