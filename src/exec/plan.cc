@@ -43,11 +43,11 @@ class PlanBuilder {
 
  private:
   struct Info {
-    int frame = 0;         // Where the node runs.
-    int output_frame = 0;  // Where its consumers run.
+    int frame = 0;         // The frame in which the node runs.
+    int output_frame = 0;  // The frame of its consumers.
     bool runs = true;
-    uint32_t child = 0;       // Of a Call: which of its frame's children.
-    uint32_t plan_index = 0;  // Of a node that runs.
+    uint32_t child = 0;       // Call: index among the children.
+    uint32_t plan_index = 0;  // For nodes that run.
     uint32_t constant = 0;    // Slot of a Const in the plan's table.
   };
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
@@ -58,8 +58,8 @@ class PlanBuilder {
 
   static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
 
-  // Where `consumer` reads `o`. An Identity of a variable takes a snapshot when
-  // it runs; but a consumer that is ordered by control edges of its own wants
+  // The source from which `consumer` reads `o`. An Identity of a variable takes
+  // a snapshot when it runs; but a consumer with its own control inputs reads
   // the value as it is after them ("update, then average the new values").
   static Output Source(const Node& consumer, Output o) {
     o = ResolveAlias(o);
@@ -80,7 +80,7 @@ class PlanBuilder {
     if (IsAlias(*n)) o = ResolveAlias(n->input(0));
     if (info(o.node).runs) {
       fn(o.node, o.node->op().role == OpRole::kSwitch ? o.index : -1);
-    } else {  // (Constants that wait for constants run.)
+    } else {  // (Constants that wait for constants do run.)
       for (const Node* c : o.node->control_inputs()) ForEachWait(c, fn);
     }
   }
@@ -89,8 +89,8 @@ class PlanBuilder {
     return n.op().role == OpRole::kEnter && n.BoolAttr("is_constant");
   }
 
-  // The function that a node belongs to by its own word (an _Arg, _Function or
-  // _Retval) or calls; "" if none.
+  // The function that a node names as its own (an _Arg, _Function or _Retval)
+  // or calls; "" if none.
   static std::string FunctionOf(const Node& n) {
     return n.AttrOr<std::string>("function", "");
   }
@@ -117,13 +117,13 @@ class PlanBuilder {
   Status AssignFrame(const Node& n) {
     int f = BeginsFunction(n) ? FunctionFrame(FunctionOf(n)) : 0;
     const Node* first = BeginsFunction(n) ? &n : nullptr;
-    // What stands at the beginning counts as being there.
+    // A node that begins a function is in the function's frame.
     info(&n).output_frame = f;
     auto meet = [&](const Node* from) {
-      // A constant without control inputs is nowhere in particular.
+      // A constant without control inputs has no specific frame.
       if (from == nullptr || (IsConst(*from) && from->control_inputs().empty()))
         return OkStatus();
-      // A back edge's source is assigned later; CheckBackEdges looks at it.
+      // A back edge's source is assigned later; CheckBackEdges checks it.
       if (from->op().role == OpRole::kNextIteration &&
           n.op().role == OpRole::kMerge)
         return OkStatus();
@@ -182,8 +182,8 @@ class PlanBuilder {
     return OkStatus();
   }
 
-  // Returns its number among the parent's children. `name` tells it apart from
-  // the others, in every partition alike.
+  // Returns its number among the parent's children. `name` identifies it among
+  // them, in every partition alike.
   uint32_t AddChild(int parent, int child, const std::string& name) {
     PlanFrame& f = frame(parent);
     f.children.push_back(child);
@@ -191,7 +191,7 @@ class PlanBuilder {
     return f.num_children++;
   }
 
-  // For messages; of what stands for a fed edge, that edge.
+  // The node's name for messages; for an _Arg, the fed edge.
   static std::string Named(const Node& n) {
     const auto edge = n.AttrOr<std::string>("_edge", "");
     return edge.empty() ? absl::StrCat("'", n.name(), "'")
@@ -199,7 +199,7 @@ class PlanBuilder {
   }
 
   // "frame 'loop' (entered at 'Enter') in frame 'outer' (entered at
-  // 'Enter_1')": names alone may be those of several loops.
+  // 'Enter_1')": several loops may have the same name.
   std::string Where(int f) {
     constexpr int kMost = 4;
     std::string out;
@@ -267,11 +267,11 @@ class PlanBuilder {
     return OkStatus();
   }
 
-  // Aliases do not run, nor do constants: their readers wait for what the
-  // constant waits for. But a Merge needs a token to tell its inputs apart, so
-  // a constant that it reads, in one branch of a conditional, does run. So does
-  // one that waits for many nodes, or for another constant that waits: readers
-  // would look through all of that, each for itself.
+  // Aliases do not run, nor do constants: their readers wait for the control
+  // inputs of the constant. But a Merge needs a token to distinguish its
+  // inputs, so a constant that it reads, in one branch of a conditional, does
+  // run. So does one that waits for many nodes, or for another waiting
+  // constant: otherwise each reader would have to wait for all of these itself.
   void DecideWhatRuns() {
     constexpr size_t kFewWaits = 4;
     for (Node* n : order_) info(n).runs = !IsConst(*n) && !IsAlias(*n);
@@ -290,13 +290,14 @@ class PlanBuilder {
     }
   }
 
-  // A constant that does not run, though it waits for something.
+  // A constant that does not run although it has control inputs.
   bool IsIdleConst(const Node& n) {
     const Node& from = IsAlias(n) ? *ResolveAlias(n.input(0)).node : n;
     return IsConst(from) && !info(&from).runs && !from.control_inputs().empty();
   }
 
-  // An attribute that a table is as long as. (Plans come from other processes.)
+  // An attribute that determines the size of a table. (Checked because plans
+  // may come from other processes.)
   static Result<uint32_t> Place(const Node& n, const char* attr,
                                 int64_t most = 1 << 20) {
     const int64_t v = n.IntAttr(attr);
@@ -331,7 +332,8 @@ class PlanBuilder {
         if (p.role == OpRole::kSend || p.role == OpRole::kRecv)
           SLUICE_RETURN_IF_ERROR(NoteTransfer(&p));
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
-        // Control edges from both branches of a conditional may meet in one.
+        // Control edges from both branches of a conditional may meet in a
+        // ControlTrigger.
         if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
         plan_->nodes.push_back(p);
       }
@@ -404,7 +406,8 @@ class PlanBuilder {
         InputRef ref = RefTo(in);
         if (ref.table == InputRef::kIteration)
           ++frame(info(&n).frame).slot_uses[ref.index];
-        // A value is wanted where a reference comes: read when the node starts.
+        // The input is a reference but the node takes a value: read when the
+        // node starts.
         if (IsRef(in.dtype()) && !IsRef(n.input_type(i))) {
           if (p.role == OpRole::kMerge)
             return InvalidArgument(
@@ -435,7 +438,7 @@ class PlanBuilder {
     return OkStatus();
   }
 
-  // A call brings what its function takes, and gets what it gives.
+  // Checks that calls match the arguments and results of their functions.
   Status CheckCalls() {
     std::map<int, std::vector<DType>> results;  // By function.
     for (const PlanNode& p : plan_->nodes) {
@@ -475,7 +478,7 @@ class PlanBuilder {
     std::vector<Found> found;
     found.reserve(plan_->inputs.size());
     incoming_.resize(plan_->nodes.size());
-    // By node: who was last seen to wait for it, and for which of its ports.
+    // By node: the last node found to wait for it, and for which of its ports.
     struct Have {
       size_t consumer = SIZE_MAX;
       uint32_t ports = 0;  // Bit 0: all; bit 1 + i: port i.
@@ -509,7 +512,7 @@ class PlanBuilder {
                   in.node->op().role == OpRole::kSwitch ? in.index : -1,
                   merge ? i : -1);
       }
-      // A Merge fires on one of its inputs: the others it does not wait for.
+      // A Merge fires on one of its inputs and does not wait for the others.
       if (merge) {
         incoming_[to] = 0;
       } else {
@@ -521,7 +524,7 @@ class PlanBuilder {
       }
       for (const Node* c : p.node->control_inputs()) ForEachWait(c, wait);
     }
-    // By source, each one's in the order in which they were found.
+    // By source, in the order in which they were found.
     std::vector<uint32_t> next(plan_->nodes.size());
     uint32_t edges = 0;
     for (size_t i = 0; i < next.size(); ++i) {
@@ -541,10 +544,10 @@ class PlanBuilder {
           incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
       if (p.role == OpRole::kMerge) {
         // Ready after its control inputs and either one live data input or all
-        // the dead ones that can come in this iteration: in the first those
-        // from outside, later those of NextIteration.
+        // dead ones that can arrive in this iteration: in the first those from
+        // outside, later those of NextIteration.
         uint32_t back = 0;
-        int32_t constant = -1;  // A constant is a token that came long ago.
+        int32_t constant = -1;  // A constant counts as an arrived token.
         for (int32_t i = 0; i < n.num_inputs(); ++i) {
           if (n.input(i).node->op().role == OpRole::kNextIteration) ++back;
           if (!info(ResolveAlias(n.input(i)).node).runs) constant = i;

@@ -6,12 +6,12 @@
 namespace sluice {
 namespace {
 
-// Waiting for more slow things than this at once, a node is a matter for the
-// executor: sets stay small.
+// A node that waits for more slow units than this is left to the executor, so
+// that sets stay small.
 constexpr size_t kManySlow = 32;
-// Within more conditionals than this, too.
+// The same for nodes within more conditionals than this.
 constexpr size_t kManyGuards = 256;
-// A kernel that may take long is cheap on fewer elements than this in all.
+// A kernel that may take long is cheap on fewer elements than this in total.
 constexpr int64_t kFewElements = 2048;
 
 bool IsBackEdge(const Node& to, const Node& from) {
@@ -34,16 +34,16 @@ bool HasReference(const Node& n) {
   return false;
 }
 
-// Takes a value that is changed in place where nobody else holds it. A region
-// keeps what a loop carries in a slot that its exit reads, too: each iteration
-// would copy a whole list.
+// True for ops that modify a value in place if it is not shared. A region keeps
+// a loop variable in a slot that the exit also reads, so each iteration would
+// copy a whole list.
 bool ChangesVariants(const Node& n) {
   for (const Output& in : n.inputs())
     if (in.dtype() == DType::kVariant) return true;
   return false;
 }
 
-// All shapes are known, and small.
+// True if all shapes are known and small.
 bool IsSmall(const Node& n) {
   int64_t all = 0;
   auto add = [&all](const PartialShape& s) {
@@ -169,7 +169,7 @@ Status RegionStructure::PlaceNodes() {
   return OkStatus();
 }
 
-// As Plan::Build places them, which also says what is wrong.
+// The same rules as in Plan::Build, which reports the errors.
 Status RegionStructure::PlaceNode(const Node& n) {
   Place& place = place_[Id(&n)];
   bool first = true;
@@ -251,7 +251,7 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
     case OpRole::kConst:
     case OpRole::kNoOp:
       return RegionUnit::kFree;
-    case OpRole::kLoopCond:  // (A path through it is one that nobody sees.)
+    case OpRole::kLoopCond:  // (A path through it is not visible.)
       return f == 0 && !IsAlias(n) ? RegionUnit::kSlow : RegionUnit::kFree;
     case OpRole::kSwitch:
     case OpRole::kIdentity:
@@ -279,7 +279,7 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
   }
 }
 
-// The unit of frame f that gives what `from` gives; -1: nothing in it does.
+// The unit of frame f that provides the outputs of `from`; -1: none does.
 int RegionStructure::UnitSeen(int f, const Node* from) const {
   if (from == nullptr ||
       (from->op().role == OpRole::kConst && from->control_inputs().empty()))
@@ -318,8 +318,8 @@ bool RegionStructure::Order(int f) {
 
 // ---- Loops ------------------------------------------------------------------
 
-// Finds the variables and the condition; not well formed if they are not those
-// of an ordinary loop.
+// Finds the variables and the condition; sets well_formed to false if they are
+// not those of an ordinary loop.
 void RegionStructure::FindLoop(int f) {
   RegionFrame& loop = mutable_frame(f);
   loop.well_formed = false;
@@ -349,11 +349,12 @@ void RegionStructure::FindLoop(int f) {
   const int64_t parallel = ParallelIterations(*loop.enters[0]);
   for (const Node* e : loop.enters) {
     if (!IsConstantEnter(*e) && inits.count(e) == 0) return;
-    // (Makes no difference here, but has to be an error wherever it runs.)
+    // (Irrelevant here, but it has to be an error in all modes of execution.)
     if (parallel < 1 || ParallelIterations(*e) != parallel) return;
   }
   for (const Node* n : loop.nodes) {
-    // What lives in the first iteration only, or only as long as the loop.
+    // Values that are alive in the first iteration only, or only as long as the
+    // loop.
     for (const Output& in : n->inputs())
       if (inits.count(in.node) > 0 && n->op().role != OpRole::kMerge) return;
     for (const Node* c : n->control_inputs())
@@ -369,7 +370,7 @@ void RegionStructure::FindLoop(int f) {
 
 // ---- Guards of units --------------------------------------------------------
 
-// Null: one that is like no other.
+// Null: a new, unique predicate.
 int RegionStructure::PredicateOf(Output o) {
   const int next = static_cast<int>(predicates_.size());
   if (o.valid()) {
@@ -380,7 +381,7 @@ int RegionStructure::PredicateOf(Output o) {
   return next;
 }
 
-// Of the token on an edge within frame f.
+// The guard of the token on an edge within frame f.
 int RegionStructure::GuardOf(int f, const Output& o) {
   const int u = UnitSeen(f, o.node);
   const int guard = u < 0 ? 0 : unit(f, u).guard;
@@ -409,8 +410,9 @@ int RegionStructure::GuardOfMerge(int f, RegionUnit* u) {
   return guard;
 }
 
-// A ControlTrigger runs after dead inputs too: when what all of them share
-// holds. It belongs to the iteration of the body that its inputs belong to.
+// A ControlTrigger also runs after dead inputs: its guard is the common part of
+// its inputs' guards. It belongs to the iteration of the body that its inputs
+// belong to.
 int RegionStructure::GuardOfTrigger(int f, const Node& n) {
   bool first = true, in_body = false;
   Guards::Set common;
@@ -451,7 +453,7 @@ void RegionStructure::Guard(int f) {
     } else {
       meet(*u.node);
     }
-    if (guard == Guards::kNever) {  // Never alive: not worth a thought.
+    if (guard == Guards::kNever) {  // Never alive: ignored.
       frame.well_formed = false;
       return;
     }
@@ -492,8 +494,8 @@ bool RegionStructure::IsWhole(int f) {
 }
 
 // True if a path through the unit, which is in no region, leads from nodes
-// under one guard to nodes under the same: a ControlTrigger, and a Switch of
-// what is under its predicate already.
+// under one guard to nodes under the same guard: a ControlTrigger, or a Switch
+// of a value that is already under its predicate.
 bool RegionStructure::IsDetour(const RegionUnit& u) {
   if (u.node == nullptr) return false;
   if (u.node->op_name() == "ControlTrigger") return true;
