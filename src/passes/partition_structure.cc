@@ -9,7 +9,7 @@ namespace {
 
 // Kinds of literals (Conditions::Literal).
 enum : int { kPredicate, kOpaque, kBegun, kBegunConstant };
-// Larger sets are not worth their time: they become one of a kind.
+// Larger sets are too expensive: they become opaque.
 constexpr size_t kMostLiterals = 48;
 constexpr int kMostMergeInputs = 16;
 
@@ -219,8 +219,8 @@ Status CutStructure::AssignFrame(const Node& n) {
   return OkStatus();
 }
 
-// A value that enters a loop is there in iteration 0 alone, and so is all that
-// waits for it, up to the Merge where the loop's later values come in.
+// A value that enters a loop is available only in iteration 0, and so are all
+// nodes that wait for it, up to the Merge where the back edge arrives.
 void CutStructure::FindOnce(const Node& n) {
   bool once = false;
   for (const Output& in : n.inputs()) {
@@ -258,7 +258,8 @@ uint32_t CutStructure::PredicateLiteral(Output pred, bool value) {
 
 int CutStructure::Begun(int f, int outside, bool constant) {
   if (outside == Conditions::kAlways) return outside;
-  // In a regular loop both kinds live in all iterations or there is but one.
+  // In a regular loop both kinds are alive in all iterations, or there is only
+  // one.
   const bool apart = irregular_[static_cast<size_t>(f)] != 0 && constant;
   const uint32_t literal =
       conditions_.Literal(apart ? kBegunConstant : kBegun, f, outside);
@@ -289,15 +290,15 @@ int CutStructure::MergeCondition(const Node& n) {
     entry = in.node;
     live.push_back(condition(in));
   }
-  // Of a loop: alive in iteration 0 as its entry is; later it fires live or not
-  // at all.
+  // For a loop: alive in iteration 0 if its entry is; later it fires live or
+  // not at all.
   if (loops) return live.size() == 1 && info(entry).once ? live[0] : Opaque(n);
   if (live.empty() || live.size() > kMostMergeInputs) return Opaque(n);
   const int joined = conditions_.Or(std::move(live));
   return joined >= 0 ? joined : Opaque(n);
 }
 
-// A loop that begins gives its results, once it is done; all of it or nothing.
+// A loop that is entered produces all of its results when it is done.
 int CutStructure::ExitCondition(const Node& n) {
   const int f = info(&n).frame;
   const CutFrame& loop = frame(f);
@@ -348,8 +349,8 @@ void CutStructure::FindCondition(const Node& n) {
   if (n.op().role != OpRole::kSwitch) me.ports[1] = me.ports[0];
 }
 
-// A loop is regular if all that goes round lives until the LoopCond says false;
-// a function, if whoever calls it gets all results.
+// A loop is regular if all loop variables are alive until the LoopCond is
+// false; a function, if its calls get all results.
 bool CutStructure::IsRegular(int f) {
   const CutFrame& me = frame(f);
   if (me.is_function)
@@ -378,8 +379,8 @@ bool CutStructure::IsRegular(int f) {
 }
 
 void CutStructure::FindConditions(const std::vector<Node*>& order) {
-  // What is taken for granted of a frame is looked at afterwards; where it does
-  // not hold, all is found again without it.
+  // The assumptions about frames are verified afterwards; if one does not hold,
+  // all conditions are recomputed without it.
   constexpr int kMostRounds = 4;
   irregular_.assign(frames_.size(), 0);
   for (int round = 0;; ++round) {

@@ -1,4 +1,4 @@
-// Placement: what it tells people.
+// Placement: the readable log.
 #include <algorithm>
 
 #include "passes/placer.h"
@@ -57,8 +57,8 @@ void Placer::Log() {
     const size_t root = Root(n.get());
     const Node* decider = decider_[root];
     std::string reason = Reason(*n, *decider);
-    // (Where it is may have another reason; that it is not where it asked to be
-    // has this one.)
+    // (Its device may have another reason; this is the reason why it is not the
+    // requested one.)
     if (own_[Index(n.get())].softened && reason != kNotPossible)
       absl::StrAppend(&reason, "; ", kNotPossible);
     options_.log->push_back({n->name(), n->op_name(), n->device(),
