@@ -121,8 +121,8 @@ class ChainRun {
       kScratch,  // In the block of that number.
       kSingle,   // At data, one for all elements.
       kTile,     // At data, `count` elements, repeated.
-      kSpread,  // At data, `count` elements, each `repeat` times, repeated:
-                // expanded into a block.
+      kSpread,   // At data, `count` elements, each `repeat` times, repeated:
+                 // expanded into a block.
     };
     Kind kind;
     int scratch;

@@ -22,9 +22,9 @@ class ChainProgram {
     const void* state = nullptr;  // The kernel's, for the form.
     BlockForm form;
     int num_inputs = 0;
-    int in[3] = {};    // Values.
-    int output = -1;   // An output of the chain, or else
-    int scratch = -1;  // the scratch block that holds the result.
+    int in[3] = {};                // Values.
+    int output = -1;               // An output of the chain, or else
+    int scratch = -1;              // the scratch block that holds the result.
     DType type = DType::kInvalid;  // Of its result.
   };
 

@@ -59,7 +59,7 @@ Status CheckOutput(const Node& n, int i, const Tensor& t) {
                      : !shape.CompatibleWith(PartialShape(t.shape()))))
       [[unlikely]]
     return Internal("kernel: expected shape ", shape.ToString(), " as ",
-                    NameOutput(n, i), ", as its shape function says, got ",
+                    NameOutput(n, i), ", as its shape function infers, got ",
                     t.shape().ToString());
   return OkStatus();
 }

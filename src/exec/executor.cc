@@ -167,7 +167,7 @@ Status Execution::MissingResult(uint32_t index) const {
         retval.AttrOr<std::string>("_fetched_node", read.node->Describe()));
   const std::string waiting = DescribeWaiting();
   return Internal("fetch: expected a value of '", fetched,
-                  "', got none: the step came to rest before it; ",
+                  "', got none: no more nodes can run; ",
                   waiting.empty() ? "no node waits" : waiting);
 }
 

@@ -53,8 +53,7 @@ struct ExecuteOptions {
   int intra_op_threads = 1;    // For a kernel that runs alone.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   TraceCollector* trace = nullptr;
-  uint32_t max_call_depth =
-      UINT32_MAX;  // Maximum nesting of function calls.
+  uint32_t max_call_depth = UINT32_MAX;  // Maximum nesting of function calls.
   // If not 0: ready nodes run in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
   // Nodes of earlier iterations run first: for a device whose kernels return

@@ -249,7 +249,8 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
     case OpRole::kSend:
     case OpRole::kRecv:
     case OpRole::kFunctional:
-      return Internal("not a node that moves tokens: ", n.node->Describe());
+      return Internal("tokens: expected a node that only moves tokens, got ",
+                      n.node->Describe());
   }
   CompleteDead(r);
   return OkStatus();
@@ -348,9 +349,8 @@ Status Tokens::Call(Ready r, const Tensor* reads) {
     const auto& children = r.iteration->frame->plan->children;
     return ResourceExhausted(
         "call depth: expected at most ", max_call_depth_,
-        " calls within each other (SessionOptions::max_call_depth), got one "
-        "more, "
-        "of function '",
+        " nested calls (SessionOptions::max_call_depth), got one more, of "
+        "function '",
         plan_.frames[static_cast<size_t>(children[n.aux])].name, "'");
   }
   Frame* f = ChildOf(r.iteration, n.aux);

@@ -103,7 +103,9 @@ Result<std::vector<Tensor>> KernelRunner::Run(const Node& node,
   Kernel kernel;
   SLUICE_RETURN_IF_ERROR(MakeDeclaredKernel(node, &kernel));
   if (kernel.run == nullptr)
-    return Unimplemented("a kernel that waits: ", node.Describe());
+    return Unimplemented(
+        "kernel: expected a synchronous one, got an async one; ",
+        node.Describe());
 
   ResourceManager own, step_resources;
   Cancellation cancellation;

@@ -172,7 +172,7 @@ class PlanBuilder {
         if (f != (FunctionOf(n).empty() ? 0 : FunctionFrame(FunctionOf(n))))
           return InvalidArgument("fetch: expected an edge outside loops, got '",
                                  n.input(0).name(), "' in ", Where(f),
-                                 " (fetch what its Exit gives); ",
+                                 " (fetch the output of its Exit); ",
                                  n.Describe());
         break;
       default:

@@ -179,7 +179,7 @@ Tensor* StepGroup::result(uint32_t index) {
 
 Status StepGroup::MissingResult(uint32_t index) const {
   if (index >= by_result_.size() || by_result_[index] == nullptr)
-    return Internal("fetch: expected one that is given here, got number ",
+    return Internal("fetch: expected one of a local partition, got number ",
                     index);
   return by_result_[index]->execution.MissingResult(index);
 }

@@ -527,14 +527,15 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
     return false;
   }
   if (!AtMost(here->shape(), value.shape())) {
-    RecordAt(graph(),
-             InvalidArgument(
-                 "loop '", name(), "': ", v.name, ": expected shape ",
-                 value.shape().ToString(), " after every iteration, as ",
-                 Entering(*v.merge), " enters the loop, got ",
-                 here->shape().ToString(),
-                 " from the body (a shape invariant that says less allows it)"),
-             loc);
+    RecordAt(
+        graph(),
+        InvalidArgument(
+            "loop '", name(), "': ", v.name, ": expected shape ",
+            value.shape().ToString(), " after every iteration, as ",
+            Entering(*v.merge), " enters the loop, got ",
+            here->shape().ToString(),
+            " from the body (use a less specific shape invariant to allow it)"),
+        loc);
     return false;
   }
   // A constant, or a value of the condition, would also arrive in the last

@@ -54,10 +54,10 @@ Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
                            n.graph()->function_library().Describe(ref));
   };
   if (want_args != args)
-    return fail("arguments ", Text(want_args), " as it is declared, got ",
+    return fail("arguments ", Text(want_args), " as declared, got ",
                 Text(args));
   if (results != nullptr && want_results != *results)
-    return fail("results ", Text(*results), " as the node gives, got ",
+    return fail("results ", Text(*results), " as the node returns, got ",
                 Text(want_results));
   if (results == nullptr && want_results.size() != 1)
     return fail("one result, got ", Text(want_results));
@@ -138,10 +138,9 @@ Status CheckCall(const Node& n) {
             Text(want), ", got ", Text(InputTypes(n, 0)), "; it is ",
             n.graph()->function_library().Describe(Ref(n, "f")));
       if (args.size() != outputs.size())
-        return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
-                               "': expected ", args.size(),
-                               " outputs as there are arguments, got ",
-                               outputs.size());
+        return InvalidArgument(
+            "SymbolicGradient of '", Ref(n, "f").name, "': expected ",
+            args.size(), " outputs, one per argument, got ", outputs.size());
       return OkStatus();
     }
     case CallKind::kIf:

@@ -43,7 +43,7 @@ Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
     return InvalidArgument(
         what, ": expected a serialised message nested at most ", kMaxProtoDepth,
         " deep, got ", bytes.size(),
-        " bytes that are none (truncated, or of another format)");
+        " malformed bytes (truncated, or in another format)");
   return OkStatus();
 }
 

@@ -77,7 +77,7 @@ Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   for (const auto& [name, bytes] : g.functions())
     if (!def.mutable_library()->add_function()->ParseFromString(bytes))
       return Internal("export: function '", name,
-                      "' is no serialised FunctionDef");
+                      "': expected a serialised FunctionDef");
   for (const auto& [name, gradient] : g.function_gradients()) {
     proto::GradientDef* d = def.mutable_library()->add_gradient();
     d->set_function_name(name);

@@ -21,7 +21,7 @@ Result<proto::FunctionDef> Parse(std::string_view bytes) {
   if (bytes.size() > INT32_MAX ||
       !def.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidArgument("FunctionDef: expected a serialised message, got ",
-                           bytes.size(), " bytes that are none");
+                           bytes.size(), " malformed bytes");
   return def;
 }
 
@@ -213,7 +213,7 @@ class BodyBuilder {
     };
     if (IsInternalOp(n->op(), body_.graph->function_library()))
       return fail(
-          InvalidArgument("op: expected one that a graph may hold, got "
+          InvalidArgument("op: expected one that graphs may contain, got "
                           "an internal one"));
     for (auto& [name, value] : *n->mutable_attr())
       if (Status s = Substitute(&value); !s.ok()) return fail(s);
@@ -325,7 +325,7 @@ class BodyBuilder {
       const auto it = def_.ret().find(arg.name);
       if (it == def_.ret().end())
         return InvalidArgument("result '", arg.name,
-                               "': expected an output that it is, got none");
+                               "': expected the name of an output, got none");
       std::vector<std::string> names;
       if (Status s = Resolve(it->second, &names); !s.ok())
         return Annotate(s, absl::StrCat("result '", arg.name, "'"));
@@ -352,7 +352,7 @@ class BodyBuilder {
       const auto it = def_.control_ret().find(name);
       if (it == def_.control_ret().end())
         return InvalidArgument("control result '", name,
-                               "': expected a node that it is, got none");
+                               "': expected the name of a node, got none");
       SLUICE_ASSIGN_OR_RETURN(Node * n, body_.graph->LookupNode(it->second));
       body_.control_results.push_back(n);
     }

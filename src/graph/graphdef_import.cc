@@ -120,8 +120,8 @@ class Importer {
           ", got ", v.min_consumer());
     for (int bad : v.bad_consumers())
       if (bad == kGraphDefVersion)
-        return InvalidArgument("GraphDef: expected not to be refused, got ",
-                               bad, " (ours) among its bad consumers");
+        return InvalidArgument("GraphDef: expected to allow consumer version ",
+                               bad, ", got it among bad_consumers");
     const int producer = v.producer() != 0 ? v.producer() : def_.version();
     if (producer < 0)
       return InvalidArgument(
@@ -196,8 +196,9 @@ class Importer {
   Status FindOps() {
     for (int i = 0; i < def_.node_size() && !internal_; ++i)
       if (IsInternalOp(node_def(i).op(), g_.function_library()))
-        return At(i, InvalidArgument("op: expected one that a graph may hold, "
-                                     "got an internal one"));
+        return At(i,
+                  InvalidArgument("op: expected one that graphs may contain, "
+                                  "got an internal one"));
     int first = -1;
     std::set<std::string> others;
     for (int i = 0; i < def_.node_size(); ++i) {

@@ -152,7 +152,7 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
         if (unknown > sharing || (total - known) % sharing != 0 ||
             total < known)
           return InvalidArgument("inputs: expected attribute '", attr,
-                                 "' to tell their number, got ", total,
+                                 "' to give their number, got ", total,
                                  " inputs");
         n = (total - known) / sharing;
         if (!a.number_attr.empty()) attrs[attr] = AttrValue(n);

@@ -75,7 +75,7 @@ Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
           return a.name == arg.number_attr && a.kind == AttrKind::kInt &&
                  !a.is_list;
         }))
-      return BadSpec(spec, "the number is no attribute");
+      return BadSpec(spec, "the number is not an attribute");
     type = StripAsciiWhitespace(type.substr(star + 1));
   }
   for (const AttrDef& a : attrs) {
@@ -344,8 +344,8 @@ Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
   for (const OpDefBuilder& op : ops) {
     if (!names.insert(op.name()).second ||
         OpRegistry::Global()->Find(op.name()) != nullptr)
-      return AlreadyExists("expected ops of other names than there are, got '",
-                           op.name(), "'");
+      return AlreadyExists("expected names of new ops, got '", op.name(),
+                           "', which exists");
     SLUICE_RETURN_IF_ERROR(op.Finish().status());
   }
   if (ops.empty())

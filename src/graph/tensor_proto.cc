@@ -396,7 +396,7 @@ Result<Tensor> ParseTensorProto(std::string_view bytes,
   if (bytes.size() > INT32_MAX ||
       !p.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidArgument("TensorProto: expected a serialised message, got ",
-                           bytes.size(), " bytes that are none");
+                           bytes.size(), " malformed bytes");
   return TensorFromProto(p, limits);
 }
 

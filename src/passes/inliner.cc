@@ -129,7 +129,7 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
                             std::vector<Node*> controls) {
   if (++copied_ > kMaxNodes)
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
-                             " nodes of bodies put in place, got more; ",
+                             " nodes of inlined bodies, got more; ",
                              n.Describe());
   // (RecoverControlFlow determines a constant's context from its control
   // inputs.)
@@ -277,7 +277,8 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
                                  const Place& at) {
   switch (KindOfCall(n)) {
     case CallKind::kNone:
-      return Internal("not a functional node: ", n.Describe());
+      return Internal("lowering: expected a functional node, got ",
+                      n.Describe());
     case CallKind::kCall: {
       int first = 0;
       const FunctionRef f = CalledFunction(n, &first);
@@ -341,7 +342,7 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
   // (Bodies without nodes take time, too.)
   if (++copied_ > kMaxNodes)
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
-                             " nodes of bodies put in place, got more in '",
+                             " nodes of inlined bodies, got more in '",
                              ref.name, "'");
   const FunctionBody* body = nullptr;
   if (gradient) {
@@ -448,10 +449,10 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
     if (it == frames_.end()) {
       // (A function may call itself with growing attributes.)
       if (frames_.size() >= kMaxFrames)
-        return ResourceExhausted(
-            "functions: expected at most ", kMaxFrames,
-            " that call themselves, with the attributes of each, got more; '",
-            ref.name, "'");
+        return ResourceExhausted("functions: expected at most ", kMaxFrames,
+                                 " recursive functions, counting each choice "
+                                 "of attributes, got more; '",
+                                 ref.name, "'");
       const std::string base = NameOf(ref, gradient);
       FrameFunction f{base, ref, gradient};
       const auto taken = [&](const std::string& name) {

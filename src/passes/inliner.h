@@ -130,17 +130,15 @@ class Inliner {
   Graph* to_;
   const Graph& taken_;
   const bool as_frames_;
-  bool among_primitives_ =
-      false;        // Functional nodes may be in their frames.
-  int copied_ = 0;  // Nodes of bodies.
+  bool among_primitives_ = false;  // Functional nodes may be in their frames.
+  int copied_ = 0;                 // Nodes of bodies.
   std::vector<FrameFunction> frames_;
   std::vector<Node*> effects_;
   struct Inlined {
     FunctionRef ref;
     bool gradient;
   };
-  std::vector<Inlined>
-      stack_;  // Functions being inlined, outermost first.
+  std::vector<Inlined> stack_;  // Functions being inlined, outermost first.
 };
 
 }  // namespace sluice

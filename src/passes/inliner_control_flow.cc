@@ -52,7 +52,7 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
   SLUICE_ASSIGN_OR_RETURN(v[1], on_true(places[1], inputs[1]));
   SLUICE_ASSIGN_OR_RETURN(v[0], on_false(places[0], inputs[0]));
   if (v[0].outputs.size() != v[1].outputs.size())
-    return InvalidArgument("branches: expected as many results of each, got ",
+    return InvalidArgument("branches: expected equal numbers of results, got ",
                            v[1].outputs.size(), " and ", v[0].outputs.size());
   const auto merge = [&](const Output& f, const Output& t) -> Result<Output> {
     SLUICE_ASSIGN_OR_RETURN(const Output from_f, Anchored(places[0], f));

@@ -437,7 +437,7 @@ TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
   If(Constant(true), {Constant(1.f)}, f, f, {kI});
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("attribute 'then_branch', function 'adder': expected "
-                        "results (int32) as the node gives, got (float)"));
+                        "results (int32) as the node returns, got (float)"));
   graph_.ClearErrors();
   While({Constant(1.f)}, Function("nothing", false), f);
   EXPECT_THAT(BuildErrorOf(), HasSubstr("attribute 'cond'"));
@@ -464,7 +464,7 @@ TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
     });
   }
   EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
-              HasSubstr("nodes of bodies put in place"));
+              HasSubstr("nodes of inlined bodies"));
 }
 
 TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
@@ -490,7 +490,7 @@ TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
   const Status s = ImportGraphDef(*bytes, graph_);
   ASSERT_TRUE(s.ok()) << s;
   EXPECT_THAT(ErrorOf(Output(graph_.FindNode("y"))),
-              HasSubstr("at most 256 that call themselves"));
+              HasSubstr("at most 256 recursive functions"));
 }
 
 TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
@@ -502,7 +502,7 @@ TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
     });
   }
   EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
-              HasSubstr("nodes of bodies put in place"));
+              HasSubstr("nodes of inlined bodies"));
 }
 
 TEST_F(LowerTest, ANameThatABodysNodeHadIsNotThatNode) {

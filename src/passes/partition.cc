@@ -212,7 +212,7 @@ Status Cutter::CheckLoops() const {
       continue;
     return InvalidArgument(
         "loop '", frame.name,
-        "': expected one LoopCond where several devices take part, got ",
+        "': expected one LoopCond in a loop over several devices, got ",
         frame.loop_cond == nullptr ? "none" : "several", "; ",
         frame.first->Describe());
   }

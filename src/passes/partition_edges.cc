@@ -27,7 +27,7 @@ Result<Output> Cutter::Input(const Node& n, int i, int p) {
     if (copy(o.node, p) == nullptr)
       return Internal("reference: expected '", o.name(), "' on ",
                       devices_[static_cast<size_t>(p)],
-                      " as what uses it is (a reference cannot be sent), got ",
+                      " as its user is (a reference cannot be sent), got ",
                       o.node->device(), "; ", n.Describe());
     return Here(o, p);
   }

@@ -28,7 +28,7 @@ struct Placement {
   std::string op;
   std::string asked;  // As in the graph; "" for none.
   std::string device;
-  std::string reason;  // "asked for", "with its input 'x'", ...
+  std::string reason;  // "requested", "with its input 'x'", ...
 };
 
 // Devices by name of the nodes that keep state between steps (variables, random

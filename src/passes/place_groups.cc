@@ -175,7 +175,7 @@ Status Placer::Conflict(const Node& a, const Node& b, Share share) {
     const size_t i = Index(n);
     return absl::StrCat(
         "'", n->device(), "'",
-        recalled_[i] != kUndecided ? ", where an earlier step put it," : "",
+        recalled_[i] != kUndecided ? ", where an earlier step placed it," : "",
         " (", feasible_.Names(own_[i].may), ")");
   };
   std::string sharing;

@@ -134,7 +134,7 @@ TEST_F(PlaceTest, PartialConstraintsAreFilledIn) {
   EXPECT_EQ(c.node->device(), kCpu1);
   EXPECT_EQ(d.node->device(), kPs0);
   EXPECT_EQ(e.node->device(), kCpu0);
-  EXPECT_EQ(ReasonOf(a), "asked for");
+  EXPECT_EQ(ReasonOf(a), "requested");
   EXPECT_EQ(ReasonOf(e), "default");
 }
 
@@ -186,9 +186,11 @@ TEST_F(PlaceTest, SoftPlacementFallsBackWithinTheTask) {
   Placed();
   EXPECT_EQ(no_kernel.node->device(), kCpu0);
   EXPECT_EQ(no_device.node->device(), kPs1);
-  EXPECT_THAT(ReasonOf(no_device), HasSubstr("nothing that was asked for"));
+  EXPECT_THAT(ReasonOf(no_device),
+              HasSubstr("no requested device is possible"));
   // Also for a node that is then placed with its input.
-  EXPECT_THAT(ReasonOf(no_kernel), HasSubstr("nothing that was asked for"));
+  EXPECT_THAT(ReasonOf(no_kernel),
+              HasSubstr("no requested device is possible"));
   On("/job:ps/task:7", [&] { return ops::Neg(x); });
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("/job:ps/task:7"));
 }
@@ -325,7 +327,7 @@ TEST_F(PlaceTest, SoftPlacementSettlesADisagreementWithinATask) {
   Placed();
   EXPECT_EQ(v.node->device(), kCpu0);
   EXPECT_EQ(read.node->device(), kCpu0);
-  EXPECT_EQ(ReasonOf(v), "nothing that was asked for is possible");
+  EXPECT_EQ(ReasonOf(v), "no requested device is possible");
   EXPECT_EQ(ReasonOf(read), "shares a resource with 'v'");
 }
 
@@ -444,7 +446,7 @@ TEST_F(PlaceTest, StateStaysWhereAnEarlierStepPutIt) {
   auto pruned = Prune(graph_, {{}, {wrong}, {}});
   ASSERT_TRUE(pruned.ok());
   EXPECT_THAT(std::string(Place(pruned->get(), options_).message()),
-              AllOf(HasSubstr("an earlier step put it"), HasSubstr(kPs1)));
+              AllOf(HasSubstr("an earlier step placed it"), HasSubstr(kPs1)));
   // The device constraint of a random op takes precedence.
   ASSERT_TRUE(state.count(random.node->name()));
   state[random.node->name()] = "/job:gone/replica:0/task:0/device:CPU:0";
