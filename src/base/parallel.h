@@ -12,7 +12,7 @@ namespace sluice {
 
 // Threads that a kernel called on this thread may use; at least 1. The executor
 // sets it before each kernel: all cores for a kernel that runs alone, 1 for
-// kernels that run beside others. Defaults to 1.
+// kernels that run alongside others. Defaults to 1.
 int IntraOpThreads();
 
 // Sets IntraOpThreads() (and OpenMP's count) for this thread during its

@@ -1,4 +1,4 @@
-// Threads that run expensive kernels beside the driver of a step.
+// Threads that run expensive kernels in parallel with the driver of a step.
 #ifndef SLUICE_BASE_THREAD_POOL_H_
 #define SLUICE_BASE_THREAD_POOL_H_
 

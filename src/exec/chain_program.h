@@ -25,7 +25,7 @@ class ChainProgram {
     int in[3] = {};                // Values.
     int output = -1;               // An output of the chain, or else
     int scratch = -1;              // the scratch block that holds the result.
-    DType type = DType::kInvalid;  // Of its result.
+    DType type = DType::kInvalid;  // Type of the result.
   };
 
   // `outputs`: values that instructions compute. REQUIRES: 1 to kMostNodes
@@ -33,7 +33,7 @@ class ChainProgram {
   ChainProgram(std::vector<Instr> instrs, std::vector<DType> input_types,
                std::vector<int> outputs);
 
-  // As a kernel: the chain's inputs and outputs.
+  // Runs as a kernel on the chain's inputs and outputs.
   Status Run(KernelContext& ctx) const;
 
  private:

@@ -249,7 +249,7 @@ class ChainFormer {
     std::vector<ChainProgram::Instr> instrs;
     std::vector<Output> inputs;
     std::vector<DType> types;
-    std::map<const Node*, int> number;  // Of the instruction.
+    std::map<const Node*, int> number;  // Instruction number.
     for (size_t i = 0; i < nodes.size(); ++i)
       number[nodes[i]] = static_cast<int>(i);
     // The chain's inputs come first.

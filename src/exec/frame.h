@@ -81,7 +81,7 @@ struct Frame {
   uint32_t depth = 0;              // Number of enclosing Calls.
   uint32_t enters_left = 0;
   uint32_t alive = 0;      // Iterations that exist.
-  int64_t next_index = 0;  // Of the next iteration.
+  int64_t next_index = 0;  // Index of the next iteration.
   Iteration* oldest = nullptr;
   Iteration* newest = nullptr;
   std::vector<Tensor> constants;

@@ -97,13 +97,13 @@ struct MergeState {
 // calls), or the root.
 struct PlanFrame {
   std::string name;  // "" for the root.
-  int parent = -1;   // Of a loop.
+  int parent = -1;   // For loops.
   bool is_function = false;
   bool is_root() const { return parent < 0 && !is_function; }
-  uint32_t index_in_parent = 0;  // Of a loop.
+  uint32_t index_in_parent = 0;  // For loops.
   uint32_t num_children = 0;
   std::vector<int> children;  // Frame ids: loops within, functions called.
-  std::vector<uint64_t> child_hashes;  // Of each one's name, for its tag.
+  std::vector<uint64_t> child_hashes;  // Name hashes for their tags.
   uint32_t parallel_iterations = 1;
   uint32_t first_node = 0;  // In Plan::nodes.
   uint32_t num_nodes = 0;
@@ -111,7 +111,7 @@ struct PlanFrame {
   uint32_t num_constant_slots = 0;
   uint32_t num_enters = 0;
   std::vector<const PlanNode*> exits;
-  // Of a function.
+  // For functions.
   std::vector<const PlanNode*> args;  // By index; null if unused.
   uint32_t num_returns = 0;
   // Initial state of an iteration: the tokens that each node waits for, Merges.

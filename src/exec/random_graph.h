@@ -75,7 +75,7 @@ class RandomGraphMaker {
   struct Block {
     std::vector<Value> pool;
     Node* pivot = nullptr;  // Alive exactly when the block is; null: root.
-    Output handle;          // Of the counter, in this frame.
+    Output handle;          // The counter's handle in this frame.
     std::vector<Node*> loops;
     int depth = 0;
   };

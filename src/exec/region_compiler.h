@@ -12,7 +12,7 @@ namespace sluice {
 
 struct CompiledRegion {
   std::shared_ptr<RegionProgram> program;
-  std::vector<Output> inputs;  // Of the graph, by input of the region.
+  std::vector<Output> inputs;  // Graph outputs, by region input.
 };
 
 // `units`: units of frame `f`, in topological order; each kFree or kCheap under

@@ -338,7 +338,7 @@ void RegionStructure::FindLoop(int f) {
       if (in.node->op().role == OpRole::kEnter && !IsConstantEnter(*in.node))
         enter = in.node;
     }
-    if (next == nullptr && enter == nullptr) continue;  // Of a conditional.
+    if (next == nullptr && enter == nullptr) continue;  // A conditional's.
     if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
         !n->control_inputs().empty() || frame_of(next) != f)
       return;

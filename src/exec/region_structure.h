@@ -59,7 +59,7 @@ struct RegionUnit {
   enum Kind : uint8_t {
     kFree,   // No work when it runs, or does not run.
     kCheap,  // A kernel that returns soon.
-    kMerge,  // Of a conditional.
+    kMerge,  // The Merge of a conditional.
     kChild,  // A loop.
     kSlow,   // Everything else: not for regions.
   };
@@ -72,7 +72,7 @@ struct RegionUnit {
   std::vector<int> deps;  // Units of the same frame.
   std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
                           // through units that are not slow.
-  std::shared_ptr<Kernel> kernel;  // Of kCheap.
+  std::shared_ptr<Kernel> kernel;  // For kCheap.
 };
 
 // A variable of a loop.

@@ -152,7 +152,7 @@ class Former {
     const std::set<const Node*> inside(nodes.begin(), nodes.end());
     struct Reader {
       Consumer consumer;
-      int output;   // Of the region; or, for a control edge,
+      int output;   // Region output; or, for a control edge,
       Node* after;  // its source node.
     };
     std::vector<Output> outputs;

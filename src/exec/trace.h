@@ -52,7 +52,7 @@ struct TraceEvent {
   std::string tensor;  // "node:0", or "^node" for a control edge.
   std::string peer;    // The other device.
 
-  std::string Shapes() const;  // Of the outputs: "float[2] int32[]".
+  std::string Shapes() const;  // Output shapes: "float[2] int32[]".
   int64_t OutputBytes() const;
 };
 

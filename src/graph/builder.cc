@@ -24,7 +24,7 @@ struct Devices {
     DeviceFunction choose;
     std::string around;
   };
-  std::string device;  // Of the scopes within the innermost function.
+  std::string device;  // From the scopes in the innermost function.
   std::vector<Function> functions;  // Innermost last.
   // The nodes whose devices new nodes get, innermost last; null: no change.
   // With the state to restore.
@@ -80,7 +80,7 @@ struct Scopes {
   std::map<std::string, std::string> gradient_override;
   SourceLoc loc;  // Known: overrides.
   ControlFlowContext* context = nullptr;
-  bool in_condition = false;  // Of the loop `context`.
+  bool in_condition = false;  // In the condition of loop `context`.
 };
 
 Graph& DefaultGraph() {

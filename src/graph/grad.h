@@ -1,6 +1,6 @@
 // The interface of gradient functions, and which ops have no gradient.
 //
-//   Status SquareGrad(GradContext& c) {  // Of y = x * x.
+//   Status SquareGrad(GradContext& c) {  // y = x * x
 //     c.grads[0] = 2 * c.input(0) * c.dy[0];
 //     return OkStatus();
 //   }

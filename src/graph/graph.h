@@ -341,7 +341,7 @@ class Graph {
   // TensorFlow.
   std::optional<int64_t> seed;
   int seeded_ops = 0;
-  int producer_version = 0;  // Of an imported GraphDef.
+  int producer_version = 0;  // From an imported GraphDef.
 
   // Builders do not return errors: they record them here, until cleared, and
   // return null outputs; anything built on a null output is null too. A fetch

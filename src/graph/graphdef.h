@@ -54,8 +54,8 @@ struct ImportOptions {
 };
 
 struct ImportResults {
-  std::vector<Node*> return_nodes;     // Of elements without a colon.
-  std::vector<Output> return_outputs;  // Of elements with one.
+  std::vector<Node*> return_nodes;     // For elements without a colon.
+  std::vector<Output> return_outputs;  // For elements with one.
   std::vector<std::string> unused_input_map_keys;
   std::vector<Node*> nodes;  // In the order of the GraphDef.
 };

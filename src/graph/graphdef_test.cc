@@ -299,7 +299,7 @@ TEST(ExportGraphDef, ComesBackTheSame) {
       EXPECT_EQ(m->input(i).name(), n->input(i).name());
     EXPECT_EQ(m->control_inputs().size(), n->control_inputs().size());
   }
-  // As text, too.
+  // The same as text.
   const Result<std::string> text = ExportGraphDef(again, true);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*PrintTextGraphDef(*ParseTextGraphDef(*text)), *text);

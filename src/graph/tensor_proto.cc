@@ -309,7 +309,7 @@ Result<PartialShape> ShapeFromProto(const proto::TensorShapeProto& p) {
   if (p.unknown_rank()) {
     if (p.dim_size() != 0)
       return InvalidArgument(
-          "shape: expected no dimensions beside "
+          "shape: expected no dimensions besides "
           "unknown_rank, got ",
           p.dim_size());
     return PartialShape();

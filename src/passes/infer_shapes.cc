@@ -115,7 +115,7 @@ class Inference {
   const Graph& graph_;
   const std::vector<Node*>& order_;
   Assumed known_;
-  Assumed bound_;    // Of loop Merges: the most that is certain.
+  Assumed bound_;    // By loop Merge: the most that is certain.
   Assumed assumed_;  // In this round.
   std::vector<Node*> copies_;
 };

@@ -24,7 +24,7 @@ struct Place {
   Node* pivot = nullptr;
   // When lowering in place: the context that nodes here belong to.
   ControlFlowContext* context = nullptr;
-  bool in_condition = false;      // Of the innermost loop.
+  bool in_condition = false;      // In the innermost loop's condition.
   bool among_primitives = false;  // Within a body with control-flow primitives,
   bool primitives_here = false;   // which is the innermost body.
   // Nodes that run only if the pivot does; shared by nested places.

@@ -42,7 +42,7 @@ class Cutter {
     int frame = 0;               // The frame of its _Recv.
     int condition = 0;           // Under which it is alive.
     bool once = false;           // In the frame's first iteration only.
-    std::string name;            // Of the edge, for messages.
+    std::string name;            // Name of the edge, for messages.
     const Node* node = nullptr;  // The user's node that produces it.
     PartialShape shape = PartialShape::Unknown();
   };
@@ -177,7 +177,7 @@ class Cutter {
   std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
   std::vector<uint8_t> on_device_node_;  // By node: see FindPlaces.
   absl::flat_hash_set<Output, OutputHash, SameOutput>
-      lie_on_device_;  // Of the new nodes.
+      lie_on_device_;  // For new nodes.
   absl::flat_hash_map<Output, Output, OutputHash, SameOutput> on_host_,
       on_device_;
   // By call whose function has side effects in other partitions: the nodes that

@@ -17,7 +17,7 @@ namespace sluice {
 
 // Helpers that depend only on the graph.
 bool IsLoopEnter(const Node& n);   // Enter of a value, constant or not.
-bool IsConstEnter(const Node& n);  // Of a loop constant.
+bool IsConstEnter(const Node& n);  // Enter of a loop constant.
 bool IsBackEdge(const Node& from, const Node& to);
 // A constant without control inputs, which has no specific device.
 bool IsAnywhere(const Node& n);
@@ -30,7 +30,7 @@ std::string FunctionOf(const Node& n);
 // One loop (for all entries), one function, or the root (number 0).
 struct CutFrame {
   std::string name;
-  int parent = -1;  // Of a loop.
+  int parent = -1;  // For loops.
   bool is_function = false;
   bool repeats = false;      // It contains a NextIteration.
   bool begins_once = false;  // Only in the parent's first iteration.
@@ -40,7 +40,7 @@ struct CutFrame {
   const Node* first = nullptr;  // For messages.
   std::vector<const Node*> enters;
   std::vector<const Node*> next_iterations;
-  std::vector<const Node*> returns;  // Of a function.
+  std::vector<const Node*> returns;  // For functions.
 };
 
 // Conditions under which tokens of one iteration of one frame are alive, as
@@ -104,7 +104,7 @@ class CutStructure {
     int output_frame = 0;
     bool once = false;
     int inputs = 0;         // Condition of all inputs together.
-    int ports[2] = {0, 0};  // Of a Switch's outputs; else both are the node's.
+    int ports[2] = {0, 0};  // By output of a Switch; else equal.
   };
   explicit CutStructure(const Graph& graph) : info_(graph.nodes().size()) {}
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }

@@ -257,7 +257,7 @@ TEST_F(PartitionTest, OppositeBranchesAreGroupsOfTheirOwn) {
   graph_.SetDevice(out.node, CutDevice(0));
   Cut({out});
   EXPECT_EQ(Groups(1), 2);
-  // The Merge, on 0, tells them apart.
+  // The Merge, on 0, distinguishes them.
   EXPECT_EQ(Groups(0), 2);
 }
 

@@ -118,7 +118,7 @@ class Placer {
   std::vector<Feasibility::Choice> own_;  // By node: ungrouped.
   std::vector<int> recalled_;   // By node: its device in an earlier step.
   std::vector<size_t> parent_;  // By node: union-find parent.
-  // Of groups, by root.
+  // By group root.
   std::vector<Feasibility::Choice> choice_;
   std::vector<int> device_;
   // Nodes, each with a stateful node that is not in this step.

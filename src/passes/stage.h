@@ -22,7 +22,7 @@ struct OpenEnds {
   static constexpr uint32_t kNowhere = UINT32_MAX;
   struct Entry {
     uint32_t partition = kNowhere;  // kNowhere: not needed.
-    uint32_t edge = 0;              // Of its _Recv in the partition.
+    uint32_t edge = 0;              // Edge of its _Recv there.
   };
   std::vector<Entry> feeds;       // By feed.
   std::vector<uint32_t> fetches;  // By fetch: its partition.

@@ -81,7 +81,7 @@ bool IsQuantized(DType t);
 // Elements are bytes that may be copied by memcpy.
 inline bool IsPlain(DType t) { return DTypeSize(t) != 0; }
 
-// Quantised types have distinct C++ types so that kernels can tell them apart.
+// Quantised types have distinct C++ types so that kernels can distinguish them.
 struct qint8 {
   int8_t value;
 };

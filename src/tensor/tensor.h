@@ -57,7 +57,7 @@ class Tensor {
   Tensor(DType dtype, const Shape& shape, const char* file = __builtin_FILE(),
          int line = __builtin_LINE());
   // A view of `buffer` that starts at `data`; takes over one reference, on
-  // errors too. InvalidArgument if not all elements lie in the buffer.
+  // errors too. InvalidArgument if not all elements are in the buffer.
   static Result<Tensor> MakeView(DType dtype, const Shape& shape,
                                  Buffer* buffer, void* data);
   Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data);
