@@ -1,5 +1,5 @@
-// What programs that use clusters need beside sluice/sluice.h; they link
-// Sluice::dist.
+// What programs that use clusters need in addition to sluice/sluice.h. They
+// link Sluice::dist.
 //
 //   #include "sluice/cluster.h"
 //

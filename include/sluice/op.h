@@ -1,4 +1,4 @@
-// All that a new op needs: its declaration, shapes, kernels and gradient.
+// Everything that a new op needs: declaration, shapes, kernels and gradient.
 //
 //   #include "sluice/op.h"
 //   SLUICE_OP(Mirror)
@@ -9,8 +9,8 @@
 //       .Grad(MirrorGrad)
 //       .Doc("The elements in reverse order.");
 //
-// Declared in a static initialiser, in the library, in a program of yours or in
-// a shared library that it loads. An op of yours is built by its name,
+// Ops are declared in static initialisers: in the library, in your program or
+// in a shared library that it loads. Your own ops are built by name,
 // Build("Mirror", {x}).
 #ifndef SLUICE_OP_H_
 #define SLUICE_OP_H_

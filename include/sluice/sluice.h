@@ -1,4 +1,4 @@
-// All of Sluice that a program needs.
+// Everything that a program needs from Sluice.
 //
 //   #include "sluice/sluice.h"
 //   using namespace sluice;
@@ -10,18 +10,19 @@
 // A thread builds into its ambient graph (WithGraph); names, devices and
 // control dependencies come from scopes (NameScope, DeviceScope,
 // ControlDependencies). Builders do not return errors: they record them in the
-// graph, with the line that made each, and return null outputs; Session::Run
-// reports the error behind what it is asked for.
+// graph, each with its source line, and return null outputs; Session::Run
+// reports the error behind a fetch or target.
 //
-// What a program may use is what the headers beside this one, sluice/*.h,
-// include by name: the installed set, the reference (docs/api.md) and the tests
-// of the examples follow from these lines.
+// The public interface is what the headers in this directory, sluice/*.h,
+// include by name. The set of installed headers, the reference (docs/api.md)
+// and the tests of the examples are derived from these lines.
 //
-// No argument, option, file, graph or feed ends the program: all are errors.
-// What does is to take a value out of a Result that holds an error (*result),
-// or elements out of a Tensor as another type (tensor.scalar<float>() of
-// doubles): it says so, with the line. Where that depends on data, ask first:
-// result.ok(), tensor.TryScalar<float>().
+// No argument, option, file, graph or feed ends the program; all of them are
+// reported as errors. Two things do end it, with a message that names the line:
+// taking the value of a Result that holds an error (*result), and reading the
+// elements of a Tensor as another type (tensor.scalar<float>() of doubles).
+// Where that depends on data, check first: result.ok(),
+// tensor.TryScalar<float>().
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 
@@ -37,7 +38,7 @@
 #include "client/rnn.h"              // DynamicRnn, StaticRnn, ...
 #include "client/rnn_cells.h"        // LstmCell, GruCell, RnnCell, ...
 #include "client/sampled_softmax.h"  // SampledSoftmaxLoss
-#include "client/structure.h"        // What a loop variable may be
+#include "client/structure.h"        // Types of loop variables
 #include "client/tensor_array.h"     // TensorArray
 #include "client/variables.h"        // Var, GetVariable, Placeholder
 #include "exec/cancellation.h"       // Cancellation

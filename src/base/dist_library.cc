@@ -9,7 +9,8 @@ namespace {
 constexpr char kName[] = "libsluice_dist.so.0";
 
 void* Load() {
-  // Beside this library first: it may lie where no search path leads.
+  // Try the directory of this library first: it may be outside of the search
+  // path.
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&DistSymbol), &self) != 0 &&
       self.dli_fname != nullptr) {

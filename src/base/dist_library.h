@@ -1,5 +1,5 @@
-// libsluice_dist holds what clusters take (src/dist). It brings gRPC, which
-// takes long to load, so it is loaded by the first who needs it.
+// libsluice_dist holds the cluster runtime (src/dist). It depends on gRPC,
+// which takes long to load, so it is loaded on first use.
 #ifndef SLUICE_BASE_DIST_LIBRARY_H_
 #define SLUICE_BASE_DIST_LIBRARY_H_
 
@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-// Loads the library, from where this one was loaded from, and finds an
+// Loads the library, preferably from the directory of this one, and finds an
 // extern "C" function in it. Thread-safe. Unimplemented, with the reason, if
-// there is none.
+// either is missing.
 Result<void*> DistSymbol(const char* name);
 
 }  // namespace sluice

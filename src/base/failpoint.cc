@@ -44,10 +44,10 @@ Registry& GetRegistry() {
   return *registry;
 }
 
-// Takes "<mark>number" off the end of `*text`.
+// Strips "<mark>number" from the end of `*text`.
 bool TakeSuffix(std::string_view* text, char mark, int64_t* value) {
   const size_t at = text->rfind(mark);
-  // (A message in brackets may hold the mark.)
+  // (A message in parentheses may contain the mark.)
   if (at == std::string_view::npos || text->find(')', at) != text->npos)
     return true;
   const std::string_view digits = text->substr(at + 1);

@@ -1,10 +1,11 @@
-// Failpoints: named places where tests make things go wrong.
+// Failpoints: named places where tests inject faults.
 //
 //   const FailpointHit hit = SLUICE_FAILPOINT("grpc.write");
-//   if (hit.drop()) return;                 // As if it had been sent.
+//   if (hit.drop()) return;                 // Pretend it was sent.
 //   SLUICE_RETURN_IF_ERROR(hit.error);
 //
-// Off, which is always but in tests, one costs a relaxed load of one global.
+// A failpoint that is off, as all are outside of tests, costs a relaxed load of
+// one global.
 #ifndef SLUICE_BASE_FAILPOINT_H_
 #define SLUICE_BASE_FAILPOINT_H_
 
@@ -20,7 +21,7 @@
 
 namespace sluice {
 
-// What a place is told to do. Delays and kills have happened by then.
+// What to do at a failpoint. Delays and kills have already happened.
 struct FailpointHit {
   Status error;
   bool dropped = false;
@@ -37,7 +38,7 @@ struct Name {
   consteval Name(const char (&t)[n]) { std::copy_n(t, n, text); }
   char text[n];
 };
-// Each that is written somewhere is known before main, passed or not.
+// Registers every failpoint of the program before main, reached or not.
 template <Name name>
 struct Site {
   static inline const bool known = Register(name.text);
@@ -50,17 +51,17 @@ struct Site {
        ? ::sluice::failpoint_internal::Hit(name)                        \
        : ::sluice::FailpointHit())
 
-// Enables some: "NAME=ACTION[@SKIP][*TIMES][%PERCENT]", separated by ';'.
+// Enables failpoints: "NAME=ACTION[@SKIP][*TIMES][%PERCENT]", separated by ';'.
 // Actions: error, error(message), delay(milliseconds), drop, kill (SIGKILL to
-// this process), off. SKIP hits pass before the first, TIMES hits act (else
-// all), each with PERCENT probability (else 100). The environment variable
-// SLUICE_FAILPOINTS is read when the program starts. Thread-safe.
+// this process), off. The first SKIP hits do nothing; then TIMES hits act
+// (default: all), each with PERCENT probability (default: 100). The environment
+// variable SLUICE_FAILPOINTS is read when the program starts. Thread-safe.
 Status EnableFailpoints(std::string_view spec, uint64_t seed = 1);
-// Disables all and forgets the counts.
+// Disables all failpoints and resets their counts.
 void DisableFailpoints();
-// How often the place was passed since it was enabled (0 if it is not).
+// How often the failpoint was reached since it was enabled (0 if disabled).
 int64_t FailpointHits(std::string_view name);
-// Of all places in this program and the libraries that it has loaded, sorted.
+// All failpoints of this program and of the libraries it has loaded, sorted.
 std::vector<std::string> FailpointNames();
 
 }  // namespace sluice

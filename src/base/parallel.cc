@@ -13,8 +13,8 @@ int IntraOpThreads() { return intra_op_threads; }
 
 ScopedIntraOpThreads::ScopedIntraOpThreads(int threads)
     : saved_(intra_op_threads) {
-  // Never more than OpenMP will give (OMP_THREAD_LIMIT): oneDNN splits its work
-  // by the number it was told and counts on each of them to come.
+  // Never more than OpenMP provides (OMP_THREAD_LIMIT): oneDNN splits its work
+  // by the number of threads it is told and requires all of them.
   intra_op_threads = std::max(1, std::min(threads, omp_get_thread_limit()));
   if (intra_op_threads != omp_get_max_threads())
     omp_set_num_threads(intra_op_threads);

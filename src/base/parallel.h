@@ -1,6 +1,6 @@
 // Splitting one kernel's work over cores. There is one intra-op thread team in
-// the process (OpenMP's, which oneDNN uses too), so that kernels of ours and
-// of oneDNN never oversubscribe the cores between them.
+// the process (OpenMP's, which oneDNN uses too), so that Sluice's kernels and
+// oneDNN's together never oversubscribe the cores.
 #ifndef SLUICE_BASE_PARALLEL_H_
 #define SLUICE_BASE_PARALLEL_H_
 
@@ -12,10 +12,11 @@ namespace sluice {
 
 // Threads that a kernel called on this thread may use; at least 1. The executor
 // sets it before each kernel: all cores for a kernel that runs alone, 1 for
-// kernels that run beside others. Defaults to 1 on a thread nobody set it on.
+// kernels that run alongside others. Defaults to 1.
 int IntraOpThreads();
 
-// Sets IntraOpThreads() (and OpenMP's count) for this thread while it lives.
+// Sets IntraOpThreads() (and OpenMP's count) for this thread during its
+// lifetime.
 class ScopedIntraOpThreads {
  public:
   explicit ScopedIntraOpThreads(int threads);

@@ -1,5 +1,5 @@
-// Which sanitizers this is compiled with: for what must not hide from them what
-// they look for, and for tests that ask less often where all takes ten times as
+// Which sanitizers this build uses: for code that must not hide errors from
+// them, and for tests that do less work where everything takes ten times as
 // long.
 #ifndef SLUICE_BASE_SANITIZERS_H_
 #define SLUICE_BASE_SANITIZERS_H_
@@ -29,8 +29,8 @@ namespace sluice {
 
 inline constexpr bool kAddressSanitized = SLUICE_ADDRESS_SANITIZED;
 inline constexpr bool kThreadSanitized = SLUICE_THREAD_SANITIZED;
-// Any of them. (clang 14 has no macro for the one of undefined behaviour:
-// cmake/Options.cmake says so.)
+// Any sanitizer. (clang 14 has no macro for UndefinedBehaviorSanitizer, so
+// cmake/Options.cmake defines this one.)
 #if defined(SLUICE_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else

@@ -1,6 +1,7 @@
 // Errors as values. Nothing in src/ throws across a function boundary and no
 // user input aborts: every failure is a Status that names what was expected,
-// what came, and (added once, by the layer that knows) the node and the line.
+// what was received, and (added once, by the layer that knows) the node and the
+// line.
 //
 //   Result<double> Root(double x) {
 //     if (x < 0) return InvalidArgument("x: expected x >= 0, got ", x);

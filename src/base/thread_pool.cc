@@ -34,7 +34,7 @@ void ThreadPool::Loop() {
     queue_.pop_front();
     lock.unlock();
     fn();
-    fn = nullptr;  // What it captured dies outside the lock.
+    fn = nullptr;  // Destroys its captures outside the lock.
     lock.lock();
   }
 }

@@ -1,4 +1,4 @@
-// Threads that run expensive kernels beside the driver of a step.
+// Threads that run expensive kernels in parallel with the driver of a step.
 #ifndef SLUICE_BASE_THREAD_POOL_H_
 #define SLUICE_BASE_THREAD_POOL_H_
 
@@ -12,7 +12,7 @@
 namespace sluice {
 
 // A fixed number of threads and one queue. Owned by a session; the destructor
-// runs what is queued and joins. Idle threads sleep. Thread-safe.
+// runs the queued functions and joins. Idle threads sleep. Thread-safe.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

@@ -1,5 +1,5 @@
-// Functions of the user's program, which may throw although nothing in the
-// library does: their exceptions become errors.
+// Calls user functions, which may throw although nothing in the library does,
+// and converts their exceptions to errors.
 #ifndef SLUICE_BASE_WITHOUT_THROWING_H_
 #define SLUICE_BASE_WITHOUT_THROWING_H_
 
@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// What `fn`, a `what` that returns a Status, returns; Internal with the
-// exception's text if it throws.
+// Calls `fn`, which returns a Status, and returns its result; Internal with the
+// exception's text if it throws. `what` names the function in the message.
 template <typename Fn>
 Status WithoutThrowing(const char* what, Fn&& fn) {
   try {
@@ -22,11 +22,11 @@ Status WithoutThrowing(const char* what, Fn&& fn) {
     return ResourceExhausted(what, ": expected memory, got std::bad_alloc");
   } catch (const std::exception& e) {
     return Internal(what, ": expected no exception, got '", e.what(), "'");
-  } catch (abi::__forced_unwind&) {  // A thread that ends: not to be stopped.
+  } catch (abi::__forced_unwind&) {  // Thread cancellation must continue.
     throw;
   } catch (...) {
     return Internal(what,
-                    ": expected no exception, got one that is no "
+                    ": expected no exception, got one that is not a "
                     "std::exception");
   }
 }

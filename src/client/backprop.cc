@@ -256,10 +256,10 @@ Status Backprop::VisitNode(Node* node, Level& level) {
       return OkStatus();
     }
     return IsConstantEnter(*node) ? OkStatus()  // Later, by VisitLoop.
-                                 : Internal(
-                                       "gradients: a loop variable's "
-                                       "Enter on the way; ",
-                                       node->Describe());
+                                  : Internal(
+                                        "gradients: a loop variable's "
+                                        "Enter on the way; ",
+                                        node->Describe());
   }
   return Differentiate(node, dy, level);
 }

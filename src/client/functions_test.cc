@@ -345,7 +345,7 @@ TEST_F(FunctionsTest, AFunctionalOpShowsTheSignatureOfAFunctionThatDoesNotFit) {
                     {"else_branch", f.ref()},
                     {"Tout", floats}}),
               HasSubstr("attribute 'then_branch', function 'f': expected "
-                        "arguments (float) as it is declared, got (int32)"));
+                        "arguments (float) as declared, got (int32)"));
   told("Case", {n, x},
        {{"branches", AttrValue::Functions{f.ref()}}, {"Tout", ints}});
   told("While", {n}, {{"cond", f.ref()}, {"body", f.ref()}});
@@ -438,8 +438,7 @@ TEST_F(FunctionsTest, EndlessRecursionIsAnError) {
   Session session(graph_, options);
   const Status s = session.Run(y).status();
   EXPECT_EQ(s.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(s.message()),
-              HasSubstr("at most 1000 calls within each other"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("at most 1000 nested calls"));
   EXPECT_THAT(std::string(s.message()), HasSubstr("function 'endless'"));
   // The session is as good as new.
   EXPECT_EQ(session.Run(Constant(2.f))->scalar<float>(), 2.f);

@@ -44,7 +44,8 @@ bool CountsIterations(const LoopVariable& v) {
   if (next.node->op_name() != "AddV2" && next.node->op_name() != "Add")
     return false;
   const Output value(v.switch_node, 1);
-  const Output a = ResolveAlias(next.node->input(0)), b = ResolveAlias(next.node->input(1));
+  const Output a = ResolveAlias(next.node->input(0)),
+               b = ResolveAlias(next.node->input(1));
   return is(v.enter->input(0), 0) &&
          ((a.SameAs(value) && is(b, 1)) || (b.SameAs(value) && is(a, 1)));
 }

@@ -40,7 +40,7 @@ Status GraphCopy::Extend(std::string_view graph_def) {
       !part.ParseFromArray(graph_def.data(),
                            static_cast<int>(graph_def.size())))
     return InvalidArgument("graph: expected a GraphDef, got ", graph_def.size(),
-                           " bytes that are none");
+                           " malformed bytes");
   // (What came before may have been replaced since; it is counted exactly when
   // it seems too much.)
   bytes_ += graph_def.size();

@@ -1,4 +1,4 @@
-// What a thread drives next: the turns that executions take on it.
+// Queues of the executions that a thread drives next.
 #ifndef SLUICE_EXEC_AGENDA_H_
 #define SLUICE_EXEC_AGENDA_H_
 
@@ -9,9 +9,10 @@ namespace sluice {
 
 class Execution;
 
-// The executions that wait for their turn on a thread: what a token makes ready
-// is driven after what the thread drives already, not within it. Owned by
-// whoever reads messages, or by the first Drive on a thread (exec/executor.h).
+// The executions that wait for their turn on a thread: an execution that a
+// token makes ready is driven after the current one, not recursively within it.
+// Owned by a message reader, or by the outermost Drive on a thread
+// (exec/executor.h).
 class Agenda {
  public:
   enum Access { kOneThread, kAnyThread };
@@ -19,7 +20,7 @@ class Agenda {
   Agenda(const Agenda&) = delete;
 
   void Add(Execution* e);
-  // The one that has waited longest, which no longer does; null if none waits.
+  // Removes and returns the execution that has waited longest; null if empty.
   Execution* Next();
   bool empty();
 
@@ -31,8 +32,8 @@ class Agenda {
   std::vector<Execution*> turns_;  // GUARDED_BY(mu_) if access_ is kAnyThread.
 };
 
-// While one lives, the executions that this thread comes to drive do not wait
-// for those that it drives already: for whoever waits for them.
+// RAII scope in which the executions that this thread starts to drive do not
+// queue behind those that it drives already: for code that waits for them.
 class FreshAgenda {
  public:
   FreshAgenda();
@@ -43,13 +44,13 @@ class FreshAgenda {
   Agenda* saved_;
 };
 
-// While one lives, the executions that this thread comes to drive wait for its
-// end, which drives them: for whoever has more to deliver first. Within
-// another, or on a thread that drives already, it changes nothing.
+// RAII scope that holds back the executions that this thread is to drive; its
+// destructor drives them. For code that has more tokens to deliver first. Has
+// no effect within another one, or on a thread that drives already.
 class HeldAgenda {
  public:
   HeldAgenda() : HeldAgenda(&own_) {}
-  // They wait there, and with them those that do already.
+  // Holds them in `here`, together with those already queued there.
   explicit HeldAgenda(Agenda* here);
   ~HeldAgenda();
   HeldAgenda(const HeldAgenda&) = delete;
@@ -59,9 +60,9 @@ class HeldAgenda {
   const bool outermost_;
 };
 
-// Whether there are executions that this thread is to drive next.
+// Whether executions wait for their turn on this thread.
 bool OthersWait();
-// Lets `e` wait for its turn on this thread. REQUIRES: within a HeldAgenda.
+// Queues `e` for its turn on this thread. REQUIRES: within a HeldAgenda.
 void WaitForTurn(Execution* e);
 
 }  // namespace sluice

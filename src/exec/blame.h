@@ -1,4 +1,4 @@
-// Errors of nodes that stand for several: whose they are.
+// Attribution of errors of fused nodes to the original nodes.
 #ifndef SLUICE_EXEC_BLAME_H_
 #define SLUICE_EXEC_BLAME_H_
 
@@ -9,11 +9,11 @@
 
 namespace sluice {
 
-// Says that an error is that of a node which the user knows, and not of the one
-// that ran: `described` as Node::Describe puts it. The first one to say so is
-// believed.
+// Attributes an error to a node of the user's graph instead of the node that
+// ran; `described` is that node's Node::Describe(). The first attribution is
+// kept.
 Status BlamedOn(Status s, const std::string& described);
-// Whom the message should name: who was blamed, or else `ran`.
+// The node that the message should name: the attributed one, or else `ran`.
 std::string DescribeBlamed(const Status& s, const Node& ran);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// What the blocks of all values may take together: at hand in the second cache.
+// Total size of the blocks of all values, which should fit in the L2 cache.
 // (Ten cheap nodes on a million floats, one thread: 489 us with 16 kB, 474 with
 // 32, 454 with 64, 577 with 128; node by node 620.)
 constexpr size_t kCacheBytes = 64 << 10;
@@ -21,7 +21,7 @@ constexpr int64_t kFewestElements = 1024, kMostElements = 8192;
 constexpr int kMostValues =
     ChainProgram::kMostNodes + ChainProgram::kMostInputs;
 
-// Numpy's rule. Null if the shapes do not fit.
+// NumPy broadcasting. Null if the shapes do not fit.
 std::unique_ptr<Shape> BroadcastOf(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   int64_t dims[8];
@@ -35,7 +35,7 @@ std::unique_ptr<Shape> BroadcastOf(const Shape& a, const Shape& b) {
   return s.ok() ? std::make_unique<Shape>(*std::move(s)) : nullptr;
 }
 
-// Memory of a thread for the blocks of one run, used again.
+// Per-thread memory for the blocks of one run, reused.
 char* ScratchOf(size_t bytes) {
   constexpr size_t kLine = 64;
   thread_local std::unique_ptr<char[]> memory;
@@ -50,12 +50,12 @@ char* ScratchOf(size_t bytes) {
 
 }  // namespace
 
-// One run over large arrays: where every value lies.
+// One run over large arrays: the locations of all values.
 class ChainRun {
  public:
   ChainRun(const ChainProgram& p, KernelContext& ctx) : p_(p), ctx_(ctx) {}
 
-  // False: not by blocks.
+  // Returns false if it cannot run by blocks.
   bool Plan() {
     const int inputs = p_.num_inputs();
     for (int i = 0; i < inputs; ++i) shapes_[i] = &ctx_.input(i).shape();
@@ -71,7 +71,7 @@ class ChainRun {
       whole_[v] = *shapes_[v] == *all_;
       places_[v].kind = Place::kUnknown;
     }
-    // What is of another shape is computed before, if that can be.
+    // Values of another shape are computed first, if possible.
     for (size_t i = 0; i < p_.instrs_.size(); ++i) {
       const ChainProgram::Instr& instr = p_.instrs_[i];
       if (whole_[inputs + static_cast<int>(i)]) continue;
@@ -80,7 +80,7 @@ class ChainRun {
         if (whole_[instr.in[k]]) return false;
       has_small_ = true;
     }
-    shape_ = *all_;  // (An input's may be moved away with it.)
+    shape_ = *all_;  // (A copy: an input's may be moved away.)
     return true;
   }
 
@@ -108,21 +108,21 @@ class ChainRun {
           if (!RunBlocks(begin * p_.block_, std::min(n_, end * p_.block_)))
             ok = false;
         });
-    // Some node cannot do it: it says why.
+    // If a node fails, its kernel reports the error.
     return ok ? OkStatus() : p_.RunOneByOne(ctx_);
   }
 
  private:
-  // Where the elements of a value are.
+  // The location of the elements of a value.
   struct Place {
     enum Kind : uint8_t {
       kUnknown,
-      kMemory,   // At data, one for each.
+      kMemory,   // At data, one per element.
       kScratch,  // In the block of that number.
-      kSingle,   // At data, one for all.
-      kTile,     // At data, the first `count`, over and over.
-      kSpread,  // At data, `count` of them, each `repeat` times, over and over:
-                // they are written out to a block.
+      kSingle,   // At data, one for all elements.
+      kTile,     // At data, `count` elements, repeated.
+      kSpread,   // At data, `count` elements, each `repeat` times, repeated:
+                 // expanded into a block.
     };
     Kind kind;
     int scratch;
@@ -184,7 +184,7 @@ class ChainRun {
                : small_[static_cast<size_t>(value - p_.num_inputs())];
   }
 
-  // Finds out how a value is read. False: in no way that blocks know.
+  // Determines how a value is read. False if blocks do not support it.
   bool Locate(int v) {
     Place& place = places_[v];
     if (place.kind != Place::kUnknown) return true;
@@ -199,7 +199,7 @@ class ChainRun {
       place.kind = Place::kSingle;
       return true;
     }
-    // Ones, then the dimensions of the whole, then ones.
+    // Ones, then the dimensions of the full shape, then ones.
     const int ahead = shape_.rank() - t.rank();
     if (ahead < 0) return false;
     place.count = place.repeat = 1;
@@ -248,7 +248,7 @@ class ChainRun {
       const DType type =
           p_.instrs_[static_cast<size_t>(v - p_.num_inputs())].type;
       const int out = static_cast<int>(o);
-      int from = -1;  // An input whose memory nobody needs then.
+      int from = -1;  // An input whose memory can be reused.
       for (int i : p_.forwards_[o]) {
         const bool taken = (forwarded >> i & 1) != 0;
         if (!may_fail && !taken && whole_[i] && ctx_.CanForward(i)) from = i;
@@ -269,7 +269,7 @@ class ChainRun {
     return OkStatus();
   }
 
-  // Elements [begin, end) of all that is whole, on this thread.
+  // Computes elements [begin, end) of all full-size values on this thread.
   bool RunBlocks(int64_t begin, int64_t end) const {
     const size_t block_bytes =
         p_.widest_ * static_cast<size_t>(std::min(p_.block_, n_));
@@ -278,7 +278,7 @@ class ChainRun {
     bool ok = true;
     for (int64_t at = begin; at < end; at += p_.block_) {
       const int64_t n = std::min(p_.block_, end - at);
-      uint64_t spread = 0;  // Scratch that holds what it is to hold.
+      uint64_t spread = 0;  // Scratch blocks that are already expanded.
       for (int i = 0; i < num_big_; ++i) {
         const ChainProgram::Instr& instr = At(i);
         const void* in[3] = {};
@@ -366,7 +366,7 @@ class ChainRun {
   const ChainProgram& p_;
   KernelContext& ctx_;
   const Shape* shapes_[kMostValues];
-  bool whole_[kMostValues];  // Of the shape that the blocks are of.
+  bool whole_[kMostValues];  // Whether it has the blocks' shape.
   Place places_[kMostValues];
   int big_[ChainProgram::kMostNodes];  // Instructions that run by blocks.
   int num_big_ = 0;
@@ -403,7 +403,7 @@ size_t ChainProgram::SizeOf(int value) const {
                          : instrs_[static_cast<size_t>(i)].type);
 }
 
-// Blocks that nobody reads any more are used again.
+// Reuses blocks after their last read.
 void ChainProgram::PlaceBlocks() {
   std::vector<int> free;
   for (size_t i = 0; i < instrs_.size(); ++i) {
@@ -411,14 +411,14 @@ void ChainProgram::PlaceBlocks() {
     std::vector<int> released;
     for (int k = 0; k < instr.num_inputs; ++k) {
       const int v = instr.in[k];
-      bool again = false;  // Of an input that is read twice.
+      bool again = false;  // For an input that is read twice.
       for (int j = 0; j < k; ++j) again = again || instr.in[j] == v;
       if (v < num_inputs() || again ||
           last_read_[static_cast<size_t>(v)] != static_cast<int>(i))
         continue;
       const Instr& from = instrs_[static_cast<size_t>(v - num_inputs())];
       if (from.scratch < 0) continue;
-      // In place, where the form allows it.
+      // In place if the form allows it.
       const bool in_place =
           instr.num_inputs < 3 && DTypeSize(from.type) == DTypeSize(instr.type);
       (in_place ? free : released).push_back(from.scratch);

@@ -1,4 +1,4 @@
-// ChainProgram: what a chain runs, block by block.
+// ChainProgram: the program of a chain, which runs block by block.
 #ifndef SLUICE_EXEC_CHAIN_PROGRAM_H_
 #define SLUICE_EXEC_CHAIN_PROGRAM_H_
 
@@ -19,28 +19,28 @@ class ChainProgram {
   struct Instr {
     const Node* node = nullptr;  // Outlives the program.
     std::shared_ptr<Kernel> kernel;
-    const void* state = nullptr;  // What the form takes; the kernel's.
+    const void* state = nullptr;  // The kernel's, for the form.
     BlockForm form;
     int num_inputs = 0;
-    int in[3] = {};    // Values.
-    int output = -1;   // Of the chain; or else
-    int scratch = -1;  // where the block lies that is not written to memory.
-    DType type = DType::kInvalid;  // Of its result.
+    int in[3] = {};                // Values.
+    int output = -1;               // An output of the chain, or else
+    int scratch = -1;              // the scratch block that holds the result.
+    DType type = DType::kInvalid;  // Type of the result.
   };
 
-  // `outputs`: values, of instructions. REQUIRES: 1 to kMostNodes instructions,
-  // at most kMostInputs inputs.
+  // `outputs`: values that instructions compute. REQUIRES: 1 to kMostNodes
+  // instructions, at most kMostInputs inputs.
   ChainProgram(std::vector<Instr> instrs, std::vector<DType> input_types,
                std::vector<int> outputs);
 
-  // As a kernel: the chain's inputs and outputs.
+  // Runs as a kernel on the chain's inputs and outputs.
   Status Run(KernelContext& ctx) const;
 
  private:
   friend class ChainRun;
   void PlaceBlocks();
   void FindForwards();
-  // One node after the other, as if there were no chain.
+  // Runs one node after the other, without blocks.
   Status RunOneByOne(KernelContext& ctx) const;
   int num_inputs() const { return static_cast<int>(input_types_.size()); }
   size_t SizeOf(int value) const;
@@ -49,8 +49,8 @@ class ChainProgram {
   const std::vector<DType> input_types_;
   const std::vector<int> outputs_;  // Values.
   std::vector<int> last_read_;      // By value: the instruction; -1: none.
-  // By output: the inputs whose memory it may take, for nobody reads them after
-  // the block has been written.
+  // By output: the inputs whose memory it may reuse, because they are not read
+  // after the block has been written.
   std::vector<std::vector<int>> forwards_;
   int num_scratch_ = 0;
   int64_t block_ = 0;  // Elements.

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Static initialisers fill it, in any order.
+// Filled by static initialisers, in any order.
 std::vector<BlockFormFinder>& Finders() {
   static auto* finders = new std::vector<BlockFormFinder>;
   return *finders;
@@ -36,9 +36,10 @@ Status ChainShape(ShapeContext& c) {
         .NoGradient("made when a step is compiled")
         .Doc("Elementwise ops that run as one, block by block.");
 
-// Up to here nodes are cheaper in a region, where they may be registers.
+// Up to this size nodes are cheaper in a region, where they may be in
+// registers.
 constexpr int64_t kSmallElements = 8192;
-// The name of a chain says what is in it, so far.
+// The name of a chain lists at most this many of its ops.
 constexpr size_t kMostNamed = 8;
 
 class ChainBuilder {
@@ -58,7 +59,7 @@ class ChainBuilder {
     FindReaders();
     FindWaits();
     FindLevels();
-    // Chains by the first of their nodes, in their order.
+    // Chains by their first node, in order.
     std::map<size_t, std::vector<Node*>> chains;
     root_.resize(size);
     for (size_t i = 0; i < size; ++i) root_[i] = i;
@@ -81,7 +82,7 @@ class ChainBuilder {
  private:
   static constexpr int kControl = -1;
   struct Member {
-    std::shared_ptr<Kernel> kernel;  // Null: no member.
+    std::shared_ptr<Kernel> kernel;  // Null: not a member.
     BlockForm form;
     int guard = 0, frame = 0, level = 0;
   };
@@ -132,8 +133,8 @@ class ChainBuilder {
     const auto nothing = [](const Node&) -> Result<std::shared_ptr<Kernel>> {
       return std::shared_ptr<Kernel>();
     };
-    SLUICE_ASSIGN_OR_RETURN(
-        structure_, RegionStructure::Analyse(*graph_, nothing, keep_));
+    SLUICE_ASSIGN_OR_RETURN(structure_,
+                            RegionStructure::Analyse(*graph_, nothing, keep_));
     for (const auto& n : graph_->nodes()) {
       Member& m = members_[Id(n.get())];
       if (m.kernel == nullptr) continue;
@@ -165,9 +166,9 @@ class ChainBuilder {
     }
   }
 
-  // Whether some node may wait for what another one does without an edge
-  // between them (a transfer, a lock): then a chain must not keep a result back
-  // until the inputs of another one are there.
+  // Whether some node may wait for another one without an edge between them (a
+  // transfer, a lock): then a chain must not delay a result until the inputs of
+  // another one are available.
   void FindWaits() {
     for (const Node* n : order_) {
       if (n->op().role == OpRole::kRecv) waits_ = true;
@@ -180,17 +181,17 @@ class ChainBuilder {
     }
   }
 
-  // Whether the edge from `from` to `to` may be within a chain, if their levels
-  // are the same.
+  // Whether the edge from `from` to `to` may be within a chain, if they have
+  // the same level.
   bool MayJoin(const Output& from, const Node& to) const {
     const Member &a = members_[Id(from.node)], &b = members_[Id(&to)];
     if (a.kernel == nullptr || b.kernel == nullptr || a.frame != b.frame ||
         a.guard != b.guard || from.node->device() != to.device())
       return false;
-    if (waits_)  // All results are for one.
+    if (waits_)  // All results have one reader.
       for (const Reader& r : users_[Id(from.node)])
         if (r.node != &to || r.input == kControl) return false;
-    // Where they are known to have other shapes the smaller one comes first.
+    // If the shapes are known to differ, the smaller one must come first.
     const int64_t x = from.shape().num_elements();
     const int64_t y = to.output_shape(0).num_elements();
     return x < 0 || y < 0 || x == y;
@@ -199,19 +200,19 @@ class ChainBuilder {
     return MayJoin(from, to) &&
            members_[Id(from.node)].level == members_[Id(&to)].level;
   }
-  // Whether a path stays within a chain, as far as is known, that goes from one
-  // node on to another. (What only hands a value on is in the chain.)
+  // Whether an edge of a path stays within a chain, as far as is known. (Nodes
+  // that only forward a value are in the chain.)
   bool StaysWithin(const Node* from, const Node* to) const {
     if (from == nullptr || to == nullptr) return false;
     return IsAlias(*to) ||
            MayJoin(Resolved(Output(const_cast<Node*>(from), 0)), *to);
   }
 
-  // Counts, from the end on, how often a path leaves chains: the most. Two
-  // members of one level are on no path through what is in no chain, or in
-  // another one, so that chains of one level never make a cycle. And a node
-  // whose readers are all in a chain is in it, whatever else they wait for. A
-  // loop counts as one node of the frame that it stands in.
+  // The level of a node is the maximum number of times that a path from it to
+  // the end leaves a chain. No path between two members of one level passes
+  // through nodes outside of their chain, so chains of one level never form a
+  // cycle. A node whose readers are all in a chain is in it too, whatever else
+  // they wait for. A loop counts as one node of the frame that contains it.
   void FindLevels() {
     if (structure_ == nullptr) {
       for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
@@ -246,7 +247,7 @@ class ChainBuilder {
     std::vector<ChainProgram::Instr> instrs;
     std::vector<Output> inputs;
     std::vector<DType> types;
-    std::map<const Node*, int> number;  // Of its instruction.
+    std::map<const Node*, int> number;  // Instruction number.
     for (size_t i = 0; i < nodes.size(); ++i)
       number[nodes[i]] = static_cast<int>(i);
     // The chain's inputs come first.
@@ -280,7 +281,7 @@ class ChainBuilder {
       expensive = expensive || m.kernel->expensive;
     }
     std::vector<int> outputs;
-    std::vector<std::pair<Reader, int>> outside;  // And the output it reads.
+    std::vector<std::pair<Reader, int>> outside;  // And the output read.
     std::vector<std::pair<Reader, Node*>> after;
     for (size_t i = 0; i < nodes.size(); ++i) {
       const size_t before = outside.size();
@@ -307,7 +308,8 @@ class ChainBuilder {
     return OkStatus();
   }
 
-  // Who reads a node, or what hands its value on, from outside the chain.
+  // The readers of a node, or of nodes that forward its value, outside the
+  // chain.
   void FindOutside(Node* n, const std::map<const Node*, int>& inside,
                    int output, std::vector<std::pair<Reader, int>>* outside,
                    std::vector<std::pair<Reader, Node*>>* after) {
@@ -316,7 +318,7 @@ class ChainBuilder {
       if (r.input == kControl)
         after->push_back({r, n});
       else if (IsAlias(*r.node) && r.node->op().role != OpRole::kLoopCond &&
-               keep_.count(r.node) == 0)  // (A loop is known by its condition.)
+               keep_.count(r.node) == 0)  // (A loop: by its condition.)
         FindOutside(r.node, inside, output, outside, after);
       else
         outside->push_back({r, output});
@@ -363,12 +365,12 @@ class ChainBuilder {
   std::vector<Node*> order_;
   std::vector<Member> members_;  // By id; the level is that of any node.
   std::vector<std::vector<Reader>> readers_;  // By id.
-  // The same past those that only hand a value on.
+  // The same, past nodes that only forward a value.
   std::vector<std::vector<Reader>> users_;
   bool waits_ = false;
   // Null: there are neither loops nor conditionals nor calls.
   std::unique_ptr<RegionStructure> structure_;
-  std::vector<size_t> root_;  // By id: nearer to the first.
+  std::vector<size_t> root_;  // By id: union-find parent.
   RegionKernels made_;
 };
 

@@ -1,5 +1,5 @@
 // Chains: connected elementwise nodes that run as one, block by block, without
-// writing what is between them to memory (design: docs/design/027-fusion.md).
+// writing intermediate values to memory (design: docs/design/027-fusion.md).
 #ifndef SLUICE_EXEC_CHAINS_H_
 #define SLUICE_EXEC_CHAINS_H_
 

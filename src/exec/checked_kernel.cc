@@ -19,7 +19,7 @@ void Start(KernelContext& ctx, DoneFn done) {
   KernelRunner::StartChecked(ctx, ctx.state<Kernel>(), std::move(done));
 }
 
-// (If it throws, so does Run, which tells of it.)
+// (If it throws, so does Run, which reports it.)
 bool RunScalar(uint64_t* registers, Tensor* slots, const ScalarPlaces& at) {
   const auto& kernel = *static_cast<const Kernel*>(at.state);
   ScalarPlaces inner = at;
@@ -32,7 +32,7 @@ bool RunScalar(uint64_t* registers, Tensor* slots, const ScalarPlaces& at) {
   return s.ok() && done;
 }
 
-// "output 1 ('y')", by the declaration's names.
+// "output 1 ('y')", with the declared name.
 std::string NameOutput(const Node& n, int i) {
   const std::vector<ArgDef>& args = n.op().outputs;
   for (size_t a = 0; a < args.size(); ++a) {
@@ -43,13 +43,13 @@ std::string NameOutput(const Node& n, int i) {
   return absl::StrCat("output ", i);
 }
 
-// Whether this is what the node promises as output i.
+// Checks that this is what the node declares as output i.
 Status CheckOutput(const Node& n, int i, const Tensor& t) {
   const DType want = n.output_type(i);
   if (!t.valid()) [[unlikely]]
     return Internal("kernel: expected ", DTypeName(want), " as ",
                     NameOutput(n, i), ", got none: the kernel did not set it");
-  // (What a reference stands for, a handle, is the kernel's own affair.)
+  // (The value of a reference, a handle, is up to the kernel.)
   if (!IsRef(want) && t.dtype() != want) [[unlikely]]
     return Internal("kernel: expected ", DTypeName(want), " as ",
                     NameOutput(n, i), ", got ", DTypeName(t.dtype()));
@@ -59,14 +59,14 @@ Status CheckOutput(const Node& n, int i, const Tensor& t) {
                      : !shape.CompatibleWith(PartialShape(t.shape()))))
       [[unlikely]]
     return Internal("kernel: expected shape ", shape.ToString(), " as ",
-                    NameOutput(n, i), ", as its shape function says, got ",
+                    NameOutput(n, i), ", as its shape function infers, got ",
                     t.shape().ToString());
   return OkStatus();
 }
 
 }  // namespace
 
-// The outputs of one run of a kernel, and one more, which must stay empty.
+// The outputs of one run of a kernel, and an extra one, which must stay empty.
 class KernelRunner::CheckedOutputs {
  public:
   explicit CheckedOutputs(KernelContext& ctx)
@@ -76,7 +76,7 @@ class KernelRunner::CheckedOutputs {
     ctx.outputs_ = places > few_.size() ? many_.data() : few_.data();
   }
   CheckedOutputs(const CheckedOutputs&) = delete;
-  // Once, after the kernel has run.
+  // Called once, after the kernel has run.
   Status Take(Status s) {
     Tensor* const given = std::exchange(ctx_.outputs_, outputs_);
     ctx_.state_ = state_;
@@ -99,7 +99,8 @@ class KernelRunner::CheckedOutputs {
   std::vector<Tensor> many_;
 };
 
-// One run of an async kernel, until the last copy of what it was given to call.
+// One run of an async kernel. Lives until the last copy of its `done` callback
+// is destroyed.
 struct KernelRunner::CheckedRun {
   CheckedRun(KernelContext& ctx, DoneFn d) : outputs(ctx), done(std::move(d)) {}
   ~CheckedRun() {

@@ -13,7 +13,7 @@ struct DeviceTypes {
   std::map<std::string, KernelCheck> checks;  // GUARDED_BY(mu)
 };
 DeviceTypes& AllDeviceTypes() {
-  static auto* const all = new DeviceTypes;  // Used until the process ends.
+  static auto* const all = new DeviceTypes;  // Never destroyed.
   return *all;
 }
 

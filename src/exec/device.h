@@ -1,5 +1,5 @@
-// Device: where kernels run and tensors lie. The CPU is one; so is each
-// accelerator (exec/emulated_device.h has an emulated one).
+// Device: where kernels run and tensors are stored. The CPU is one, and so is
+// each accelerator (exec/emulated_device.h has an emulated one).
 //
 //   SessionOptions options;
 //   options.devices = CpuDevices(2);
@@ -19,20 +19,18 @@ namespace sluice {
 
 // One device of a process. Outlives the plans made for it; thread-safe.
 //
-// Kernels. How one is issued is the kernel's matter, so neither plan nor
-// executor know of devices. That of an accelerator puts its work into a stream
-// of the device and is over for the host: the next one in the stream comes
-// after it. What must wait for a stream is async (Kernel::run_async): copies to
-// the host.
+// Kernels. A kernel issues its own work, so the plan and the executor are
+// independent of devices. An accelerator's kernel enqueues its work in a stream
+// of the device and returns; work in a stream runs in order. Kernels that must
+// wait for a stream, such as copies to the host, are async (Kernel::run_async).
 //
-// Memory. Where memory is not the host's (host_memory() is false), partitioning
-// puts a _CopyFromDevice where the host looks at a tensor that lies on the
-// device (a Send, a fetch, a predicate) and a _CopyToDevice where a kernel of
-// the device needs one of the host's (after a Recv or a feed; of a constant:
-// once); an _AwaitDevice ends a step whose last kernels nobody reads. The
-// device makes these kernels as it makes the others. What only moves tokens and
-// what is computed of integers stay on the host: nodes that have kRunsOnHost
-// (passes/partition.h).
+// Memory. If a device has its own memory (host_memory() is false), partitioning
+// inserts a _CopyFromDevice where the host reads a tensor in device memory (a
+// Send, a fetch, a predicate) and a _CopyToDevice where a kernel of the device
+// needs a host tensor (after a Recv or a feed; once for a constant); an
+// _AwaitDevice ends a step whose last kernels have no readers. The device makes
+// these kernels like the others. Nodes that only move tokens and integer
+// computations stay on the host: they have kRunsOnHost (passes/partition.h).
 class Device {
  public:
   explicit Device(DeviceName name) : name_(std::move(name)) {}
@@ -42,12 +40,12 @@ class Device {
 
   // Complete: job, replica, task, type and number.
   const DeviceName& name() const { return name_; }
-  // Memory of outputs and temporaries of its kernels.
+  // The allocator of the outputs and temporaries of its kernels.
   virtual Allocator* allocator() = 0;
   virtual bool host_memory() const { return true; }
-  // The kernel of a node here. Unimplemented, with the reason, if there is
-  // none. Also how placement learns what may be placed here, so it is cheap and
-  // makes no state that is seen elsewhere.
+  // Makes the kernel of a node on this device. Unimplemented, with the reason,
+  // if there is none. Placement also calls it to find out what can run here, so
+  // it must be cheap and have no visible side effects.
   virtual Status MakeKernel(const Node& node, Kernel* kernel) = 0;
 
  private:
@@ -62,14 +60,14 @@ class CpuDevice final : public Device {
   Status MakeKernel(const Node& node, Kernel* kernel) override;
 };
 
-// Whether devices of this type ("CPU") have a kernel for the node, in this
-// program: for who places on devices of other processes. A type that nobody
-// has registered is taken to be as the CPU.
+// Whether devices of this type ("CPU") have a kernel for the node in this
+// program; used to place nodes on devices of other processes. Unregistered
+// types are treated like the CPU.
 Status HasKernel(const std::string& type, const Node& node);
 using KernelCheck = Status (*)(const Node& node);
 void RegisterDeviceType(const std::string& type, KernelCheck has_kernel);
 
-// "/job:localhost/replica:0/task:0/device:CPU:0" and on, as many as asked for.
+// `count` devices: "/job:localhost/replica:0/task:0/device:CPU:0" and so on.
 std::vector<std::shared_ptr<Device>> CpuDevices(int count);
 
 }  // namespace sluice

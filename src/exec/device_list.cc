@@ -19,7 +19,7 @@ bool ParseCount(absl::string_view text, int* count) {
 
 std::vector<std::shared_ptr<Device>> DeviceList::Make() const {
   std::vector<std::shared_ptr<Device>> devices = CpuDevices(cpus);
-  // (The first of them is a CPU.)
+  // (The first one is a CPU.)
   const auto more = EmulatedDevices(emulated, how);
   devices.insert(devices.end(), more.begin() + 1, more.end());
   return devices;

@@ -1,4 +1,4 @@
-// Devices as a command line counts them.
+// Device lists on command lines.
 #ifndef SLUICE_EXEC_DEVICE_LIST_H_
 #define SLUICE_EXEC_DEVICE_LIST_H_
 
@@ -15,15 +15,15 @@ namespace sluice {
 struct DeviceList {
   int cpus = 1;
   int emulated = 0;
-  EmulatedDeviceOptions how;  // The emulated ones.
+  EmulatedDeviceOptions how;  // For the emulated devices.
 
-  // As devices of a session, "/job:localhost/replica:0/task:0/...".
+  // The devices for a session, "/job:localhost/replica:0/task:0/...".
   std::vector<std::shared_ptr<Device>> Make() const;
 };
 
-// "cpu=2,emu=8(memory=1G,kernel_us=20)", each at most once and either may be
-// left out; for 2 CPUs just "2". See ParseEmulatedDevice for what is in the
-// parentheses. Errors begin with "--devices: ".
+// Parses "cpu=2,emu=8(memory=1G,kernel_us=20)", each at most once and both
+// optional; "2" means 2 CPUs. See ParseEmulatedDevice for the parentheses.
+// Errors begin with "--devices: ".
 Result<DeviceList> ParseDeviceList(std::string_view text);
 
 }  // namespace sluice

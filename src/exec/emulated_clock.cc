@@ -11,11 +11,11 @@
 namespace sluice {
 namespace {
 
-// When the callback was due that this thread is in; -1: in none.
+// The due time of the callback that this thread runs; -1: none.
 thread_local int64_t due_now = -1;
 
-// One thread at a time waits for what is due next; before it makes the call it
-// lets another one wait.
+// One thread at a time waits for the next callback; before it runs the callback
+// it lets another thread wait.
 class RealTimeClock final : public EmulatedClock {
  public:
   explicit RealTimeClock(unsigned threads) {
@@ -73,8 +73,8 @@ class RealTimeClock final : public EmulatedClock {
 }  // namespace
 
 const std::shared_ptr<EmulatedClock>& EmulatedClock::RealTime() {
-  // Never destroyed: its threads run until the process ends, and hold nothing
-  // but calls that somebody waits for.
+  // Never destroyed: its threads run until the process ends, and hold only
+  // callbacks that are still awaited.
   static const auto* const clock =
       new std::shared_ptr<EmulatedClock>(std::make_shared<RealTimeClock>(
           std::max(2u, std::thread::hardware_concurrency())));

@@ -1,4 +1,4 @@
-// EmulatedClock: the time in which emulated devices work.
+// EmulatedClock: the clock of emulated devices.
 #ifndef SLUICE_EXEC_EMULATED_CLOCK_H_
 #define SLUICE_EXEC_EMULATED_CLOCK_H_
 
@@ -10,36 +10,35 @@
 
 namespace sluice {
 
-// Calls what it is given when its time has come; in between it costs nothing,
-// so that any number of devices have their durations side by side. Shared by
-// the devices that work together. Thread-safe.
+// Runs callbacks at given times; waiting costs nothing, so any number of
+// devices can wait at the same time. Shared by the devices that work together.
+// Thread-safe.
 class EmulatedClock {
  public:
   virtual ~EmulatedClock() = default;
-  // In ns since some beginning. Within a callback: when that was due, so that
-  // what follows from it is not late because a thread was.
+  // In ns since an arbitrary epoch. Within a callback: the time at which it was
+  // due, so that a late thread does not delay subsequent events.
   virtual int64_t Now() = 0;
-  // Calls `fn` once at `time`, or at once if that has passed; in order of time,
-  // then of calls, as far as one thread makes them. `fn` may call anything but
-  // what waits for a callback.
+  // Calls `fn` once at `time`, or immediately if that has passed. Callbacks run
+  // in order of time; for equal times, in the order in which one thread added
+  // them. `fn` must not wait for another callback.
   virtual void At(int64_t time, std::function<void()> fn) = 0;
 
-  // Real time: the process's, with as many threads as it has cores, which live
-  // as long as it does.
+  // The process-wide clock of real time. It has as many threads as the process
+  // has cores and is never destroyed.
   static const std::shared_ptr<EmulatedClock>& RealTime();
 };
 
-// Time that passes when somebody says so: one seed, one run. Used by one
-// thread.
+// Manually advanced time, for deterministic runs. Used by one thread.
 class VirtualClock final : public EmulatedClock {
  public:
   int64_t Now() override { return now_; }
   void At(int64_t time, std::function<void()> fn) override {
     due_.emplace(std::pair(time > now_ ? time : now_, next_++), std::move(fn));
   }
-  // Goes on to the next callback and makes it. False if there is none.
+  // Advances to the next callback and runs it. False if there is none.
   bool Next();
-  // All that are due until `time`, which it then is.
+  // Runs all callbacks that are due until `time` and advances to it.
   void AdvanceTo(int64_t time);
 
  private:

@@ -10,8 +10,8 @@
 namespace sluice {
 namespace {
 
-// Tensors may be held when their device is gone, so allocators stay: those that
-// no device has are kept for the next one, if nothing of them is left.
+// Tensors may outlive their device, so allocators are never destroyed: those
+// without a device are kept for the next one, if all of their memory is free.
 struct Allocators {
   std::mutex mu;
   std::vector<std::pair<int64_t, Allocator*>> free;  // GUARDED_BY(mu)
@@ -52,7 +52,7 @@ int64_t Ns(double seconds) {
   return static_cast<int64_t>(std::clamp(seconds * 1e9, 0.0, 1e18));
 }
 
-// "5", "1.5K", "2M", "4G", as bytes.
+// Parses "5", "1.5K", "2M", "4G" as bytes.
 bool ParseBytes(absl::string_view text, int64_t* bytes) {
   double unit = 1;
   if (!text.empty()) {
@@ -72,7 +72,7 @@ bool ParseBytes(absl::string_view text, int64_t* bytes) {
 
 }  // namespace
 
-// The data of the host's copies of what was swapped out and still lives.
+// The data pointers of live host copies of swapped-out values.
 struct EmulatedDevice::HostCopies {
   std::mutex mu;
   std::set<const void*> data;  // GUARDED_BY(mu)
@@ -169,7 +169,8 @@ Result<Tensor> EmulatedDevice::SwapOut(const Tensor& value) {
   const Shape shape = copy.shape();
   auto release = [known = host_copies_, data,
                   copy = std::move(copy)]() mutable {
-    // Out of the set first: then the memory may be another copy's.
+    // Remove it from the set first: afterwards the memory may be reused by
+    // another copy.
     std::lock_guard<std::mutex> lock(known->mu);
     known->data.erase(data);
   };
@@ -204,7 +205,7 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
     double number = 0;
     const bool positive =
         absl::SimpleAtod(kv.second, &number) && number > 0 && number < 1e9;
-    if (!positive) number = 0;  // Refused below; NaN is no integer.
+    if (!positive) number = 0;  // Rejected below; NaN is not an integer.
     const std::string& key = kv.first;
     bool good = positive;
     if (key == "memory") {

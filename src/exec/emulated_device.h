@@ -1,5 +1,5 @@
-// EmulatedDevice: an accelerator that is not there. It computes what the CPU
-// computes, and takes the time and the memory that it is told to.
+// EmulatedDevice: an emulated accelerator. It computes on the CPU and takes the
+// time and the memory that its options specify.
 //
 //   SessionOptions options;
 //   options.devices = EmulatedDevices(2, {.memory_bytes = 1 << 30});
@@ -24,9 +24,9 @@ namespace sluice {
 
 struct EmulatedDeviceOptions {
   int64_t memory_bytes = int64_t{4} << 30;
-  // A kernel takes what `op_ns` says of its op; else kernel_ns, and what its
-  // arithmetic or its memory takes on top, whichever is longer. What moves no
-  // element (Reshape, TensorArrayRead, ...) takes no time.
+  // A kernel takes the time in `op_ns` for its op; else kernel_ns plus the time
+  // of its arithmetic or of its memory traffic, whichever is longer. Ops that
+  // move no elements (Reshape, TensorArrayRead, ...) take no time.
   std::map<std::string, int64_t, std::less<>> op_ns = {};
   int64_t kernel_ns = 5'000;
   double flops_per_s = 10e12;
@@ -34,17 +34,17 @@ struct EmulatedDeviceOptions {
   // A copy from or to the host's memory.
   int64_t copy_ns = 10'000;
   double copy_bytes_per_s = 12e9;
-  // What a loop saves with swap_memory goes to the host's memory if it is at
-  // least so large and so much of the device's is taken.
+  // A value that a loop with swap_memory saves is swapped to the host if it is
+  // at least this large and this fraction of the device memory is in use.
   int64_t swap_min_bytes = 2048;
   double swap_above = 0.5;
-  // Keep what the streams did, for Timeline.
+  // Record the work of the streams, for Timeline.
   bool record = false;
   std::shared_ptr<EmulatedClock> clock = nullptr;  // Null: real time.
 };
 
-// "memory=1G,kernel_us=5,tflops=10,gbytes_per_s=500,copy_us=10,
-// copy_gbytes_per_s=12,OP_us=100": each may be left out.
+// Parses "memory=1G,kernel_us=5,tflops=10,gbytes_per_s=500,copy_us=10,
+// copy_gbytes_per_s=12,OP_us=100"; each is optional.
 Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text);
 
 // One piece of work of a stream, in ns of the clock.
@@ -52,23 +52,23 @@ struct StreamEvent {
   int stream = 0;  // EmulatedDevice::Stream.
   std::string node;
   int64_t start_ns = 0, end_ns = 0;
-  int64_t bytes = 0;  // Of a copy.
+  int64_t bytes = 0;  // For copies.
 };
 
-// As a GPU is driven. Kernels are issued to one compute stream, where they are
-// done in that order, one at a time; for the host a kernel is over when it is
-// issued, so it runs ahead of the device until it must see an element. Copies
-// from and to the host have a stream each, start when what they read has been
-// computed, and end for the host when they are done. Only they wait, so no
-// thread is held for as long as a kernel takes.
+// Behaves like a GPU. Kernels are issued to one compute stream, which runs them
+// in order, one at a time. For the host a kernel is finished when it is issued,
+// so the host runs ahead of the device until it must read an element. Copies
+// from and to the host have a stream each; they start when their input has been
+// computed, and the host sees them finish when they are done. Only copies wait,
+// so no thread is blocked for the duration of a kernel.
 //
-// What an element is, is known when the kernel is issued (the CPU computes it
-// then); when it is known, the streams say. Memory is taken and given back in
-// the order in which kernels are issued, as an allocator of one stream does.
+// The values are computed on the CPU when the kernel is issued; the streams
+// determine when they become available. Memory is allocated and freed in the
+// order in which kernels are issued, as by a stream-ordered allocator.
 //
-// Strings, kernels that wait and calls that print are no matter for it. Thread-
-// safe; outlives its kernels. Its allocator outlives it, for tensors that are
-// still held.
+// It does not support strings, kernels that wait, and ops that print.
+// Thread-safe; outlives its kernels. Its allocator outlives it, for tensors
+// that are still referenced.
 class EmulatedDevice final : public Device {
  public:
   enum Stream { kCompute, kToHost, kFromHost, kNumStreams };
@@ -81,52 +81,54 @@ class EmulatedDevice final : public Device {
   Status MakeKernel(const Node& node, Kernel* kernel) override;
 
   const EmulatedDeviceOptions& options() const { return options_; }
-  // What the streams did since the last call; empty unless options().record.
+  // The work of the streams since the last call; empty unless options().record.
   std::vector<StreamEvent> Timeline();
-  // How long the stream has worked at all, in ns.
+  // Total busy time of the stream in ns.
   int64_t BusyNs(Stream stream) const;
 
   // ---- For its kernels.
 
-  // Puts work into a stream, behind what is there, not before `ready`. Returns
-  // when it will be done.
+  // Enqueues work in a stream, to start not before `ready`. Returns the time at
+  // which it will be done.
   int64_t Issue(Stream stream, const Node& node, int64_t ns, int64_t bytes,
                 int64_t ready = 0);
-  // When all that was issued to the stream will be done.
+  // The time at which all work issued to the stream will be done.
   int64_t Position(Stream stream) const;
-  // Notes when a tensor of this device will be there, and when that is (for one
-  // in a register: when all that was issued is).
+  // WillBeReady records when a tensor of this device will be ready; ReadyAt
+  // returns that time (for a tensor without a buffer: when all issued work is
+  // done).
   void WillBeReady(const Tensor& t, int64_t when);
   int64_t ReadyAt(const Tensor& t) const;
   int64_t CopyNs(int64_t bytes) const;
   int64_t KernelNs(double flops, double bytes) const;
   EmulatedClock& clock() const { return *options_.clock; }
-  // Whether a value of this size that a loop saves should leave the memory.
+  // Whether a value of this size that a loop saves should be swapped out.
   bool ShouldSwap(const Tensor& value) const;
-  // A copy in the host's memory that IsOnHost knows, and whether it is one.
+  // SwapOut makes a copy in host memory, which IsSwappedOut recognises.
   Result<Tensor> SwapOut(const Tensor& value);
   bool IsSwappedOut(const Tensor& value) const;
-  // An error of this device's memory names it.
+  // Adds the device's name to an out-of-memory error of this device.
   Status Explain(Status s) const;
 
  private:
   struct HostCopies;
 
   const EmulatedDeviceOptions options_;
-  Allocator* const allocator_;  // Of the process; see TakeAllocator.
+  Allocator* const allocator_;  // Owned by the process; see TakeAllocator.
   const std::shared_ptr<HostCopies> host_copies_;
 
   mutable std::mutex mu_;
   int64_t busy_until_[kNumStreams] = {};  // GUARDED_BY(mu_)
   int64_t busy_ns_[kNumStreams] = {};     // GUARDED_BY(mu_)
   std::vector<StreamEvent> timeline_;     // GUARDED_BY(mu_)
-  // By where the elements lie. GUARDED_BY(mu_)
+  // By address of the elements. GUARDED_BY(mu_)
   std::unordered_map<const void*, int64_t> ready_;
-  size_t most_ready_ = 4096;  // GUARDED_BY(mu_): then it is tidied.
+  size_t most_ready_ = 4096;  // GUARDED_BY(mu_): size at which it is pruned.
 };
 
-// "/job:localhost/replica:0/task:0/device:EMU:0" and on, beside one CPU, which
-// comes first: what SessionOptions::devices takes.
+// One CPU, followed by `count` emulated devices
+// "/job:localhost/replica:0/task:0/device:EMU:0" and so on, for
+// SessionOptions::devices.
 std::vector<std::shared_ptr<Device>> EmulatedDevices(
     int count, const EmulatedDeviceOptions& options = {});
 

@@ -1,5 +1,4 @@
-// What an emulated device does for each node: the kernels that it issues and
-// the copies.
+// Kernels of emulated devices: those that are issued, and copies.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -21,7 +20,7 @@ bool IsOneOf(std::string_view op, std::initializer_list<const char*> ops) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-// Makes or hands on a tensor without touching its elements.
+// True for ops that make or forward a tensor without touching its elements.
 bool TakesNoTime(std::string_view op) {
   return IsOneOf(op, {"Bitcast",
                       "ExpandDims",
@@ -64,7 +63,7 @@ double Bytes(const Tensor& t) {
   return t.valid() && IsPlain(t.dtype()) ? static_cast<double>(t.bytes()) : 0;
 }
 
-// What there is to multiply and add for each element of output 0.
+// The arithmetic per element of output 0.
 enum class Arithmetic { kOne, kProduct, kProductOfTurned, kConvolution };
 
 Arithmetic ArithmeticOf(const Node& n) {
@@ -93,13 +92,13 @@ struct Issued {
   EmulatedDevice* device;
   Kernel inner;
   Arithmetic arithmetic;
-  int64_t fixed_ns;  // -1: as long as it has to do.
+  int64_t fixed_ns;  // -1: computed from its work.
 };
 
 Status RunIssued(KernelContext& ctx) {
   const Issued& k = ctx.state<Issued>();
   EmulatedDevice& device = *k.device;
-  // (Before it runs: an input may become the output.)
+  // (Before it runs: an input's buffer may become the output.)
   double bytes = 0, elements = 0, flops = 1;
   if (k.fixed_ns < 0) {
     for (int i = 0; i < ctx.num_inputs(); ++i) {
@@ -124,16 +123,16 @@ Status RunIssued(KernelContext& ctx) {
   return OkStatus();
 }
 
-// On the host: what lies there (kRunsOnHost).
+// Runs on the host: for nodes with kRunsOnHost.
 Status RunOnHost(KernelContext& ctx) {
   return KernelRunner::RunWithin(ctx, ctx.state<Kernel>(), Allocator::Cpu());
 }
 
-// ---- What waits for a stream ------------------------------------------------
+// ---- Kernels that wait for a stream -----------------------------------------
 
-// Calls `finish` at a time of the device's clock, with OK, or when the step is
-// cancelled, with Cancelled; once. What it has taken from the context is kept
-// until then. (The stream itself is not to be stopped.)
+// Calls `finish` exactly once: with OK at a time of the device's clock, or with
+// Cancelled when the step is cancelled. Values taken from the context are kept
+// until then. (The stream itself cannot be stopped.)
 class Wait : public std::enable_shared_from_this<Wait> {
  public:
   static void Until(EmulatedDevice& device, int64_t time, KernelContext& ctx,
@@ -150,7 +149,7 @@ class Wait : public std::enable_shared_from_this<Wait> {
  private:
   void Due() {
     if (over_.exchange(true)) return;
-    // While the step lives; a cancellation that comes now finds it over.
+    // While the step is alive; a later cancellation has no effect.
     cancellation_->Deregister(registered_);
     std::exchange(finish_, nullptr)(OkStatus());
   }
@@ -161,7 +160,7 @@ class Wait : public std::enable_shared_from_this<Wait> {
   }
 
   std::atomic<bool> over_{false};
-  // Of whoever has set over_.
+  // Owned by the thread that has set over_.
   std::function<void(Status)> finish_;
   Cancellation* cancellation_ = nullptr;
   int64_t registered_ = -1;
@@ -178,8 +177,9 @@ Result<Tensor> Copy(const Tensor& from, Allocator* allocator) {
   return to;
 }
 
-// A copy to the host is put into its stream when the tensor has been computed:
-// whoever comes first is served first, in whatever order they were asked for.
+// A copy to the host is enqueued when the tensor has been computed: copies run
+// in the order in which their inputs are ready, not in the order of the
+// requests.
 void SendToHost(EmulatedDevice& device, KernelContext& ctx, const Tensor& value,
                 std::function<void(Status)> finish) {
   const auto bytes = static_cast<int64_t>(value.bytes());
@@ -201,7 +201,7 @@ int64_t IssueFromHost(EmulatedDevice& device, const Node& node,
   return device.Issue(Stream::kFromHost, node, device.CopyNs(bytes), bytes);
 }
 
-// Holds nothing of the step once it has called `done`.
+// Returns a callback that holds nothing of the step after it has called `done`.
 std::function<void(Status)> Gives(KernelContext& ctx, Tensor value,
                                   DoneFn done) {
   return [&ctx, done = std::move(done),
@@ -220,7 +220,7 @@ void CopyFromDevice(KernelContext& ctx, DoneFn done) {
              Gives(ctx, *std::move(copy), std::move(done)));
 }
 
-// Brings `value` into the device's memory, then gives it as output 0.
+// Copies `value` to the device's memory, then sets output 0 to it.
 void BringIn(EmulatedDevice& device, KernelContext& ctx, const Tensor& value,
              DoneFn done) {
   Result<Tensor> copy = Copy(value, device.allocator());
@@ -235,12 +235,12 @@ void CopyToDevice(KernelContext& ctx, DoneFn done) {
   const Tensor& value = ctx.input(0);
   if (value.has_buffer())
     return BringIn(*ctx.state<OfDevice>().device, ctx, value, std::move(done));
-  // What fits into a register goes with the call that reads it.
+  // Values that fit in a register are passed with the launch of their reader.
   ctx.set_output(0, value);
   done(OkStatus());
 }
 
-// A constant is brought once.
+// A constant is copied once.
 struct ConstantCopy {
   EmulatedDevice* device;
   std::mutex mu;
@@ -264,7 +264,7 @@ void CopyConstant(KernelContext& ctx, DoneFn done) {
     }
     ctx.set_output(0, k.there);
   }
-  // (Also for who finds it there: it may still be on its way.)
+  // (Also if it was copied before: the copy may still be in progress.)
   const int64_t arrives = k.device->ReadyAt(ctx.output(0));
   if (arrives <= k.device->clock().Now()) return done(OkStatus());
   Wait::Until(*k.device, arrives, ctx, std::move(done));
@@ -280,12 +280,12 @@ void AwaitDevice(KernelContext& ctx, DoneFn done) {
 struct Swapping {
   EmulatedDevice* device;
   Kernel inner;
-  int value;  // The input that is saved.
+  int value;  // The saved input.
 };
 
-// StackPushV2, TensorArrayWriteV3: the value goes to the host's memory first,
-// if the device's is getting scarce. The kernel is over when it is there, so a
-// loop runs ahead of the copies by its parallel_iterations at most.
+// StackPushV2, TensorArrayWriteV3: swaps the value out to host memory first if
+// device memory is scarce. The kernel finishes when the copy is done, so a loop
+// runs ahead of the copies by at most its parallel_iterations.
 void Save(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
   EmulatedDevice& device = *k.device;
@@ -297,7 +297,7 @@ void Save(KernelContext& ctx, DoneFn done) {
   auto save = [&ctx, &k, done = std::move(done),
                copy = *std::move(copy)](Status s) mutable {
     if (s.ok()) s = KernelRunner::RunWith(ctx, k.inner, k.value, copy);
-    // A stack hands on what it was given, not the copy.
+    // A stack forwards its input, not the copy.
     if (s.ok() && ctx.output(0).SharesBufferWith(copy))
       ctx.set_output(0, ctx.input(k.value));
     copy = Tensor();
@@ -306,7 +306,7 @@ void Save(KernelContext& ctx, DoneFn done) {
   SendToHost(device, ctx, value, std::move(save));
 }
 
-// StackPopV2, TensorArrayReadV3: comes back if it had gone.
+// StackPopV2, TensorArrayReadV3: swaps the value in if it was swapped out.
 void Restore(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
   Status s = KernelRunner::RunWithin(ctx, k.inner);
@@ -334,7 +334,7 @@ bool HasString(const Node& n) {
   return true;
 }();
 
-// What time is computed from.
+// Checks the options that times are computed from.
 Status CheckOptions(const EmulatedDeviceOptions& o) {
   for (const auto& [what, rate] : {std::pair("flops_per_s", o.flops_per_s),
                                    {"bytes_per_s", o.bytes_per_s},
@@ -343,7 +343,7 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
       return InvalidArgument("emulated device: ", what,
                              ": expected a positive rate, got ", rate);
   const auto check_ns = [](const std::string& what, int64_t ns) {
-    // A thread waits for that long.
+    // A thread waits for this time.
     constexpr int64_t kMost = int64_t{1'000'000'000} * 3600;
     if (ns >= 0 && ns <= kMost) return OkStatus();
     return InvalidArgument("emulated device: ", what,
@@ -391,7 +391,7 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   }
   const bool saves = IsOneOf(op, {"StackPushV2", "TensorArrayWriteV3"});
   const bool restores = IsOneOf(op, {"StackPopV2", "TensorArrayReadV3"});
-  // (A pop says nothing of it: whatever is on its stack.)
+  // (A pop has no such attribute: it depends on the stack's contents.)
   const bool swaps = node.AttrOr<bool>("swap_memory", false) ||
                      node.AttrOr<bool>("_swap_memory", false);
   if (op == "StackPopV2" || (swaps && (saves || restores))) {

@@ -6,31 +6,30 @@
 #include "base/parallel.h"
 #include "exec/blame.h"
 
-// Part of what runs for every node: one piece of code, in readable parts.
+// Functions on the per-node path, which are inlined into one.
 #define SLUICE_HOT [[gnu::always_inline]] inline
 
 namespace sluice {
 namespace {
 
 // A kernel that took longer than this on average goes to the pool when other
-// nodes are ready: several times what the hand-over costs.
+// nodes are ready: several times the cost of the hand-over.
 constexpr uint32_t kOffloadNs = 30'000;
-// After a kernel that took this long a step may be past its deadline.
+// After a kernel that took this long the deadline is checked at once.
 constexpr uint32_t kLongNs = 1'000'000;
-// How many nodes the driver runs between looks at the clock.
+// How many nodes the driver runs between checks of the clock.
 constexpr uint32_t kClockTicks = 256;
 
-// How many frames, and nodes that wait, an error names.
+// The maximum number of frames, and of waiting nodes, that an error names.
 constexpr int kMostWaiting = 16;
 
-// What a region says that was in the middle of a loop.
+// The error of a region that was stopped in the middle of a loop.
 bool IsEndFromOutside(const Status& s) {
   return s.code() == StatusCode::kDeadlineExceeded ||
          s.code() == StatusCode::kCancelled;
 }
 
-// The node that a message names: of a fetch, which is no node of the user's,
-// the one that is fetched.
+// The node that a message names: for a _Retval, the fetched node.
 const Node& NodeToBlame(const PlanNode& n) {
   return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
 }
@@ -41,7 +40,7 @@ Status PastDeadline() {
   return DeadlineExceeded("step: expected to end before its deadline");
 }
 
-// A kernel that runs away from the driver, with what it needs to itself.
+// A kernel that runs outside of the driver, with its own copies of its state.
 struct Execution::Offloaded {
   Ready ready;
   KernelContext ctx;
@@ -68,7 +67,7 @@ void Execution::Start(const ExecuteOptions& options) {
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
   tokens_.Start(options.max_call_depth);
   std::lock_guard<std::mutex> lock(mu_);
-  // (Who cancelled an earlier step may still be at it.)
+  // (A Cancel of an earlier step may still be running.)
   if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
       cancellation_->cancelled())
     cancellation_ = std::make_shared<Cancellation>();
@@ -127,7 +126,7 @@ void Execution::Finish() {
   for (uint8_t& d : dead_results_) d = 0;
   step_resources_.Clear();
   rendezvous_.Clear();
-  std::lock_guard<std::mutex> lock(mu_);  // Cancel may come at any time.
+  std::lock_guard<std::mutex> lock(mu_);  // Cancel may be called at any time.
   started_ = false;
   mailbox_.clear();
   inbox_.clear();
@@ -140,24 +139,26 @@ void Execution::Cancel(const Status& why) {
   bool drive = false;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    // A step that has started but does not run yet, or rests between the
-    // stages of a partial run, finds this when it runs.
+    // A step that has started but does not run yet, or is idle between the
+    // stages of a partial run, checks this when it runs.
     if (!started_) return;
     if (cancelled_.ok()) cancelled_ = why;
     attention_.store(true, std::memory_order_release);
     cancellation = cancellation_;
-    // What waits for other partitions has no kernel that would wake it.
+    // An execution that waits for other partitions has no kernel that would
+    // wake it.
     drive = options_.outbox != nullptr && !quiet_ && !driving_;
     if (drive) driving_ = true;
   }
-  // Wakes blocked kernels, whose completions find or become a driver.
+  // Wakes blocked kernels; their completions are handled by the driver, or by
+  // their own thread as the new driver.
   cancellation->Cancel();
   if (drive) Drive();
 }
 
 Status Execution::MissingResult(uint32_t index) const {
   const Node& retval = *plan_->retvals[index]->node;
-  const Output read = retval.input(0);  // (A region, for one.)
+  const Output read = retval.input(0);  // (For example, a region.)
   const auto fetched = retval.AttrOr<std::string>("_fetched", read.name());
   if (dead_results_[index] != 0)
     return InvalidArgument(
@@ -166,13 +167,13 @@ Status Execution::MissingResult(uint32_t index) const {
         retval.AttrOr<std::string>("_fetched_node", read.node->Describe()));
   const std::string waiting = DescribeWaiting();
   return Internal("fetch: expected a value of '", fetched,
-                  "', got none: the step came to rest before it; ",
+                  "', got none: no more nodes can run; ",
                   waiting.empty() ? "no node waits" : waiting);
 }
 
 // ---- Running kernels --------------------------------------------------------
 
-// The values behind reference inputs, as they are now.
+// Reads the current values of reference inputs.
 Status Execution::FillReads(Ready r, Tensor* locals) {
   for (uint32_t i = 0; i < r.node->num_reads; ++i) {
     const InputRef ref = plan_->reads[r.node->first_read + i];
@@ -211,7 +212,7 @@ SLUICE_HOT Status Execution::Invoke(Ready r, KernelContext& ctx) {
 }
 
 Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
-  // (Afterwards the inputs may be gone.)
+  // (Afterwards the inputs may have been moved.)
   std::vector<InputMemory> inputs;
   for (int i = 0; i < ctx.num_inputs(); ++i) {
     const Tensor& t = ctx.input(i);
@@ -225,7 +226,7 @@ Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
   return s;
 }
 
-// Of a kernel that has just ended, on the thread where it did.
+// Adds the event of a kernel that has just finished on this thread.
 void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
                          const std::vector<InputMemory>& inputs) {
   const PlanNode& n = *r.node;
@@ -270,13 +271,13 @@ SLUICE_HOT Status Execution::InvokeInline(Ready r) {
 }
 
 Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
-  // Alone, it may use every core; beside others, one.
+  // It may use every core if it runs alone, else one.
   ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
   const auto took =
       static_cast<uint32_t>(std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
-  // After a long kernel the driver looks at the clock at once.
+  // After a long kernel the driver checks the clock at once.
   if (took > kLongNs) ticks_ = kClockTicks - 1;
   std::atomic<uint32_t>& cost = CostOf(*r.node);
   const uint32_t old = cost.load(std::memory_order_relaxed);
@@ -305,7 +306,7 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   return Done(r, InvokeInline(r));
 }
 
-// Runs one node. False if this thread has lost the driver's role meanwhile.
+// Runs one node. False if this thread is no longer the driver.
 SLUICE_HOT bool Execution::Process(Ready r) {
   const PlanNode& n = *r.node;
   const bool dead = Tokens::IsDead(r);
@@ -344,7 +345,7 @@ std::string Execution::DescribeWaiting() const {
 
 // ---- The driver -------------------------------------------------------------
 
-// Brings the node that is next to the end of the list.
+// Moves the node that is to run next to the end of the list.
 void Execution::PickReady() {
   ReadyList& ready = tokens_.ready();
   size_t next = ready.size() - 1;
@@ -366,17 +367,17 @@ SLUICE_HOT Ready Execution::PopReady() {
   return r;
 }
 
-// REQUIRES: this thread has the role (driving_). Drives, now or, where it is
-// driving another partition, after that.
+// REQUIRES: this thread is the driver (driving_). Drives now, or, if the thread
+// is driving another partition, after that.
 bool Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
   const HeldAgenda drives_at_its_end;
   WaitForTurn(this);
-  return false;  // (Not by now.)
+  return false;  // (Not yet.)
 }
 
-// Gives the role up before it returns, from when on the execution may be gone,
-// or is on the agenda.
+// Gives up the driver's role before it returns. From then on the execution may
+// have been destroyed, or is on the agenda.
 bool Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
@@ -388,7 +389,7 @@ bool Execution::DriveThis() {
           Fail(nullptr, PastDeadline());
         } else if (options_.outbox != nullptr && OthersWait()) {
           options_.outbox->Flush();
-          WaitForTurn(this);  // It is their turn.
+          WaitForTurn(this);  // Other executions are next.
           return false;
         }
       } else if (!Process(PopReady())) {
@@ -417,9 +418,9 @@ bool Execution::DriveThis() {
   }
 }
 
-// ---- Away from the driver ---------------------------------------------------
+// ---- Outside of the driver --------------------------------------------------
 
-// Counts the node as in flight. Null after an error, which is the step's.
+// Counts the node as in flight. Null after an error, which fails the step.
 std::shared_ptr<Execution::Offloaded> Execution::TakeAway(Ready r) {
   auto task = std::make_shared<Offloaded>();
   task->ready = r;
@@ -465,16 +466,18 @@ bool Execution::StartAsync(Ready r) {
   const int64_t start = options_.trace == nullptr ? 0 : NowNs();
   r.node->run_async(task->ctx, [this, task, start](Status s) {
     task->locals.clear();
-    // From its start to its end, waits included; what it allocated, on whatever
-    // threads, is not known. Before Post, after which the step may be over.
+    // From its start to its end, including waits; its allocations, on any
+    // threads, are unknown. Must be before Post, after which the step may be
+    // over.
     if (options_.trace != nullptr) AddEvent(task->ready, start, 0, {});
     Post(task->ready, std::move(s));
   });
   return true;
 }
 
-// Nothing else is ready, but kernels are in flight: lets whoever completes one
-// drive while this thread runs a long kernel.
+// Nothing else is ready, but kernels are in flight: gives up the driver's role,
+// so that a thread that completes a kernel can drive while this thread runs a
+// long one.
 bool Execution::RunUnattended(Ready r) {
   std::shared_ptr<Offloaded> task = TakeAway(r);
   if (task == nullptr) return true;
@@ -494,10 +497,10 @@ bool Execution::RunUnattended(Ready r) {
   return !std::exchange(driving_, true);
 }
 
-// A kernel that ran elsewhere is done. Called by any thread, the driver's
-// included (an async kernel may finish before it returns). After its lock is
-// gone the step may end at any moment, unless this thread has become the
-// driver.
+// A kernel that ran outside of the driver is done. Called by any thread,
+// including the driver's (an async kernel may finish before it returns). After
+// the lock is released the step may end at any moment, unless this thread has
+// become the driver.
 void Execution::Post(Ready r, Status s) {
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -509,7 +512,7 @@ void Execution::Post(Ready r, Status s) {
   Drive();
 }
 
-// Completions and cancellations that have come since the last look.
+// Handles completions and cancellations since the last call.
 void Execution::HandleMail() {
   Status why;
   {
@@ -530,12 +533,13 @@ void Execution::HandleMail() {
   opened_tokens_.clear();
 }
 
-// The step fails. `r` names the node, unless the cause lies outside.
+// Fails the step. `r` names the node, or is null for an external cause.
 bool Execution::Fail(const Ready* r, Status s) {
   if (status_.ok()) {
     if (s.code() == StatusCode::kCancelled && r != nullptr) {
-      // A kernel that saw a cancellation before the driver did: its cause is
-      // the step's error. A region says which loops it was in.
+      // A kernel that noticed a cancellation before the driver: the cause of
+      // the cancellation is the step's error. A region adds the loops it was
+      // in.
       std::lock_guard<std::mutex> lock(mu_);
       if (!cancelled_.ok() && IsLocated(s)) {
         s = Located(Status(cancelled_.code(), absl::StrCat(cancelled_.message(),

@@ -1,26 +1,26 @@
-// Executor: runs one plan for one step. "One driver, many hands": the
-// bookkeeping of the step (exec/frame.h) is done by one thread at a time, the
-// driver, with no locks and no atomics on the token path.
+// Executor: runs one plan for one step. The bookkeeping of the step
+// (exec/frame.h) is done by one thread at a time, the driver, with no locks and
+// no atomics on the token path.
 //
 //   - The caller's thread starts as the driver. It takes ready nodes, newest
 //     first, and runs their kernels itself, so a small step never changes
 //     threads.
-//   - A kernel that takes long while other nodes are ready goes to the pool, if
-//     there is one (by default there is none: a long kernel fills the cores
-//     itself); an async kernel runs wherever it likes. Both post a completion
-//     to the mailbox when they are done. If nobody drives at that moment, the
-//     thread that posts becomes the driver.
+//   - A long-running kernel goes to the pool, if there is one, while other
+//     nodes are ready (by default there is none: a long kernel uses all cores
+//     itself); an async kernel runs on any thread. Both post a completion to
+//     the mailbox when they are done. If there is no driver at that moment, the
+//     posting thread becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
 //     until the step is quiet: nothing ready, nothing in flight.
-//   - Tokens from other partitions of the step come into the mailbox too, and
-//     whoever brings them to an execution that nobody drives becomes its
-//     driver. A thread that drives one already puts the other on its agenda:
-//     partitions take turns on one thread, with no hand-over, and one that
-//     always has something ready makes way for the next after some nodes. A
-//     Recv whose token has not come counts as in flight.
-//   - The first error that is not itself a consequence stops the step: ready
-//     nodes are dropped, blocked kernels are cancelled, and the step ends when
-//     what is in flight has come back.
+//   - Tokens from other partitions of the step also arrive in the mailbox, and
+//     the thread that delivers them to an execution without a driver becomes
+//     its driver. A thread that already drives an execution queues the other on
+//     its agenda: partitions take turns on one thread without a thread switch,
+//     and one that always has ready nodes yields to the next after some nodes.
+//     A Recv whose token has not arrived counts as in flight.
+//   - The first root error stops the step: ready nodes are dropped, blocked
+//     kernels are cancelled, and the step ends when everything in flight has
+//     completed.
 #ifndef SLUICE_EXEC_EXECUTOR_H_
 #define SLUICE_EXEC_EXECUTOR_H_
 
@@ -43,7 +43,7 @@
 
 namespace sluice {
 
-// How every step that is too late ends.
+// The error of every step that exceeds its deadline.
 Status PastDeadline();
 
 struct ExecuteOptions {
@@ -53,22 +53,21 @@ struct ExecuteOptions {
   int intra_op_threads = 1;    // For a kernel that runs alone.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   TraceCollector* trace = nullptr;
-  uint32_t max_call_depth =
-      UINT32_MAX;  // Calls of functions within each other.
-  // Not 0: ready nodes are taken in a random order drawn from this seed.
+  uint32_t max_call_depth = UINT32_MAX;  // Maximum nesting of function calls.
+  // If not 0: ready nodes run in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
-  // Nodes of earlier iterations go first: for a device whose kernels are over
-  // when they are issued, so that the order in which they are is that in which
-  // they are done, and others wait for what they give. (Elsewhere the newest
-  // goes first, whose inputs are at hand.)
+  // Nodes of earlier iterations run first: for a device whose kernels return
+  // when they are issued. It executes them in the order of issue, and others
+  // wait for their results. (Otherwise the newest node runs first, whose inputs
+  // are in the cache.)
   bool oldest_first = false;
   // Where the tokens of Sends go; null if the plan has none.
   Outbox* outbox = nullptr;
 };
 
-// One step, from Start to the end; used again for later steps of the plan.
-// Owned by whoever runs the step. Start, Run and Finish are called by one
-// thread; Receive and Cancel by any.
+// One step, from Start to Finish; reused for later steps of the plan. Owned by
+// the runner of the step. Start, Run and Finish are called by one thread;
+// Receive and Cancel by any.
 class Execution {
  public:
   explicit Execution(std::shared_ptr<const Plan> plan);
@@ -76,31 +75,31 @@ class Execution {
 
   // Begins a step.
   void Start(const ExecuteOptions& options);
-  // From the next Run on. REQUIRES: started, and no Run under way.
+  // Applies from the next Run on. REQUIRES: started, and no Run in progress.
   void SetDeadline(
       std::optional<std::chrono::steady_clock::time_point> deadline) {
     options_.deadline = step_.deadline = deadline;
   }
-  // Gives fed edges their tokens and runs until nothing more can run. May be
-  // called again with more feeds (a partial run). REQUIRES: started, the
-  // arguments not fed before.
+  // Delivers the feeds and runs until nothing more can run. May be called again
+  // with more feeds (a partial run). REQUIRES: started, the arguments not fed
+  // before.
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
-  // The same without waiting: `quiet` is called once with the step's status,
-  // maybe before this returns, by whichever thread drives last. It may finish
-  // and destroy the execution.
+  // The same without waiting: the last driver calls `quiet` once with the
+  // step's status, possibly before this returns. `quiet` may finish and destroy
+  // the execution.
   void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
                 std::function<void(Status)> quiet);
-  // Tokens from other partitions; takes the values. By any thread, from Start
-  // on.
+  // Delivers tokens from other partitions; takes the values. Callable from any
+  // thread after Start.
   void Receive(std::span<TokenMessage> batch);
-  // A fetched token; invalid if it has not come. Valid until Finish.
+  // A fetched token; invalid if it has not arrived. Available until Finish.
   Tensor& result(uint32_t index) { return results_[index]; }
-  // Why fetch `index` has not come, after Run returned OK.
+  // The reason why fetch `index` has not arrived, after Run returned OK.
   Status MissingResult(uint32_t index) const;
-  // Tokens that came and nobody took, of a step that has come to rest: none, if
-  // the graph was cut well.
+  // The number of tokens that arrived but were never consumed, when the step is
+  // quiet: 0 if the graph was partitioned correctly.
   size_t UntakenTokens();
-  // Ends the step: frees everything that lives no longer than it.
+  // Ends the step: frees everything that belongs to it.
   void Finish();
 
   // Makes the running step end soon with this error, if it has none yet.
@@ -117,7 +116,7 @@ class Execution {
   };
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
-  // These return whether the step has come to rest on this thread.
+  // These return whether the step has become quiet on this thread.
   bool Drive();
   bool DriveThis();
   Ready PopReady();
@@ -140,7 +139,7 @@ class Execution {
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
   Status Invoke(Ready r, KernelContext& ctx);
   Status InvokeTraced(Ready r, KernelContext& ctx);
-  // Where the elements of an input lie.
+  // The memory of the elements of an input.
   struct InputMemory {
     int input;
     const std::byte* begin;
@@ -175,13 +174,13 @@ class Execution {
   std::vector<Tensor> locals_;
   Status status_;            // The step's first root error.
   int in_flight_ = 0;        // Kernels whose completion has not been handled.
-  std::vector<Ready> away_;  // The nodes of these.
+  std::vector<Ready> away_;  // Their nodes.
   bool picks_ = false;       // The newest node is not always next.
   uint32_t ticks_ = 0;
   Rendezvous rendezvous_;
   std::mt19937_64 random_;
 
-  std::atomic<bool> attention_{false};  // Mail has come, or a cancellation.
+  std::atomic<bool> attention_{false};  // New mail, or a cancellation.
   std::mutex mu_;
   std::condition_variable quiet_cv_;
   std::vector<Completion> mailbox_;  // GUARDED_BY(mu_)

@@ -1,5 +1,5 @@
-// What an execution does because it is one of several: tokens that leave for
-// other partitions of the step, and those that come.
+// The part of Execution for steps with several partitions: tokens to and from
+// other partitions.
 #include <utility>
 
 #include "base/failpoint.h"
@@ -20,7 +20,7 @@ void Execution::Receive(std::span<TokenMessage> batch) {
   Drive();
 }
 
-// Before the value goes: what that sets going may take long.
+// Before the value is sent: that may run other partitions for long.
 void Execution::AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
                             const Tensor& value) {
   const Node& node = *r.node->node;
@@ -60,7 +60,7 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
     if (n.num_inputs > 0) m.value = tokens_.Input(r, 0, read);
     if (options_.trace != nullptr) [[unlikely]]
       AddTransfer(TraceEvent::kSend, r, to.edge, m.value);
-    // The slot goes first, so that the receiver may own the buffer.
+    // The slot is released first, so that the receiver may own the buffer.
     tokens_.Complete(r);
     options_.outbox->Send(to.destination, std::move(m));
     return;
@@ -71,8 +71,7 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
                           {to.group, true, true, tag, Tensor()});
 }
 
-// A Recv starts whether or not what it runs after is dead: its Send says so
-// too.
+// A Recv starts even if its control inputs are dead: its Send is then dead too.
 bool Execution::Recv(Ready r) {
   TokenMessage m;
   if (!rendezvous_.Await(r.node->aux, Tokens::TagOf(r), r, &m)) return true;

@@ -1,4 +1,4 @@
-// Steps against what plain C++ computes, in every order the driver may take.
+// Compares steps with plain C++, in random orders of the ready nodes.
 #include "exec/executor.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ class ExecutorTest : public ::testing::Test {
     ASSERT_TRUE(plan.ok()) << plan.status();
     execution_ = std::make_unique<Execution>(*plan);
   }
-  // One step; the fetched values, or its error.
+  // Runs one step; returns the fetched values, or its error.
   Result<std::vector<Tensor>> Step(std::vector<Tensor> feeds,
                                    uint64_t seed = 0) {
     ExecuteOptions o;

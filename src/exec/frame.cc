@@ -26,7 +26,7 @@ inline bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
   uint32_t& p = pending[e.dst];
   if (e.merge_input >= 0) [[unlikely]] {  // Data into a Merge.
     MergeState& m = merges[plan_.node(f, e.dst).aux];
-    if (m.chosen >= 0) return false;  // Only the first live one counts.
+    if (m.chosen >= 0) return false;  // Only the first live one is used.
     if (dead) {
       if (m.dead_left == 0 || --m.dead_left > 0) return false;
       p |= Iteration::kDead;
@@ -40,8 +40,8 @@ inline bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
   return (--p & ~Iteration::kDead) == 0;
 }
 
-// The tokens of `from` go to its consumers in `to`. From a Switch, the edges of
-// port `live_port` are live and the others dead; -1: all are as `dead` says.
+// Sends the tokens of `from` to its consumers in `to`. For a Switch, the edges
+// of port `live_port` are live and the others dead; -1: all are as `dead`.
 void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
                      int live_port) {
   const PlanFrame& f = *to->frame->plan;
@@ -52,7 +52,7 @@ void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
   Ready* const first = ready_.Room(from.num_edges);
   Ready* ready = first;
   if (!dead && live_port < 0 && (from.flags & PlanNode::kFeedsMerge) == 0) {
-    // Nearly always: live tokens to plain nodes.
+    // Common case: live tokens to plain nodes.
     for (; e != end; ++e)
       if ((--pending[e->dst] & ~Iteration::kDead) == 0)
         *ready++ = {nodes + e->dst, to};
@@ -71,7 +71,7 @@ void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
   to->active += count;
 }
 
-// A live token came to a Merge that had its first one already.
+// Drops a live token to a Merge that already has its first one.
 void Tokens::DropSpare(const PlanEdge& e, Iteration* it) {
   const PlanNode& merge = plan_.node(*it->frame->plan, e.dst);
   if (it->merges[merge.aux].chosen == e.merge_input) return;
@@ -80,7 +80,7 @@ void Tokens::DropSpare(const PlanEdge& e, Iteration* it) {
   if (ref.table == InputRef::kIteration) ReleaseSlot(it, ref.index);
 }
 
-// A slot of `it` has been filled. Values without a buffer need no care.
+// A slot of `it` has been filled. Only values with a buffer are tracked.
 inline void Tokens::Publish(Iteration* it, uint32_t slot) {
   Tensor& t = it->slots[slot];
   if (!t.has_buffer()) [[likely]]
@@ -94,7 +94,7 @@ inline void Tokens::Publish(Iteration* it, uint32_t slot) {
   }
 }
 
-// The one output of `n` lies in its slot in `to`.
+// The only output of `n` is in its slot in `to`.
 inline void Tokens::Sent(const PlanNode& n, Iteration* to) {
   Publish(to, n.first_output);
   Deliver(n, to, false, -1);
@@ -121,8 +121,8 @@ inline void Tokens::ReleaseInputs(Ready r) {
       ReleaseSlot(r.iteration, ref->index);
 }
 
-// The token of an input goes to another slot: moved by its last reader, or
-// copied from `reads` where it was read from a variable.
+// Forwards the token of an input to another slot: moved by its last reader, or
+// copied from `reads` if it was read from a variable.
 inline void Tokens::Forward(Ready r, uint32_t input, const Tensor* reads,
                             Tensor* to) {
   const InputRef ref = plan_.inputs[r.node->first_input + input];
@@ -153,7 +153,7 @@ inline void Tokens::Finish(Iteration* it) {
 void Tokens::Start(uint32_t max_call_depth) {
   max_call_depth_ = max_call_depth;
   root_ = NewFrame(plan_.frames[0], nullptr, 0)->oldest;
-  ++root_->active;  // The step itself: the root ends with Clear.
+  ++root_->active;  // Held by the step: the root ends with Clear.
 }
 
 void Tokens::Feed(uint32_t arg, Tensor value) {
@@ -249,7 +249,8 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
     case OpRole::kSend:
     case OpRole::kRecv:
     case OpRole::kFunctional:
-      return Internal("not a node that moves tokens: ", n.node->Describe());
+      return Internal("tokens: expected a node that only moves tokens, got ",
+                      n.node->Describe());
   }
   CompleteDead(r);
   return OkStatus();
@@ -288,8 +289,8 @@ Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent,
   return f;
 }
 
-// The child frame `index` of an iteration, made by its Call or by whichever
-// Enter comes first.
+// The child frame `index` of an iteration, made by its Call or by the first
+// Enter.
 Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
   Frame*& child = parent->children[index];
   if (child == nullptr) {
@@ -305,7 +306,7 @@ void Tokens::EnterFrame(Ready r, bool dead, const Tensor* reads) {
   Frame* f = ChildOf(r.iteration, n.aux);
   if ((n.flags & PlanNode::kConstantEnter) != 0) {
     if (!dead) Forward(r, 0, reads, &f->constants[n.first_output]);
-    // To the iterations that exist, and to what the later ones begin with.
+    // To the existing iterations, and to the initial state of later ones.
     for (Iteration* it = f->oldest; it != nullptr; it = it->next)
       Deliver(n, it, dead, -1);
     const PlanEdge* e = EdgesOf(n);
@@ -314,7 +315,7 @@ void Tokens::EnterFrame(Ready r, bool dead, const Tensor* reads) {
                    f->seed_merges.data()))
         f->seed_ready.push_back(e->dst);
   } else if (dead) {
-    // Iteration 0 is there still: it waits for every Enter.
+    // Iteration 0 still exists: it waits for every Enter.
     Deliver(n, f->oldest, true, -1);
   } else {
     Forward(r, 0, reads, &Slot(n, f->oldest));
@@ -348,9 +349,8 @@ Status Tokens::Call(Ready r, const Tensor* reads) {
     const auto& children = r.iteration->frame->plan->children;
     return ResourceExhausted(
         "call depth: expected at most ", max_call_depth_,
-        " calls within each other (SessionOptions::max_call_depth), got one "
-        "more, "
-        "of function '",
+        " nested calls (SessionOptions::max_call_depth), got one more, of "
+        "function '",
         plan_.frames[static_cast<size_t>(children[n.aux])].name, "'");
   }
   Frame* f = ChildOf(r.iteration, n.aux);
@@ -396,7 +396,7 @@ void Tokens::NextIteration(Ready r, bool dead, const Tensor* reads) {
   Sent(*r.node, r.iteration->next);
 }
 
-// Appends an iteration to the frame's.
+// Appends an iteration to the frame.
 Iteration* Tokens::NewIteration(Frame* f) {
   const PlanFrame& plan = *f->plan;
   Pool& pool = PoolOf(&plan);
@@ -432,12 +432,12 @@ Iteration* Tokens::NewIteration(Frame* f) {
 }
 
 // Ends the iterations that are done, oldest first, then the frame if none is
-// left, then whatever that ends in the parent.
+// left, and continues in the parent.
 void Tokens::Retire(Frame* f) {
   for (;;) {
     Iteration* it = f->oldest;
     if (it->active > 0 || f->enters_left > 0) return;
-    if (it->held > 0)  // Tokens whose consumers never had all of theirs.
+    if (it->held > 0)  // Tokens whose consumers never became ready.
       for (Tensor& t : it->slots)
         if (t.has_buffer()) t = Tensor();
     it->held = 0;
@@ -483,7 +483,7 @@ Iteration* Tokens::EndFrame(Frame* f) {
 }
 
 void Tokens::Clear(bool complete) {
-  // Of each static frame; what a deep recursion took beyond that is given back.
+  // Frames kept per static frame; a deep recursion's extra frames are freed.
   constexpr size_t kKeptFrames = 1 << 14;
   ready_.clear();
   if (root_ == nullptr) return;
@@ -512,7 +512,7 @@ void Tokens::Clear(bool complete) {
   }
   for (size_t f = 1; f < pools_.size(); ++f)
     if (pools_[f].all_frames.size() > kKeptFrames) pools_[f] = Pool();
-  // The step's own hold on the root.
+  // Release the step's hold on the root.
   root_->active = 0;
   root_ = nullptr;
   frames_alive_ = iterations_alive_ = 0;

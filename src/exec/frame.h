@@ -9,23 +9,24 @@
 //   Enter(d, frame)  makes d available in iteration 0 of the child frame, or in
 //                    every iteration if it is a loop constant.
 //   Exit(d)          makes d available in the parent; a dead d is held back
-//                    and reaches it only if no live one came (below).
+//                    and sent only if no live one arrives (below).
 //   NextIteration(d) makes d available in the next iteration; a dead d stops.
-//   Call(d..., f)    with all inputs live: a frame of f's body, where they are
-//                    the arguments. Done when that frame is: live if all
-//                    results came, else dead.
+//   Call(d..., f)    with all inputs live: starts a frame of f's body with them
+//                    as arguments. Done when that frame is: live if all
+//                    results are live, else dead.
 //   any other op     dead if any input is dead, data or control.
 //
-// An iteration is done when nothing in it is ready or running, no frame within
-// it lives, the iteration before it is done, and (for the first) every Enter
-// has brought its token. A frame is done when its last iteration is done and no
-// NextIteration waits; then each Exit that never fired live sends one dead
-// token to the parent, or the Call that made it is done. At most
-// parallel_iterations iterations of a frame exist at once; tokens for one more
-// wait in the frame.
+// An iteration is done when nothing in it is ready or running, it has no live
+// child frame, the previous iteration is done, and (for the first) every Enter
+// has delivered its token. A frame is done when its last iteration is done and
+// no NextIteration waits; then each Exit that never fired live sends one dead
+// token to the parent, or the Call that made the frame is done. At most
+// parallel_iterations iterations of a frame exist at once; tokens for the next
+// one wait in the frame.
 //
-// No threads and no kernels here: whoever drives takes a node from ready(),
-// does the work, and tells Complete. Tests push tokens and read the ready list.
+// There are no threads and no kernels here: the driver takes a node from
+// ready(), does the work, and calls Complete. Tests push tokens and read the
+// ready list.
 #ifndef SLUICE_EXEC_FRAME_H_
 #define SLUICE_EXEC_FRAME_H_
 
@@ -40,10 +41,10 @@ namespace sluice {
 
 struct Frame;
 
-// What tells the tokens of an edge apart: the dynamic frame and its iteration.
-// The number of a frame is 0 for the root; else it is made, by FrameTag, of the
-// tag of the iteration that it is in and the name of the loop or call, and so
-// is the same in every partition of a step.
+// Identifies a token of an edge: the dynamic frame and its iteration. The
+// number of the root frame is 0; other numbers are computed by FrameTag from
+// the tag of the parent iteration and the name of the loop or call, and so are
+// the same in every partition of a step.
 struct TokenTag {
   uint64_t frame = 0;
   int64_t iteration = 0;
@@ -54,14 +55,14 @@ uint64_t FrameTag(const TokenTag& parent, uint64_t name_hash);
 // One iteration of one frame: counts and values of its nodes. Owned by Tokens,
 // which recycles it.
 struct Iteration {
-  static constexpr uint32_t kDead = 1u << 31;  // A dead input has come.
+  static constexpr uint32_t kDead = 1u << 31;  // A dead input has arrived.
 
   Frame* frame = nullptr;
   int64_t index = 0;
   uint32_t active = 0;        // Nodes ready or running, frames alive within.
   int32_t held = 0;           // Slots that hold a buffer.
-  Iteration* next = nullptr;  // The one after it, if it exists.
-  std::vector<uint32_t> pending;   // By node: tokens it waits for; kDead.
+  Iteration* next = nullptr;  // The next iteration, if it exists.
+  std::vector<uint32_t> pending;   // By node: missing tokens; kDead.
   std::vector<MergeState> merges;  // By Merge.
   std::vector<uint32_t> uses;      // By slot: readers left, if it has a buffer.
   std::vector<Tensor> slots;
@@ -75,17 +76,17 @@ struct Frame {
   Iteration* parent = nullptr;     // Null for the root.
   uint32_t index = 0;              // Among the parent's children.
   uint64_t tag = 0;                // TokenTag::frame.
-  const PlanNode* call = nullptr;  // Of a function: the Call in the parent.
-  uint32_t returns_left = 0;       // Results that have not come.
-  uint32_t depth = 0;              // Calls that it is within.
+  const PlanNode* call = nullptr;  // For functions: the Call in the parent.
+  uint32_t returns_left = 0;       // Results that have not arrived.
+  uint32_t depth = 0;              // Number of enclosing Calls.
   uint32_t enters_left = 0;
   uint32_t alive = 0;      // Iterations that exist.
-  int64_t next_index = 0;  // Of the next iteration.
+  int64_t next_index = 0;  // Index of the next iteration.
   Iteration* oldest = nullptr;
   Iteration* newest = nullptr;
   std::vector<Tensor> constants;
-  // What the next iteration begins with: the initial counts less the loop
-  // constants that have come, and the nodes which those alone make ready.
+  // The initial state of the next iteration: the initial counts minus the loop
+  // constants that have arrived, and the nodes that these alone make ready.
   std::vector<uint32_t> seed_pending;
   std::vector<MergeState> seed_merges;
   std::vector<uint32_t> seed_ready;
@@ -93,11 +94,11 @@ struct Frame {
     const PlanNode* node;  // The NextIteration.
     Tensor token;
   };
-  std::vector<Waiting> waiting;  // For one more iteration than may exist.
+  std::vector<Waiting> waiting;  // For the iteration after the window.
   std::vector<uint8_t> exited;   // By Exit: a live token has left.
 };
 
-// A node whose tokens have all come.
+// A node whose tokens have all arrived.
 struct Ready {
   const PlanNode* node = nullptr;
   Iteration* iteration = nullptr;
@@ -117,7 +118,7 @@ class ReadyList {
     ++size_;
   }
   void clear() { size_ = 0; }
-  // Where the next `n` go; Added says how many there really were.
+  // Space for up to `n` more; Added sets the number actually written.
   Ready* Room(size_t n) {
     if (size_ + n > items_.size()) [[unlikely]]
       items_.resize(2 * (size_ + n));
@@ -143,7 +144,7 @@ class Tokens {
   // A Call within `max_call_depth` others fails.
   // REQUIRES: Clear() since the last step, or a fresh object.
   void Start(uint32_t max_call_depth = UINT32_MAX);
-  // Gives a fed edge its token. At most once per step and argument.
+  // Delivers the token of a feed. At most once per step and argument.
   void Feed(uint32_t arg, Tensor value);
   // The nodes that may run now. The driver takes from it in any order.
   ReadyList& ready() { return ready_; }
@@ -162,35 +163,35 @@ class Tokens {
                ? reads[ref.index]
                : r.iteration->tables[ref.table][ref.index];
   }
-  // Where a compute node (any whose consumers are in its own iteration) puts
-  // its outputs.
+  // The output slots of a compute node (any node whose consumers are in its own
+  // iteration).
   static Tensor* OutputSlots(Ready r) {
     return r.iteration->slots.data() + r.node->first_output;
   }
-  // A compute node is done; its outputs lie in its slots.
+  // A compute node is done; its outputs are in its slots.
   void Complete(Ready r);
-  // A dead node is passed over: its outputs are dead.
+  // Skips a dead node: its outputs are dead.
   void CompleteDead(Ready r);
-  // Carries out a node that only moves tokens (every role but kCompute and
+  // Executes a node that only moves tokens (every role but kCompute and
   // kRetval), dead or alive. `reads`: the values of inputs that are read from
-  // variables, where there are any and the node is alive.
+  // variables, if there are any and the node is alive.
   Status Move(Ready r, const Tensor* reads);
-  // Drops everything, in whatever state the step is; then Start may be called.
-  // Cheap if the step ran to its end. `complete`: no kernel failed or was
-  // forgotten, so there is nothing in the slots but tokens.
+  // Drops everything, in any state of the step; then Start may be called. Cheap
+  // if the step ran to its end. `complete`: no kernel failed or was abandoned,
+  // so the slots hold only tokens.
   void Clear(bool complete = true);
-  // ", frame 'loop' iteration 3": where a node is, for messages; "" in the
-  // root.
+  // ", frame 'loop' iteration 3": the position of a node, for messages; "" in
+  // the root.
   static std::string Where(const Iteration& it);
-  // The live frames with their iterations, the nodes in them that wait, and for
-  // what, and those that run elsewhere (`running`); at most `most` of each. For
-  // messages.
+  // Describes, for messages, the live frames with their iterations, their
+  // waiting nodes with the missing inputs, and the nodes that run elsewhere
+  // (`running`); at most `most` of each.
   std::string DescribeWaiting(int most,
                               std::span<const Ready> running = {}) const;
   // Frames and iterations alive, the root's included (for tests).
   int frames_alive() const { return frames_alive_; }
   int iterations_alive() const { return iterations_alive_; }
-  // Frames and iterations that there are, idle ones included (for tests).
+  // Frames and iterations allocated, idle ones included (for tests).
   size_t frames_and_iterations_made() const {
     size_t n = 0;
     for (const Pool& p : pools_)

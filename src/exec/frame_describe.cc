@@ -1,4 +1,4 @@
-// What a step was doing when it had to end: for messages.
+// Describes the state of a step that was stopped, for messages.
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// So many of a node's missing inputs are named.
+// Maximum number of a node's missing inputs that are named.
 constexpr size_t kMostInputs = 3;
 
 }  // namespace
@@ -59,7 +59,7 @@ class Tokens::Describer {
   }
 
  private:
-  // Counts one more; whether there is room for it.
+  // Counts one more line; returns whether there is room for it.
   bool AddLine(size_t* count) { return ++*count <= most_; }
 
   void AddFrame(const Frame& f) {
@@ -78,7 +78,7 @@ class Tokens::Describer {
     lines_.push_back(std::move(line));
   }
 
-  // Of interest: nodes that have some of their tokens, not all.
+  // Adds the nodes that have some but not all of their tokens.
   void AddNodes(const Iteration& it) {
     const PlanFrame& f = *it.frame->plan;
     for (uint32_t i = 0; i < f.num_nodes; ++i) {
@@ -102,7 +102,7 @@ class Tokens::Describer {
     }
   }
 
-  // The nodes whose tokens for node `local` of `it` have not come.
+  // The nodes whose tokens for node `local` of `it` have not arrived.
   std::vector<std::string> Missing(const Iteration& it, uint32_t local) const {
     std::vector<std::string> names;
     const auto add_if_it_feeds = [&](const PlanNode& p) {
@@ -119,7 +119,7 @@ class Tokens::Describer {
                         p.role != OpRole::kNextIteration;
       if (here && !HasSent(p, it)) add_if_it_feeds(p);
     }
-    // Out of the loops within.
+    // From inner loops.
     for (size_t c = 0; c < f.children.size(); ++c) {
       const PlanFrame& loop = plan_.frames[static_cast<size_t>(f.children[c])];
       const Frame* child = it.children[c];
@@ -128,7 +128,7 @@ class Tokens::Describer {
         if (child == nullptr || child->exited[exit->aux] == 0)
           add_if_it_feeds(*exit);
     }
-    // From around the loop.
+    // From the enclosing frame.
     if (it.frame->parent != nullptr && !f.is_function)
       ForEnters(*it.frame->parent, it.frame->index, [&](const PlanNode& enter) {
         if (!HasSent(enter, *it.frame->parent)) add_if_it_feeds(enter);
@@ -145,7 +145,8 @@ class Tokens::Describer {
     }
   }
 
-  // Whether a loop that does not live will yet begin, rather than is done.
+  // Whether a loop that is not alive has yet to begin, as opposed to being
+  // done.
   bool HasToStart(const PlanFrame& f, size_t child, const Iteration& it) const {
     if (plan_.frames[static_cast<size_t>(f.children[child])].is_function)
       return false;  // (Its Call is a node of this frame.)
@@ -171,7 +172,7 @@ class Tokens::Describer {
   const Plan& plan_;
   const size_t most_;
   const std::span<const Ready> running_;
-  size_t nodes_ = 0, frames_ = 0;  // Also those there is no room for.
+  size_t nodes_ = 0, frames_ = 0;  // Including those without room.
   std::vector<std::string> lines_;
 };
 

@@ -11,9 +11,9 @@
 namespace sluice {
 namespace {
 
-// A graph of primitives, and a step over it that the test drives by hand. The
-// little language: Arg/Op/... build; Fire(name) takes the named node from the
-// ready list and carries it out.
+// A graph of primitives, and a step over it that the test drives manually.
+// Helpers: Arg/Op/... build; Fire(name) takes the named node from the ready
+// list and runs it.
 class FrameTest : public ::testing::Test {
  protected:
   FrameTest() : graph_(std::make_shared<Graph>()), use_(*graph_) {}
@@ -101,7 +101,7 @@ class FrameTest : public ::testing::Test {
     std::sort(out.begin(), out.end());
     return out;
   }
-  // Carries out the ready node of that name; compute nodes yield `value`.
+  // Runs the ready node of that name; compute nodes return `value`.
   Status Fire(const std::string& name, Tensor value = Tensor::Scalar(1.f),
               int64_t iteration = -1) {
     ReadyList& ready = tokens_->ready();
@@ -137,7 +137,7 @@ class FrameTest : public ::testing::Test {
       ASSERT_TRUE(s.ok()) << s;
     }
   }
-  // One iteration of Loop from m on, with this answer of the predicate.
+  // One iteration of Loop from m on, with this value of the predicate.
   void Iterate(bool go_on) {
     FireAll({"m"});
     ASSERT_TRUE(Fire("p", Tensor::Scalar(go_on)).ok());
@@ -285,7 +285,7 @@ TEST_F(FrameTest, ParallelIterationsBoundsTheIterationsThatExist) {
   Start();
   tokens_->Feed(0, Tensor::Scalar(1.f));
   FireAll({"e"});
-  // Each leaves its dead Exit lying, so none of them is done.
+  // The dead Exit of each is not fired, so none of them is done.
   for (int i = 0; i < 3; ++i) Iterate(true);
   EXPECT_EQ(ReadyNames(), (Names{"x@0 dead", "x@1 dead", "x@2 dead"}))
       << "the token for iteration 3 waits";
@@ -293,7 +293,7 @@ TEST_F(FrameTest, ParallelIterationsBoundsTheIterationsThatExist) {
   // Iteration 1 is done, but not before iteration 0.
   ASSERT_TRUE(Fire("x", Tensor(), 1).ok());
   EXPECT_EQ(tokens_->iterations_alive(), 4);
-  // With 0 both end, which makes room for iteration 3.
+  // With iteration 0 both end, which makes room for iteration 3.
   ASSERT_TRUE(Fire("x", Tensor(), 0).ok());
   EXPECT_EQ(tokens_->iterations_alive(), 3);
   EXPECT_EQ(ReadyNames(), (Names{"m@3", "x@2 dead"}));
@@ -389,8 +389,8 @@ TEST_F(FrameTest, ClearInTheMiddleOfALoopLeavesNothing) {
   }
 }
 
-// Steps that end anywhere, as random tokens have it: frames and iterations are
-// used again, however a step ended, and hold nothing.
+// Steps that end at random points: frames and iterations are reused, however a
+// step ended, and hold no tokens.
 TEST_F(FrameTest, HoweverStepsAreBrokenOffTheirFramesAreUsedAgain) {
   constexpr int kParallel = 3;
   Retval(Loop(Arg(0), kParallel), 0);
@@ -519,7 +519,7 @@ TEST_F(CallTest, CallMakesAFrameWithItsArguments) {
   FireAll({"start"});
   ASSERT_TRUE(Fire("p", Tensor::Scalar(false)).ok());
   FireAll({"sw", "m"});
-  // The result has come; the call is done when its frame is.
+  // The result has arrived; the call is done when its frame is.
   EXPECT_EQ(ReadyNames(), (Names{"ret", "step dead"}));
   FireAll({"ret"});
   EXPECT_EQ(ReadyNames(), Names{"step dead"});

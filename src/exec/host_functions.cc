@@ -13,7 +13,7 @@ struct Registry {
       functions;  // GUARDED_BY(mu)
 };
 Registry& TheRegistry() {
-  static auto* const registry = new Registry;  // Used until the process ends.
+  static auto* const registry = new Registry;  // Never destroyed.
   return *registry;
 }
 
@@ -28,7 +28,7 @@ void AddHostFunction(const std::string& token, HostFunction fn) {
 
 void RemoveHostFunction(const std::string& token) {
   Registry& r = TheRegistry();
-  std::shared_ptr<const HostFunction> removed;  // Dies without the lock.
+  std::shared_ptr<const HostFunction> removed;  // Destroyed without the lock.
   const std::lock_guard<std::mutex> lock(r.mu);
   const auto it = r.functions.find(token);
   if (it == r.functions.end()) return;

@@ -1,4 +1,4 @@
-// Functions of the program that runs the steps, which ops call by name.
+// Functions of the host program that ops call by name.
 #ifndef SLUICE_EXEC_HOST_FUNCTIONS_H_
 #define SLUICE_EXEC_HOST_FUNCTIONS_H_
 
@@ -12,16 +12,16 @@
 
 namespace sluice {
 
-// Called on any thread, by several at once. The types are those of the results
-// that the op is declared to have; it checks that they are.
+// Called on any thread, possibly concurrently. `types` are the declared types
+// of the op's results; the op checks the results against them.
 using HostFunction = std::function<Result<std::vector<Tensor>>(
     std::vector<Tensor> args, const std::vector<DType>& types)>;
 
-// The process's, by token. Whoever adds one removes it; a call that has begun
-// keeps it alive.
+// The process-wide table of functions, by token. The caller that adds a
+// function removes it; running calls keep it alive.
 void AddHostFunction(const std::string& token, HostFunction fn);
 void RemoveHostFunction(const std::string& token);
-// Null: there is none.
+// Null if there is none.
 std::shared_ptr<const HostFunction> FindHostFunction(const std::string& token);
 
 }  // namespace sluice

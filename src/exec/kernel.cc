@@ -18,7 +18,7 @@ bool IsLocated(const Status& s) { return s.GetPayload(kLocated).has_value(); }
 Status KernelContext::ForwardOrAllocate(std::initializer_list<int> candidates,
                                         int i, DType dtype,
                                         const Shape& shape) {
-  // What has a buffer has more than eight bytes.
+  // Tensors with a buffer have more than eight bytes.
   for (int c : candidates) {
     if (!CanForward(c)) continue;
     const InputRef r = refs_[c];
@@ -103,7 +103,9 @@ Result<std::vector<Tensor>> KernelRunner::Run(const Node& node,
   Kernel kernel;
   SLUICE_RETURN_IF_ERROR(MakeDeclaredKernel(node, &kernel));
   if (kernel.run == nullptr)
-    return Unimplemented("a kernel that waits: ", node.Describe());
+    return Unimplemented(
+        "kernel: expected a synchronous one, got an async one; ",
+        node.Describe());
 
   ResourceManager own, step_resources;
   Cancellation cancellation;

@@ -1,13 +1,13 @@
-// Kernels: what computes a node. Flat slots in, flat slots out.
+// Kernels compute nodes. Flat slots in, flat slots out.
 //
-// The law: a kernel reads its inputs, sets every output, and returns. It never
-// waits for another kernel (that is what async kernels are for), never keeps a
-// pointer into its context, and may run at the same time as other runs of
-// itself: state that changes must lock itself. What it keeps for later steps it
-// takes by TakeToKeep.
+// The kernel contract: a kernel reads its inputs, sets every output, and
+// returns. It never waits for another kernel (async kernels may), never keeps a
+// pointer into its context, and may run concurrently with itself: mutable state
+// must synchronise itself. Values that it keeps for later steps it takes with
+// TakeToKeep.
 //
-// The kernel of an op that is not the library's own is held to that whenever it
-// runs (exec/checked_kernel.h).
+// For ops that are not the library's own, the contract is checked on every run
+// (exec/checked_kernel.h).
 //
 //   Status RunTwice(KernelContext& ctx) {
 //     const Tensor& x = ctx.input(0);
@@ -40,8 +40,9 @@ class KernelContext;
 
 using DoneFn = std::function<void(Status)>;
 
-// Where up to three inputs and the output lie: scalars in registers of eight
-// bytes, whose low bytes hold an element; tensors, with kSlot set, in slots.
+// The locations of up to three inputs and the output: scalars in registers of
+// eight bytes, whose low bytes hold an element; tensors, with kSlot set, in
+// slots.
 struct ScalarPlaces {
   static constexpr uint32_t kSlot = 1u << 31;
   uint32_t in[3] = {};
@@ -51,8 +52,9 @@ struct ScalarPlaces {
     return slots[in[i] & ~kSlot];
   }
 };
-// False: not this time. Then run does it on the same inputs, or says why not
-// (an integer divided by zero).
+// Returns false if it cannot compute these inputs. Then `run` is called on the
+// same inputs and computes the result or returns the error (an integer divided
+// by zero).
 using ScalarFn = bool (*)(uint64_t* registers, Tensor* slots,
                           const ScalarPlaces& at);
 
@@ -63,37 +65,38 @@ struct Kernel {
   // Returns at once; `done` is called once, later or before it returns, on any
   // thread. The context stays valid until then.
   void (*run_async)(KernelContext&, DoneFn done) = nullptr;
-  std::shared_ptr<void> state;  // What the maker prepared; see ctx.state<T>().
-  // The same as run where every input and the one output is a scalar of at most
-  // eight bytes; optional. What regions (exec/region_program.h) are fast by.
+  std::shared_ptr<void> state;  // Made by the maker; see ctx.state<T>().
+  // The same as run if every input and the one output is a scalar of at most
+  // eight bytes; optional. It is the fast path of regions
+  // (exec/region_program.h).
   ScalarFn scalar = nullptr;
   uint8_t scalar_slots =
       0;  // Bit i: it takes input i as a tensor of any shape.
-  uint8_t scalar_inputs = 3;  // It looks at no input from this one on.
+  uint8_t scalar_inputs = 3;  // Inputs from this one on are not read.
   // May take long (more than ~20 us for some shapes): the executor measures it
-  // and runs it beside others where there are any.
+  // and runs it in parallel with other ready kernels.
   bool expensive = false;
 };
 
-// Marks an error that already names its node, so that nobody adds another.
+// Marks an error that already names its node, so that no other node is added.
 Status Located(Status s);
 bool IsLocated(const Status& s);
 
-// What all kernels of one step share. Owned by the step; its members
-// synchronise themselves.
+// Shared by all kernels of one step. Owned by the step; its members synchronise
+// themselves.
 struct StepContext {
   int64_t step_id = 0;
   ResourceManager* resources = nullptr;       // Outlives steps.
-  ResourceManager* step_resources = nullptr;  // Dies with the step.
+  ResourceManager* step_resources = nullptr;  // Destroyed with the step.
   Cancellation* cancellation = nullptr;
-  // For kernels that may run for long by themselves: they look now and then.
+  // For long-running kernels, which check it periodically.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   Allocator* allocator = Allocator::Cpu();
   // Where Print writes; null: standard error.
   const std::function<void(const std::string&)>* log = nullptr;
 };
 
-// Where an input's token lies: one of four tables, and the place in it.
+// The location of an input's token: one of four tables, and the index in it.
 struct InputRef {
   enum Table : uint32_t {
     kIteration = 0,  // The slots of the iteration.
@@ -105,7 +108,8 @@ struct InputRef {
   uint32_t index : 30;
 };
 
-// What a kernel sees. Lives for one run of one kernel, on one thread at a time.
+// The interface of a running kernel. Lives for one run of one kernel, on one
+// thread at a time.
 class KernelContext {
  public:
   int num_inputs() const { return num_inputs_; }
@@ -118,7 +122,7 @@ class KernelContext {
   Tensor& output(int i) { return outputs_[i]; }
   void set_output(int i, Tensor t) { outputs_[i] = std::move(t); }
 
-  // Gives output i fresh memory (plain elements are uninitialised).
+  // Allocates output i (plain elements are uninitialised).
   Status Allocate(int i, DType dtype, const Shape& shape) {
     SLUICE_ASSIGN_OR_RETURN(outputs_[i],
                             Tensor::Make(dtype, shape, step_->allocator));
@@ -127,18 +131,18 @@ class KernelContext {
   Result<Tensor> AllocateTemp(DType dtype, const Shape& shape) {
     return Tensor::Make(dtype, shape, step_->allocator);
   }
-  // Gives output i the buffer of the first input among `candidates` that nobody
-  // else needs, has elements of the same size and as many of them; else fresh
-  // memory. The input's token may be moved away: fetch shapes and data pointers
-  // of all inputs BEFORE the call (the pointers stay valid).
+  // Sets output i to the buffer of the first input among `candidates` that has
+  // no other readers, elements of the same size and as many of them; else
+  // allocates it. The input's token may be moved away: fetch shapes and data
+  // pointers of all inputs BEFORE the call (the pointers stay valid).
   Status ForwardOrAllocate(std::initializer_list<int> candidates, int i,
                            DType dtype, const Shape& shape);
   // True if this kernel is the last reader of input i and owns its buffer.
   bool CanForward(int i) const;
   // Input i as an owned token: moved if this kernel is its last reader.
   Tensor TakeInput(int i);
-  // The same for what may outlive the step (a variable's value, or what a
-  // variant holds): a copy where the memory is lent for the step.
+  // The same for values that may outlive the step (a variable's value, or the
+  // contents of a variant): a copy if the memory is lent for the step.
   Result<Tensor> TakeToKeep(int i);
 
   // The variable behind a resource or reference input.
@@ -185,10 +189,10 @@ class KernelContext {
 
 // ---- Makers -----------------------------------------------------------------
 
-// A kernel without state, for every dtype the declaration allows.
+// A stateless kernel for every dtype that the declaration allows.
 KernelMaker Cpu(Status (*run)(KernelContext&), bool expensive = false);
 
-// `has`: the types that there are kernels for, if that is known.
+// The error for a missing kernel. `has`: the types with a kernel, if known.
 Status NoKernelFor(const Node& node, DType t,
                    std::initializer_list<DType> has = {});
 
@@ -225,8 +229,9 @@ KernelMaker CpuState(bool expensive = false) {
 
 // ---- Running one kernel outside a step --------------------------------------
 
-// For constant folding, shape functions and tests: runs the node's kernel once
-// on these inputs. Unimplemented for async kernels and nodes without a kernel.
+// Runs the node's kernel once on these inputs, for constant folding, shape
+// functions and tests. Unimplemented for async kernels and nodes without a
+// kernel.
 Result<std::vector<Tensor>> RunKernel(const Node& node,
                                       std::vector<Tensor> inputs,
                                       ResourceManager* resources = nullptr);

@@ -1,4 +1,4 @@
-// What is to be done when somebody cancels.
+// OnCancel: an RAII cancellation callback.
 #ifndef SLUICE_EXEC_ON_CANCEL_H_
 #define SLUICE_EXEC_ON_CANCEL_H_
 
@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-// While one lives, `fn` runs when `cancellation` is cancelled: at once, if it
-// is already; never, if it is null. Its end waits for a run of `fn` that is
-// due.
+// During its lifetime, `fn` runs when `cancellation` is cancelled: immediately
+// if it already is; never if it is null. The destructor waits for a run of `fn`
+// in progress.
 class OnCancel {
  public:
   OnCancel(Cancellation* cancellation, std::function<void()> fn)
@@ -33,7 +33,7 @@ class OnCancel {
  private:
   void Run() {
     fn_();
-    // (Held to the end: who waits may be gone after it.)
+    // (Locked to the end: after that the waiting destructor may have finished.)
     std::lock_guard<std::mutex> lock(mu_);
     ran_ = true;
     ran_cv_.notify_all();

@@ -45,8 +45,8 @@ class PlanBuilder {
  private:
   struct Info {
     bool runs = true;
-    uint32_t child = 0;       // Of a Call: which of its frame's children.
-    uint32_t plan_index = 0;  // Of a node that runs.
+    uint32_t child = 0;       // Call: index among the children.
+    uint32_t plan_index = 0;  // For nodes that run.
     uint32_t constant = 0;    // Slot of a Const in the plan's table.
   };
   Info& info(const Node* n) { return info_[static_cast<size_t>(n->id())]; }
@@ -64,8 +64,8 @@ class PlanBuilder {
 
   static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
 
-  // Where `consumer` reads `o`. An Identity of a variable takes a snapshot when
-  // it runs; but a consumer that is ordered by control edges of its own wants
+  // The source from which `consumer` reads `o`. An Identity of a variable takes
+  // a snapshot when it runs; but a consumer with its own control inputs reads
   // the value as it is after them ("update, then average the new values").
   static Output Source(const Node& consumer, Output o) {
     o = ResolveAlias(o);
@@ -86,7 +86,7 @@ class PlanBuilder {
     if (IsAlias(*n)) o = ResolveAlias(n->input(0));
     if (info(o.node).runs) {
       fn(o.node, o.node->op().role == OpRole::kSwitch ? o.index : -1);
-    } else {  // (Constants that wait for constants run.)
+    } else {  // (Constants that wait for constants do run.)
       for (const Node* c : o.node->control_inputs()) ForEachWait(c, fn);
     }
   }
@@ -146,7 +146,7 @@ class PlanBuilder {
       return OkStatus();
     return InvalidArgument("fetch: expected an edge outside loops, got '",
                            n.input(0).name(), "' in ", frames_->Describe(f),
-                           " (fetch what its Exit gives); ", n.Describe());
+                           " (fetch the output of its Exit); ", n.Describe());
   }
 
   // Returns its number among the parent's children. `name` tells it apart from
@@ -181,13 +181,14 @@ class PlanBuilder {
     }
   }
 
-  // A constant that does not run, though it waits for something.
+  // A constant that does not run although it has control inputs.
   bool IsIdleConst(const Node& n) {
     const Node& from = IsAlias(n) ? *ResolveAlias(n.input(0)).node : n;
     return IsConst(from) && !info(&from).runs && !from.control_inputs().empty();
   }
 
-  // An attribute that a table is as long as. (Plans come from other processes.)
+  // An attribute that determines the size of a table. (Checked because plans
+  // may come from other processes.)
   static Result<uint32_t> Place(const Node& n, const char* attr,
                                 int64_t most = 1 << 20) {
     const int64_t v = n.IntAttr(attr);
@@ -214,15 +215,15 @@ class PlanBuilder {
           p.aux = static_cast<uint32_t>(pf.initial_merges.size());
           pf.initial_merges.emplace_back();
         }
-        if (p.role == OpRole::kEnter)
-          p.aux = output_frame(n).index_in_parent;
+        if (p.role == OpRole::kEnter) p.aux = output_frame(n).index_in_parent;
         if (p.role == OpRole::kCall) p.aux = info(n).child;
         if (p.role == OpRole::kRetval && !FunctionOf(*n).empty())
           p.role = OpRole::kReturn;
         if (p.role == OpRole::kSend || p.role == OpRole::kRecv)
           SLUICE_RETURN_IF_ERROR(NoteTransfer(&p));
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
-        // Control edges from both branches of a conditional may meet in one.
+        // Control edges from both branches of a conditional may meet in a
+        // ControlTrigger.
         if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
         plan_->nodes.push_back(p);
       }
@@ -326,7 +327,7 @@ class PlanBuilder {
     return OkStatus();
   }
 
-  // A call brings what its function takes, and gets what it gives.
+  // Checks that calls match the arguments and results of their functions.
   Status CheckCalls() {
     std::map<int, std::vector<DType>> results;  // By function.
     for (const PlanNode& p : plan_->nodes) {
@@ -337,8 +338,7 @@ class PlanBuilder {
     }
     for (const PlanNode& p : plan_->nodes) {
       if (p.role != OpRole::kCall) continue;
-      const int callee =
-          frame_of(p.node).children[static_cast<size_t>(p.aux)];
+      const int callee = frame_of(p.node).children[static_cast<size_t>(p.aux)];
       const PlanFrame& f = frame(callee);
       const std::vector<DType>& types = results[callee];
       bool good = f.args.size() <= p.num_inputs &&
@@ -366,7 +366,7 @@ class PlanBuilder {
     std::vector<Found> found;
     found.reserve(plan_->inputs.size());
     incoming_.resize(plan_->nodes.size());
-    // By node: who was last seen to wait for it, and for which of its ports.
+    // By node: the last node found to wait for it, and for which of its ports.
     struct Have {
       size_t consumer = SIZE_MAX;
       uint32_t ports = 0;  // Bit 0: all; bit 1 + i: port i.
@@ -400,7 +400,7 @@ class PlanBuilder {
                   in.node->op().role == OpRole::kSwitch ? in.index : -1,
                   merge ? i : -1);
       }
-      // A Merge fires on one of its inputs: the others it does not wait for.
+      // A Merge fires on one of its inputs and does not wait for the others.
       if (merge) {
         incoming_[to] = 0;
       } else {
@@ -412,7 +412,7 @@ class PlanBuilder {
       }
       for (const Node* c : p.node->control_inputs()) ForEachWait(c, wait);
     }
-    // By source, each one's in the order in which they were found.
+    // By source, in the order in which they were found.
     std::vector<uint32_t> next(plan_->nodes.size());
     uint32_t edges = 0;
     for (size_t i = 0; i < next.size(); ++i) {
@@ -432,10 +432,10 @@ class PlanBuilder {
           incoming_[static_cast<size_t>(&p - plan_->nodes.data())];
       if (p.role == OpRole::kMerge) {
         // Ready after its control inputs and either one live data input or all
-        // the dead ones that can come in this iteration: in the first those
-        // from outside, later those of NextIteration.
+        // dead ones that can arrive in this iteration: in the first those from
+        // outside, later those of NextIteration.
         uint32_t back = 0;
-        int32_t constant = -1;  // A constant is a token that came long ago.
+        int32_t constant = -1;  // A constant counts as an arrived token.
         for (int32_t i = 0; i < n.num_inputs(); ++i) {
           if (n.input(i).node->op().role == OpRole::kNextIteration) ++back;
           if (!info(ResolveAlias(n.input(i)).node).runs) constant = i;

@@ -2,8 +2,8 @@
 // runs for one step signature. Flat arrays of plain numbers: nothing is looked
 // up by name, hashed or allocated while a step runs.
 //
-// Where values live. Every output of every node has one slot, a Tensor, in the
-// place where its consumers look for it:
+// Storage of values. Every output of every node has one slot, a Tensor, in the
+// table where its consumers read it:
 //   - most nodes: the iteration in which the node runs;
 //   - NextIteration: the following iteration; Exit: the parent's iteration;
 //   - Enter: iteration 0 of the child frame, or, if is_constant, the child
@@ -11,8 +11,9 @@
 //   - a result of a function: the caller's iteration, where the call's own
 //     outputs are;
 //   - Const: the plan, where every step reads it.
-// A consumer names a slot by InputRef (exec/kernel.h). Identity, LoopCond and
-// their like have no slot and do not run: consumers read their input's.
+// A consumer refers to a slot by InputRef (exec/kernel.h). Identity, LoopCond
+// and similar ops have no slot and do not run: consumers read their input's
+// slot.
 #ifndef SLUICE_EXEC_PLAN_H_
 #define SLUICE_EXEC_PLAN_H_
 
@@ -28,7 +29,7 @@
 
 namespace sluice {
 
-// Of the name of a frame; the same in every process (FNV-1a).
+// Hash of a frame's name; the same in every process (FNV-1a).
 uint64_t NameHash(std::string_view name);
 
 // An edge out of a node, as seen by the producer.
@@ -36,7 +37,7 @@ struct PlanEdge {
   uint32_t dst;  // PlanNode::local of the consumer, in the frame that the
                  // token goes to.
   int32_t port;  // From a Switch: which output (the other one carries a dead
-                 // token). -1: always carries what the node is, live or dead.
+                 // token). -1: always as live or dead as the node.
   int32_t merge_input;  // Into a data input of a Merge: which; else -1, or
                         // kMergeControl for a control input of a Merge.
   static constexpr int32_t kMergeControl = -2;
@@ -66,9 +67,9 @@ struct PlanNode {
   uint32_t num_edges;
   uint32_t local;       // Number within its frame.
   uint32_t aux;         // Merge: number among the frame's. Enter: number of
-                        // the child frame among the frame's children; so
-                        // for Call. Exit: number among the frame's. Arg,
-                        // Retval, Return: index.
+                        // the child frame among the frame's children;
+                        // the same for Call. Exit: number among the
+                        // frame's. Arg, Retval, Return: index.
                         // Const: slot in Plan::constants. Send: place in
                         // Plan::sends. Recv: the edge.
   uint32_t first_read;  // In Plan::reads: reference inputs to be read.
@@ -78,7 +79,7 @@ struct PlanNode {
 };
 static_assert(sizeof(PlanNode) == 64);
 
-// Where a Send's token goes; see the attributes of _Send.
+// The destination of a Send's token; see the attributes of _Send.
 struct PlanSend {
   uint32_t destination;
   uint32_t edge;
@@ -86,23 +87,23 @@ struct PlanSend {
   bool leads_group;
 };
 
-// What a Merge knows within one iteration.
+// The state of a Merge in one iteration.
 struct MergeState {
   int32_t chosen = -1;     // The data input that fired it.
   uint32_t dead_left = 0;  // Dead data inputs until the Merge itself is dead.
 };
 
-// The static side of a frame: one loop, wherever it is entered, one function,
-// wherever it is called, or the root.
+// The static part of a frame: one loop (for all entries), one function (for all
+// calls), or the root.
 struct PlanFrame {
   std::string name;  // "" for the root.
-  int parent = -1;   // Of a loop.
+  int parent = -1;   // For loops.
   bool is_function = false;
   bool is_root() const { return parent < 0 && !is_function; }
-  uint32_t index_in_parent = 0;  // Of a loop.
+  uint32_t index_in_parent = 0;  // For loops.
   uint32_t num_children = 0;
   std::vector<int> children;  // Frame ids: loops within, functions called.
-  std::vector<uint64_t> child_hashes;  // Of each one's name, for its tag.
+  std::vector<uint64_t> child_hashes;  // Name hashes for their tags.
   uint32_t parallel_iterations = 1;
   uint32_t first_node = 0;  // In Plan::nodes.
   uint32_t num_nodes = 0;
@@ -110,25 +111,25 @@ struct PlanFrame {
   uint32_t num_constant_slots = 0;
   uint32_t num_enters = 0;
   std::vector<const PlanNode*> exits;
-  // Of a function.
+  // For functions.
   std::vector<const PlanNode*> args;  // By index; null if unused.
   uint32_t num_returns = 0;
-  // What an iteration begins with: tokens that each node waits for, Merges.
+  // Initial state of an iteration: the tokens that each node waits for, Merges.
   std::vector<uint32_t> initial_pending;
   std::vector<MergeState> initial_merges;  // For iteration 0...
   std::vector<MergeState> later_merges;    // ...and for the others.
-  std::vector<uint32_t> sources;           // Nodes that wait for nothing.
+  std::vector<uint32_t> sources;           // Nodes without inputs.
   std::vector<uint32_t> slot_uses;         // Readers of each slot.
 };
 
 // Immutable after Build; shared by any number of steps on any threads.
 class Plan {
  public:
-  // Gives the kernel of a node; the session keeps those of stateful ops.
+  // Returns the kernel of a node; the session keeps those of stateful ops.
   using KernelProvider =
       std::function<Status(const Node&, std::shared_ptr<Kernel>*)>;
 
-  // `graph` is the pruned graph, whose edges in and out are _Arg and _Retval
+  // `graph` is the pruned graph, whose feeds and fetches are _Arg and _Retval
   // nodes; the plan keeps it alive. InvalidArgument for malformed control flow:
   // a node with inputs from different frames, an Exit outside a frame, ...
   static Result<std::shared_ptr<const Plan>> Build(

@@ -1,4 +1,4 @@
-// What a plan refuses, and what it leaves out.
+// Graphs that a plan rejects, and nodes that it omits.
 #include "exec/plan.h"
 
 #include <gmock/gmock.h>
@@ -121,7 +121,7 @@ TEST_F(PlanTest, AConstantBehindAControlEdgeIsWaitedFor) {
 
 TEST_F(PlanTest, ConstantsBehindConstantsAreFoundOnce) {
   Output a = Arg(), b = a;
-  for (int layer = 0; layer < 60; ++layer) {  // 2^60 ways back.
+  for (int layer = 0; layer < 60; ++layer) {  // 2^60 paths.
     ControlDependencies after({a.node, b.node});
     a = Constant(2.f);
     b = Constant(3.f);

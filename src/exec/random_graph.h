@@ -1,5 +1,5 @@
-// Bytes to a small random graph with conditionals and loops of raw primitives,
-// for tests of the executor. Any bytes give a valid graph.
+// Converts bytes to a small random graph with conditionals and loops of raw
+// primitives, for tests of the executor. Any bytes result in a valid graph.
 #ifndef SLUICE_EXEC_RANDOM_GRAPH_H_
 #define SLUICE_EXEC_RANDOM_GRAPH_H_
 
@@ -29,7 +29,7 @@ struct RandomGraph {
   Output counter;  // Reads it.
 };
 
-// Draws a program from bytes (zeros follow the last one) and builds it. Used
+// Draws a program from bytes (zeros after the last one) and builds it. Used
 // once, on one thread.
 class RandomGraphMaker {
  public:
@@ -69,13 +69,13 @@ class RandomGraphMaker {
     Output output;
     DType type;
     bool scalar;
-    bool sure = true;  // Lives when its block does.
+    bool sure = true;  // Alive when its block is.
   };
-  // Where nodes are being built: the root, a branch or a loop's body.
+  // A block under construction: the root, a branch or a loop's body.
   struct Block {
     std::vector<Value> pool;
-    Node* pivot = nullptr;  // Lives exactly when the block does; null: root.
-    Output handle;          // Of the counter, in this frame.
+    Node* pivot = nullptr;  // Alive exactly when the block is; null: root.
+    Output handle;          // The counter's handle in this frame.
     std::vector<Node*> loops;
     int depth = 0;
   };
@@ -126,14 +126,14 @@ class RandomGraphMaker {
     return fit[static_cast<size_t>(Draw(static_cast<int>(fit.size())))];
   }
   Value Any(const Block& b) { return *Pick(b, DType::kInvalid); }
-  // What a loop goes round with: were it dead in some iteration, the next one
-  // would wait for it for ever.
+  // For loop variables: if one were dead in some iteration, the next iteration
+  // would wait for it forever.
   Value AnySure(const Block& b) {
     const Value v = Any(b);
     return v.sure ? v : b.pool[0];
   }
 
-  // Constants of a branch or body live when it does.
+  // Constants of a branch or body are alive when it is.
   Output BlockConstant(const Block& b, const Tensor& t) {
     ControlDependencies after(b.pivot == nullptr ? std::vector<Node*>()
                                                  : std::vector<Node*>{b.pivot});
@@ -233,8 +233,8 @@ class RandomGraphMaker {
     if (o.valid()) b->pool.push_back({o, type, scalar, sure});
   }
 
-  // Two branches: their inputs come through Switches, or from outside with the
-  // branch ordered after its pivot.
+  // Two branches: their inputs come through Switches, or directly from outside
+  // with the branch ordered after its pivot.
   void AddConditional(Block* b) {
     const auto pred = Pick(*b, DType::kBool, true);
     if (b->depth >= 3 || !pred) return;
@@ -273,7 +273,7 @@ class RandomGraphMaker {
       Push(b, {merge, 0}, no.type, no.scalar && yes->scalar, sure);
       if (Chance()) Push(b, {merge, 1}, DType::kInt32, true, sure);
     }
-    // What comes out unmerged is dead if its branch is.
+    // A value that leaves its branch unmerged is dead if the branch is.
     if (Draw(4) == 0) {
       b->pool.push_back(Any(branches[Draw(2)]));
       b->pool.back().sure = false;

@@ -1,6 +1,6 @@
-// Whatever graph the bytes draw (exec/random_graph.h), sessions of all kinds
-// compute what the reference interpreter says. The first eight bytes seed the
-// order in which nodes run. Seeds are in tests/fuzz/random_graph_fuzz.
+// For any graph drawn from the bytes (exec/random_graph.h), all kinds of
+// sessions compute the same as the reference interpreter. The first eight bytes
+// seed the order in which nodes run. Seeds are in tests/fuzz/random_graph_fuzz.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

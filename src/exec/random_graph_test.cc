@@ -1,5 +1,5 @@
-// Random graphs of conditionals, loops and control edges mean what the
-// reference interpreter says, in whatever order their nodes run.
+// Random graphs of conditionals, loops and control edges compute the same as
+// the reference interpreter, in any order of their nodes.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -18,7 +18,7 @@ std::vector<uint8_t> RandomBytes(uint32_t seed) {
   return bytes;
 }
 
-// (Of sanitizers, which are slow at this, a third is asked.)
+// (Under sanitizers, which are slow here, only a third is run.)
 constexpr int kEvery = kSanitized ? 3 : 1;
 
 TEST(RandomGraph, RunsAsTheReferenceInterpreterSays) {
@@ -29,7 +29,7 @@ TEST(RandomGraph, RunsAsTheReferenceInterpreterSays) {
   }
 }
 
-// Else the test above would say little.
+// Otherwise the test above would prove little.
 TEST(RandomGraph, ProgramsHaveLoopsBranchesAndDeadValues) {
   int loops = 0, merges = 0, nested = 0, dead = 0, counted = 0;
   for (uint32_t seed = 1; seed <= 300; seed += kEvery) {

@@ -1,5 +1,5 @@
-// Runs a random graph in sessions of several kinds, beside the reference
-// interpreter. Shared by the test and the fuzzer.
+// Compares runs of a random graph in several kinds of sessions with the
+// reference interpreter. Shared by the test and the fuzzer.
 #ifndef SLUICE_EXEC_RANDOM_GRAPH_TEST_UTIL_H_
 #define SLUICE_EXEC_RANDOM_GRAPH_TEST_UTIL_H_
 
@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-// Equal, where every NaN is the same and so are the zeros.
+// Equality in which all NaNs are equal, and so are both zeros.
 inline bool SameNumbers(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   if (a.dtype() != DType::kFloat) return a.Identical(b);
@@ -27,8 +27,8 @@ inline bool SameNumbers(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Calls fn on a thread with room for the interpreter's recursion, whose frames
-// are large where nothing is optimised and a sanitizer guards them.
+// Calls fn on a thread with enough stack for the interpreter's recursion, whose
+// frames are large in unoptimised builds with sanitizers.
 inline void OnDeepStack(std::function<void()> fn) {
   pthread_attr_t attr;
   pthread_attr_init(&attr);
@@ -45,7 +45,7 @@ inline void OnDeepStack(std::function<void()> fn) {
   pthread_attr_destroy(&attr);
 }
 
-// What differs, or "".
+// Describes the difference, or "".
 inline std::string DifferenceHere(const RandomGraph& g, Session& session) {
   ReferenceInterpreter reference(g.feeds);
   std::vector<Output> live, dead;
@@ -93,7 +93,7 @@ inline std::string Difference(const RandomGraph& g, Session& session) {
   return out;
 }
 
-// What differs in some kind of session, or "".
+// Describes the difference in some kind of session, or "".
 inline std::string CheckRandomGraph(const uint8_t* bytes, size_t size,
                                     uint64_t seed) {
   RandomGraph g;

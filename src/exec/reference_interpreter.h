@@ -1,6 +1,6 @@
-// What a graph with control flow means, as plainly as it can be said: every
-// output is a function of its tag (the iteration of each loop around it),
-// computed on demand. For tests; slow, and knows only the ops of
+// The semantics of graphs with control flow, as simply as possible: every
+// output is a function of its tag (the iteration of each enclosing loop),
+// computed on demand. For tests; slow, and supports only the ops of
 // random_graph.h.
 #ifndef SLUICE_EXEC_REFERENCE_INTERPRETER_H_
 #define SLUICE_EXEC_REFERENCE_INTERPRETER_H_
@@ -29,8 +29,8 @@ class ReferenceInterpreter {
     return Run(o.node, tag)[static_cast<size_t>(o.index)];
   }
 
-  // What a node that adds input 1 to a counter adds in all iterations of
-  // `loops` together, wrapping.
+  // The sum that a node which adds input 1 to a counter adds in all iterations
+  // of `loops`, wrapping.
   uint32_t Total(const Node* n, const std::vector<Node*>& loops, Tag tag = {}) {
     if (tag.size() == loops.size()) {
       const Token t = Live(n, tag) ? Value(n->input(1), tag) : Token();
@@ -50,7 +50,7 @@ class ReferenceInterpreter {
  private:
   using Tokens = std::vector<Token>;
 
-  // Whether the node runs: nothing it waits for is dead.
+  // Whether the node runs: none of its inputs is dead.
   bool Live(const Node* n, const Tag& tag) {
     for (const Node* c : n->control_inputs())
       if (!Lives(c, tag)) return false;
@@ -58,7 +58,7 @@ class ReferenceInterpreter {
       if (!Value(in, tag)) return false;
     return true;
   }
-  // The same for the source of a control edge, which moves tokens perhaps.
+  // The same for the source of a control edge, which may only move tokens.
   bool Lives(const Node* n, const Tag& tag) {
     if (n->op().role == OpRole::kSwitch) return Live(n, tag);
     return Run(n, tag)[0].has_value();
@@ -77,7 +77,7 @@ class ReferenceInterpreter {
     if (auto it = fed_.find(n); it != fed_.end()) return {it->second};
     switch (n->op().role) {
       case OpRole::kMerge: {
-        // A loop's: from Enter at first, then from the iteration before.
+        // A loop's Merge: from Enter first, then from the previous iteration.
         const bool loop = n->input(1).node->op().role == OpRole::kNextIteration;
         for (int i = 0; i < n->num_inputs(); ++i) {
           if (loop && i != (tag.back() > 0)) continue;

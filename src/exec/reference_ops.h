@@ -48,7 +48,7 @@ class ReferenceOps {
   }
 
  private:
-  // An op as two expressions, of floats and of integers that wrap.
+  // An op as two expressions: on floats and on wrapping integers.
   struct Rule {
     float (*f)(float a, float b, float c);
     uint32_t (*i)(uint32_t a, uint32_t b, uint32_t c);
@@ -79,7 +79,7 @@ class ReferenceOps {
     return t.raw<int32_t>()[k];
   }
 
-  // Where element `k` of a broadcast shape lies in `t`.
+  // The position in `t` of element `k` of a broadcast shape.
   static int64_t Index(const Tensor& t, const Shape& shape, int64_t k) {
     int64_t at = 0, stride = 1;
     for (int i = 1; i <= shape.rank(); ++i) {

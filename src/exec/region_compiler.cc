@@ -18,9 +18,9 @@ bool FitsRegister(DType t) {
   return IsPlain(t) && DTypeSize(t) <= kRegisterBytes;
 }
 
-// Compiles one region. Values are named by their roots: the output that gives
-// them first, behind identities, switches, loop constants and exits, which are
-// no instructions at all.
+// Compiles one region. Values are identified by their roots: the output that
+// produces them, behind identities, switches, loop constants and exits, which
+// need no instructions.
 class Compiler {
  public:
   Compiler(RegionStructure& structure, const std::vector<Output>& outputs)
@@ -43,7 +43,7 @@ class Compiler {
 
  private:
   struct Value {
-    bool scalar = false;  // Known to be one that fits a register.
+    bool scalar = false;  // Known to fit a register.
     bool wants_register = false, wants_slot = false;
     int64_t reg = -1, slot = -1;
     int64_t constant = -1;  // In the program's table, for kernels.
@@ -68,7 +68,7 @@ class Compiler {
 
   bool IsInside(const Node* n) const { return inside_.count(n) > 0; }
 
-  // Where a value comes from.
+  // The producer of a value.
   Output Root(Output o) const {
     for (;;) {
       const OpRole role = o.node->op().role;
@@ -111,8 +111,8 @@ class Compiler {
     return o.shape().rank() == 0;
   }
 
-  // Loop variables are taken for scalars until what they begin with, or what
-  // comes back, is seen not to be one.
+  // Loop variables are assumed to be scalars until the initial value, or the
+  // back edge's value, turns out not to be one.
   void FindScalars() {
     for (const auto& [merge, variable] : next_of_)
       value(Output(const_cast<Node*>(merge))).scalar =
@@ -154,7 +154,7 @@ class Compiler {
     return v.scalar;
   }
 
-  // Which table each value is read from.
+  // Finds the table from which each value is read.
   void FindWants() {
     auto want = [this](const Output& o, bool in_register) {
       Value& v = value(Root(o));
@@ -196,8 +196,8 @@ class Compiler {
     for (const Output& o : outputs_) want(o, IsScalar(o));
   }
 
-  // Calls fn(input) for each from outside that a scalar call does not look at,
-  // but waits for: the flow of an array.
+  // Calls fn(input) for each external input that a scalar call waits for but
+  // does not read: the flow of an array.
   template <typename Fn>
   void ForEachAwaited(const Node& n, const Kernel& k, const Fn& fn) {
     for (int i = NumScalarInputs(n, k); i < n.num_inputs(); ++i)
@@ -211,7 +211,7 @@ class Compiler {
     return static_cast<uint32_t>(p_->registers.size() - 1);
   }
 
-  // The value of an output from outside, or a constant, where it is first read.
+  // The value of an external output, or a constant, on its first read.
   Value& Read(const Output& o) {
     const Output root = Root(o);
     Value& v = value(root);
@@ -238,7 +238,7 @@ class Compiler {
   }
   uint32_t Register(const Output& o) {
     const Value& v = Read(o);
-    failed_ |= v.reg < 0;  // A constant predicate that is no scalar.
+    failed_ |= v.reg < 0;  // A constant predicate that is not a scalar.
     return static_cast<uint32_t>(v.reg);
   }
   uint32_t Slot(const Output& o) {
@@ -263,7 +263,8 @@ class Compiler {
   }
   uint32_t Here() const { return static_cast<uint32_t>(p_->code.size()); }
 
-  // After a value has come into one table: into the other, if it is read there.
+  // After a value was put into one table: copies it to the other, if read
+  // there.
   void AlsoWanted(const Output& root) {
     Value* const v = &value(root);
     const DType dtype = root.dtype();
@@ -387,8 +388,8 @@ class Compiler {
            (u.kind == RegionUnit::kMerge && u.predicate.valid());
   }
 
-  // Units in an order that respects their dependencies, those under one guard
-  // as far as possible together.
+  // Orders units by their dependencies, keeping those under one guard together
+  // as far as possible.
   std::vector<int> Schedule(int f, const std::vector<int>& units) {
     std::unordered_map<int, int> pending;
     std::unordered_map<int, std::vector<int>> users;
@@ -418,7 +419,7 @@ class Compiler {
     return order;
   }
 
-  // The code of units, each under what its guard has beyond `base`.
+  // Emits the code of units, each under the part of its guard beyond `base`.
   void EmitUnits(int f, const std::vector<int>& units, int base) {
     const Conditions& guards = s_.conditions();
     std::vector<std::pair<Literal, uint32_t>> open;  // And where.
@@ -506,8 +507,8 @@ class Compiler {
     EmitUnits(f, Schedule(f, tail), guards.One(stop));
   }
 
-  // Gives the loop variables their next values, all at once: a value that is
-  // another variable of this loop is put aside first.
+  // Assigns the next values of the loop variables as a parallel move: a value
+  // that is another variable of this loop is saved first.
   void EmitNext(const RegionFrame& loop) {
     struct Step {
       bool in_register;

@@ -1,4 +1,4 @@
-// From a part of a graph to the program that computes it.
+// Compiles part of a graph to a region program.
 #ifndef SLUICE_EXEC_REGION_COMPILER_H_
 #define SLUICE_EXEC_REGION_COMPILER_H_
 
@@ -12,12 +12,12 @@ namespace sluice {
 
 struct CompiledRegion {
   std::shared_ptr<RegionProgram> program;
-  std::vector<Output> inputs;  // Of the graph, by input of the region.
+  std::vector<Output> inputs;  // Graph outputs, by region input.
 };
 
-// `units`: of frame `f`, in topological order; each kFree or kCheap under one
-// guard, or a single child loop that is `whole`. `outputs`: what the region is
-// to give; each is the output of one of these units.
+// `units`: units of frame `f`, in topological order; each kFree or kCheap under
+// one guard, or a single child loop that is `whole`. `outputs`: the outputs of
+// the region; each is the output of one of these units.
 CompiledRegion CompileRegion(RegionStructure& structure, int f,
                              const std::vector<int>& units,
                              const std::vector<Output>& outputs);

@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-// Registers only. A call reads and writes slots.
+// Registers only: calls read and write slots.
 int NumRegistersRead(const RegionInstr& i) {
   if (i.fn != nullptr) return 3;
   switch (i.code) {
@@ -52,7 +52,7 @@ class LastReads {
   void Mark() {
     struct Use {
       uint32_t at;
-      int64_t operand;  // Of a call: in refs; -1: a move's.
+      int64_t operand;  // For a call: in refs; -1: a move's.
     };
     std::vector<std::vector<Use>> reads(p_.num_slots);
     std::vector<std::vector<uint32_t>> writes(p_.num_slots);
@@ -105,9 +105,9 @@ class LastReads {
     clears_of_.resize(p_.code.size());
     for (uint32_t slot = 0; slot < p_.num_slots; ++slot) {
       if (pinned[slot] || writes[slot].empty()) continue;
-      // The loop whose iterations each give it anew: of a loop variable, its
-      // own, where only reads behind the condition may be the last: whoever
-      // reads it after the loop finds what the last iteration gave it.
+      // The loop that defines it anew in each iteration. For a loop variable
+      // this is its own loop, where only reads after the condition may be the
+      // last: reads after the loop see the value of the last iteration.
       const int home = LoopAt(writes[slot].back());
       const bool variable = writes[slot].size() > 1;
       if (results[slot] && !variable) continue;
@@ -201,7 +201,7 @@ void CoalesceMoves(RegionProgram* program, uint32_t branch, uint32_t moves) {
         fits = false;
       }
     }
-    // Other moves of this list that read either place keep it as it is.
+    // Not if other moves of this list read either location.
     for (uint32_t k = moves; k < code.size(); ++k)
       if (k != m && (Reads(code[k], to) || Reads(code[k], from))) fits = false;
     if (!fits || definition < 0) continue;
@@ -212,7 +212,7 @@ void CoalesceMoves(RegionProgram* program, uint32_t branch, uint32_t moves) {
     nothing.in[0] = nothing.out = to;
     code[m] = nothing;
   }
-  // Moves to where a value already is.
+  // Drops moves of a value to itself.
   uint32_t kept = moves;
   for (uint32_t m = moves; m < code.size(); ++m) {
     const RegionInstr& i = code[m];

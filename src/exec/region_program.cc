@@ -8,11 +8,11 @@
 namespace sluice {
 namespace {
 
-// How many iterations pass between looks at the clock and for a cancellation.
+// How many iterations pass between checks of the clock and for cancellation.
 constexpr uint32_t kPollEvery = 1024;
 
-// As all scalars are that kernels make: within the tensor, which has room for
-// all bytes of a register.
+// True for all scalars that kernels make: stored inline in the tensor, which
+// has room for all bytes of a register.
 bool IsSmallScalar(const Tensor& t, DType dtype) {
   return t.dtype() == dtype && t.rank() == 0 && !t.has_buffer();
 }
@@ -158,7 +158,7 @@ class RegionRun {
     ctx_.num_outputs_ = c.num_outputs;
   }
 
-  // Not by its scalar function, then by its kernel.
+  // Runs the kernel after the scalar function returned false.
   Status RunInstead(const RegionInstr* i) {
     const RegionProgram::Call& c = p_.calls[CallOf(i)];
     const auto inputs = static_cast<size_t>(c.node->num_inputs());
@@ -189,7 +189,7 @@ class RegionRun {
     return p_.call_of[static_cast<size_t>(i - p_.code.data())];
   }
 
-  // The error of an instruction: with its node, and the loop it is in.
+  // The error of an instruction, with its node and its loop.
   Status At(const RegionInstr* i, const Status& s) const {
     std::string where;
     const uint32_t call = CallOf(i);
@@ -208,7 +208,7 @@ class RegionRun {
     return "";
   }
 
-  // The loops around an instruction, the outermost first.
+  // The loops around an instruction, outermost first.
   std::string Frames(const RegionInstr* i) const {
     const auto at = static_cast<uint32_t>(i - p_.code.data());
     std::string frames, around;
@@ -223,8 +223,8 @@ class RegionRun {
     return frames;
   }
 
-  // (Each is Located: it names what the region stands for, and the executor
-  // adds the frames around that.)
+  // (Each error is Located: it names the node that the region replaces, and the
+  // executor adds the enclosing frames.)
   Status Poll(const RegionInstr* i) const {
     const StepContext& step = outer_.step();
     if (step.cancellation->cancelled())

@@ -1,9 +1,9 @@
-// RegionProgram: what a region runs. A region is a part of a step that costs
-// more to schedule than to compute - a run of cheap nodes, or a whole loop of
-// them with its conditionals - whose order was planned ahead and which is one
-// node of the plan (exec/regions.h). Its program is a list of instructions over
-// two tables: registers of eight bytes for what is known to be a scalar, and
-// slots, which hold tensors, for everything else.
+// RegionProgram: the program of a region. A region is a part of a step that
+// costs more to schedule than to compute - a group of cheap nodes, or a whole
+// loop of them with its conditionals - whose order is fixed in advance and
+// which is one node of the plan (exec/regions.h). Its program is a list of
+// instructions over two tables: registers of eight bytes for values known to be
+// scalars, and slots, which hold tensors, for everything else.
 #ifndef SLUICE_EXEC_REGION_PROGRAM_H_
 #define SLUICE_EXEC_REGION_PROGRAM_H_
 
@@ -50,13 +50,13 @@ static_assert(sizeof(RegionInstr) == 32);
 // steps on any threads.
 class RegionProgram {
  public:
-  // A node that runs by its kernel on slots; or, of a scalar instruction, the
-  // node to blame.
+  // A node that runs its kernel on slots; for a scalar instruction, the node
+  // that errors name.
   struct Call {
     explicit Call(const Node* n, std::shared_ptr<Kernel> k = nullptr);
     const Node* node = nullptr;
     std::shared_ptr<Kernel> kernel;
-    // Of these two, at hand:
+    // Copied from these two:
     Status (*run)(KernelContext&) = nullptr;
     void* state = nullptr;
     int num_inputs = 0, num_outputs = 0;
@@ -69,27 +69,27 @@ class RegionProgram {
     int64_t reg = -1;
     int64_t slot = -1;
     DType dtype = DType::kInvalid;
-    const Node* node = nullptr;  // Of an input: what gives it.
+    const Node* node = nullptr;  // For inputs: the producer.
   };
   struct Loop {
     std::string name;
-    uint32_t counter = 0;  // The register with the number of the iteration.
-    // Its code; the body is behind the branch.
+    uint32_t counter = 0;  // The register with the iteration number.
+    // Its code; the body follows the branch.
     uint32_t begin = 0, branch = 0, end = 0;
   };
 
-  // As a kernel: the inputs and outputs of the region's node.
+  // Runs as a kernel on the inputs and outputs of the region's node.
   Status Run(KernelContext& ctx);
 
   std::vector<RegionInstr> code;
-  std::vector<uint32_t> call_of;  // By instruction: in calls, of fn and kCall.
+  std::vector<uint32_t> call_of;  // By instruction (fn, kCall): index in calls.
   std::vector<Call> calls;
   // kFrame: a slot that is read again; kIteration: one that is not, so that a
   // kernel may take its buffer; kPlan: a constant.
   std::vector<InputRef> refs;
   std::vector<uint32_t> clears;
   std::vector<Tensor> constants;
-  std::vector<uint64_t> registers;  // As they are at first: constants set.
+  std::vector<uint64_t> registers;  // Initial values: constants set.
   uint32_t num_slots = 0;
   std::vector<std::pair<uint32_t, uint32_t>> constant_slots;  // And which.
   std::vector<Port> inputs, outputs;
@@ -98,7 +98,7 @@ class RegionProgram {
 
  private:
   friend class RegionRun;
-  // The tables of one run. Used again.
+  // The tables of one run, which are reused.
   struct Workspace {
     std::vector<uint64_t> registers;
     std::vector<Tensor> slots;

@@ -6,8 +6,8 @@
 namespace sluice {
 namespace {
 
-// Waiting for more slow things than this at once, a node is a matter for the
-// executor: sets stay small.
+// A node that waits for more slow units than this is left to the executor, so
+// that sets stay small.
 constexpr size_t kManySlow = 32;
 // A kernel that may take long is cheap on fewer elements than this in all.
 constexpr int64_t kFewElements = 2048;
@@ -24,16 +24,16 @@ bool HasReference(const Node& n) {
   return false;
 }
 
-// Takes a value that is changed in place where nobody else holds it. A region
-// keeps what a loop carries in a slot that its exit reads, too: each iteration
-// would copy a whole list.
+// True for ops that modify a value in place if it is not shared. A region keeps
+// a loop variable in a slot that the exit also reads, so each iteration would
+// copy a whole list.
 bool ChangesVariants(const Node& n) {
   for (const Output& in : n.inputs())
     if (in.dtype() == DType::kVariant) return true;
   return false;
 }
 
-// All shapes are known, and small.
+// True if all shapes are known and small.
 bool IsSmall(const Node& n) {
   int64_t all = 0;
   auto add = [&all](const PartialShape& s) {
@@ -162,7 +162,7 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
   }
 }
 
-// The unit of frame f that gives what `from` gives; -1: nothing in it does.
+// The unit of frame f that provides the outputs of `from`; -1: none does.
 int RegionStructure::UnitSeen(int f, const Node* from) const {
   if (IsFloatingConstant(*from)) return -1;
   const int at = frames_.frame_of(from);
@@ -216,7 +216,7 @@ bool RegionStructure::FindLoop(int f) {
       if (in.node->op().role == OpRole::kEnter && !IsConstantEnter(*in.node))
         enter = in.node;
     }
-    if (next == nullptr && enter == nullptr) continue;  // Of a conditional.
+    if (next == nullptr && enter == nullptr) continue;  // A conditional's.
     if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
         !n->control_inputs().empty())
       return false;
@@ -266,8 +266,8 @@ bool RegionStructure::FindGuards(int f) {
   return true;
 }
 
-// The predicate by which the Merge of a conditional chooses; the unit is slow if
-// it cannot be told.
+// The predicate by which the Merge of a conditional chooses; the unit is slow
+// if it cannot be told.
 void RegionStructure::FindChoice(int f, RegionUnit* merge) {
   const Node& n = *merge->node;
   for (const Output& in : n.inputs())
@@ -319,8 +319,8 @@ bool RegionStructure::IsWhole(int f) {
 }
 
 // True if a path through the unit, which is in no region, leads from nodes
-// under one guard to nodes under the same: a ControlTrigger, and a Switch of
-// what is under its predicate already.
+// under one guard to nodes under the same guard: a ControlTrigger, or a Switch
+// of a value that is already under its predicate.
 bool RegionStructure::IsDetour(const RegionUnit& u) {
   if (u.node == nullptr) return false;
   if (u.node->op_name() == "ControlTrigger") return true;

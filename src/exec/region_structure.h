@@ -1,6 +1,7 @@
-// The structure of a graph as the formation of regions sees it: its frames, and
-// in each the units - nodes, and child frames taken whole - with what each
-// depends on, when it is alive, and which slow things it has to wait for.
+// The structure of a graph for the formation of regions: its frames, and in
+// each the units - nodes, and child frames as a whole - with their
+// dependencies, the conditions under which they are alive, and the slow units
+// that they wait for.
 #ifndef SLUICE_EXEC_REGION_STRUCTURE_H_
 #define SLUICE_EXEC_REGION_STRUCTURE_H_
 
@@ -18,11 +19,11 @@ namespace sluice {
 // with all that is in it, seen from the frame that it stands in.
 struct RegionUnit {
   enum Kind : uint8_t {
-    kFree,   // Does nothing when it runs, or does not run.
+    kFree,   // No work when it runs, or does not run.
     kCheap,  // A kernel that returns soon.
-    kMerge,  // Of a conditional.
+    kMerge,  // The Merge of a conditional.
     kChild,  // A loop.
-    kSlow,   // Whatever else: not for regions.
+    kSlow,   // Everything else: not for regions.
   };
   const Node* node = nullptr;  // Null for a child frame.
   int child = -1;
@@ -31,9 +32,9 @@ struct RegionUnit {
   Output predicate;       // kMerge: what it chooses by,
   int when_true = 0;      // and the input it takes then.
   std::vector<int> deps;  // Units of the same frame.
-  std::vector<int> slow;  // Sorted: the slow units it waits for, directly or
+  std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
                           // through units that are not slow.
-  std::shared_ptr<Kernel> kernel;  // Of kCheap.
+  std::shared_ptr<Kernel> kernel;  // For kCheap.
 };
 
 // A variable of a loop.
@@ -47,8 +48,9 @@ struct RegionLoopVariable {
 
 // What is known of a frame beyond GraphFrame: units, and the parts of a loop.
 struct RegionFrame {
-  bool well_formed = true;  // The root, a function or a loop as While builds it.
-  bool whole = false;       // A loop all of which may be one region.
+  bool well_formed =
+      true;            // The root, a function or a loop as While builds it.
+  bool whole = false;  // A loop all of which may be one region.
   std::vector<RegionLoopVariable> variables;
   Output condition;  // The input of a loop's LoopCond.
   Literal go = 0;    // Holds in the body of a loop.

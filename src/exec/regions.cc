@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// A region of fewer nodes with kernels than this would gain nothing.
+// A region of fewer nodes with kernels than this has no benefit.
 constexpr int kFewestNodes = 2;
 
 Status RegionShape(ShapeContext& c) {
@@ -89,7 +89,7 @@ class RegionBuilder {
   }
   static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
 
-  // The nodes of a unit, those of the loops in it included.
+  // The nodes of a unit, including those of its loops.
   void Gather(int f, int u, std::vector<Node*>* nodes) {
     const RegionUnit& unit = s_.unit(f, u);
     if (unit.child < 0) {
@@ -102,7 +102,8 @@ class RegionBuilder {
       Gather(unit.child, child, nodes);
   }
 
-  // Whether anybody outside the region reads what this consumer hands on.
+  // Whether a node outside the region reads the value that this consumer
+  // forwards.
   bool IsOutside(const Consumer& c, const std::set<const Node*>& inside) const {
     if (replaced_.count(c.node) > 0 || inside.count(c.node) > 0) return false;
     if (c.input < 0 || !IsAlias(*c.node)) return true;
@@ -116,8 +117,9 @@ class RegionBuilder {
                                    const std::set<const Node*>& inside) const {
     std::vector<Node*> control;
     std::set<const Node*> have;
-    // Constants come with the program; what they wait for does not. That may be
-    // other constants, which wait in turn, and even for nodes of the region.
+    // Constants are part of the program, but their control inputs are not.
+    // These may be other constants, with control inputs in turn, and even nodes
+    // of the region.
     std::vector<const Node*> constants;
     auto add = [&](Node* c) {
       const Node* from = IsAlias(*c) ? ResolveAlias(c->input(0)).node : c;
@@ -151,8 +153,8 @@ class RegionBuilder {
     const std::set<const Node*> inside(nodes.begin(), nodes.end());
     struct Reader {
       Consumer consumer;
-      int output;   // Of the region; or, of a control edge,
-      Node* after;  // the node it came from.
+      int output;   // Region output; or, for a control edge,
+      Node* after;  // its source node.
     };
     std::vector<Output> outputs;
     std::vector<Reader> readers;
@@ -224,7 +226,7 @@ class RegionBuilder {
   Graph* graph_;
   RegionStructure& s_;
   std::vector<std::vector<Consumer>> consumers_;  // By node.
-  std::set<const Node*> replaced_;  // Nodes that a region stands for.
+  std::set<const Node*> replaced_;  // Nodes that a region replaces.
   RegionKernels kernels_;
 };
 

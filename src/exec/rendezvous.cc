@@ -15,7 +15,8 @@ bool Rendezvous::Arrive(uint32_t edge, TokenMessage& message, Ready* ready) {
     --waiting_;
     return true;
   }
-  // (A second token of one tag, which no partition of ours sends, is dropped.)
+  // (A second token with the same tag, which Sluice's partitions never send, is
+  // dropped.)
   if (fresh) {
     e.dead = message.dead;
     e.value = std::move(message.value);

@@ -1,7 +1,7 @@
-// Tokens between the partitions of a step. Each partition has a plan and an
-// execution of its own; where an edge was cut, a _Send in one and a _Recv in
-// another stand for it. A Send pushes its token when it has it and never waits;
-// what comes before its Recv is ready to take it lies here.
+// Tokens between the partitions of a step. Each partition has its own plan and
+// execution; each cut edge is replaced by a _Send in one and a _Recv in
+// another. A Send pushes its token when it has it and never waits; tokens that
+// arrive before their Recv is ready are stored here.
 #ifndef SLUICE_EXEC_RENDEZVOUS_H_
 #define SLUICE_EXEC_RENDEZVOUS_H_
 
@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-// A token on its way. `edge` counts the edges into the destination partition
-// (attribute "edge" of its _Recv). For a dead token whose Send leads a group
-// `edge` is the number of the group, and all its Recvs have one.
+// A token in transit. `edge` numbers the edges into the destination partition
+// (attribute "edge" of its _Recv). For a dead token whose Send leads a group,
+// `edge` is the number of the group, and all Recvs of the group receive it.
 struct TokenMessage {
   uint32_t edge = 0;
   bool dead = false;
@@ -26,34 +26,36 @@ struct TokenMessage {
   Tensor value;  // Invalid if dead, or if only the order matters.
 };
 
-// Where the tokens that leave one partition go. Used by one thread at a time,
-// the driver of that partition.
+// Destination of the tokens that leave one partition. Used by one thread at a
+// time, the driver of that partition.
 class Outbox {
  public:
   virtual ~Outbox() = default;
-  // `destination`: number of the partition. May be kept until Flush.
+  // `destination`: number of the partition. Messages may be buffered until
+  // Flush.
   virtual void Send(uint32_t destination, TokenMessage message) = 0;
-  // The driver has nothing else to do, or will not for a while.
+  // Called when the driver is idle, or will not send for a while.
   virtual void Flush() = 0;
 };
 
-// Brings the tokens that came and the Recvs that are ready together, by edge
-// and tag. Owned by one execution and used by its driver.
+// Matches arrived tokens with ready Recvs, by edge and tag. Owned by one
+// execution and used by its driver.
 class Rendezvous {
  public:
-  // A token came. True if a Recv waited for it, which is then in `*ready`.
+  // Adds an arrived token. True if a Recv waited for it; `*ready` is set to it.
   bool Arrive(uint32_t edge, TokenMessage& message, Ready* ready);
-  // A Recv is ready. True if its token had come: it is moved to `*message`.
+  // Adds a ready Recv. True if its token has arrived; it is moved to
+  // `*message`.
   bool Await(uint32_t edge, const TokenTag& tag, Ready ready,
              TokenMessage* message);
   // Recvs that wait.
   int waiting() const { return waiting_; }
-  // Tokens that nobody has taken.
+  // Tokens without a matching Recv so far.
   size_t parked() const {
     return table_.size() - static_cast<size_t>(waiting_);
   }
   void Clear();
-  // Of at most `most` Recvs: which, where, for what. For messages.
+  // Describes at most `most` waiting Recvs with their positions, for messages.
   std::string Describe(int most) const;
 
  private:
@@ -67,7 +69,7 @@ class Rendezvous {
     }
   };
   struct Entry {
-    Ready ready;  // Of the Recv that waits; its node is null if the token came.
+    Ready ready;  // The waiting Recv; node is null for a parked token.
     bool dead = false;
     Tensor value;
   };

@@ -20,8 +20,8 @@
 
 namespace sluice {
 
-// Names resources: (container, type, name) -> resource. One per session, or
-// shared by the sessions of a process; one more per step for what must not
+// Maps (container, name) to resources. One per session, or shared by the
+// sessions of a process; another one per step for resources that must not
 // outlive it. Thread-safe.
 class ResourceManager {
  public:
@@ -61,12 +61,12 @@ class ResourceManager {
                 std::shared_ptr<Resource> resource);
   // NotFound if there is none. Handles that point to it keep it alive.
   Status Delete(const std::string& container, const std::string& name);
-  // Forgets all resources of one container (Session::Reset), or all.
+  // Removes all resources of one container (Session::Reset), or all.
   void ClearContainer(const std::string& container);
   void Clear();
 
-  // Changes whenever a resource was forgotten; no two managers ever have the
-  // same. Whoever keeps what he looked up compares it first.
+  // Changes whenever a resource is removed; unique across managers. Code that
+  // caches look-ups compares it first.
   uint64_t generation() const {
     return generation_.load(std::memory_order_acquire);
   }
@@ -84,7 +84,7 @@ class ResourceManager {
 
 // A tensor that steps read and update. A reader takes a snapshot (shares the
 // buffer), so it sees the old or the new whole tensor; an update writes in
-// place only if nobody else holds the buffer, and else into a copy.
+// place only if the buffer is not shared, and otherwise into a copy.
 // Thread-safe.
 class Variable : public Resource {
  public:
@@ -106,13 +106,13 @@ class Variable : public Resource {
     value_ = std::move(value);
   }
   // As Assign, but InvalidArgument unless the value has the shape of the one it
-  // replaces, or fits the declared shape where there is none.
+  // replaces, or fits the declared shape if there is none.
   Status AssignSameShape(Tensor value);
   // Back to uninitialised.
   void Reset() { Assign(Tensor()); }
-  // Calls fn(Tensor&) on the value under the lock, with a buffer that nobody
-  // else holds, so that fn may write into it. FailedPrecondition if there is no
-  // value. Updates of one variable are one after the other.
+  // Calls fn(Tensor&) on the value under the lock, with an unshared buffer, so
+  // that fn may write into it. FailedPrecondition if there is no value. Updates
+  // of one variable are serialised.
   template <typename Fn>
   Status Update(Fn&& fn) {
     std::lock_guard<std::mutex> lock(mu_);
@@ -120,7 +120,8 @@ class Variable : public Resource {
     return fn(value_);
   }
   // Calls fn(const Tensor&) on the value under the lock. For reads that are
-  // short beside copying the value, which a snapshot may force on an update.
+  // short compared to copying the value, which a snapshot may force on an
+  // update.
   template <typename Fn>
   Status View(Fn&& fn) const {
     std::lock_guard<std::mutex> lock(mu_);

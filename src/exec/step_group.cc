@@ -6,12 +6,12 @@
 namespace sluice {
 namespace {
 
-// Messages for one destination that go together at most.
+// Maximum number of messages per batch to one destination.
 constexpr size_t kBatch = 64;
 
 }  // namespace
 
-// One partition that runs here. As an outbox it is its driver's own.
+// One local partition. As an outbox it is used only by its driver.
 class StepGroup::Partition final : public Outbox {
  public:
   Partition(StepGroup* group, const PartitionPlan& p)
@@ -86,7 +86,7 @@ void StepGroup::Run(std::span<const uint32_t> args,
                     std::function<void(Status)> done) {
   {
     std::lock_guard<std::mutex> lock(mu_);
-    // One more, so that the step does not end while partitions are started.
+    // One extra, so that the step does not end while partitions are started.
     running_ = 1;
     for (const auto& p : partitions_) running_ += p != nullptr;
     done_ = std::move(done);
@@ -124,7 +124,7 @@ Status StepGroup::Run(std::span<const uint32_t> args,
   return waiter.status;
 }
 
-// Called once by each partition that has come to rest.
+// Called once by each partition that has become quiet.
 void StepGroup::PartitionDone(const Status& s) {
   bool first_error = false;
   std::function<void(Status)> done;
@@ -138,7 +138,8 @@ void StepGroup::PartitionDone(const Status& s) {
     status = status_;
   }
   if (first_error) {
-    // (Counted down after the others know, so that the step lives until then.)
+    // (The count decreases after the others are cancelled, so that the step
+    // stays alive until then.)
     CancelAll(Cancelled("step: another partition failed: ", s.message()));
     std::lock_guard<std::mutex> lock(mu_);
     if (--running_ > 0) return;
@@ -178,7 +179,7 @@ Tensor* StepGroup::result(uint32_t index) {
 
 Status StepGroup::MissingResult(uint32_t index) const {
   if (index >= by_result_.size() || by_result_[index] == nullptr)
-    return Internal("fetch: expected one that is given here, got number ",
+    return Internal("fetch: expected one of a local partition, got number ",
                     index);
   return by_result_[index]->execution.MissingResult(index);
 }

@@ -1,5 +1,5 @@
-// StepGroup: the partitions of one step that one process runs, each by an
-// execution of its own, and the tokens between them.
+// StepGroup: the partitions of one step in one process, each with its own
+// execution, and the tokens between them.
 #ifndef SLUICE_EXEC_STEP_GROUP_H_
 #define SLUICE_EXEC_STEP_GROUP_H_
 
@@ -18,21 +18,22 @@
 
 namespace sluice {
 
-// One partition of a step signature. `plan` is null where another process runs
-// it; `device` outlives it.
+// One partition of a step signature. `plan` is null if another process runs it;
+// `device` outlives it.
 struct PartitionPlan {
   std::shared_ptr<const Plan> plan;
   Device* device = nullptr;
 };
 
-// Where tokens for a partition go. Thread-safe; never blocks. Takes the values.
+// Destination of tokens for partitions. Thread-safe; never blocks. Takes the
+// values.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
   virtual void Deliver(uint32_t partition, std::span<TokenMessage> batch) = 0;
 };
 
-// Used again for later steps of the same plans. Owned by whoever runs the step.
+// Reused for later steps of the same plans. Owned by the runner of the step.
 // Start, Run and Finish are called by one thread at a time; Deliver and Cancel
 // by any, between Start and Finish.
 class StepGroup final : public TokenSink {
@@ -41,26 +42,26 @@ class StepGroup final : public TokenSink {
   explicit StepGroup(std::vector<PartitionPlan> partitions);
   ~StepGroup() override;
 
-  // Begins a step. From here on tokens may come. `elsewhere` takes those for
+  // Begins a step; tokens may arrive from now on. `elsewhere` takes those for
   // partitions of other processes (null if there are none).
   void Start(const ExecuteOptions& options, TokenSink* elsewhere = nullptr);
-  // Gives fed edges their tokens (arguments are numbered over all partitions;
-  // those of other processes' are passed over) and runs until all partitions
-  // here are done, or one has failed and the others have stopped. `done` is
-  // called once, by whichever thread finds that out, maybe before this returns;
-  // the thread that calls drives as far as it can.
+  // Delivers the feeds (arguments are numbered over all partitions; those of
+  // other processes are skipped) and runs until all local partitions are done,
+  // or one has failed and the others have stopped. The thread that detects this
+  // calls `done` once, possibly before this returns; the calling thread drives
+  // as far as it can.
   void Run(std::span<const uint32_t> args, std::span<const Tensor> values,
            std::function<void(Status)> done);
-  // The same, waiting.
+  // The same, but waits.
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
-  // A fetched token; null if it was not fetched here or has not come. Valid
+  // A fetched token; null if it was not fetched here or has not arrived. Valid
   // until Finish.
   Tensor* result(uint32_t index);
-  // Why fetch `index`, whose _Retval is here, has not come.
+  // The reason why fetch `index`, whose _Retval is local, has not arrived.
   Status MissingResult(uint32_t index) const;
-  // As Execution::UntakenTokens, of all partitions here. REQUIRES: done.
+  // As Execution::UntakenTokens, for all local partitions. REQUIRES: done.
   size_t UntakenTokens() const;
-  // Frees everything that lives no longer than the step. REQUIRES: done.
+  // Frees everything that belongs to the step. REQUIRES: done.
   void Finish();
 
   void Deliver(uint32_t partition, std::span<TokenMessage> batch) override;

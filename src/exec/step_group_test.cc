@@ -1,4 +1,4 @@
-// Partitions cut by hand, as passes/partition.h cuts them.
+// Manually built partitions, in the form that passes/partition.h makes.
 #include "exec/step_group.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ class StepGroupTest : public ::testing::Test {
   }
 
   // Figure 6: A counts to `n` and has the predicate, B adds `step` to x in
-  // every iteration; x goes to and fro.
+  // every iteration; x is sent back and forth.
   void BuildLoop(int n, Output (*body)(Output)) {
     {
       WithGraph use(*a_);
@@ -186,7 +186,7 @@ TEST_F(StepGroupTest, IsCancelledFromAnotherThreadWhileItWaits) {
   canceller.join();
   EXPECT_EQ(s.code(), StatusCode::kCancelled) << s;
   group_->Finish();
-  // The next step is not touched by it.
+  // The next step is not affected.
   Start();
   std::thread sender([this] {
     TokenMessage m{0, false, false, {}, Tensor::Scalar<float>(5)};

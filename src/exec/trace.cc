@@ -26,7 +26,7 @@ std::string Quote(std::string_view s) {
   return out + "\"";
 }
 
-// "/job:a/replica:0/task:0/device:CPU:1" in two: the task, "" if it names none,
+// Splits "/job:a/replica:0/task:0/device:CPU:1" into the task ("" if missing)
 // and the rest.
 std::pair<std::string, std::string> TaskAndDevice(const std::string& device) {
   const size_t at = device.find("/device:");
@@ -49,7 +49,7 @@ class Writer {
       if (t.end_ns > 0) AddStep(t);
     std::vector<const TraceEvent*> order;
     for (const TraceEvent& e : events) order.push_back(&e);
-    // (The longer first, where two begin together.)
+    // (The longer first if two begin at the same time.)
     std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) {
       return a->start_ns != b->start_ns ? a->start_ns < b->start_ns
                                         : a->end_ns > b->end_ns;
@@ -68,7 +68,7 @@ class Writer {
     const TraceEvent* receive = nullptr;
     Place from, to;
   };
-  // What a device's lanes are busy until.
+  // A lane of a device, with the time until which it is busy.
   struct Lane {
     int64_t end_ns = 0;
     int thread = 0;
@@ -93,7 +93,7 @@ class Writer {
          absl::StrCat("\"sort_index\":", thread));
     return thread;
   }
-  // Slices of one thread must not overlap: what runs beside others is one down.
+  // Slices of one thread must not overlap: concurrent ones go to further lanes.
   Place PlaceOf(const TraceEvent& e) {
     const auto [task, device] = TaskAndDevice(e.device);
     Place p;
@@ -118,7 +118,7 @@ class Writer {
         "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{%s}}",
         meta_.empty() ? "" : ",\n", process, thread, what, args);
   }
-  // The beginning of a line, to be closed.
+  // The beginning of a line, without the closing brace.
   std::string Line(const char* phase, Place p, int64_t at_ns,
                    std::string_view name) const {
     return absl::StrFormat(
@@ -177,8 +177,8 @@ class Writer {
     (sends ? ends.from : ends.to) = p;
   }
 
-  // From the beginning of one slice to the end of the other, within both: so it
-  // never goes back in time, but for what the clocks are wrong by.
+  // From the beginning of one slice to the end of the other, within both, so
+  // that it never goes back in time except for clock errors.
   void AddArrow(const Ends& ends) {
     if (ends.send == nullptr || ends.receive == nullptr) return;
     const TraceEvent& e = *ends.send;
@@ -216,7 +216,7 @@ class Writer {
   std::map<uint64_t, Ends> transfers_;
   int threads_ = 0, arrows_ = 0;
   std::string meta_;
-  std::vector<std::pair<int64_t, std::string>> lines_;  // By time, in the end.
+  std::vector<std::pair<int64_t, std::string>> lines_;  // Sorted at the end.
 };
 
 }  // namespace

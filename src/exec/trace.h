@@ -1,4 +1,4 @@
-// What a traced step records: one event per node that ran.
+// Events of a traced step: one per node that ran.
 //
 //   RunOptions options;
 //   options.trace = true;
@@ -26,43 +26,43 @@ inline int64_t NowNs() {
       .count();
 }
 
-// A value that a kernel made, or that crosses between devices.
+// A value that a kernel made, or that is transferred between devices.
 using TraceOutput = NodeCost::Output;
 
-// A kernel's run, or an end of a transfer between devices. Times are of the
-// steady clock, in ns: of the master's, in a step over several tasks.
+// A run of a kernel, or one end of a transfer between devices. Times are of the
+// steady clock, in ns; in a step over several tasks, of the master's clock.
 struct TraceEvent {
   enum Kind { kKernel, kSend, kReceive };
 
   std::string node;
   std::string op;
-  // By number; of a transfer, what crosses, if anything does.
+  // By output number; for transfers, the transferred value, if any.
   std::vector<TraceOutput> outputs;
-  std::string device;  // As the node has it: complete, where there are several.
+  std::string device;  // As in the node: complete, if there are several.
   int thread = 0;      // Small number, by order of appearance.
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   int64_t allocated_bytes = 0;  // By the kernel, on its thread.
   int64_t iteration = 0;
   std::string frame;
-  // Of transfers. Both ends of one have the same number, which no other of the
-  // step has (but by a chance of 2^-64).
+  // For transfers. Both ends have the same number, which is unique in the step
+  // (except with probability 2^-64).
   Kind kind = kKernel;
   uint64_t transfer = 0;
-  std::string tensor;  // "node:0", or "^node" where only the order crosses.
+  std::string tensor;  // "node:0", or "^node" for a control edge.
   std::string peer;    // The other device.
 
-  std::string Shapes() const;  // Of the outputs: "float[2] int32[]".
+  std::string Shapes() const;  // Output shapes: "float[2] int32[]".
   int64_t OutputBytes() const;
 };
 
-// What one task did in a step, and how far its clock can be trusted.
+// One task of a step, with the accuracy of its clock.
 struct TraceTask {
   std::string name;  // "/job:worker/replica:0/task:1".
   int64_t start_ns = 0, end_ns = 0;
-  // What was added to its clock's times, and by how much that may be wrong.
+  // The offset added to its clock's times, and the maximum error of the offset.
   int64_t clock_offset_ns = 0, clock_error_ns = 0;
-  int64_t events_left_out = 0;  // There were too many for a message.
+  int64_t events_left_out = 0;  // Too many for one message.
 };
 
 // The number of a transfer: the same in every process.
@@ -87,9 +87,9 @@ class TraceCollector {
 };
 
 // The events in the Chrome/Perfetto trace format (JSON): a process for each
-// task with its name, in it a thread for each device (more where kernels ran at
-// the same time), slices with what is known of them, and an arrow for each
-// transfer both of whose ends are there.
+// task with its name, in it a thread for each device (several if kernels ran
+// concurrently), slices with their details, and an arrow for each transfer with
+// both ends recorded.
 std::string ChromeTrace(const std::vector<TraceEvent>& events,
                         const std::vector<TraceTask>& tasks = {});
 

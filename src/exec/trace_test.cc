@@ -1,4 +1,4 @@
-// Traces as viewers read them.
+// Traces in the form that viewers read.
 #include "exec/trace.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(ChromeTrace, WhatRunsAtTheSameTimeHasThreadsOfItsOwn) {
   for (int i = 0; i < 20; ++i)
     events.push_back(KernelEvent(kA, 100 * i, 100 * i + 250));
   events.push_back(KernelEvent(kA, 0, 1900));
-  events.push_back(KernelEvent(kA, 500, 500));  // Takes no time at all.
+  events.push_back(KernelEvent(kA, 500, 500));  // Zero duration.
   const SeenTrace seen = CheckTrace(ChromeTrace(events));
   EXPECT_EQ(seen.slices.at("Op"), 22);
   EXPECT_EQ(seen.threads.size(), 5u);
@@ -63,16 +63,16 @@ TEST(ChromeTrace, AnArrowHasBothEnds) {
   std::vector<TraceEvent> events = {
       TransferEnd(TraceEvent::kSend, kA, kB, 7, 100),
       TransferEnd(TraceEvent::kReceive, kB, kA, 7, 400),
-      TransferEnd(TraceEvent::kSend, kA, kB, 8, 200),  // Never taken.
+      TransferEnd(TraceEvent::kSend, kA, kB, 8, 200),  // Never received.
       TransferEnd(TraceEvent::kReceive, kB, kA, 9,
-                  500)};  // Left out over there.
+                  500)};  // Its other end was omitted.
   SeenTrace seen = CheckTrace(ChromeTrace(events));
   ASSERT_EQ(seen.arrows.size(), 1u);
   EXPECT_EQ(seen.arrows[0].from, "/job:a/replica:0/task:0");
   EXPECT_EQ(seen.arrows[0].to, "/job:b/replica:0/task:3");
   EXPECT_EQ(seen.arrows[0].tensor, "x:0");
   EXPECT_EQ(seen.arrows[0].bytes, 12);
-  // A clock that is off by less than its bound may turn one round.
+  // A clock error within its bound may reverse an arrow.
   events[1].start_ns = 60;
   events[1].end_ns = 70;
   seen = CheckTrace(

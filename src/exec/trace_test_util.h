@@ -1,4 +1,4 @@
-// What holds for every trace that we write, so that viewers show it as meant.
+// Invariants of every trace, which viewers depend on.
 #ifndef SLUICE_EXEC_TRACE_TEST_UTIL_H_
 #define SLUICE_EXEC_TRACE_TEST_UTIL_H_
 
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// What a test asks of a trace that is well formed.
+// The contents of a well-formed trace, for tests.
 struct SeenTrace {
   struct Arrow {
     std::string from, to;  // Processes.
@@ -27,9 +27,9 @@ struct SeenTrace {
   std::vector<Arrow> arrows;
 };
 
-// Checks the document against the format: times do not go back, slices of a
+// Checks the document against the format: times do not decrease, slices of a
 // thread do not overlap, everything has a name, each arrow leads from a send to
-// its receive, which is not earlier than the clocks' errors explain.
+// its receive, which is not earlier than the clocks' errors allow.
 inline SeenTrace CheckTrace(const std::string& text) {
   using Json = nlohmann::json;
   SeenTrace seen;

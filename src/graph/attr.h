@@ -1,4 +1,4 @@
-// Attribute values of nodes: every kind that TensorFlow's GraphDef has.
+// Attribute values of nodes, of every kind that TensorFlow's GraphDef has.
 //
 //   AttrMap attrs = {{"T", DType::kFloat}, {"transpose_b", true}};
 //   const bool* transpose = attrs["transpose_b"].get<bool>();  // Or null.
@@ -66,7 +66,7 @@ class AttrValue {
   AttrValue(int v) : v_(int64_t{v}) {}                // NOLINT
   AttrValue(float v) : v_(v) {}                       // NOLINT
   AttrValue(double v) : v_(static_cast<float>(v)) {}  // NOLINT
-  template <std::same_as<bool> B>                     // (A pointer is none.)
+  template <std::same_as<bool> B>                     // (Not a pointer.)
   AttrValue(B v) : v_(v) {}                           // NOLINT
   AttrValue(std::nullptr_t) = delete;
   AttrValue(std::string v) : v_(std::move(v)) {}    // NOLINT

@@ -1,5 +1,5 @@
-// What the kinds of attributes are called in declarations, OpDefs and messages:
-// "int", "type", "func", ...
+// Names of attribute kinds in declarations, OpDefs and messages: "int", "type",
+// "func", ...
 #ifndef SLUICE_GRAPH_ATTR_KIND_H_
 #define SLUICE_GRAPH_ATTR_KIND_H_
 
@@ -11,7 +11,7 @@
 namespace sluice {
 
 std::string AttrKindText(AttrKind kind, bool is_list);  // "list(int)"
-// kNone if none is called so.
+// kNone if there is no such kind.
 AttrKind AttrKindOf(std::string_view name);
 
 }  // namespace sluice

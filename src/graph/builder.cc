@@ -17,17 +17,17 @@
 namespace sluice {
 namespace {
 
-// What new nodes of this thread are to be given about devices.
+// The device scopes of this thread.
 struct Devices {
-  // A function, and what the scopes around it say.
+  // A device function, and the device of the scopes around it.
   struct Function {
     DeviceFunction choose;
     std::string around;
   };
-  std::string device;  // Of the scopes within the innermost function.
+  std::string device;  // From the scopes in the innermost function.
   std::vector<Function> functions;  // Innermost last.
-  // Those whose devices nodes take, innermost last; null: nothing changes. And
-  // what to go back to.
+  // The nodes whose devices new nodes get, innermost last; null: no change.
+  // With the state to restore.
   struct Colocation {
     Node* with;
     std::string device;
@@ -36,16 +36,17 @@ struct Devices {
   std::vector<Colocation> with;
   std::vector<std::string> groups;  // "loc:@name"
 
-  // Of the innermost node that nodes are to be with and that has one; or null.
+  // The device of the innermost colocation node that has one; or null.
   const std::string* Colocated() const {
     for (auto it = with.rbegin(); it != with.rend(); ++it)
       if (it->with != nullptr && !it->with->device().empty())
         return &it->with->device();
     return nullptr;
   }
-  // Asks the functions, which see what the node has become.
+  // Calls the device functions, each of which sees the result of the inner
+  // ones.
   Status Choose(Node* node) const {
-    // (A copy: they may enter scopes.)
+    // (A copy: functions may enter scopes.)
     const std::vector<Function> asked = functions;
     for (auto it = asked.rbegin(); it != asked.rend(); ++it) {
       SLUICE_ASSIGN_OR_RETURN(std::string chosen,
@@ -56,30 +57,30 @@ struct Devices {
   }
 };
 
-// What the nodes of a ControlDependencies are made to run after: those of
-// `control` from `begin` on, up to the next group's. What reads a node that was
-// made in the group comes after these already.
+// The control inputs of one ControlDependencies: those of `control` from
+// `begin` up to the next group's. Nodes that read a node made in the group run
+// after these already.
 struct ControlGroup {
   size_t begin;
   std::shared_ptr<std::unordered_set<const Node*>> made;
 };
 
-// What new nodes of this thread get.
+// The ambient scopes of this thread.
 struct Scopes {
   Graph* graph = nullptr;
   std::string prefix;  // "outer/inner/" or "".
   Devices devices;
   std::vector<Node*> control;
   std::vector<ControlGroup> control_groups;
-  // Failures that all new nodes share: of a node that they were to run after,
-  // and of the device they were to be on. Null outputs without an error: none.
+  // Failures that apply to all new nodes: of a node in ControlDependencies, and
+  // of the requested device. A null output without an error means none.
   Output failed_control, failed_device;
-  // The groups that each NoControlDependencies forgets, innermost last.
+  // The groups that each NoControlDependencies hides, innermost last.
   std::vector<std::vector<ControlGroup>> forgotten_groups;
   std::map<std::string, std::string> gradient_override;
   SourceLoc loc;  // Known: overrides.
   ControlFlowContext* context = nullptr;
-  bool in_condition = false;  // Of the loop that `context` is.
+  bool in_condition = false;  // In the condition of loop `context`.
 };
 
 Graph& DefaultGraph() {
@@ -98,7 +99,7 @@ Scopes& Current() {
 Graph& CurrentGraph() { return *Current().graph; }
 
 WithGraph::WithGraph(Graph& g) : saved_(new Scopes(std::move(Current()))) {
-  const SourceLoc line = Current().loc;  // A caller's line is of no graph.
+  const SourceLoc line = Current().loc;  // Independent of the graph.
   Current() = Scopes();
   Current().graph = &g;
   Current().loc = line;
@@ -222,9 +223,9 @@ NoControlDependencies::~NoControlDependencies() {
 
 namespace {
 
-// Whether all that a node does comes after all that it reads. What stands in
-// place of a functional op need not: a body may begin before its arguments are
-// there. A Merge goes on with the first of its inputs.
+// Whether all effects of a node come after all of its inputs. Lowered
+// functional ops may not: a body may begin before its arguments are available.
+// A Merge continues with its first input.
 bool ComesAfterInputs(Graph* graph, const std::string& op) {
   if (ReadsOnlyShape(op)) return false;
   const Result<const OpDef*> def = graph->function_library().LookupOp(op);
@@ -232,8 +233,8 @@ bool ComesAfterInputs(Graph* graph, const std::string& op) {
          (*def)->role != OpRole::kCall && (*def)->role != OpRole::kMerge;
 }
 
-// What a node that reads `inputs` is made to run after: as TensorFlow has it,
-// without what these come after already.
+// The control inputs of a node that reads `inputs`; as in TensorFlow, without
+// those that the inputs already run after.
 std::vector<Node*> ControlInputsFor(const Scopes& s, const std::string& op,
                                     const std::vector<Output>& inputs) {
   if (s.control.empty() || !ComesAfterInputs(s.graph, op)) return s.control;
@@ -307,7 +308,7 @@ GradientOverride::GradientOverride(const std::string& op,
 GradientOverride::~GradientOverride() { Current().gradient_override = saved_; }
 
 AtLine::AtLine(SourceLoc loc) : saved_(Current().loc) {
-  // The outermost line is the user's.
+  // The outermost line is the user's line.
   if (!saved_.known()) Current().loc = loc;
 }
 AtLine::~AtLine() { Current().loc = saved_; }
@@ -360,12 +361,12 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
     }
   NodeSpec spec;
   spec.op = op;
-  // (A scope's name, which ends with a slash, is all of the node's name.)
+  // (A scope's name, which ends with a slash, is the complete name.)
   spec.name = name.ends_with('/')
                   ? name.substr(0, name.size() - 1)
                   : s.graph->UniqueName(s.prefix + (name.empty() ? op : name));
   spec.inputs = std::move(inputs);
-  // (Perhaps some twice: AddNode takes one.)
+  // (May contain duplicates, which AddNode removes.)
   spec.control_inputs = ControlInputsFor(s, op, spec.inputs);
   spec.attrs = std::move(attrs);
   if (!s.devices.groups.empty() && !spec.attrs.count("_class")) {

@@ -24,8 +24,9 @@ class ControlFlowContext;
 // a process-wide default graph.
 Graph& CurrentGraph();
 
-// While one of these lives, this thread builds accordingly. They nest, and must
-// be destroyed in the reverse order (be local variables).
+// RAII scope that affects what this thread builds, as are the classes below.
+// Scopes nest and must be destroyed in reverse order (make them local
+// variables).
 class WithGraph {  // Starts with fresh scopes.
  public:
   explicit WithGraph(Graph& g);
@@ -47,7 +48,7 @@ class NameScope {  // Names become "outer/name/..."; made unique.
 };
 // What the names of new nodes begin with: "outer/inner/", or "".
 const std::string& CurrentNamePrefix();
-class DeviceScope {  // Fills in the parts of the device that are not named.
+class DeviceScope {  // Fills in missing parts of the device.
  public:
   explicit DeviceScope(const std::string& device);
   ~DeviceScope();
@@ -77,9 +78,9 @@ class NoControlDependencies {  // Forgets the outer ones.
   std::vector<Node*> saved_;
   Output saved_failure_;
 };
-// New nodes belong to this branch or loop (graph/control_flow.h), null for
-// none: what they take from outside is captured. Control dependencies from
-// around the scope end here; those made within hold.
+// New nodes belong to this branch or loop (graph/control_flow.h; null: none),
+// and their inputs from outside are captured. Control dependencies of enclosing
+// scopes do not apply inside; those set inside do.
 class ContextScope {
  public:
   explicit ContextScope(ControlFlowContext* context, bool in_condition = false);
@@ -91,10 +92,10 @@ class ContextScope {
   bool saved_in_condition_;
   const NoControlDependencies no_outer_ones_;
 };
-// Where new nodes of this thread go, and whether that is a loop's condition.
+// The context of this thread's new nodes, and whether it is a loop's condition.
 ControlFlowContext* CurrentContext();
 bool InLoopCondition();
-// What new nodes are made to run after.
+// The nodes that new nodes run after.
 const std::vector<Node*>& CurrentControlDependencies();
 class ColocateWith {  // New nodes share this node's device ("loc:@name").
  public:
@@ -105,7 +106,7 @@ class ColocateWith {  // New nodes share this node's device ("loc:@name").
  private:
   std::vector<std::string> saved_;
 };
-// Nodes of op `op` built meanwhile use the gradient registered under `name`
+// Nodes of op `op` built in this scope use the gradient registered under `name`
 // (attribute "_gradient_op_type").
 class GradientOverride {
  public:
@@ -116,8 +117,8 @@ class GradientOverride {
  private:
   std::map<std::string, std::string> saved_;
 };
-// Nodes built meanwhile, wherever, are said to come from this line: a library
-// function passes its caller's on.
+// Nodes built in this scope get this source line. Library functions use it to
+// pass on their caller's line.
 class AtLine {
  public:
   explicit AtLine(SourceLoc loc);
@@ -134,10 +135,10 @@ inline SourceLoc CallerLoc(const char* file = __builtin_FILE(),
 }
 
 // An argument of a builder: an output, or a number or string that becomes a
-// constant (of the type that the op asks for, where it is written beside an
-// output; a number is no boolean, and a C++ bool no number). Remembers the line
-// where it was written, which is how operators and builders know the user's
-// line.
+// constant (of the type that the op requires, if it is used together with an
+// output; a number does not convert to a boolean, nor a C++ bool to a number).
+// Records the line where it was written, from which operators and builders know
+// the user's line.
 class Operand {
  public:
   Operand(Output o, const char* file = __builtin_FILE(),  // NOLINT
@@ -168,8 +169,8 @@ class Operand {
   Operand(std::initializer_list<double> v,  // NOLINT
           const char* file = __builtin_FILE(), int line = __builtin_LINE())
       : literal(Tensor::Vector<double>(v)), weak(true), loc{file, line} {}
-  // Whatever can be read as an output (a variable of the client): every use is
-  // a read of its own, so that control dependencies order it.
+  // Anything that can be read as an output (a variable of the client). Every
+  // use adds its own read, so that control dependencies order it.
   template <typename V>
   requires requires(const V& v, SourceLoc at) {
     { v.Read(at) } -> std::same_as<Output>;
@@ -177,7 +178,7 @@ class Operand {
   Operand(const V& v, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
       : output(v.Read(SourceLoc{file, line})), loc{file, line} {}
-  // An invalid tensor is an error of what is built with it.
+  // An invalid tensor makes building with it fail.
   Operand(Tensor t, const char* file = __builtin_FILE(),  // NOLINT
           int line = __builtin_LINE())
       : literal(std::move(t)), loc{file, line} {
@@ -189,26 +190,28 @@ class Operand {
         loc{file, line} {}
 
   // The output, captured if the ambient graph is the body of a function and the
-  // output is not of it. A literal becomes a Const of type `want` if it is weak
-  // (bare numbers) and `want` is not kInvalid. InvalidArgument is recorded if
-  // `want` cannot hold it: 1.5 as an integer, 300 as uint8, 1 as a boolean.
+  // output belongs to another graph. A literal becomes a Const, of type `want`
+  // if it is weak (a bare number) and `want` is not kInvalid. InvalidArgument
+  // is recorded if `want` cannot hold it: 1.5 as an integer, 300 as uint8, 1 as
+  // a boolean.
   Output Get(DType want = DType::kInvalid) const;
 
   Output output;
   Tensor literal;        // Valid exactly if output is null and not missing.
-  Status literal_error;  // Why a literal that was given is not valid.
-  bool weak = false;     // Bare numbers: take the type of their neighbours.
+  Status literal_error;  // Why the given literal is invalid.
+  bool weak = false;     // Bare numbers take their neighbours' type.
   SourceLoc loc;
 };
 
-// Adds a node to the ambient graph under the ambient scopes. On error records
-// it in the graph and returns null. A null input, or one of the scopes' that
-// failed, makes it null for the same error. `name` is made unique; "" takes the
-// op's.
+// Adds a node to the ambient graph under the ambient scopes. Errors are
+// recorded in the graph and null is returned. If an input is null, or a scope
+// failed, the result is null with the same error. `name` is made unique; ""
+// uses the op's name.
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs = {}, const std::string& name = "",
                 SourceLoc loc = {});
-// Its first output; on error null (Output::error tells which).
+// As BuildNode, but returns the first output; null on error (see
+// Output::error).
 Output Build(const std::string& op, std::vector<Output> inputs,
              AttrMap attrs = {}, const std::string& name = "",
              SourceLoc loc = CallerLoc());
@@ -216,7 +219,8 @@ Output Build(const std::string& op, std::vector<Output> inputs,
 // The first output of a node that was just built; the failure if it is null.
 Output OrFailure(Node* node);
 
-// Records an error of a library function in the ambient graph; null output.
+// Records an error of a library function in the ambient graph; returns a null
+// output.
 Output BuildError(const Status& s, SourceLoc loc = {});
 
 // A Const node.

@@ -1,4 +1,4 @@
-// What is known of values before a step runs: constants, and integer arithmetic
+// Values that are known before a step runs: constants, and integer arithmetic
 // on shapes.
 #include <algorithm>
 
@@ -9,9 +9,9 @@
 namespace sluice {
 namespace {
 
-// What is known of an integer tensor before a step: its shape, and those of
-// its elements that follow from constants and from known dimensions. Knowing
-// single elements is what carries [batch?, 784] through Shape, slices and Pack.
+// What is known about an integer tensor before a step: its shape, and the
+// elements that follow from constants and from known dimensions. Knowing single
+// elements propagates [batch?, 784] through Shape, slices and Pack.
 struct PartialInts {
   using Element = std::optional<int64_t>;
   Shape shape;
@@ -25,8 +25,8 @@ struct PartialInts {
 
 // Larger integer tensors are data, not shapes.
 constexpr int64_t kMostElements = 256;
-// Bounds of one query: a chain is followed this far down, and a graph that
-// fans out (x = x * x, again and again) costs at most so many visits.
+// Bounds of one query: the maximum depth, and the maximum number of visits for
+// a graph that fans out (x = x * x, repeatedly).
 constexpr int kMostDepth = 64;
 constexpr int kMostVisits = 1024;
 
@@ -75,7 +75,7 @@ std::optional<Fold> FoldOf(const Node& node) {
       {"Snapshot", Fold::kIdentity},
       {"DeepCopy", Fold::kIdentity},
       {"EnsureShape", Fold::kIdentity},
-      // What passes through Enter or Switch is what went in.
+      // Enter and Switch forward their input.
       {"Enter", Fold::kIdentity},
       {"Switch", Fold::kIdentity},
       {"Shape", Fold::kShape},
@@ -125,9 +125,8 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
-// Evaluates one query; never fails, at worst it knows nothing (nullopt).
-// Anything that would be an error at run time is unknown here: the kernel
-// reports it.
+// Evaluates one query; never fails: nullopt means unknown. Anything that would
+// be an error at run time is unknown here: the kernel reports it.
 class Folder {
  public:
   std::optional<PartialInts> Eval(const Output& o, int depth = 0);
@@ -185,7 +184,7 @@ PartialInts ScalarOfElement(PartialInts::Element e) {
   return p;
 }
 
-// All elements unknown, but how many there are may be known.
+// All elements are unknown; their number may be known.
 std::optional<PartialInts> ShapeOnly(const PartialShape& shape) {
   const int64_t n = shape.num_elements();
   if (n < 0 || n > kMostElements) return std::nullopt;
@@ -216,7 +215,8 @@ std::optional<PartialInts> Folder::Eval(const Output& o, int depth) {
   if (static_cast<int64_t>(p->values.size()) > kMostElements)
     return std::nullopt;
   if (o.dtype() != DType::kInt32) return p;
-  // A size that does not fit is its kernel's error; sums wrap as theirs would.
+  // A size that does not fit is reported by the kernel; sums wrap as in
+  // kernels.
   const bool size = fold == Fold::kShape || fold == Fold::kShapeN ||
                     fold == Fold::kVariableShape || fold == Fold::kSize;
   for (Element& e : p->values)
@@ -390,7 +390,7 @@ std::optional<PartialInts> Folder::Binary(const Node& n, Fold fold, int depth) {
   return out;
 }
 
-// Of whole vectors only: that is what shapes are.
+// Reductions of whole vectors only, which is what shapes use.
 std::optional<PartialInts> Folder::Reduce(const Node& n, Fold fold, int depth) {
   std::optional<PartialInts> in = Eval(n.input(0), depth);
   std::optional<PartialInts> axes = Eval(n.input(1), depth);
@@ -487,8 +487,8 @@ std::optional<PartialInts> Folder::RangeOf(const Node& n, int depth) {
   return VectorOf(std::move(values));
 }
 
-// The shape of sparse tensors that are joined: theirs, which agree in all but
-// one dimension.
+// The shape of concatenated sparse tensors, whose shapes agree in all but one
+// dimension.
 std::optional<PartialInts> Folder::SparseConcatOf(const Node& n, int depth) {
   const int many = n.num_inputs() / 3;
   std::optional<PartialInts> joined;
@@ -533,7 +533,7 @@ std::optional<PartialInts> Folder::GatherOf(const Node& n, int depth) {
   return out;
 }
 
-// The Const behind `o`, through whatever passes values on unchanged.
+// The Const behind `o`, through ops that forward values unchanged.
 const Tensor* ConstBehind(const Output& o) {
   const Output* at = &o;
   for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
@@ -551,7 +551,7 @@ const Tensor* ConstBehind(const Output& o) {
 }  // namespace
 
 std::optional<Tensor> ConstantValue(const Output& o) {
-  if (o.dtype() == DType::kInvalid) return std::nullopt;  // There is none.
+  if (o.dtype() == DType::kInvalid) return std::nullopt;  // No such output.
   if (const Tensor* t = ConstBehind(o)) return *t;
   std::optional<PartialInts> p = Folder().Eval(o);
   if (!p || !p->complete()) return std::nullopt;
@@ -576,7 +576,7 @@ Result<PartialShape> ConstantAsShape(const Output& o) {
         *p->values[0]);
   }
   if (!p || p->shape.rank() != 1) {
-    // An unevaluated vector of known length still tells the rank.
+    // The length of an unknown vector still determines the rank.
     const int64_t length = known.rank() == 1 ? known.dim(0) : -1;
     if (length < 0 || length > kMaxRank) return PartialShape();
     return PartialShape::OfRank(static_cast<int>(length));
@@ -592,8 +592,8 @@ Result<PartialShape> ConstantAsShape(const Output& o) {
 
 namespace {
 
-// The node that made a handle, or the function's argument that it is; null if
-// it cannot be told.
+// The node that made a handle, or the function argument that holds it; null if
+// unknown.
 const Node* VariableOrigin(const Output& handle) {
   const Output* at = &handle;
   for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {

@@ -12,7 +12,7 @@ namespace {
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
-  if (g == &CurrentGraph()) {  // Knows whose line it is (AtLine).
+  if (g == &CurrentGraph()) {  // Uses the line of AtLine.
     BuildError(s, loc);
     return;
   }
@@ -22,9 +22,9 @@ void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
           : s);
 }
 
-// Adds a node that moves tokens. It asks for no device (it goes where its
-// loop's tokens are used, which placement knows): such a node is built by no
-// user, so that no ambient scope applies to it but AtLine.
+// Adds a node that moves tokens, without a device: placement puts it where its
+// loop's tokens are used. Users do not build such nodes, so no ambient scope
+// but AtLine applies.
 Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
                const std::string& name, std::vector<Output> inputs,
                std::vector<Node*> after, AttrMap attrs, SourceLoc loc) {
@@ -47,7 +47,7 @@ Node* AddMover(Graph* g, ControlFlowContext* context, const std::string& op,
   return *node;
 }
 
-// What a loop variable is at first, by name, for messages.
+// The name of a loop variable's initial value, for messages.
 std::string Entering(const Node& merge) {
   const Node* const enter = merge.input(0).node;
   return enter == nullptr || enter->num_inputs() == 0 ||
@@ -56,19 +56,20 @@ std::string Entering(const Node& merge) {
              : absl::StrCat("'", enter->input(0).name(), "'");
 }
 
-// "Enter" or "RefEnter", as the value asks.
+// "Enter" or "RefEnter", depending on the value's type.
 std::string ForType(const char* op, const Output& value) {
   return IsRef(value.dtype()) ? absl::StrCat("Ref", op) : op;
 }
 
-// What new nodes of a context wait for, if they wait for nothing else there.
+// The pivot that new nodes of a context wait for if no other input ties them to
+// it.
 Output PivotOf(ControlFlowContext* context, bool in_condition) {
   if (CondContext* cond = context->AsCond()) return cond->pivot;
   WhileContext* loop = context->AsWhile();
   return in_condition ? loop->condition_pivot() : loop->body_pivot();
 }
 
-// Of the innermost context that has one, from `context` outwards.
+// The pivot of the innermost context that has one, from `context` outwards.
 Output NearestPivot(ControlFlowContext* context, bool in_condition) {
   for (; context != nullptr; context = context->outer()) {
     if (const Output pivot = PivotOf(context, in_condition); pivot.valid())
@@ -78,7 +79,7 @@ Output NearestPivot(ControlFlowContext* context, bool in_condition) {
   return Output();
 }
 
-// True if all that `bound` says of a shape is known of `shape`.
+// True if `shape` is at least as precise as `bound`.
 bool AtMost(const PartialShape& shape, const PartialShape& bound) {
   if (!bound.rank_known()) return true;
   if (shape.rank() != bound.rank()) return false;
@@ -100,15 +101,15 @@ Status NotReachable(const char* what, const std::string& name,
       "' (values leave a loop as its results)");
 }
 
-// A value in `context`, by way of every context from where it lives to
-// `target`, which it is meant for.
+// Captures a value into `context`, through every context between its own and
+// that; `target` is the context that uses it.
 Result<Output> CaptureFrom(ControlFlowContext* home,
                            ControlFlowContext* context,
                            ControlFlowContext* target, Output value,
                            const std::string& consumer, SourceLoc loc) {
   if (home == context) return value;
   if (context == nullptr || IsInside(home, context)) {
-    // From within: a branch's value may be dead but is of the same frame.
+    // A value of a nested branch: it may be dead but is in the same frame.
     if (InnermostWhile(home) == InnermostWhile(context)) return value;
     return NotReachable("input", value.name(), home, target);
   }
@@ -123,7 +124,7 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
   SLUICE_ASSIGN_OR_RETURN(
       const Output around,
       CaptureFrom(home, context->outer(), target, value, consumer, loc));
-  // (A hook may have brought it right here.)
+  // (A hook may have captured it directly into this context.)
   if (IsInside(ContextOf(around), context)) return around;
   const Output taken =
       loop != nullptr ? loop->Take(around, consumer, loc)
@@ -135,8 +136,9 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
                           : *error;
 }
 
-// Whether the value, which is in `context` by now, is there in the iterations
-// of the innermost loop alone (`in_condition`: and when it ends).
+// Whether the value, which is captured into `context`, is available only in
+// iterations of the innermost loop (`in_condition`: including the last, false
+// one).
 bool HoldsToIteration(ControlFlowContext* context, bool in_condition,
                       const Node* node) {
   if (IsConstantEnter(*node)) return false;
@@ -222,7 +224,7 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
                          ? absl::StrCat(" at ", spec->loc.ToString())
                          : ""));
   };
-  bool held = false;  // To each iteration, or to the branch.
+  bool held = false;  // Tied to each iteration, or to the branch.
   for (Node*& c : spec->control_inputs) {
     if (context != nullptr && c->graph() != context->graph()) continue;
     held |= context != nullptr && IsInside(ControlContextOf(c), context) &&
@@ -232,7 +234,7 @@ Status PrepareForContext(ControlFlowContext* context, bool in_condition,
     c = *here;
   }
   for (Output& in : spec->inputs) {
-    // (Of another graph: an error that AddNode words.)
+    // (AddNode reports inputs from another graph.)
     if (!in.valid() || (context != nullptr && in.graph() != context->graph()))
       continue;
     const Result<Output> here = Capture(context, in, spec->name, spec->loc);
@@ -418,8 +420,8 @@ int WhileContext::OpenVariable(Output init, const std::string& name,
     return -1;
   }
   std::vector<Node*> controls = after;
-  // A constant of an outer loop is there in its last, dead iteration too, where
-  // this loop must not begin.
+  // A constant of an outer loop is also available in its last, dead iteration,
+  // in which this loop must not begin.
   if (outer() != nullptr &&
       !HoldsToIteration(outer(), in_outer_condition(), around->node))
     if (const Output pivot = NearestPivot(outer(), in_outer_condition());
@@ -488,7 +490,7 @@ bool WhileContext::SetCondition(Output pred, SourceLoc loc) {
     RecordAt(graph(), here.status(), loc);
     return false;
   }
-  // A predicate that no iteration changes must still come once in each.
+  // A loop-invariant predicate must still be sent once in each iteration.
   std::vector<Node*> after;
   if (IsConstantEnter(*here->node) && condition_pivot().valid())
     after.push_back(condition_pivot().node);
@@ -522,18 +524,19 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
     return false;
   }
   if (!AtMost(here->shape(), value.shape())) {
-    RecordAt(graph(),
-             InvalidArgument(
-                 "loop '", name(), "': ", v.name, ": expected shape ",
-                 value.shape().ToString(), " after every iteration, as ",
-                 Entering(*v.merge), " enters the loop, got ",
-                 here->shape().ToString(),
-                 " from the body (a shape invariant that says less allows it)"),
-             loc);
+    RecordAt(
+        graph(),
+        InvalidArgument(
+            "loop '", name(), "': ", v.name, ": expected shape ",
+            value.shape().ToString(), " after every iteration, as ",
+            Entering(*v.merge), " enters the loop, got ",
+            here->shape().ToString(),
+            " from the body (use a less specific shape invariant to allow it)"),
+        loc);
     return false;
   }
-  // A constant, or a value of the condition's, would come again in the
-  // iteration that does not happen.
+  // A constant, or a value of the condition, would also arrive in the last
+  // iteration, which does not run the body.
   std::vector<Node*> after;
   if ((IsConstantEnter(*here->node) || ComesOnceMore(here->node)) &&
       body_pivot().valid())
@@ -576,7 +579,7 @@ Node* WhileContext::TakeControl(Node* node, SourceLoc loc) {
   const Lock lock(graph()->mutex());
   const auto it = controls_.find(node);
   if (it != controls_.end()) return it->second;
-  // Only data enters a frame: a constant that is there when the node is done.
+  // Only data can enter a frame: use a constant that runs after the node.
   NodeSpec spec;
   spec.op = "Const";
   spec.name = graph()->UniqueName(name() + "/after/" + node->name());

@@ -1,10 +1,10 @@
-// Which conditional or loop each node of a graph belongs to, and how values
-// get into them.
+// Which conditional or loop each node of a graph belongs to, and how values are
+// captured into them.
 //
-// The graph itself is flat: Switch and Merge, Enter and Exit. Beside it every
-// graph keeps a tree of contexts, the branches of conditionals and the loops,
-// and each node's place in it. Builders add to it; a recovery fills it in for
-// a graph that was imported.
+// The graph itself is flat: Switch and Merge, Enter and Exit. In addition,
+// every graph keeps a tree of contexts (branches of conditionals, and loops)
+// and the context of each node. Builders extend the tree; for imported graphs
+// it is recovered from the structure.
 //
 //   WhileContext* w = ContextOf(node)->AsWhile();
 //   const ContextScope in_the_body(w);
@@ -29,9 +29,9 @@ class Conditional;
 class LoopMember;
 class WhileContext;
 
-// One branch of a conditional, or one loop. Owned by its graph's ControlFlow,
-// for as long as the graph lives; guarded by the graph's mutex. Constructing
-// one adds no node. Null stands for the outermost context, of no construct.
+// One branch of a conditional, or one loop. Owned by its graph's ControlFlow
+// until the graph is destroyed; guarded by the graph's mutex. Constructing one
+// adds no node. Null is the outermost context, outside of all constructs.
 class ControlFlowContext {
  public:
   virtual ~ControlFlowContext() = default;
@@ -42,10 +42,10 @@ class ControlFlowContext {
 
   Graph* graph() const { return graph_; }
   const std::string& name() const { return name_; }
-  // The context in which the whole construct stands.
+  // The context that contains the whole construct.
   ControlFlowContext* outer() const { return outer_; }
-  // Where `outer` is a loop: whether the construct stands in the loop's
-  // condition (which runs once more than its body does).
+  // If `outer` is a loop: whether the construct is in the loop's condition
+  // (which runs once more than its body does).
   bool in_outer_condition() const { return in_outer_condition_; }
 
  protected:
@@ -63,15 +63,15 @@ class ControlFlowContext {
   const bool in_outer_condition_;
 };
 
-// A branch of a conditional. Its nodes are dead in a step that takes the other.
+// A branch of a conditional. Its nodes are dead when the other branch is taken.
 class CondContext : public ControlFlowContext {
  public:
   CondContext* AsCond() override { return this; }
   Conditional* conditional() const { return conditional_; }
   int branch() const { return branch_; }  // 1 where the predicate holds.
 
-  // A value that is alive exactly if the branch is: what nodes without inputs
-  // are made to wait for. Null until set.
+  // A value that is alive exactly if the branch is taken; nodes without inputs
+  // wait for it. Null until set.
   Output pivot;
 
  private:
@@ -95,23 +95,25 @@ class Conditional {
   Output pred() const { return pred_; }  // A value of the outer context.
   CondContext* branch(int i) const { return branches_[i]; }
   ControlFlowContext* outer() const { return branches_[0]->outer(); }
-  // By captured value (of the outer context, or an outer one's leak).
+  // Keyed by captured value (of the outer context, or leaked from a nested
+  // one).
   const OutputMap<Node*>& switches() const { return switches_; }
   const std::vector<Node*>& merges() const { return merges_; }
 
-  // ---- For what is there already: these add no nodes.
-  // A Switch of `pred`. Where several switch the same value the first counts.
+  // ---- Registering existing nodes: these add no nodes.
+  // A Switch of `pred`. If several switch the same value, the first is used.
   void AdoptSwitch(Node* node);
   void AdoptMerge(Node* node);
 
-  // ---- These add nodes, at any time. On errors, which they record in the
-  // graph, they return null.
+  // ---- Adding nodes, at any time. Errors are recorded in the graph, and null
+  // is returned.
   // A Switch on the predicate itself, and the pivots.
   void AddPivots(SourceLoc loc = {});
   // The value (of the outer context) in one of the branches.
   Output Take(Output value, int branch, const std::string& consumer = "",
               SourceLoc loc = {});
-  // Merges a value of either branch; others are captured first. Output 0 is
+  // Merges a value of each branch; values of other contexts are captured first.
+  // Output 0 is
   // the value, output 1 the branch's number.
   Node* AddMerge(Output if_false, Output if_true, SourceLoc loc = {});
 
@@ -126,24 +128,24 @@ class Conditional {
 };
 
 // The nodes of one loop variable. All belong to the loop's context; the Exit's
-// output is a value of the outer one.
+// output is a value of the outer context.
 struct LoopVariable {
   std::string name;  // For messages.
   Node* enter = nullptr;
   Node* merge = nullptr;        // Output 0: the value in the condition.
   Node* switch_node = nullptr;  // Null until the loop has a condition.
   Node* next = nullptr;         // The NextIteration; null until closed.
-  Node* exit = nullptr;         // Null where an imported loop has none.
+  Node* exit = nullptr;         // Null if an imported loop has none.
   Output body_value;  // The value in the body: output 1 of the Switch, or an
                       // Identity of it.
 };
 
-// A loop. Nodes of its condition and of its body belong to it alike.
+// A loop. The nodes of its condition and of its body belong to it.
 class WhileContext : public ControlFlowContext {
  public:
   WhileContext* AsWhile() override { return this; }
 
-  // What every Enter of the loop names.
+  // The frame name attribute of the loop's Enters.
   const std::string& frame_name() const { return frame_name_; }
   const std::vector<LoopVariable>& variables() const { return variables_; }
   const LoopVariable& variable(int i) const {
@@ -155,12 +157,12 @@ class WhileContext : public ControlFlowContext {
   // Loop constants: their Enters by captured value (of the outer context).
   const OutputMap<Node*>& constants() const { return constants_; }
   Node* loop_cond() const { return loop_cond_; }
-  // True of what was built as the condition's: a value that comes once more
-  // than the body runs, so that what is made of nothing else in the body must
-  // be held back the last time.
+  // True for nodes that were built in the condition: their values arrive once
+  // more than the body runs, so body nodes that use no other values must be
+  // held back in the last iteration.
   bool ComesOnceMore(const Node* node) const;
-  // Nodes that depend on no loop variable wait for these, so that they run
-  // once per iteration: in the condition and in the body.
+  // Nodes of the condition and of the body that depend on no loop variable wait
+  // for these, so that they run once per iteration.
   Output condition_pivot() const;
   Output body_pivot() const;
 
@@ -168,46 +170,49 @@ class WhileContext : public ControlFlowContext {
   bool back_prop = true;
   bool swap_memory = false;
   Output maximum_iterations;  // Null for no limit.
-  // The loop that this one computes gradients of; null for a forward loop.
+  // The forward loop of a gradient loop; null for a forward loop.
   WhileContext* forward = nullptr;
-  // Asked first for each value from elsewhere that a node of the loop uses: the
-  // value to use, or null for an ordinary capture. (A gradient loop reads
-  // values of its forward loop from arrays.) Remembers what it made.
+  // Called first for each value from outside that a node of the loop uses.
+  // Returns the value to use, or null for an ordinary capture. (A gradient loop
+  // reads values of its forward loop from arrays.) The hook caches its results.
   std::function<Output(Output)> capture_hook;
-  // Asked before a node is added anywhere within the loop; may make another of
-  // it that computes the same.
+  // Called before a node is added anywhere within the loop; may replace it by
+  // another that computes the same.
   std::function<void(NodeSpec*)> rewrite_hook;
-  // What gradients keep of the loop (client/loop_family.h); null until then.
+  // State that gradients keep for the loop (client/loop_family.h); null without
+  // gradients.
   std::shared_ptr<LoopMember> member;
 
-  // ---- For what is there already: these add no nodes.
+  // ---- Registering existing nodes: these add no nodes.
   int AdoptVariable(LoopVariable variable);  // Returns its index.
   void AdoptConstant(Node* enter);
   void AdoptLoopCond(Node* loop_cond) { loop_cond_ = loop_cond; }
 
-  // ---- These add nodes, at any time, also long after the loop was built. On
-  // errors, which they record in the graph, they return null or -1.
-  // Opens a loop variable that begins as `init`, a value of the outer context
-  // or one that is captured into it; the index. In a loop that has a condition
-  // the body value and the Exit are there at once. `invariant` is what is known
-  // of the shape in every iteration; that of `init` if not given. The Enter
-  // runs after `after`. Until CloseVariable no session can run the graph.
+  // ---- Adding nodes, at any time, also long after the loop was built. Errors
+  // are recorded in the graph, and null or -1 is returned.
+  // Opens a loop variable with initial value `init`, a value of the outer
+  // context or one that is captured into it; returns the index. In a loop that
+  // has a condition, the body value and the Exit are added at once. `invariant`
+  // is what is known about the shape in every iteration; the shape of `init` if
+  // not given. The Enter runs after `after`. Until CloseVariable no session can
+  // run the graph.
   int OpenVariable(Output init, const std::string& name = "",
                    const std::optional<PartialShape>& invariant = std::nullopt,
                    const std::vector<Node*>& after = {}, SourceLoc loc = {});
-  // Gives the loop its predicate (a boolean scalar of its condition) and the
-  // variables their body values and Exits.
+  // Sets the loop's predicate (a boolean scalar of its condition) and adds the
+  // body values and Exits of the variables.
   bool SetCondition(Output pred, SourceLoc loc = {});
-  // Hands `next`, a value of the body or one that is captured into it, to the
-  // next iteration. Its type and shape must be those of the variable.
+  // Makes `next`, a value of the body or one that is captured into it, the
+  // variable's value in the next iteration. Its type and shape must be those of
+  // the variable.
   bool CloseVariable(int index, Output next, SourceLoc loc = {});
-  // Gives a variable of an imported loop an Exit, if it has none.
+  // Adds the Exit of a variable of an imported loop, if it is missing.
   Node* AddExit(int index, SourceLoc loc = {});
   // The value (of the outer context) in the loop, as a loop constant.
   Output Take(Output value, const std::string& consumer = "",
               SourceLoc loc = {});
-  // A node of the loop that runs in each iteration after `node`, of an outer
-  // frame, did.
+  // A node of the loop that runs, in each iteration, after `node`, which
+  // belongs to an outer frame.
   Node* TakeControl(Node* node, SourceLoc loc = {});
 
  private:
@@ -227,7 +232,7 @@ class WhileContext : public ControlFlowContext {
   OutputMap<Node*> constants_;
   std::unordered_map<const Node*, Node*> controls_;  // By outer node.
   Node* loop_cond_ = nullptr;
-  int condition_end_ = 0;  // Nodes of a lesser number are the condition's.
+  int condition_end_ = 0;  // Nodes with lower ids are the condition's.
 };
 
 // A graph's contexts. Owned by the graph (Graph::control_flow()) and guarded by
@@ -248,8 +253,8 @@ class ControlFlow {
     return id < context_of_.size() ? context_of_[id] : nullptr;
   }
   void SetContext(const Node* node, ControlFlowContext* context);
-  // The conditional that a Switch or a Merge belongs to; null for none (those
-  // of loops among them).
+  // The conditional that a Switch or a Merge belongs to; null if none, as for
+  // those of loops.
   Conditional* ConditionalOf(const Node* node) const;
 
   const std::vector<std::unique_ptr<Conditional>>& conditionals() const {
@@ -269,13 +274,14 @@ class ControlFlow {
 
 // ---- Questions --------------------------------------------------------------
 
-// Where a node runs: Enters and Exits count to their loop, a conditional's
-// Switches and Merges to what is around it.
+// The context in which a node runs. Enters and Exits belong to their loop, a
+// conditional's Switches and Merges to the context around it.
 ControlFlowContext* ContextOf(const Node* node);
-// Where a value lives: an Exit's around the loop, a conditional's Switch's in
-// the branch.
+// The context of a value: an Exit's output belongs to the context around the
+// loop, the output of a conditional's Switch to the branch.
 ControlFlowContext* ContextOf(const Output& value);
-// Where a control edge from the node begins: an Exit's around the loop.
+// The context in which a control edge from the node begins: for an Exit, the
+// one around the loop.
 ControlFlowContext* ControlContextOf(const Node* node);
 // True if a is b or within it. Everything is within null.
 bool IsInside(const ControlFlowContext* a, const ControlFlowContext* b);
@@ -287,18 +293,18 @@ ControlFlowContext* CommonContext(ControlFlowContext* a, ControlFlowContext* b);
 
 // ---- Captures ---------------------------------------------------------------
 
-// The value as nodes of `context` see it: itself if it lives there, else
-// captured through every context in between. InvalidArgument if it lives in a
-// loop that `context` is not within. `consumer` is what new nodes are named
-// after.
+// The value as nodes of `context` see it: the value itself if it belongs to
+// `context`, else captured through every context in between. InvalidArgument if
+// it belongs to a loop that does not enclose `context`. New nodes are named
+// after `consumer`.
 Result<Output> Capture(ControlFlowContext* context, Output value,
                        const std::string& consumer = "", SourceLoc loc = {});
 // The same for a control edge from `node`.
 Result<Node*> CaptureControl(ControlFlowContext* context, Node* node,
                              SourceLoc loc = {});
-// Makes a node that is about to be added one of `context`: captures its inputs
-// and control inputs, and makes it wait for the pivot where nothing else holds
-// it to the context. (BuildNode does this.)
+// Prepares a node that is about to be added to `context`: captures its inputs
+// and control inputs, and adds a control edge from the pivot if no other input
+// ties it to the context. (BuildNode does this.)
 Status PrepareForContext(ControlFlowContext* context, bool in_condition,
                          NodeSpec* spec);
 

@@ -15,7 +15,7 @@ namespace {
 // What placing a loop needs beyond its GraphFrame.
 struct LoopInfo {
   size_t enters_left = 0;               // Not placed yet.
-  ControlFlowContext* outer = nullptr;  // The deepest that an Enter begins in.
+  ControlFlowContext* outer = nullptr;  // The deepest context of an Enter.
   WhileContext* loop = nullptr;
 };
 
@@ -56,7 +56,7 @@ class Recovery {
  private:
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
 
-  // True for a primitive that no builder made.
+  // True for a control-flow primitive that no builder placed.
   bool IsUnplaced(const Node* n) const {
     switch (n->op().role) {
       case OpRole::kSwitch:
@@ -86,9 +86,9 @@ class Recovery {
 
   // ---- Places
 
-  // In an order in which every node comes after its inputs, and what is in a
-  // frame after all of the frame's Enters: only then is known what is around
-  // it.
+  // Places nodes in an order in which every node comes after its inputs, and
+  // nodes of a frame after all of its Enters, which determine the enclosing
+  // context.
   void Place() {
     std::vector<int> pending(order_.size(), 0);
     std::vector<std::vector<Node*>> consumers(order_.size());
@@ -125,7 +125,7 @@ class Recovery {
     }
   }
 
-  // The deepest context among those that the node's inputs live in.
+  // The deepest context of the node's inputs.
   ControlFlowContext* DeepestInput(const Node* n) const {
     ControlFlowContext* deepest = nullptr;
     const auto join = [&deepest](ControlFlowContext* c) {
@@ -193,7 +193,8 @@ class Recovery {
     const OpRole role = n->op().role;
     WhileContext* const loop = loops_[static_cast<size_t>(LoopAt(n))].loop;
     ControlFlowContext* place = DeepestInput(n);
-    // Movers of a loop's variables stand in the loop, whatever they wait for.
+    // The primitives of a loop's variables belong to the loop, whatever they
+    // wait for.
     if (loop != nullptr &&
         (loop->VariableOf(n) >= 0 || !IsInside(place, loop) ||
          role == OpRole::kExit || role == OpRole::kNextIteration))
@@ -223,7 +224,7 @@ class Recovery {
     c->AdoptSwitch(n);
   }
 
-  // Where a Merge of branches stands; adopts it into their conditional.
+  // The context of a Merge of branches; registers it with their conditional.
   ControlFlowContext* PlaceMerge(Node* n) {
     if (Conditional* c = contexts_.ConditionalOf(n)) return c->outer();
     ControlFlowContext* common = ContextOf(n->input(0));

@@ -1,5 +1,5 @@
-// Contexts: where nodes and values live, what captures them, and loops that
-// grow after they were built.
+// Contexts of nodes and values, captures, and loops that are extended after
+// they were built.
 #include "graph/control_flow.h"
 
 #include "gmock/gmock.h"
@@ -79,16 +79,17 @@ TEST_F(ContextTest, NodesAndValuesKnowWhereTheyLive) {
   for (const Node* n : {v.enter, v.merge, v.switch_node, v.next, v.exit,
                         v.body_value.node, w->loop_cond()})
     EXPECT_EQ(ContextOf(n), w) << n->name();
-  // A loop's result lives around the loop.
+  // A loop's result belongs to the context around the loop.
   EXPECT_EQ(ContextOf(Output(v.exit)), c->branch(1));
   EXPECT_EQ(ControlContextOf(v.exit), c->branch(1));
-  // A conditional's Switch runs around it; what it gives lives in the branches.
+  // A conditional's Switch runs outside of it; its outputs belong to the
+  // branches.
   Node* sw = c->switches().at(x);
   EXPECT_EQ(ContextOf(sw), nullptr);
   EXPECT_EQ(ContextOf(Output(sw, 0)), c->branch(0));
   EXPECT_EQ(ContextOf(Output(sw, 1)), c->branch(1));
   EXPECT_TRUE(y.node->input(0).SameAs(Output(sw, 1)));
-  // And its Merge.
+  // So does its Merge.
   Node* merge = c->AddMerge(x, y);
   EXPECT_EQ(ContextOf(Output(merge)), nullptr);
   EXPECT_EQ(graph_.control_flow().ConditionalOf(merge), c);
@@ -173,7 +174,7 @@ TEST_F(ContextTest, ContextsAreFilledInFromAGraphThatIsThere) {
   EXPECT_TRUE(w->condition_pivot().SameAs(Output(v.merge)));
   EXPECT_EQ(ContextOf(Output(sw, 1)), c->branch(1));
   const int before = graph_.num_nodes();
-  // What was captured is not captured again.
+  // Captures are cached.
   EXPECT_TRUE((*Capture(w, n)).SameAs(Output(limit)));
   EXPECT_TRUE((*Capture(c->branch(0), n)).SameAs(Output(sw, 0)));
   EXPECT_EQ(graph_.num_nodes(), before);
@@ -249,7 +250,7 @@ TEST_F(ContextTest, ControlDependenciesAroundAScopeEndAtIt) {
     EXPECT_TRUE(CurrentControlDependencies().empty());
     Node* n = Build("Neg", {w->body_pivot()}).node;
     EXPECT_TRUE(n->control_inputs().empty());
-    // One that is opened within comes in by a constant of the loop.
+    // A variable opened inside the loop enters through a loop constant.
     const ControlDependencies within({before});
     Node* m = Build("Neg", {w->body_pivot()}).node;
     ASSERT_EQ(m->control_inputs().size(), 1u);

@@ -39,7 +39,7 @@ void ToUpper(std::string_view text, std::string* upper) {
   absl::AsciiStrToUpper(upper);
 }
 
-// Types that stand alone: "/gpu:0". Of others the name is "/device:TYPE:0".
+// Types with a short form: "/gpu:0". Others are written "/device:TYPE:0".
 bool HasShortForm(std::string_view key) {
   for (const char* type : {"CPU", "GPU", "TPU", "EMU"})
     if (absl::EqualsIgnoreCase(absl::string_view(key.data(), key.size()), type))
@@ -60,7 +60,7 @@ Result<DeviceName> DeviceName::Parse(std::string_view name) {
     const size_t colon = std::min(part.find(':'), part.size());
     const std::string_view key = part.substr(0, colon);
     std::string_view value = part.substr(std::min(colon + 1, part.size()));
-    // Of a part that is said twice the last one counts, as in TensorFlow.
+    // If a part is repeated, the last one is used, as in TensorFlow.
     if (key == "job") {
       parsed.job = value == "*" ? "" : value;
       if (value != "*" && !IsWord(value, "_.-"))

@@ -82,7 +82,7 @@ TEST(DeviceNameTest, AConstraintMatchesWhatSaysAllThatItSays) {
   for (const char* text : {"/job:worker", "/replica:1", "/task:0", "/gpu",
                            "/cpu:1", "/job:ps/task:2"})
     EXPECT_FALSE(Name(text).Matches(device)) << text;
-  // A constraint is no device that a narrower one could match.
+  // A partial name is not a device that a narrower constraint could match.
   EXPECT_FALSE(Name("/cpu:0").Matches(Name("/cpu")));
   EXPECT_TRUE(Name("/cpu:0").CompatibleWith(Name("/cpu")));
   EXPECT_TRUE(Name("/job:a").CompatibleWith(Name("/task:1")));

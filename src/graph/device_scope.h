@@ -1,9 +1,10 @@
 // Devices of new nodes, beyond DeviceScope and ColocateWith (graph/builder.h).
 //
 // Scopes apply from the inside out, as in TensorFlow. A DeviceScope fills in
-// what the scopes within it left open. A function sees what these gave, and
-// what it returns counts instead. Within a ColocateWith none of the scopes
-// around it apply: nodes have the device of the node that they are to be with.
+// the parts that the scopes within it left open. A device function sees the
+// result of the scopes within it, and its own result replaces that. Within a
+// ColocateWith none of the enclosing scopes apply: nodes get the device of the
+// node they are colocated with.
 //
 //   const DeviceFunctionScope devices([](Node* node) {
 //     const bool variable = node->op_name() == "VarHandleOp";
@@ -20,15 +21,15 @@
 
 namespace sluice {
 
-// Gives the device of a node that was just made: all of it may be looked at,
-// its inputs and what was inferred, too; its device is the one that the scopes
-// within give it. Called once for each node, under the graph's mutex; makes no
-// nodes.
+// Returns the device of a node that was just made. The function may inspect the
+// whole node, including inputs and inferred attributes and shapes;
+// node->device() is the result of the inner scopes. Called once for each node,
+// under the graph's mutex; must not add nodes.
 using DeviceFunction = std::function<std::string(Node*)>;
 
-// While one of these lives, this thread's new nodes get the device that the
-// function says. What it says is checked like a scope's name. A local variable,
-// as all scopes.
+// RAII scope in which this thread's new nodes get the device that the function
+// returns. The result is checked like the name of a DeviceScope. Make it a
+// local variable, as all scopes.
 class DeviceFunctionScope {
  public:
   explicit DeviceFunctionScope(DeviceFunction choose);
@@ -36,16 +37,15 @@ class DeviceFunctionScope {
   DeviceFunctionScope(const DeviceFunctionScope&) = delete;
 };
 
-// The device that a NoOp would get now; functions see one of a graph of its
-// own.
+// The device that a NoOp would get now; device functions see a NoOp of a
+// temporary graph.
 Result<std::string> DeviceOfNewNode();
 
-// Gives a node that was made elsewhere (imported) the device that it would have
-// if it were made now, asking for its own.
+// Sets the device of an imported node as if it were built now with its own
+// device requested.
 Status ApplyDeviceScopes(Node* node);
 
-// While one of these lives, no scope around it says anything about devices, nor
-// about colocation.
+// RAII scope in which the device and colocation scopes around it do not apply.
 class NoDeviceScope {
  public:
   NoDeviceScope();

@@ -40,8 +40,8 @@ TEST_F(DeviceScopeTest, InnerScopesWinPartByPartAndEndInOrder) {
   EXPECT_EQ(Device(), "/job:ps/task:1/device:CPU:1");
 }
 
-// What TensorFlow gives for tf.device scopes within each other, of which one is
-// lambda op: '/job:' + (op.device or 'none')[-1].
+// TensorFlow's results for nested tf.device scopes, one of which is lambda op:
+// '/job:' + (op.device or 'none')[-1].
 TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
   std::vector<std::string> seen;
   const DeviceScope outer("/job:outer/task:7");
@@ -144,7 +144,7 @@ TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
     Node* const n = Const();
     EXPECT_EQ(n->device(), "/job:ps/task:1");
     EXPECT_THAT(Groups(n), ElementsAre("loc:@" + v->name()));
-    // The node's device wins over scopes within, too.
+    // The node's device takes precedence over scopes within, too.
     const DeviceScope inner("/cpu:0");
     EXPECT_EQ(Device(), "/job:ps/task:1");
     {
@@ -160,7 +160,8 @@ TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
   }
   EXPECT_EQ(Device(), "/job:worker/device:GPU:0");
   {
-    // One that has no device says nothing, and neither do the scopes around.
+    // A node without a device has no effect, and neither do the scopes around
+    // it.
     const ColocateWith with(free);
     EXPECT_EQ(Device(), "");
     const DeviceScope inner("/cpu:0");

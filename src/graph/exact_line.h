@@ -1,5 +1,5 @@
-// Which line of the client's program nodes bear, beyond AtLine
-// (graph/builder.h): for code that others' code runs within.
+// Source lines of nodes, beyond AtLine (graph/builder.h): for library code that
+// runs user callbacks.
 #ifndef SLUICE_GRAPH_EXACT_LINE_H_
 #define SLUICE_GRAPH_EXACT_LINE_H_
 
@@ -7,15 +7,14 @@
 
 namespace sluice {
 
-// The line that AtLine gives to what this thread builds; unknown where each
-// node bears its own.
+// The line that AtLine sets for this thread; unknown if each node gets its own.
 SourceLoc CurrentLine();
 
-// While one of these lives, what is built bears this line whatever AtLine is
-// around; if it is unknown, each node its own. A library function that calls
-// its caller back passes what CurrentLine() was when it was called, so that the
-// caller's code is seen as it would be outside. A local variable, as all
-// scopes.
+// RAII scope in which new nodes get this line regardless of enclosing AtLines;
+// if it is unknown, each node gets its own. A library function that runs a
+// callback of its caller passes the CurrentLine() of its entry, so that the
+// callback's nodes get the lines they would get outside. Make it a local
+// variable, as all scopes.
 class ExactLine {
  public:
   explicit ExactLine(SourceLoc line);

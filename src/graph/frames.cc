@@ -112,10 +112,10 @@ Result<int> Frames::FrameOfInputs(const Node& n) {
       first = from;
       f = output_frame(from);
     } else if (output_frame(from) != f) {
-      return InvalidArgument(
-          "frames: expected all inputs from one frame, got ", Named(*first),
-          " in ", Describe(f), " and ", Named(*from), " in ",
-          Describe(output_frame(from)), "; ", n.Describe());
+      return InvalidArgument("frames: expected all inputs from one frame, got ",
+                             Named(*first), " in ", Describe(f), " and ",
+                             Named(*from), " in ", Describe(output_frame(from)),
+                             "; ", n.Describe());
     }
     return OkStatus();
   };
@@ -138,9 +138,9 @@ Status Frames::Assign(const Node& n) {
     case OpRole::kNextIteration: {
       GraphFrame& loop = mutable_frame(f);
       if (!loop.is_loop())
-        return InvalidArgument(n.op_name(),
-                               ": expected to be inside a frame, got the root; ",
-                               n.Describe());
+        return InvalidArgument(
+            n.op_name(), ": expected to be inside a frame, got the root; ",
+            n.Describe());
       if (n.op().role == OpRole::kExit) {
         place.output_frame = loop.parent;
         loop.exits.push_back(&n);

@@ -70,8 +70,8 @@ struct GraphFrame {
 class Frames {
  public:
   // `order`: all nodes of the graph in topological order. Inputs that are not
-  // connected yet are skipped. InvalidArgument, naming the node, for inputs from
-  // different frames and for an Exit or NextIteration outside any loop.
+  // connected yet are skipped. InvalidArgument, naming the node, for inputs
+  // from different frames and for an Exit or NextIteration outside any loop.
   static Result<Frames> Of(const Graph& graph, const std::vector<Node*>& order);
 
   // InvalidArgument if an input is not connected, or if a NextIteration and the
@@ -90,8 +90,9 @@ class Frames {
   int output_frame(const Node* n) const { return place(n).output_frame; }
   // -1 if no node belongs to or calls the function.
   int function_frame(const std::string& name) const;
-  // For messages: "the root", "frame 'loop' (entered at 'Enter') in frame 'outer'
-  // (entered at 'Enter_1')". Loops may share a name, so that says where.
+  // For messages: "the root", "frame 'loop' (entered at 'Enter') in frame
+  // 'outer' (entered at 'Enter_1')". Loops may share a name, so that says
+  // where.
   std::string Describe(int f) const;
 
  private:

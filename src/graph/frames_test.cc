@@ -17,8 +17,8 @@ class FramesTest : public ::testing::Test {
     return Build("Placeholder", {},
                  {{"dtype", t}, {"shape", PartialShape::Scalar()}});
   }
-  static Output Enter(Output o, const std::string& frame,
-                      bool constant = false, int64_t parallel = 10) {
+  static Output Enter(Output o, const std::string& frame, bool constant = false,
+                      int64_t parallel = 10) {
     return Build("Enter", {o},
                  {{"frame_name", frame},
                   {"is_constant", constant},
@@ -96,12 +96,12 @@ TEST_F(FramesTest, InputsFromTwoFramesAreAnErrorThatNamesBoth) {
   const Output sum = Build("AddV2", {in, x});
   const Status s = Find().status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(s.message()),
-              HasSubstr(absl::StrCat(
-                  "frames: expected all inputs from one frame, got '",
-                  in.node->name(), "' in frame 'loop' (entered at '",
-                  in.node->name(), "') and '", x.node->name(),
-                  "' in the root; node '", sum.node->name(), "'")));
+  EXPECT_THAT(
+      std::string(s.message()),
+      HasSubstr(absl::StrCat(
+          "frames: expected all inputs from one frame, got '", in.node->name(),
+          "' in frame 'loop' (entered at '", in.node->name(), "') and '",
+          x.node->name(), "' in the root; node '", sum.node->name(), "'")));
 }
 
 TEST_F(FramesTest, AnExitOutsideALoopIsAnError) {

@@ -51,7 +51,7 @@ Status NoSuchFunction(const std::string& name,
                   near.empty() ? "" : "; nearest: ", absl::StrJoin(near, ", "));
 }
 
-// A function called by its own name has what its body has.
+// A function called by its own name has the result shapes of its body.
 Status FunctionOpShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(CheckCall(c.node()));
   std::vector<PartialShape> inputs;
@@ -64,7 +64,7 @@ Status FunctionOpShape(ShapeContext& c) {
 
 }  // namespace
 
-// What the results and control results need, inputs first.
+// The nodes that the results and control results need, inputs first.
 Status FindOrder(FunctionBody* body) {
   std::vector<uint8_t> needed(body->graph->nodes().size(), 0);
   std::vector<const Node*> open;
@@ -138,7 +138,7 @@ void ForEachFunction(const AttrValue& v,
 
 // ---- The library ------------------------------------------------------------
 
-// What was made of the functions, and what is being made.
+// Everything that was made, or is being made, from the functions.
 struct FunctionLibrary::Cache {
   using Bodies = std::vector<std::unique_ptr<FunctionBody>>;
   std::map<std::string, Bodies> bodies, gradients;
@@ -148,13 +148,13 @@ struct FunctionLibrary::Cache {
   std::map<std::string, bool> recursive;
   std::set<std::string> in_progress;
   int nesting = 0;
-  // Shapes that were inferred, by function and arguments; and how many nodes
-  // may still be looked at for the call at hand.
+  // Inferred shapes, by function and arguments, and how many nodes the current
+  // call may still visit.
   std::map<std::string, std::vector<PartialShape>> shapes;
   static constexpr int64_t kShapeBudget = 1 << 20;
   int64_t shape_budget = 0;
 
-  // What was made of this function's name and is looked up in `in`.
+  // The body of this function in `in`.
   static const FunctionBody* Find(const std::map<std::string, Bodies>& in,
                                   const FunctionRef& ref) {
     const auto it = in.find(ref.name);
@@ -164,7 +164,7 @@ struct FunctionLibrary::Cache {
     return nullptr;
   }
 
-  // While it lives, one more level is being made.
+  // Counts one more level of nesting during its lifetime.
   struct Nested {
     explicit Nested(Cache* c) : cache(c) { ++cache->nesting; }
     ~Nested() { --cache->nesting; }
@@ -194,7 +194,7 @@ Status FunctionLibrary::Define(const std::string& name, std::string bytes) {
     return InvalidArgument("function library: expected one definition of '",
                            name, "', got two that differ");
   it->second = std::move(bytes);
-  // Whatever was made of the others may hold what was not known of this one.
+  // The cached bodies of other functions may depend on this one being unknown.
   cache_->bodies.clear();
   cache_->gradients.clear();
   cache_->shapes.clear();
@@ -301,8 +301,8 @@ Result<const FunctionBody*> FunctionLibrary::InstantiateGradient(
     return Instantiate(FunctionRef{it->second, ref.attrs});
   if (const FunctionBody* made = Cache::Find(cache_->gradients, ref))
     return made;
-  // The gradient of a gradient is that of its body: of the one node that it is,
-  // it would be itself.
+  // The gradient of a gradient is built from its body: as a single node, it
+  // would be its own gradient.
   const FunctionBody* body = nullptr;
   if (const FunctionRef* inner = DifferentiatedBy(ref)) {
     SLUICE_ASSIGN_OR_RETURN(body, InstantiateGradient(*inner));
@@ -338,8 +338,8 @@ Status FunctionLibrary::Signature(const FunctionRef& ref,
   return OkStatus();
 }
 
-// Those that the body declares; of a function that has none yet, or is being
-// made, an error that is nobody's.
+// The shapes that the body declares; an unattributed error for a function that
+// has no body yet, or is being made.
 Result<std::vector<PartialShape>> FunctionLibrary::ArgShapes(
     const FunctionRef& ref) {
   const auto def = defs_.find(ref.name);
@@ -427,7 +427,7 @@ std::vector<PartialShape> FunctionLibrary::ResultShapes(
     return unknown;
   cache_->shape_budget -= static_cast<int64_t>(body.order.size());
   if (cache_->shape_budget < 0) return unknown;
-  // Copied, with the arguments' shapes put in, and inferred again.
+  // Copies the body with the arguments' shapes and infers again.
   const Cache::Nested nested(cache_.get());
   const bool outermost = cache_->in_progress.insert(ref.name).second;
   Graph copy;
@@ -436,7 +436,7 @@ std::vector<PartialShape> FunctionLibrary::ResultShapes(
   for (const Node* n : body.order) {
     std::vector<Output> inputs;
     for (const Output& in : n->inputs()) {
-      const auto it = copies.find(in.node);  // Not there: a back edge.
+      const auto it = copies.find(in.node);  // Missing: a back edge.
       inputs.push_back(it == copies.end() ? Output()
                                           : Output(it->second, in.index));
     }

@@ -1,7 +1,7 @@
-// Functions: named graphs with arguments and results, as TensorFlow's graphs
-// have them. A FunctionDef is kept as it came, serialised; what a call needs of
-// it is made from that on demand: its signature as an op, and its body as a
-// graph (for each choice of attributes, if it is polymorphic).
+// Functions: named graphs with arguments and results, as in TensorFlow's
+// graphs. A FunctionDef is kept serialised, as it was received. What calls need
+// is made from it on demand: its signature as an op, and its body as a graph
+// (one for each choice of attributes, if it is polymorphic).
 #ifndef SLUICE_GRAPH_FUNCTION_H_
 #define SLUICE_GRAPH_FUNCTION_H_
 
@@ -17,45 +17,46 @@
 
 namespace sluice {
 
-// Of an argument (TellVariable): a list of one.
+// Attributes of an argument (TellVariable): lists of one element.
 inline constexpr char kHandleTypes[] = "_handle_dtypes";
 inline constexpr char kHandleShapes[] = "_handle_shapes";
 
 // A function with its attributes bound. Immutable once made; owned by its
-// library, which outlives whoever reads it.
+// library, which outlives all readers.
 struct FunctionBody {
   FunctionRef ref;
   std::unique_ptr<Graph> graph;
   std::vector<Node*> args;  // _Arg nodes, by index.
   std::vector<Output> results;
   std::vector<Node*> control_results;  // Run whenever the function does.
-  // What results and control_results need (and all args), inputs first.
+  // All args and what the results need, in topological order.
   std::vector<const Node*> order;
 
   std::vector<DType> arg_types() const;
   std::vector<DType> result_types() const;
 };
 
-// What an argument that is a variable's handle tells of the variable, in
-// TensorFlow's attributes, which a FunctionDef keeps: its type (kInvalid: it
-// tells nothing) and shape.
+// The type and shape of a variable whose handle is an argument, stored in
+// TensorFlow's attributes, which a FunctionDef keeps. A type of kInvalid means
+// unknown.
 void TellVariable(Graph* graph, Node* arg, DType dtype,
                   const PartialShape& shape);
 DType ToldVariableType(const Node& arg);
 PartialShape ToldVariableShape(const Node& arg);
 
-// Fills in control_results with the nodes that do something besides giving
-// results, and order.
+// FindEffects fills in control_results with the nodes that have side effects;
+// FindOrder fills in order.
 void FindEffects(FunctionBody* body);
 Status FindOrder(FunctionBody* body);
 
-// Adds control edges to a graph that is to be a body, for who expects what its
-// nodes do in the order in which they were made: what uses a resource waits for
-// what used it before, and what else shows for what showed before. Loops and
-// branches do as nodes, and so do the nodes within each.
+// Adds control edges to a graph that becomes a function body, so that side
+// effects happen in the order in which nodes were created: each use of a
+// resource waits for the previous one, and each other visible effect for the
+// previous visible effect. Loops and branches are ordered as single nodes, and
+// so are the nodes within each.
 Status OrderEffects(Graph* graph);
 
-// Of one graph and of the graphs that passes make from it, which share it.
+// The functions of one graph, shared with the graphs that passes make from it.
 // Guarded by that graph's mutex.
 class FunctionLibrary {
  public:
@@ -65,10 +66,10 @@ class FunctionLibrary {
 
   // Serialised FunctionDefs, by name.
   const std::map<std::string, std::string>& defs() const { return defs_; }
-  // Adds a function, or replaces one that was only declared (has no results'
-  // sources). InvalidArgument if another of that name is there.
+  // Adds a function, or replaces one that was only declared (its results have
+  // no sources). InvalidArgument if a different one of that name exists.
   Status Define(const std::string& name, std::string bytes);
-  // The function that computes another one's gradient, by that one's name.
+  // Maps a function's name to the function that computes its gradient.
   std::map<std::string, std::string>& gradients() { return gradients_; }
   const std::map<std::string, std::string>& gradients() const {
     return gradients_;
@@ -81,8 +82,8 @@ class FunctionLibrary {
   Result<const OpDef*> LookupOp(std::string_view name);
 
   // The body of a function, made once; the name of an op stands for a function
-  // that is one node of it. NotFound with the nearest names; whatever a
-  // malformed body calls for.
+  // that consists of one node of it. NotFound with the nearest names; other
+  // errors if the body is malformed.
   Result<const FunctionBody*> Instantiate(const FunctionRef& ref);
   // The gradient of a function f(x...) -> y...: g(x..., dy...) -> dx..., as
   // registered for it in the library, else built from its body.
@@ -94,22 +95,23 @@ class FunctionLibrary {
                    std::vector<DType>* results);
   // "f(x: float[2], n: int32) -> (float)", for messages.
   std::string Describe(const FunctionRef& ref);
-  // Whether a function can be called with these arguments, which are not null:
-  // as many as it declares, of those types and of shapes that fit what is known
-  // of its own. Errors as Instantiate.
+  // Checks that a function can be called with these non-null arguments: their
+  // number and types are as declared, and their shapes compatible with what is
+  // known about the declared ones. Errors as Instantiate.
   Status CheckArguments(const FunctionRef& ref,
                         const std::vector<Output>& args);
-  // Shapes of the results for those of the arguments; unknown where the body
+  // Shapes of the results, given those of the arguments; unknown if the body
   // cannot be made, or is being made.
   std::vector<PartialShape> ResultShapes(const FunctionRef& ref,
                                          const std::vector<PartialShape>& args,
                                          size_t num_results);
   // A copy of `s` that lives as long as the library.
   const char* Intern(const std::string& s);
-  // True if the function can come to call itself.
+  // True if the function may call itself, directly or indirectly.
   bool IsRecursive(const std::string& name);
 
-  // How deep bodies may nest: each makes the next one on the stack.
+  // Maximum nesting of bodies: each makes the next one recursively on the
+  // stack.
   static constexpr int kMaxNesting = 200;
 
  private:
@@ -125,19 +127,20 @@ class FunctionLibrary {
   std::unique_ptr<Cache> cache_;
 };
 
-// What a graph may hold of a library. A body's graph does not own its library,
-// which owns it.
+// A non-owning pointer for a body's graph, which its library owns.
 std::shared_ptr<FunctionLibrary> Unowned(FunctionLibrary* library);
 
 // The function whose gradient `ref` is, as {SymbolicGradient, f}; else null.
 const FunctionRef* DifferentiatedBy(const FunctionRef& ref);
 
-// Every function that an attribute names, those within its attributes included.
+// Calls `fn` for every function that an attribute names, including those in the
+// attributes of these.
 void ForEachFunction(const AttrValue& v,
                      const std::function<void(const FunctionRef&)>& fn);
 
-// Builds the gradient of a body in `graph`, an empty one: fills in `out`, whose
-// ref and graph are set. Installed by the client, which knows gradients.
+// Builds the gradient of a body in out->graph, which is empty; out->ref is set,
+// and the builder fills in the rest. Installed by the client, which implements
+// gradients.
 using GradientBuilder = Status (*)(const FunctionBody& body, FunctionBody* out);
 void SetGradientBuilder(GradientBuilder builder);
 
@@ -159,7 +162,7 @@ FunctionRef CalledFunction(const Node& n, int* first_arg);
 
 // Checks that the functions of a functional node exist and fit its types.
 Status CheckCall(const Node& n);
-// What is known of the results' shapes, given those of the inputs.
+// What is known about the results' shapes, given those of the inputs.
 std::vector<PartialShape> CallShapes(const Node& n,
                                      const std::vector<PartialShape>& inputs);
 

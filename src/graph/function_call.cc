@@ -1,5 +1,5 @@
-// What functional nodes mean: which functions they call, what these must look
-// like, and what is known of the results.
+// Functional nodes: which functions they call, the required signatures, and
+// what is known about the results.
 #include <algorithm>
 
 #include "graph/function.h"
@@ -34,8 +34,8 @@ FunctionRef Ref(const Node& n, const char* attr) {
   return n.AttrOr<FunctionRef>(attr, FunctionRef{});
 }
 
-// The function in attribute `attr` takes `args` and gives `results` (null: any
-// one tensor).
+// Checks that the function in attribute `attr` takes `args` and returns
+// `results` (null: any one tensor).
 Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
                      const Types& args, const Types* results) {
   Types want_args, want_results;
@@ -54,10 +54,10 @@ Status CheckFunction(const Node& n, const FunctionRef& ref, const char* attr,
                            n.graph()->function_library().Describe(ref));
   };
   if (want_args != args)
-    return fail("arguments ", Text(want_args), " as it is declared, got ",
+    return fail("arguments ", Text(want_args), " as declared, got ",
                 Text(args));
   if (results != nullptr && want_results != *results)
-    return fail("results ", Text(*results), " as the node gives, got ",
+    return fail("results ", Text(*results), " as the node returns, got ",
                 Text(want_results));
   if (results == nullptr && want_results.size() != 1)
     return fail("one result, got ", Text(want_results));
@@ -70,8 +70,8 @@ void UniteWith(const std::vector<PartialShape>& other,
     (*shapes)[i] = (*shapes)[i].Union(other[i]);
 }
 
-// The shapes that loop variables keep through all iterations: what is certain
-// of the first ones and of all that the body makes of those.
+// The shapes of loop variables that hold in all iterations: what is certain
+// about the initial values and all values that the body computes from them.
 std::vector<PartialShape> LoopShapes(const Node& n, const FunctionRef& body,
                                      bool counted,
                                      std::vector<PartialShape> vars) {
@@ -138,10 +138,9 @@ Status CheckCall(const Node& n) {
             Text(want), ", got ", Text(InputTypes(n, 0)), "; it is ",
             n.graph()->function_library().Describe(Ref(n, "f")));
       if (args.size() != outputs.size())
-        return InvalidArgument("SymbolicGradient of '", Ref(n, "f").name,
-                               "': expected ", args.size(),
-                               " outputs as there are arguments, got ",
-                               outputs.size());
+        return InvalidArgument(
+            "SymbolicGradient of '", Ref(n, "f").name, "': expected ",
+            args.size(), " outputs, one per argument, got ", outputs.size());
       return OkStatus();
     }
     case CallKind::kIf:
@@ -218,7 +217,7 @@ std::vector<PartialShape> CallShapes(const Node& n,
       shapes = LoopShapes(n, Ref(n, "body"), true, from(3));
       break;
   }
-  // What a front end knows beyond that.
+  // Additional shapes recorded by a front end.
   const auto known = n.AttrOr<AttrValue::Shapes>("output_shapes", {});
   if (known.size() == count)
     for (size_t i = 0; i < count; ++i)

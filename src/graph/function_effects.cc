@@ -1,4 +1,4 @@
-// What the nodes of a function's body do beside computing its results.
+// Side effects of the nodes of a function's body.
 #include <map>
 #include <set>
 #include <utility>
@@ -9,15 +9,15 @@
 namespace sluice {
 namespace {
 
-// True if running the node shows, whoever reads its results. (What is in an
-// array or on a stack is read in the order of flows and control edges alone.)
+// True if running the node has a visible effect, even without readers. (Arrays
+// and stacks are ordered only by flows and control edges.)
 bool HasEffect(const Node& n) {
   return n.op().stateful && n.op().role != OpRole::kArg &&
          n.op().family != "random" && n.op().family != "tensor_array" &&
          (n.num_inputs() > 0 || n.num_outputs() == 0);
 }
 
-// The loops of a body's primitives, by the outermost frame.
+// The loops of a body that are made of primitives, by outermost frame.
 struct OuterLoops {
   std::vector<std::string> frame_of;  // By node; "" for none.
   std::map<std::string, std::vector<Node*>> exits;
@@ -28,7 +28,7 @@ OuterLoops FindOuterLoops(const Graph& graph) {
   loops.frame_of.resize(graph.nodes().size());
   std::vector<int> depth(graph.nodes().size(), 0);
   const Result<std::vector<Node*>> order = TopologicalOrder(graph);
-  if (!order.ok()) return loops;  // (FindOrder says so.)
+  if (!order.ok()) return loops;  // (FindOrder reports it.)
   for (Node* n : *order) {
     const auto id = static_cast<size_t>(n->id());
     const auto join = [&](const Node* from) {
@@ -52,8 +52,9 @@ OuterLoops FindOuterLoops(const Graph& graph) {
   return loops;
 }
 
-// What is done when `n` of the branch is, and alive whichever is taken: a node
-// of a branch would kill, where the other is taken, whoever waits for it.
+// A node that is done when `n` of the branch is, and alive whichever branch is
+// taken: nodes that wait for a node of one branch are dead if the other is
+// taken.
 Result<Node*> DoneInEitherBranch(Node* n, CondContext* branch) {
   Graph* const graph = n->graph();
   Conditional* const conditional = branch->conditional();
@@ -74,7 +75,7 @@ Result<Node*> DoneInEitherBranch(Node* n, CondContext* branch) {
   return merge;
 }
 
-// The same, for who waits outside of all conditionals.
+// The same, for nodes that wait outside of all conditionals.
 Node* DoneInAnyBranch(Node* n) {
   for (ControlFlowContext* c = ControlContextOf(n);
        c != nullptr && c->AsCond() != nullptr; c = ControlContextOf(n)) {
@@ -85,7 +86,7 @@ Node* DoneInAnyBranch(Node* n) {
   return n;
 }
 
-// What a value is where it was made, outside of branches and loops.
+// The original output of a value, traced out of branches and loops.
 Output Origin(Output o) {
   for (;;) {
     switch (o.node->op().role) {
@@ -109,9 +110,9 @@ bool HandsOn(Node* n) {
   return n->num_outputs() > 0 && !Origin(Output(n, 0)).SameAs(Output(n, 0));
 }
 
-// Adds the edges of OrderEffects. Within each context, what uses a resource are
-// nodes, conditionals and loops, one after the other. Each of them waits for
-// the one before: of a construct all that comes first within it, in turn.
+// Adds the edges of OrderEffects. Within each context, the users of a resource
+// are a sequence of nodes, conditionals and loops. Each of them waits for the
+// previous one; in a construct, its first users wait, recursively.
 class EffectOrder {
  public:
   explicit EffectOrder(Graph* graph) : graph_(*graph) {}
@@ -126,7 +127,7 @@ class EffectOrder {
       for (const Output& in : n->inputs())
         if (in.valid() && in.dtype() == DType::kResource)
           used.insert(ResourceOf(in));
-      // (A function may do more than what it uses tells.)
+      // (A function may have more effects than its resources indicate.)
       if (HasEffect(*n) && (used.empty() || functions.contains(n->op_name())))
         used.insert(kShown);
       for (const Resource& resource : used)
@@ -137,13 +138,13 @@ class EffectOrder {
 
  private:
   using Resource = std::pair<int, int>;     // The number of a node's output.
-  static constexpr Resource kShown{-1, 0};  // What shows outside of the graph.
+  static constexpr Resource kShown{-1, 0};  // Externally visible effects.
   static Resource ResourceOf(const Output& value) {
     const Output o = Origin(value);
     return {o.node->id(), o.index};
   }
 
-  // One of those that use a resource; one of the three is set.
+  // A user of a resource; one of the three is set.
   struct User {
     Node* node = nullptr;
     Conditional* conditional = nullptr;
@@ -190,7 +191,7 @@ class EffectOrder {
     return OkStatus();
   }
 
-  // What is done when a user is.
+  // The nodes that are done when a user is.
   Result<std::vector<Node*>> Done(const User& user, const Resource& resource) {
     if (user.node != nullptr) return std::vector<Node*>{user.node};
     std::vector<Node*> done;
@@ -214,7 +215,7 @@ class EffectOrder {
     return done;
   }
 
-  // An iteration begins when what the one before does is done.
+  // An iteration begins when the effects of the previous one are done.
   Status CloseLoops() {
     for (WhileContext* const loop : graph_.control_flow().loops()) {
       const auto at = uses_.find(loop);
@@ -244,7 +245,7 @@ void FindEffects(FunctionBody* body) {
   for (const auto& n : body->graph->nodes()) nodes.push_back(n.get());
   for (Node* const n : nodes) {
     if (!HasEffect(*n)) continue;
-    // What a loop does is done when the loop is.
+    // The effects of a loop are done when the loop is.
     const std::string& frame = loops.frame_of[static_cast<size_t>(n->id())];
     if (frame.empty()) {
       body->control_results.push_back(DoneInAnyBranch(n));

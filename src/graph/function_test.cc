@@ -1,4 +1,4 @@
-// The library: signatures, bodies and what is wrong with them.
+// The function library: signatures, bodies and their errors.
 #include "graph/function.h"
 
 #include "gmock/gmock.h"
@@ -55,7 +55,7 @@ TEST_F(FunctionTest, ABodyIsMadeForEachChoiceOfAttributes) {
   EXPECT_EQ((*three)->result_types(), Types(4, DType::kInt32));
   EXPECT_EQ((*three)->graph->FindNode("sum")->num_inputs(), 3);
   EXPECT_EQ((*three)->results[2].node, (*three)->args[1]);
-  // The default of N; and made once.
+  // The default of N; and cached.
   const auto two = library().Instantiate(Ref("Poly", {{"T", DType::kFloat}}));
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ((*two)->arg_types(), Types(3, DType::kFloat));

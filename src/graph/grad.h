@@ -1,6 +1,6 @@
-// What a gradient function sees and gives, and which ops have none.
+// The interface of gradient functions, and which ops have no gradient.
 //
-//   Status SquareGrad(GradContext& c) {  // Of y = x * x.
+//   Status SquareGrad(GradContext& c) {  // y = x * x
 //     c.grads[0] = 2 * c.input(0) * c.dy[0];
 //     return OkStatus();
 //   }
@@ -41,7 +41,7 @@ struct Gradient {
 // ambient graph (graph/builder.h) and sets `grads`.
 struct GradContext {
   Node* op;                     // The forward node.
-  std::vector<Output> dy;       // One per output; null: that output has no
+  std::vector<Output> dy;       // One per output; null: the output has no
                                 // gradient (treat as zero). Dense here.
   std::vector<Gradient> grads;  // One per input, to be set; none = no
                                 // gradient flows there.
@@ -53,10 +53,10 @@ struct GradContext {
 
 namespace grad {
 
-// The gradient function of an op that depends on its inputs smoothly but has no
-// gradient: an error, where none at all would pass for zero.
+// The gradient function of a differentiable op whose gradient is not
+// implemented: returns an error, whereas no gradient function would mean zero.
 Status Undefined(GradContext& c);
-// Whether the op has a gradient: it declares one, and not that.
+// Whether the op declares a gradient other than Undefined.
 bool HasGradient(const OpDef& op);
 
 }  // namespace grad

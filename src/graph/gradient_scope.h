@@ -1,4 +1,4 @@
-// Which call of Gradients this thread is building for.
+// The call of Gradients that this thread is building nodes for.
 #ifndef SLUICE_GRAPH_GRADIENT_SCOPE_H_
 #define SLUICE_GRAPH_GRADIENT_SCOPE_H_
 
@@ -6,9 +6,10 @@
 
 namespace sluice {
 
-// While one lives, gradient functions that this thread calls belong to the
-// gradients of that name, unique in their graph. TensorArrays keep the
-// gradients of different calls apart by it. They nest; be local variables.
+// RAII scope in which gradient functions that this thread calls belong to the
+// gradients of that name, which is unique in the graph. TensorArrays use it to
+// keep the gradients of different calls apart. Scopes nest; make them local
+// variables.
 class GradientScope {
  public:
   explicit GradientScope(std::string name);

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// Of one argument of a node.
+// Maximum outputs of one argument of a node.
 constexpr int64_t kMaxOutputs = 1 << 16;
 
 bool ValidName(std::string_view name) {
@@ -30,7 +30,7 @@ bool ValidName(std::string_view name) {
   return true;
 }
 
-// The nodes in order, each once.
+// The nodes in order, without duplicates.
 std::vector<Node*> WithoutRepeats(std::vector<Node*> nodes) {
   constexpr size_t kFew = 16;
   if (nodes.size() <= kFew) {
@@ -78,8 +78,8 @@ std::string DescribeNode(const std::string& name, const std::string& op,
                       loc.known() ? " at " + loc.ToString() : "");
 }
 
-// "; inputs 'a' (Const) [2,3] at x.cc:3, ...": what a node was to be made of.
-// (Null are back edges that are not there yet.)
+// "; inputs 'a' (Const) [2,3] at x.cc:3, ...": the inputs of a node that could
+// not be built. (Null inputs are back edges that are not set yet.)
 std::string DescribeInputs(const std::vector<Output>& inputs) {
   constexpr size_t kMost = 8;
   std::string text;
@@ -246,7 +246,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   for (const ArgDef& arg : op->outputs) {
     Result<int64_t> n = ArgCount(arg, attrs);
     if (!n.ok()) return fail(n.status());
-    // Unlike inputs, outputs are backed by nothing but the attribute.
+    // The number of outputs, unlike that of inputs, is determined by the
+    // attribute alone.
     if (*n > kMaxOutputs)
       return fail(InvalidArgument("outputs: expected at most ", kMaxOutputs,
                                   ", got ", *n));
@@ -275,7 +276,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     }
     props.output_shapes = c.outputs();
   }
-  // TensorFlow records what a front end knows beyond inference.
+  // TensorFlow records shapes from the front end in this attribute.
   if (const auto* known = node->FindAttr("_output_shapes"))
     if (const auto* shapes = known->get<AttrValue::Shapes>())
       for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size();
@@ -284,7 +285,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
         if (m.ok()) props.output_shapes[i] = *m;
       }
 
-  // (For UniqueName, which looks for small letters.)
+  // (For UniqueName, which compares in lower case.)
   if (std::string key = absl::AsciiStrToLower(props.name); key != props.name)
     scopes_.insert(std::move(key));
   node->id_ = num_nodes();
@@ -548,8 +549,8 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
   return Output(n, index);
 }
 
-// Names that are made differ in more than case, as in TensorFlow's Python: as
-// files of a checkpoint or a log they may have to.
+// Generated names differ in more than case, as in TensorFlow's Python, since
+// they may become file names of checkpoints or logs.
 std::string Graph::UniqueName(const std::string& base) {
   const std::string key = absl::AsciiStrToLower(base);
   const auto is_taken = [&](const std::string& end) {
@@ -557,7 +558,8 @@ std::string Graph::UniqueName(const std::string& base) {
            (key != base && FindId(key + end) >= 0);
   };
   if (!is_taken("")) return base;
-  // All up to key_taken were once; a name that was not used is given again.
+  // All suffixes up to `taken` were returned before; an unused name is returned
+  // again.
   int& taken = name_counts_[key];
   for (;; ++taken) {
     const std::string end = absl::StrCat("_", taken + 1);
@@ -647,8 +649,8 @@ Result<std::vector<Node*>> TopologicalOrder(const Graph& graph,
         order.push_back(consumers[e]);
   }
   if (order.size() == wanted) return order;
-  // What was never ready lies on a cycle or behind one: go back until a node
-  // comes again.
+  // Nodes that were never ready are on a cycle or downstream of one: walk back
+  // until a node repeats.
   const auto stuck = [&](const Node* node) {
     return !skip(node) && pending[static_cast<size_t>(node->id())] > 0;
   };

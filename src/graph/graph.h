@@ -28,8 +28,8 @@ class FunctionLibrary;  // graph/function.h
 class Graph;
 class Node;
 
-// The user's line that made a node. `file` lives as long as the process or was
-// interned by the graph.
+// The user's line that made a node. `file` is a static string or interned by
+// the graph.
 struct SourceLoc {
   const char* file = "";
   int line = 0;
@@ -39,9 +39,9 @@ struct SourceLoc {
 
 // One output of a node: an edge's source. Null by default.
 //
-// It stands for a value that only a step knows, so it has no conversion to bool
-// and no comparison that gives one: `x == y`, `!x` and `x && y` add nodes
-// (client/operators.h), and `if (x > 0)` does not compile; write Cond.
+// It stands for a value that is computed in a step, so it has no conversion to
+// bool and no comparison that returns one: `x == y`, `!x` and `x && y` add
+// nodes (client/operators.h), and `if (x > 0)` does not compile; write Cond.
 struct Output {
   Node* node = nullptr;
   int index = 0;
@@ -56,7 +56,7 @@ struct Output {
     o.index = -1 - 2 * error;
     return o;
   }
-  // One that is no error, and why it is null (graph/none_output.h).
+  // A null output that is not an error, with its reason (graph/none_output.h).
   static Output None(int reason) {
     Output o;
     o.index = -2 - 2 * reason;
@@ -64,23 +64,23 @@ struct Output {
   }
   // False if null: never set, or building it failed.
   bool valid() const { return node != nullptr; }
-  // The number of the error that left it null; -1 if none is known.
+  // The number of the error that made it null; -1 if none is known.
   int error() const { return Encoded(0); }
-  // The number of the reason for which it is null without an error, or -1.
+  // The number of the reason why it is null without an error, or -1.
   int reason() const { return Encoded(1); }
   // Whether both are the same edge.
   bool SameAs(const Output& o) const {
     return node == o.node && index == o.index;
   }
-  // Of a null output: kInvalid, unknown, "<none>", null.
+  // For a null output: kInvalid, unknown, "<none>", null.
   DType dtype() const;  // May be a reference type.
   const PartialShape& shape() const;
   std::string name() const;  // "MatMul:0".
   Graph* graph() const;
 
  private:
-  // A null output's index has no other use: below 0 its parity says which of
-  // the two it is, the rest is the number.
+  // A null output's index has no other use: if negative, its parity encodes
+  // which of the two it is, and the rest is the number.
   int Encoded(int kind) const {
     const int code = -1 - index;
     return node == nullptr && index < 0 && code % 2 == kind ? code / 2 : -1;
@@ -102,7 +102,7 @@ template <typename T>
 using OutputMap = std::unordered_map<Output, T, OutputHash, SameOutput>;
 using OutputSet = std::unordered_set<Output, OutputHash, SameOutput>;
 
-// Where in `list` the edge is; list.size() if it is not there.
+// The position of the edge in `list`; list.size() if absent.
 inline size_t IndexOf(const std::vector<Output>& list, const Output& o) {
   size_t i = 0;
   while (i < list.size() && !list[i].SameAs(o)) ++i;
@@ -112,9 +112,9 @@ inline bool Contains(const std::vector<Output>& list, const Output& o) {
   return IndexOf(list, o) < list.size();
 }
 
-// Owned by its graph, which makes it valid and keeps it so: its op is
-// registered, its attributes are complete and of the declared kinds, its inputs
-// have the declared types. Immutable but for what Graph offers to change.
+// Owned by its graph, which keeps it valid: its op is registered, its
+// attributes are complete and of the declared kinds, its inputs have the
+// declared types. Only the mutators of Graph change it.
 class Node {
  public:
   int id() const { return id_; }  // Dense; in order of creation.
@@ -126,8 +126,8 @@ class Node {
   const SourceLoc& loc() const { return props_->loc; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  // Null where there is no input i. (Likewise below: kInvalid, an unknown
-  // shape, no positions.)
+  // Null if there is no input i. (Likewise below: kInvalid, an unknown shape,
+  // an empty range.)
   const Output& input(int i) const {
     static const Output kNone;
     return Has(inputs_, i) ? inputs_[static_cast<size_t>(i)] : kNone;
@@ -160,8 +160,8 @@ class Node {
 
   const AttrMap& attrs() const { return props_->attrs; }
   const AttrValue* FindAttr(std::string_view name) const;
-  // The attribute, or a clear Internal/InvalidArgument error if it is missing
-  // or of another kind.
+  // The attribute, or an Internal/InvalidArgument error if it is missing or of
+  // another kind.
   template <typename T>
   Result<T> Attr(std::string_view name) const {
     const AttrValue* a = FindAttr(name);
@@ -186,10 +186,10 @@ class Node {
   int64_t IntAttr(std::string_view name) const {
     return AttrOr<int64_t>(name, 0);
   }
-  // Both have the same attributes because one was copied from the other.
+  // True if one was copied from the other and the attributes are still shared.
   bool SharesAttrs(const Node& o) const { return props_ == o.props_; }
 
-  // The op that the user built, whatever a pass made of the node; for messages.
+  // The op that the user built, even if a pass changed the node; for messages.
   const std::string& built_as() const {
     return props_->built_as.empty() ? op_name() : props_->built_as;
   }
@@ -198,14 +198,13 @@ class Node {
 
  private:
   friend class Graph;
-  // All but the edges: what the copies of a node in other graphs have in
-  // common.
+  // Everything but the edges; shared by the copies of a node in other graphs.
   struct Props {
     std::string name;
     const OpDef* op = nullptr;
     std::string device;
     SourceLoc loc;
-    std::vector<DType> input_types;  // As declared: a reference or a value.
+    std::vector<DType> input_types;  // As declared: reference or value.
     std::vector<DType> output_types;
     std::vector<PartialShape> output_shapes;
     AttrMap attrs;
@@ -219,8 +218,8 @@ class Node {
   Status AttrError(std::string_view name) const;
 
   int id_ = 0;
-  // There is a copy of the node, which may be read at any time: what changes
-  // changes in a fresh `props_`. Guarded by the graph's mutex.
+  // True if a copy of the node shares props_ and may read it at any time;
+  // changes are then made to a fresh `props_`. Guarded by the graph's mutex.
   mutable bool copied_ = false;
   Graph* graph_ = nullptr;
   std::shared_ptr<Props> props_;
@@ -242,9 +241,10 @@ struct NodeSpec {
   std::vector<DType> pending_input_types;
 };
 
-// Owns nodes; one that a user builds only grows. Not thread-safe but for
-// mutex(): whoever changes the graph while sessions run it holds it, as the
-// builders of graph/builder.h do, and sessions hold it while they read.
+// Owns nodes; a graph that a user builds only grows. Not thread-safe except
+// mutex(): code that changes the graph while sessions run it must hold the
+// mutex, as the builders of graph/builder.h do; sessions hold it while they
+// read.
 class Graph {
  public:
   Graph();
@@ -254,34 +254,34 @@ class Graph {
 
   // Validates everything, infers attributes and shapes.
   Result<Node*> AddNode(NodeSpec spec);
-  // A copy of a valid node of another graph, with inputs of this one in place
-  // of its own (null: a back edge that follows). Types and shapes are kept, not
-  // inferred again; the two share them. The name must be free.
+  // Copies a valid node of another graph, with inputs of this graph in place of
+  // its own (null: a back edge that is set later). Types and shapes are kept,
+  // not inferred again, and are shared. The name must be free.
   Node* CopyNode(const Node& from, std::vector<Output> inputs,
                  std::vector<Node*> control_inputs);
   // The same under another name (which must be free), on another device.
   Node* CopyNode(const Node& from, std::string name, std::string device,
                  SourceLoc loc, std::vector<Output> inputs,
                  std::vector<Node*> control_inputs);
-  // Infers the shapes of a node's outputs again and adds what is new. No error:
-  // a node in a branch that is never taken may not fit its inputs.
+  // Infers the shapes of a node's outputs again and merges the result. Errors
+  // are ignored: a node in a branch that is never taken may not fit its inputs.
   void RefineShapes(Node* node);
-  // Makes `node` hand on `values` instead of what it did: one per output, of
-  // the same type. It becomes an IdentityN that runs after `controls`.
+  // Replaces `node` by an IdentityN of `values`, one per output and of the same
+  // type, that runs after `controls`.
   Status TurnIntoIdentity(Node* node, std::vector<Output> values,
                           std::vector<Node*> controls);
-  // A NoOp: nobody may read its outputs any more.
+  // Replaces `node` by a NoOp. REQUIRES: its outputs have no consumers.
   Status TurnIntoNoOp(Node* node, std::vector<Node*> controls);
-  // Closes a cycle: gives input `index` of `merge`, which was left null, its
-  // source. The source must be a NextIteration.
+  // Closes a cycle: sets input `index` of `merge`, which was left null, to
+  // `source`, which must be a NextIteration.
   Status SetBackEdge(Node* merge, int index, Output source);
   Status AddControlEdge(Node* from, Node* to);
-  // Records what the user knows: merges `shape` into the inferred one.
+  // Merges `shape`, given by the user, into the inferred shape.
   Status SetShape(Output o, const PartialShape& shape);
   void SetDevice(Node* node, std::string device);
   void SetAttr(Node* node, const std::string& name, AttrValue value);
 
-  // For passes, which work on a copy of what the user built:
+  // For passes, which work on a copy of the user's graph:
   // Changes one input to another source of the same type.
   Status ReplaceInput(Node* node, int index, Output source);
   // Makes `node` wait for `to` instead of `from`.
@@ -289,11 +289,11 @@ class Graph {
   void SetControlInputs(Node* node, std::vector<Node*> nodes) {
     node->control_inputs_ = std::move(nodes);
   }
-  // Makes the node a Const of the type of its output 0, under its name; its
-  // other outputs, and its inputs of both kinds, are gone.
+  // Makes the node a Const of the type of its output 0 with the same name; its
+  // other outputs, inputs and control inputs are removed.
   Status TurnIntoConstant(Node* node, Tensor value);
-  // Removes the nodes whose mark, by id, is 0, and numbers the others anew. No
-  // node that stays may read one that goes. Gives those that it removed.
+  // Removes the nodes whose mark, by id, is 0, and renumbers the others.
+  // Returns the removed nodes. REQUIRES: no remaining node reads a removed one.
   std::vector<std::unique_ptr<Node>> Retain(const std::vector<uint8_t>& keep);
 
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
@@ -303,7 +303,7 @@ class Graph {
   // "name:1", or "name" for output 0. NotFound names the nearest.
   Result<Output> FindOutput(std::string_view name) const;
   Result<Node*> LookupNode(std::string_view name) const;
-  // `base`, or base_1, base_2, ... whichever is free; reserves nothing.
+  // `base`, or the first of base_1, base_2, ... that is free; reserves nothing.
   std::string UniqueName(const std::string& base);
   // Like UniqueName for the prefix of a scope, and reserves it.
   std::string UniqueScope(const std::string& base);
@@ -316,14 +316,14 @@ class Graph {
   void UseLibrary(std::shared_ptr<FunctionLibrary> l) {
     function_library_ = std::move(l);
   }
-  // Functions by name, each a serialised FunctionDef (kept as it came).
+  // Functions by name, each a serialised FunctionDef (kept as received).
   const std::map<std::string, std::string>& functions() const;
-  // The function that computes another one's gradient, by that one's name.
+  // Maps a function's name to the function that computes its gradient.
   std::map<std::string, std::string>& function_gradients();
   const std::map<std::string, std::string>& function_gradients() const;
 
-  // What an importer knows of where a node came from before it was rewritten,
-  // by its name: a serialised NodeDef.ExperimentalDebugInfo (kept as it came).
+  // The origin of imported nodes that were rewritten, by node name: a
+  // serialised NodeDef.ExperimentalDebugInfo (kept as received).
   std::map<std::string, std::string>& original_names() {
     return original_names_;
   }
@@ -331,21 +331,22 @@ class Graph {
     return original_names_;
   }
 
-  // "trainable_variables" -> variables, and whatever else the client collects.
+  // "trainable_variables" -> variables, and other collections of the client.
   std::map<std::string, std::vector<Output>>& collections() {
     return collections_;
   }
 
-  // Graph-level seed for random ops (sluice::SetRandomSeed); and how many ops
-  // without one of their own took it, which seeds the next, as in TensorFlow.
+  // Graph-level seed for random ops (sluice::SetRandomSeed), and how many ops
+  // without a seed of their own have used it, which seeds the next one, as in
+  // TensorFlow.
   std::optional<int64_t> seed;
   int seeded_ops = 0;
-  int producer_version = 0;  // Of an imported GraphDef.
+  int producer_version = 0;  // From an imported GraphDef.
 
   // Builders do not return errors: they record them here, until cleared, and
-  // return null outputs, which make null what is built on them. A fetch or
-  // target that is null fails with the error behind it; the rest of the graph
-  // runs. At most kMaxErrors are kept.
+  // return null outputs; anything built on a null output is null too. A fetch
+  // or target that is null fails with the error behind it; the rest of the
+  // graph runs. At most kMaxErrors are kept.
   static constexpr size_t kMaxErrors = 1000;
   const std::vector<Status>& errors() const { return errors_; }
   // The first error; OK if there is none.
@@ -357,15 +358,15 @@ class Graph {
   }
   // The null output that stands for the latest failure.
   Output Failure() const { return failure_; }
-  // Makes the failure behind `null` the latest one again: what is built on it
-  // fails for the same reason. Records `otherwise` where `null` does not tell
-  // what that was.
+  // Makes the failure behind `null` the latest one again, so that anything
+  // built on it fails for the same reason. Records `otherwise` if `null` has no
+  // known error.
   void PropagateFailure(const Output& null, const Status& otherwise);
-  // The error behind a null output, and whether there is one.
+  // The error behind a null output; null if there is none.
   const Status* ErrorOf(const Output& null) const;
 
-  // In the body of a function: how an output of another graph becomes a value
-  // of this one. Null elsewhere, where reading one is an error.
+  // In the body of a function: captures an output of another graph as a value
+  // of this one. Null in other graphs, where using such an output is an error.
   std::function<Result<Output>(const Output&)> capture;
 
   // A copy of `s` that lives as long as the graph.
@@ -373,22 +374,22 @@ class Graph {
 
   std::recursive_mutex& mutex() { return mu_; }
 
-  // Expires when the graph is destroyed: how those that refer to it find out.
+  // Expires when the graph is destroyed, for objects that refer to it.
   std::weak_ptr<const void> alive() const { return alive_; }
 
   // Which conditional or loop each node belongs to (graph/control_flow.h).
   ControlFlow& control_flow() const { return *control_flow_; }
 
  private:
-  // The node's properties, to be changed.
+  // The node's properties, for writing.
   Node::Props& Change(Node* node);
   int FindId(std::string_view name) const;  // -1 if absent.
   void IndexNames() const;
 
   std::vector<std::unique_ptr<Node>> nodes_;
-  // What was changed after it had been copied: somebody may hold a reference.
+  // Properties that were replaced after a copy; callers may hold references.
   std::vector<std::shared_ptr<Node::Props>> outdated_;
-  // Names nodes_[0, indexed_): copies follow when somebody asks for a name.
+  // Indexes nodes_[0, indexed_); copied nodes are added on the next look-up.
   mutable NameIndex by_name_;
   mutable size_t indexed_ = 0;
   std::unordered_map<std::string, int> name_counts_;
@@ -415,9 +416,9 @@ inline Graph* Output::graph() const {
   return node == nullptr ? nullptr : node->graph();
 }
 
-// Nodes such that every node comes after its inputs, but for back edges
-// (NextIteration -> Merge). InvalidArgument names a cycle without one. With
-// `only`: the nodes that it marks, by id, as if there were no others.
+// Nodes in an order in which every node comes after its inputs, except for back
+// edges (NextIteration -> Merge). InvalidArgument names a cycle without a back
+// edge. With `only`: only the nodes that it marks, by id.
 Result<std::vector<Node*>> TopologicalOrder(
     const Graph& graph, const std::vector<uint8_t>* only = nullptr);
 

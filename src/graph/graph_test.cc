@@ -1,4 +1,4 @@
-// What a graph promises those who copy and edit it. The ops are those of
+// Guarantees of a graph when it is copied and edited. The ops are those of
 // graphdef_test.cc.
 #include "graph/graph.h"
 
@@ -78,7 +78,7 @@ TEST(Graph, WhatIsSetOnANodeAfterItWasCopiedIsNotSetOnTheCopy) {
   EXPECT_EQ(copy->FindAttr("_note"), nullptr);
   EXPECT_EQ(copy->device(), "");
   EXPECT_FALSE(copy->output_shape(1).rank_known());
-  EXPECT_EQ(before.count("n"), 1u);  // What was handed out stays readable.
+  EXPECT_EQ(before.count("n"), 1u);  // References stay valid.
   h.SetAttr(copy, "_note", "its");
   EXPECT_EQ(n->AttrOr<std::string>("_note", ""), "mine");
   EXPECT_EQ(copy->AttrOr<std::string>("_note", ""), "its");
@@ -89,7 +89,7 @@ TEST(Graph, CopiesAreFoundByNameAndKeepNamesUnique) {
   Node* a = Split(g, "a");
   Node* copy = h.CopyNode(*a, {}, {});
   EXPECT_EQ(h.UniqueName("a"), "a_1");
-  EXPECT_EQ(h.UniqueScope("a"), "a_1");  // (It was not used yet.)
+  EXPECT_EQ(h.UniqueScope("a"), "a_1");  // (Not used yet.)
   EXPECT_EQ(h.UniqueName("a"), "a_2");
   EXPECT_EQ(h.FindNode("a"), copy);
   EXPECT_EQ(h.FindNode("b"), nullptr);
@@ -107,11 +107,11 @@ TEST(Graph, NamesThatAreMadeDifferInMoreThanCase) {
   EXPECT_EQ(g.UniqueName("ADD"), "ADD_1");
   EXPECT_EQ(g.UniqueScope("Scope"), "Scope");
   EXPECT_EQ(g.UniqueName("scope"), "scope_1");
-  Split(g, "add");  // (Names that are given may differ in case.)
+  Split(g, "add");  // (Explicit names may differ in case.)
   EXPECT_EQ(g.UniqueName("Add"), "Add_1");
 }
 
-// What TensorFlow gives.
+// As in TensorFlow.
 TEST(Graph, NodesDoNotWaitForWhatTheirInputsWaitFor) {
   Graph g;
   const WithGraph use(g);

@@ -14,7 +14,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// Keeps the first error and where it is.
+// Keeps the first error and its position.
 class FirstError : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber column,
@@ -43,7 +43,7 @@ Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
     return InvalidArgument(
         what, ": expected a serialised message nested at most ", kMaxProtoDepth,
         " deep, got ", bytes.size(),
-        " bytes that are none (truncated, or of another format)");
+        " malformed bytes (truncated, or in another format)");
   return OkStatus();
 }
 

@@ -30,7 +30,7 @@ Status FunctionToProto(const FunctionRef& f, proto::NameAttrList* p) {
   return OkStatus();
 }
 
-// DT_INVALID is let through: some attributes say "no type" by it.
+// Accepts DT_INVALID: some attributes use it for "no type".
 Result<DType> TypeFromProto(int value) {
   if (value == 0) return DType::kInvalid;
   return DTypeFromProto(value);

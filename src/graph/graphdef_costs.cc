@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// "node:1" as a node and a number.
+// Splits "node:1" into a node and a number.
 std::pair<std::string_view, int> SplitInput(std::string_view input) {
   const size_t colon = input.rfind(':');
   if (colon == std::string_view::npos) return {input, 0};
@@ -68,7 +68,7 @@ Result<std::string> MakeCostGraphDef(
     const NodeCost* const cost = cost_of(node.device(), node.name());
     node.set_inaccurate(cost == nullptr);
     if (cost == nullptr) continue;
-    // (What ran took some time.)
+    // (A node that ran costs at least 1 us.)
     const int64_t us = std::max<int64_t>((cost->ns + 500) / 1000, 1);
     node.set_compute_cost(us);
     node.set_compute_time(us);

@@ -1,4 +1,4 @@
-// What the nodes of a graph cost, as TensorFlow's CostGraphDef.
+// The costs of a graph's nodes as TensorFlow's CostGraphDef.
 #ifndef SLUICE_GRAPH_GRAPHDEF_COSTS_H_
 #define SLUICE_GRAPH_GRAPHDEF_COSTS_H_
 
@@ -25,8 +25,8 @@ struct NodeCost {
   std::vector<Output> outputs;
 };
 
-// A serialised CostGraphDef of the nodes of these GraphDefs. Those that
-// `cost_of` knows nothing of (null) are marked as inaccurate.
+// A serialised CostGraphDef of the nodes of these GraphDefs. Nodes without
+// known costs (`cost_of` returns null) are marked as inaccurate.
 Result<std::string> MakeCostGraphDef(
     const std::vector<std::string>& graph_defs,
     const std::function<const NodeCost*(const std::string& device,

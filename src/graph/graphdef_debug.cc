@@ -30,7 +30,7 @@ const proto::GraphDebugInfo::StackTrace* LineTable::TraceOf(
 
 SourceLoc LineTable::Of(const std::string& node) const {
   const auto* trace = TraceOf(node);
-  // "node@function", as one front end writes it, of no function.
+  // "node@function", as one front end writes it, with an empty function.
   if (trace == nullptr) trace = TraceOf(node + "@");
   if (trace == nullptr) return {};
   // The innermost frame outside the library, or just the innermost.

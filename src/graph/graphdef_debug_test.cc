@@ -1,5 +1,5 @@
-// The client's lines, and what else a GraphDef tells of where nodes came from.
-// The ops are those of graphdef_test.cc.
+// Source lines and other debug information in GraphDefs. The ops are those of
+// graphdef_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

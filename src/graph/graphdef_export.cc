@@ -39,7 +39,7 @@ Status InputsToProto(const Node& node, proto::NodeDef* def) {
 }
 
 // By id: the nodes that a failed builder left unfinished, such as a loop whose
-// body is an error, and those that read them.
+// body is an error, and their consumers.
 std::vector<uint8_t> UnfinishedNodes(const Graph& g) {
   std::vector<uint8_t> unfinished(static_cast<size_t>(g.num_nodes()));
   if (g.errors().empty()) return unfinished;
@@ -77,7 +77,7 @@ Result<std::string> ExportGraphDef(const Graph& g, bool text) {
   for (const auto& [name, bytes] : g.functions())
     if (!def.mutable_library()->add_function()->ParseFromString(bytes))
       return Internal("export: function '", name,
-                      "' is no serialised FunctionDef");
+                      "': expected a serialised FunctionDef");
   for (const auto& [name, gradient] : g.function_gradients()) {
     proto::GradientDef* d = def.mutable_library()->add_gradient();
     d->set_function_name(name);

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// In FunctionDef.attr: the body is to follow.
+// In FunctionDef.attr: the body is defined later.
 constexpr const char* kDeclaredAttr = "_sluice_declared";
 
 Result<proto::FunctionDef> Parse(std::string_view bytes) {
@@ -21,7 +21,7 @@ Result<proto::FunctionDef> Parse(std::string_view bytes) {
   if (bytes.size() > INT32_MAX ||
       !def.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidArgument("FunctionDef: expected a serialised message, got ",
-                           bytes.size(), " bytes that are none");
+                           bytes.size(), " malformed bytes");
   return def;
 }
 
@@ -103,7 +103,7 @@ void AddMentions(const proto::NameAttrList& f, std::set<std::string>* out) {
   for (const auto& [name, value] : f.attr()) AddMentions(value, out);
 }
 
-// One body, from its FunctionDef: turned into a GraphDef, whose import checks
+// Builds one body: converts its FunctionDef to a GraphDef, whose import checks
 // everything.
 class BodyBuilder {
  public:
@@ -129,8 +129,7 @@ class BodyBuilder {
   }
 
  private:
-  // The tensors that one name stands for, by the outputs (or arguments) that
-  // have a name of their own.
+  // The tensors of one name, by output (or argument) name.
   struct Outputs {
     std::string node;
     std::vector<std::pair<std::string, std::pair<int, int>>> ranges;
@@ -214,7 +213,7 @@ class BodyBuilder {
     };
     if (IsInternalOp(n->op(), body_.graph->function_library()))
       return fail(
-          InvalidArgument("op: expected one that a graph may hold, got "
+          InvalidArgument("op: expected one that graphs may contain, got "
                           "an internal one"));
     for (auto& [name, value] : *n->mutable_attr())
       if (Status s = Substitute(&value); !s.ok()) return fail(s);
@@ -222,7 +221,7 @@ class BodyBuilder {
     if (!op.ok()) return fail(op.status());
     Outputs out;
     out.node = n->name();
-    // What the outputs' numbers depend on.
+    // The attributes that determine the numbers of outputs.
     AttrMap counts;
     TensorProtoLimits limits;
     for (const ArgDef& arg : (*op)->outputs)
@@ -253,8 +252,8 @@ class BodyBuilder {
     return OkStatus();
   }
 
-  // "arg", "arg:1", "node:output", "node:output:1": the tensors it stands for,
-  // as a GraphDef names them.
+  // Resolves "arg", "arg:1", "node:output" or "node:output:1" to tensor names
+  // of a GraphDef.
   Status Resolve(const std::string& text, std::vector<std::string>* out) const {
     const std::vector<std::string> parts = absl::StrSplit(text, ':');
     int index = -1;
@@ -326,7 +325,7 @@ class BodyBuilder {
       const auto it = def_.ret().find(arg.name);
       if (it == def_.ret().end())
         return InvalidArgument("result '", arg.name,
-                               "': expected an output that it is, got none");
+                               "': expected the name of an output, got none");
       std::vector<std::string> names;
       if (Status s = Resolve(it->second, &names); !s.ok())
         return Annotate(s, absl::StrCat("result '", arg.name, "'"));
@@ -353,7 +352,7 @@ class BodyBuilder {
       const auto it = def_.control_ret().find(name);
       if (it == def_.control_ret().end())
         return InvalidArgument("control result '", name,
-                               "': expected a node that it is, got none");
+                               "': expected the name of a node, got none");
       SLUICE_ASSIGN_OR_RETURN(Node * n, body_.graph->LookupNode(it->second));
       body_.control_results.push_back(n);
     }
@@ -372,7 +371,7 @@ class BodyBuilder {
   int num_args_ = 0;
 };
 
-// A name that TensorFlow lets an argument have, and that none has yet.
+// An unused name that is valid for an argument in TensorFlow.
 std::string ArgName(const std::vector<std::string>& names, size_t i,
                     const char* other, std::set<std::string>* taken) {
   std::string name;
@@ -393,7 +392,8 @@ void AddArg(const std::string& name, DType t, proto::OpDef::ArgDef* arg) {
   arg->set_type(static_cast<proto::DataType>(t));
 }
 
-// An output as a body names it: "node:output:index"; an argument by its name.
+// The name of an output in a body: "node:output:index"; an argument's is its
+// name.
 std::string NameInBody(const Output& o,
                        const std::map<const Node*, std::string>& args) {
   if (const auto it = args.find(o.node); it != args.end()) return it->second;

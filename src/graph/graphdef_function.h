@@ -1,5 +1,5 @@
-// FunctionDefs, serialised: what they declare, the graph they hold, and one
-// made from a graph.
+// Serialised FunctionDefs: reading their signature and body, and making one
+// from a graph.
 #ifndef SLUICE_GRAPH_GRAPHDEF_FUNCTION_H_
 #define SLUICE_GRAPH_GRAPHDEF_FUNCTION_H_
 
@@ -15,7 +15,7 @@ namespace sluice {
 // The signature as an op without shape function.
 Result<OpDef> FunctionSignature(std::string_view bytes);
 
-// True if the function was declared only: its body is to follow.
+// True if the function was only declared and its body is defined later.
 bool IsDeclarationOnly(std::string_view bytes);
 
 // The names of ops and functions that the body mentions.
@@ -30,13 +30,14 @@ struct FunctionSpec {
   std::vector<std::string> arg_names;  // Made valid and unique; may be short.
   std::vector<std::string> result_names;  // The same.
   std::string description;
-  AttrMap attrs;  // What else it says of itself: _noinline.
+  AttrMap attrs;  // Further attributes: _noinline.
 };
-// A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored).
-// The lines that made the nodes go along.
+// A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored),
+// with their source lines.
 Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
                                     const FunctionBody& body);
-// One without a body, of which it is known only what it takes and gives.
+// A declaration without a body: only the types of arguments and results are
+// known.
 Result<std::string> MakeFunctionDeclaration(const FunctionSpec& spec,
                                             const std::vector<DType>& args,
                                             const std::vector<DType>& results,

@@ -1,5 +1,5 @@
-// Whatever the bytes are, importing them gives a valid graph or an error, and
-// what was imported can be exported, which imports again.
+// Importing arbitrary bytes results in a valid graph or an error, and an
+// imported graph can be exported and imported again.
 //
 // The first byte chooses: text ('T'), a TensorProto ('P'), else binary. Seeds
 // are in tests/fuzz/graphdef_fuzz.
@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// Small enough that no input can take the memory that the fuzzer may have.
+// Small enough that no input exceeds the fuzzer's memory limit.
 constexpr int64_t kExpansion = 1 << 20;
 
 void Require(bool good, const char* what, const Status& s) {

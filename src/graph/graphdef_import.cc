@@ -18,7 +18,7 @@ namespace sluice {
 namespace {
 
 // One import. Works in passes over the whole GraphDef: names, ops, edges,
-// order, nodes, back edges; a pass may rely on what those before it checked.
+// order, nodes, back edges; each pass may rely on the checks of earlier ones.
 class Importer {
  public:
   Importer(const proto::GraphDef& def, Graph& g, const ImportOptions& options,
@@ -50,7 +50,7 @@ class Importer {
   }
 
  private:
-  // Where an input comes from: a node of the GraphDef, or what input_map has.
+  // The source of an input: a node of the GraphDef, or an entry of input_map.
   struct Edge {
     int source = -1;
     int index = 0;
@@ -62,7 +62,7 @@ class Importer {
     std::vector<Edge> inputs;
     std::vector<int> controls;
     std::vector<Node*> mapped_controls;
-    Node* node = nullptr;  // Once it is added.
+    Node* node = nullptr;  // Set when it is added.
   };
 
   const proto::NodeDef& node_def(int i) const { return def_.node(i); }
@@ -78,7 +78,7 @@ class Importer {
                                loc.known() ? " at " : "", loc.ToString()));
   }
 
-  // What becomes of a name.
+  // The name with the prefix.
   std::string Prefixed(std::string_view name) const {
     std::string full =
         options_.prefix.empty()
@@ -88,8 +88,8 @@ class Importer {
     return it == renamed_.end() ? full : it->second;
   }
 
-  // Gives those whose names are taken by nodes of the graph, or by scopes that
-  // hold some, names that no node of the GraphDef has either.
+  // Renames nodes whose names are used by nodes or scopes of the graph; the new
+  // names are also unused in the GraphDef.
   void RenameTaken() {
     std::unordered_set<std::string_view> scopes;
     for (const auto& node : g_.nodes()) {
@@ -120,8 +120,8 @@ class Importer {
           ", got ", v.min_consumer());
     for (int bad : v.bad_consumers())
       if (bad == kGraphDefVersion)
-        return InvalidArgument("GraphDef: expected not to be refused, got ",
-                               bad, " (ours) among its bad consumers");
+        return InvalidArgument("GraphDef: expected to allow consumer version ",
+                               bad, ", got it among bad_consumers");
     const int producer = v.producer() != 0 ? v.producer() : def_.version();
     if (producer < 0)
       return InvalidArgument(
@@ -177,7 +177,7 @@ class Importer {
       if (name.empty())
         return At(i,
                   InvalidArgument("node ", i, ": expected a name, got none"));
-      // (Each of them is a scope, whose name a graph keeps.)
+      // (Each prefix is a scope, whose name the graph keeps.)
       constexpr auto kMaxScopes = 1000;
       if (std::count(name.begin(), name.end(), '/') > kMaxScopes)
         return At(i, InvalidArgument("node ", i, ": expected a name within at ",
@@ -191,12 +191,14 @@ class Importer {
     return OkStatus();
   }
 
-  // Tells of all unknown ops at once: who ports a graph wants the whole list.
+  // Reports all unknown ops at once: users who port a graph want the whole
+  // list.
   Status FindOps() {
     for (int i = 0; i < def_.node_size() && !internal_; ++i)
       if (IsInternalOp(node_def(i).op(), g_.function_library()))
-        return At(i, InvalidArgument("op: expected one that a graph may hold, "
-                                     "got an internal one"));
+        return At(i,
+                  InvalidArgument("op: expected one that graphs may contain, "
+                                  "got an internal one"));
     int first = -1;
     std::set<std::string> others;
     for (int i = 0; i < def_.node_size(); ++i) {
@@ -262,7 +264,7 @@ class Importer {
     return true;
   }
 
-  // What takes the place of an output; or null.
+  // The replacement of an output; or null.
   Output Mapped(const InputName& in) {
     if (options_.input_map.empty()) return Output();
     const std::string node(in.node);
@@ -306,8 +308,8 @@ class Importer {
     return OkStatus();
   }
 
-  // Indices of nodes such that each comes after its inputs, but for back edges;
-  // otherwise in the order of the GraphDef.
+  // Indices of nodes such that each comes after its inputs, except for back
+  // edges; otherwise in the order of the GraphDef.
   Result<std::vector<int>> Order() {
     const auto n = static_cast<size_t>(def_.node_size());
     std::vector<int> waits(n, 0);
@@ -339,7 +341,7 @@ class Importer {
     for (int c : pending(i).controls) fn(c);
   }
 
-  // Walks back along nodes that wait until one comes again.
+  // Walks back along waiting nodes until one repeats.
   Status CycleError(const std::vector<int>& waits) {
     int at = 0;
     while (waits[static_cast<size_t>(at)] == 0) ++at;
@@ -410,7 +412,7 @@ class Importer {
     spec.control_inputs.insert(spec.control_inputs.end(),
                                p.mapped_controls.begin(),
                                p.mapped_controls.end());
-    // The others come after these already.
+    // Other nodes run after these already.
     if (!depends)
       spec.control_inputs.insert(spec.control_inputs.end(),
                                  options_.control_dependencies.begin(),
@@ -433,7 +435,8 @@ class Importer {
     return OkStatus();
   }
 
-  // What a serialised node must have but a builder may leave to inference.
+  // Checks for attributes that a serialised node must have but a builder may
+  // leave to inference.
   static Status CheckAttrs(const OpDef& op, const AttrMap& attrs) {
     for (const AttrDef& def : op.attrs) {
       auto it = attrs.find(def.name);
@@ -455,7 +458,7 @@ class Importer {
     return OkStatus();
   }
 
-  // "model.cc:12", as bodies of functions keep it.
+  // Parses "model.cc:12", as stored in function bodies.
   SourceLoc SourceLine(const AttrValue& v) {
     const std::string* text = v.get<std::string>();
     const size_t colon = text == nullptr ? std::string::npos : text->rfind(':');
@@ -474,7 +477,7 @@ class Importer {
     return !op.inputs.empty() && op.inputs[0].is_ref ? MakeRef(*t) : *t;
   }
 
-  // "loc:@x" names a node of the GraphDef, which has another name now.
+  // "loc:@x" names a node of the GraphDef, which may be renamed.
   void PrefixColocation(AttrMap* attrs) const {
     auto it = attrs->find("_class");
     const auto* list =
@@ -486,8 +489,8 @@ class Importer {
     it->second = AttrValue(std::move(out));
   }
 
-  // The same for attributes that are names. Frames are called anew too: those
-  // of a graph that is imported twice are not the same.
+  // The same for attributes that are names. Frames are renamed too, since those
+  // of a graph that is imported twice are different.
   void PrefixNames(const OpDef& op, AttrMap* attrs) const {
     const auto prefix = [&](const char* attr) {
       auto it = attrs->find(attr);
@@ -545,13 +548,13 @@ class Importer {
   }
 
   const proto::GraphDef& def_;
-  const bool internal_;  // Ops that no user writes are welcome.
+  const bool internal_;  // Accepts internal ops.
   Graph& g_;
   const ImportOptions& options_;
   ImportResults& results_;
-  TensorProtoLimits limits_;  // What is left of them.
+  TensorProtoLimits limits_;  // The remaining limits.
   const LineTable lines_;
-  const int first_;  // How many nodes there were.
+  const int first_;  // Nodes before the import.
   ControlFlowContext* context_ = nullptr;
   std::unordered_map<std::string_view, int> index_;       // Name -> position.
   std::unordered_map<std::string, std::string> renamed_;  // Full names.

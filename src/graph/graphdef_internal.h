@@ -1,5 +1,5 @@
-// What the files of GraphDef import and export share. Included by graphdef*.cc
-// alone, since it brings in the generated messages.
+// Shared by the files of GraphDef import and export. Only graphdef*.cc may
+// include it, since it includes the generated messages.
 #ifndef SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
 #define SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
 
@@ -12,26 +12,26 @@
 
 namespace sluice {
 
-// Messages inside messages (functions in attributes of functions) beyond this
-// depth are refused; protobuf's own limit, for text too.
+// Nested messages (functions in attributes of functions) beyond this depth are
+// rejected; protobuf's own limit, applied to text too.
 inline constexpr int kMaxProtoDepth = 100;
 
-// InvalidArgument if a value is malformed (not if it is of an unexpected kind:
-// that is for the op's declaration to say).
+// InvalidArgument if a value is malformed (its kind is checked later against
+// the op's declaration).
 Result<AttrValue> AttrFromProto(const proto::AttrValue& p,
                                 TensorProtoLimits* limits);
 Status AttrToProto(const AttrValue& v, proto::AttrValue* p);
 
-// True for an op that no user writes (_Arg, _Send), known or not; not for
-// functions, whose names may begin alike ("__inference_f_1").
+// True for an internal op (_Arg, _Send), known or not; false for functions,
+// whose names may also begin with an underscore ("__inference_f_1").
 bool IsInternalOp(std::string_view op, FunctionLibrary& functions);
 
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def);
 
-// The same message always gives the same bytes (maps in order of keys).
+// Deterministic serialisation (maps are ordered by key).
 Result<std::string> SerializeProto(const google::protobuf::Message& message);
 
-// An input of a NodeDef, taken apart: "name", "name:1", "^name".
+// A parsed input of a NodeDef: "name", "name:1", "^name".
 struct InputName {
   std::string_view node;
   int index = 0;
@@ -39,8 +39,8 @@ struct InputName {
 };
 Result<InputName> ParseInputName(std::string_view s);
 
-// Which of the client's lines made the nodes of a GraphDef, by the names that
-// they have in it. Whatever makes no sense is as if it were not there.
+// The source lines of the nodes of a GraphDef, by their names in it. Malformed
+// entries are ignored.
 class LineTable {
  public:
   // Files are interned by `g`; `info` must outlive this.
@@ -55,15 +55,16 @@ class LineTable {
   std::vector<const char*> files_;
 };
 void LinesToProto(const Graph& g, proto::GraphDebugInfo* info);
-// ImportGraphDef of our own making (ops that no user writes may be in it),
-// parsed and under the graph's mutex.
+// ImportGraphDef of a parsed GraphDef, which may contain internal ops.
+// REQUIRES: the graph's mutex is held.
 Status ImportParsed(const proto::GraphDef& def, Graph& g,
                     const ImportOptions& options, ImportResults* results);
 
 // Name, op, device and attributes of a node; no inputs.
 Status NodeToProto(const Node& node, proto::NodeDef* def);
 
-// Where bodies of functions keep the line that made a node: "model.cc:12".
+// The attribute that holds a node's source line in function bodies:
+// "model.cc:12".
 inline constexpr const char* kSourceLineAttr = "_sluice_line";
 
 }  // namespace sluice

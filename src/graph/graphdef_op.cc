@@ -40,7 +40,7 @@ Result<AttrValue> ParseAttrValue(std::string_view bytes) {
   if (bytes.size() > INT32_MAX ||
       !p.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidArgument("AttrValue: expected a serialised message, got ",
-                           bytes.size(), " bytes that are none");
+                           bytes.size(), " malformed bytes");
   TensorProtoLimits limits;
   return AttrFromProto(p, &limits);
 }

@@ -1,5 +1,5 @@
-// Parts of TensorFlow's GraphDefs in binary form, for clients that make nodes
-// of them one by one and look at ops.
+// Parts of TensorFlow's GraphDefs in binary form, for clients that build nodes
+// one by one and inspect ops.
 #ifndef SLUICE_GRAPH_GRAPHDEF_OP_H_
 #define SLUICE_GRAPH_GRAPHDEF_OP_H_
 
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// A serialised AttrValue. InvalidArgument if it is none, or malformed.
+// Parses a serialised AttrValue. InvalidArgument if it is malformed.
 Result<AttrValue> ParseAttrValue(std::string_view bytes);
 Result<std::string> SerializeAttrValue(const AttrValue& value);
 

@@ -74,7 +74,7 @@ std::string Add(const std::string& name, const std::string& x,
       "' attr { key: 'T' value { type: DT_FLOAT } } ", rest, " }\n");
 }
 
-// A loop that counts, in the order of its consumers first.
+// A counting loop, with consumers before producers.
 std::string Loop() {
   const std::string t = " attr { key: 'T' value { type: DT_INT32 } } ";
   return absl::StrCat(
@@ -299,7 +299,7 @@ TEST(ExportGraphDef, ComesBackTheSame) {
       EXPECT_EQ(m->input(i).name(), n->input(i).name());
     EXPECT_EQ(m->control_inputs().size(), n->control_inputs().size());
   }
-  // As text, too.
+  // The same as text.
   const Result<std::string> text = ExportGraphDef(again, true);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*PrintTextGraphDef(*ParseTextGraphDef(*text)), *text);

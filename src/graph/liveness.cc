@@ -243,8 +243,7 @@ void Liveness::FindCondition(const Node& n) {
       me.inputs = me.ports[0] = MergeCondition(n);
       break;
     case OpRole::kEnter:
-      me.ports[0] =
-          Begun(frames_.output_frame(&n), all, IsConstantEnter(n));
+      me.ports[0] = Begun(frames_.output_frame(&n), all, IsConstantEnter(n));
       break;
     case OpRole::kExit:
       me.ports[0] = ExitCondition(n);

@@ -86,8 +86,9 @@ class Liveness {
   enum class Kind : uint8_t { kPredicate, kOpaque, kBegun, kBegunConstant };
   struct Info {
     bool once = false;
-    int inputs = 0;         // The condition of all inputs together.
-    int ports[2] = {0, 0};  // Those of a Switch's outputs; else both the node's.
+    int inputs = 0;  // The condition of all inputs together.
+    int ports[2] = {0,
+                    0};  // Those of a Switch's outputs; else both the node's.
   };
   Liveness(const Graph& graph, const Frames& frames);
   static size_t Index(int f) { return static_cast<size_t>(f); }
@@ -115,10 +116,10 @@ class Liveness {
   std::vector<Info> info_;  // By node id.
   Conditions conditions_;
   std::map<std::tuple<Kind, int64_t, int64_t>, Literal> literals_;
-  std::vector<Output> predicates_;     // By literal / 2.
-  std::vector<uint8_t> irregular_;     // By frame.
-  std::vector<uint8_t> begins_once_;   // By frame.
-  std::vector<int> going_on_;          // By frame.
+  std::vector<Output> predicates_;    // By literal / 2.
+  std::vector<uint8_t> irregular_;    // By frame.
+  std::vector<uint8_t> begins_once_;  // By frame.
+  std::vector<int> going_on_;         // By frame.
   // By literal that says that a frame began: the frame and the condition
   // outside.
   absl::flat_hash_map<Literal, std::pair<int, int>> begun_;

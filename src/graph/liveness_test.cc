@@ -28,8 +28,7 @@ class LivenessTest : public ::testing::Test {
     Result<Frames> frames = Frames::Of(graph_, *order);
     ASSERT_TRUE(frames.ok()) << frames.status();
     frames_ = std::make_unique<Frames>(*std::move(frames));
-    found_ = std::make_unique<Liveness>(
-        Liveness::Of(graph_, *order, *frames_));
+    found_ = std::make_unique<Liveness>(Liveness::Of(graph_, *order, *frames_));
   }
   int Of(Output o) const { return found_->condition(o); }
   int Only(Output p, bool value) {
@@ -109,8 +108,8 @@ struct Loop {
 };
 Loop BuildLoop(Output begin) {
   Loop l;
-  l.enter = Build("Enter", {begin},
-                  {{"frame_name", "loop"}, {"is_constant", false}});
+  l.enter =
+      Build("Enter", {begin}, {{"frame_name", "loop"}, {"is_constant", false}});
   l.merge = OpenMerge(l.enter);
   l.pred = Build("LoopCond", {Build("Less", {l.merge, Constant(3.0f)})});
   const Output s = Build("Switch", {l.merge, l.pred});

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-// Numbers by name: a table with open addressing, at most half full. The names
-// stay where they are: `name_of(number)` gives the one of a number inside, and
-// must not change. Part of a Graph, which guards it.
+// Maps names to numbers: a hash table with open addressing, at most half full.
+// It does not store the names: `name_of(number)` returns the name of a stored
+// number, and must not change. Guarded by the Graph that owns it.
 class NameIndex {
  public:
   template <typename NameOf>
@@ -23,7 +23,7 @@ class NameIndex {
         return slots_[i].number;
     return -1;
   }
-  // REQUIRES: no such name is inside.
+  // REQUIRES: the name is not in the index.
   void Insert(std::string_view name, int number) {
     if (2 * (size_ + 1) > slots_.size()) Grow(slots_.size() * 2);
     Put({Hash(name), number});
@@ -61,7 +61,7 @@ class NameIndex {
       if (s.number >= 0) Put(s);
   }
 
-  std::vector<Slot> slots_;  // A power of two, or none.
+  std::vector<Slot> slots_;  // The size is a power of two, or 0.
   size_t size_ = 0;
 };
 

@@ -123,7 +123,7 @@ DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k) {
 Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
                   AttrMap& attrs) {
   const auto total = static_cast<int64_t>(in.size());
-  // At most one argument of unknown length: it takes what the others leave.
+  // At most one argument has unknown length: it gets the remaining inputs.
   int64_t known = 0;
   int unknown = 0;
   for (const ArgDef& a : op.inputs) {
@@ -152,7 +152,7 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
         if (unknown > sharing || (total - known) % sharing != 0 ||
             total < known)
           return InvalidArgument("inputs: expected attribute '", attr,
-                                 "' to tell their number, got ", total,
+                                 "' to give their number, got ", total,
                                  " inputs");
         n = (total - known) / sharing;
         if (!a.number_attr.empty()) attrs[attr] = AttrValue(n);

@@ -1,4 +1,5 @@
-// What an op's declaration says of a node's attributes, and these of its edges.
+// Attributes of nodes: checks against the op's declaration, and the number and
+// types of inputs and outputs that they determine.
 #ifndef SLUICE_GRAPH_NODE_ATTRS_H_
 #define SLUICE_GRAPH_NODE_ATTRS_H_
 
@@ -9,11 +10,11 @@
 
 namespace sluice {
 
-// Turns a value into the declared kind where that loses nothing: an empty list
+// Converts a value to the declared kind where that is lossless: an empty list
 // of unknown kind, an int given for a float.
 AttrValue Coerce(const AttrDef& def, AttrValue v);
 
-// Whether the value is of the declared kind, and one of those allowed.
+// Checks that the value is of the declared kind and among the allowed values.
 Status CheckAttr(const AttrDef& def, const AttrValue& v);
 
 // Number of tensors that argument `arg` stands for, given the attributes.

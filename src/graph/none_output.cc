@@ -18,7 +18,7 @@ struct Reasons {
   int first = 0;                 // GUARDED_BY(mu); the number of last[0].
 };
 Reasons& AllReasons() {
-  static auto* const all = new Reasons;  // Used until the process ends.
+  static auto* const all = new Reasons;  // Never destroyed.
   return *all;
 }
 

@@ -1,5 +1,6 @@
-// Null outputs that are no error, such as a gradient where nothing depends on
-// x, and why they are null: for the message of whoever needs a value.
+// Null outputs that are not errors, such as a gradient with respect to an x
+// that nothing depends on, with the reason why they are null. Code that needs a
+// value reports the reason.
 #ifndef SLUICE_GRAPH_NONE_OUTPUT_H_
 #define SLUICE_GRAPH_NONE_OUTPUT_H_
 
@@ -9,11 +10,11 @@
 
 namespace sluice {
 
-// A null output that remembers why it is null. The process keeps the reasons
-// of the last few thousand. Thread-safe.
+// A null output with a reason. The process keeps the reasons of the last few
+// thousand such outputs. Thread-safe.
 Output NoneBecause(std::string why);
-// ": <why>" of such an output, for the end of a message; "" of any other, and
-// of one whose reason is no longer kept.
+// ": <why>" for such an output, to append to a message; "" for any other
+// output, or if the reason is no longer kept.
 std::string WhyNone(const Output& none);
 
 }  // namespace sluice

@@ -75,7 +75,7 @@ Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
           return a.name == arg.number_attr && a.kind == AttrKind::kInt &&
                  !a.is_list;
         }))
-      return BadSpec(spec, "the number is no attribute");
+      return BadSpec(spec, "the number is not an attribute");
     type = StripAsciiWhitespace(type.substr(star + 1));
   }
   for (const AttrDef& a : attrs) {
@@ -96,7 +96,7 @@ std::string Unquote(string_view s) {
   return std::string(s);
 }
 
-// Items of "[a, b]" or "{a, b}" without the brackets; no nesting but in shapes.
+// Items of "[a, b]" or "{a, b}" without the brackets; only shapes may nest.
 std::vector<string_view> Items(string_view s) {
   s = StripAsciiWhitespace(s);
   if (s.size() >= 2) s = s.substr(1, s.size() - 2);
@@ -200,7 +200,7 @@ Result<AttrDef> ParseAttr(string_view spec) {
     a.is_list = true;
     const size_t close = rest.find(')');
     if (close == string_view::npos) return BadSpec(spec, "list( unclosed");
-    // What follows the bracket stays in `rest`.
+    // The text after the bracket stays in `rest`.
     const string_view inner = rest.substr(0, close);
     SLUICE_ASSIGN_OR_RETURN(AttrDef element,
                             ParseAttr(absl::StrCat("x:", std::string(inner))));
@@ -261,8 +261,8 @@ Result<AttrDef> ParseAttr(string_view spec) {
   return a;
 }
 
-// Letters added, dropped, changed or swapped with their neighbours; those of
-// another case are the same.
+// Number of letters added, dropped, changed or swapped with their neighbours,
+// ignoring case.
 size_t EditDistance(std::string_view a, std::string_view b) {
   auto same = [&](size_t i, size_t j) {
     return absl::ascii_tolower(static_cast<unsigned char>(a[i])) ==
@@ -335,8 +335,8 @@ Result<OpDef> OpDefBuilder::Finish() const {
 
 namespace {
 
-// Where the declarations of a library go that this thread loads: whatever is
-// wrong with them is no mistake of ours.
+// The declarations of a library that this thread is loading; mistakes in them
+// are reported and do not abort.
 thread_local std::vector<OpDefBuilder>* loading = nullptr;
 
 Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
@@ -344,8 +344,8 @@ Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
   for (const OpDefBuilder& op : ops) {
     if (!names.insert(op.name()).second ||
         OpRegistry::Global()->Find(op.name()) != nullptr)
-      return AlreadyExists("expected ops of other names than there are, got '",
-                           op.name(), "'");
+      return AlreadyExists("expected names of new ops, got '", op.name(),
+                           "', which exists");
     SLUICE_RETURN_IF_ERROR(op.Finish().status());
   }
   if (ops.empty())
@@ -355,13 +355,13 @@ Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
 
 }  // namespace
 
-// Declarations wait as builders until somebody looks one up: parsing hundreds
-// of them would cost every process that starts.
+// Declarations are kept as builders until the first look-up: parsing hundreds
+// of them would slow down the start of every process.
 struct OpRegistry::State {
   std::mutex mu;
   std::map<std::string, OpDefBuilder, std::less<>> pending;  // GUARDED_BY(mu)
   std::map<std::string, OpDef, std::less<>> parsed;  // GUARDED_BY(mu); stable.
-  // What is wrong with the declarations of a name. GUARDED_BY(mu)
+  // Errors in the declarations of a name. GUARDED_BY(mu)
   std::map<std::string, Status, std::less<>> wrong;
 };
 
@@ -455,11 +455,11 @@ Result<std::vector<std::string>> LoadOpLibrary(const std::string& path) {
                     why != nullptr ? why : path);
   }
   if (auto it = libraries->find(library); it != libraries->end()) {
-    dlclose(library);  // (It is counted.)
+    dlclose(library);  // (Reference-counted.)
     return it->second;
   }
   if (Status s = CheckLoaded(ops); !s.ok()) {
-    ops.clear();  // What they point to goes with the library.
+    ops.clear();  // They point into the library.
     dlclose(library);
     return Annotate(s, "ops of " + path);
   }
@@ -476,7 +476,7 @@ std::vector<std::string> NearestNames(
     size_t most) {
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string& c : candidates) {
-    // A third of the letters: of one letter, another case is all that is near.
+    // A third of the letters; for a single letter, only the other case is near.
     const size_t limit = (std::max(name.size(), c.size()) + 1) / 3;
     if (c.size() > name.size() + limit || name.size() > c.size() + limit)
       continue;

@@ -1,5 +1,5 @@
-// What an op is: one declaration holds its signature, shape function, kernels,
-// gradient, sample inputs and documentation, and everything else about it (C++
+// Op declarations. One declaration holds an op's signature, shape function,
+// kernels, gradient, sample inputs and documentation; everything else (C++
 // builders, reference, conformance tests) is derived from the registry.
 //
 //   SLUICE_OP(Twice)
@@ -32,20 +32,20 @@ struct Kernel;       // exec/kernel.h
 using ShapeFn = Status (*)(ShapeContext&);
 // Builds an op's gradient in the ambient graph.
 using GradFn = Status (*)(GradContext&);
-// Fills in the kernel for a node, or says why there is none (a dtype that is
-// not supported, an attribute that makes no sense).
+// Fills in the kernel for a node, or returns an error if there is none (an
+// unsupported dtype, an invalid attribute).
 using KernelMaker = std::function<Status(const Node&, Kernel*)>;
-// What of its host a node reaches, in words that complete "which": "reads a
-// file". Empty: nothing.
+// The host access of a node, as words that follow "which": "reads a file".
+// Empty: none.
 using HostReachFn = std::string (*)(const Node&);
 
-// How the executor treats a node. Everything but kCompute moves tokens and has
-// no kernel.
+// How the executor treats a node. All roles but kCompute only move tokens and
+// have no kernel.
 enum class OpRole : uint8_t {
   kCompute,
   kConst,     // The value of attribute "value".
-  kArg,       // A fed edge.
-  kRetval,    // A fetched edge.
+  kArg,       // A feed.
+  kRetval,    // A fetch.
   kNoOp,      // NoOp, ControlTrigger: ordering only.
   kIdentity,  // Input 0 to output 0.
   kSwitch,
@@ -54,17 +54,17 @@ enum class OpRole : uint8_t {
   kExit,
   kNextIteration,
   kLoopCond,
-  kCall,        // Runs a function as a frame of its own.
-  kReturn,      // In such a frame: a result. (Plans only: it is a _Retval.)
-  kSend,        // Its token goes to another partition of the step.
-  kRecv,        // A token that another partition sends.
+  kCall,        // Runs a function in its own frame.
+  kReturn,      // A result of such a frame. (In plans only; the op is _Retval.)
+  kSend,        // Sends its token to another partition of the step.
+  kRecv,        // Receives a token from another partition.
   kFunctional,  // A call, If, While, ...: replaced before a plan is made.
 };
 
 // One input or output, or a sequence of them.
 struct ArgDef {
   std::string name;
-  DType type = DType::kInvalid;  // Fixed, or given by one of:
+  DType type = DType::kInvalid;  // Fixed, or determined by one of:
   std::string type_attr;         // "T": the type of every element.
   std::string type_list_attr;    // "Tin": a list of types, one per element.
   std::string number_attr;       // "N": that many elements.
@@ -81,12 +81,12 @@ struct AttrDef {
   std::optional<int64_t> minimum;            // Value of an int, size of a list.
 };
 
-// Inputs on which the conformance tests try an op.
+// Inputs on which the conformance tests run an op.
 struct SampleInput {
   Dims shape = {};
   std::vector<double> values = {};  // Empty: drawn from [low, high).
   double low = -1, high = 1;
-  DType dtype = DType::kInvalid;  // kInvalid: as the signature says.
+  DType dtype = DType::kInvalid;  // kInvalid: as in the signature.
 };
 struct OpSample {
   std::vector<SampleInput> inputs;
@@ -103,13 +103,14 @@ struct OpDef {
   bool commutative = false;
   // Accepts a reference to a variable that has no value yet.
   bool allows_uninitialized_input = false;
-  // Set for an op that reaches the files, functions or environment of the
-  // process that runs it. A task runs such a node for others only if it was
-  // started to do so (docs/clusters.md), and it is never folded. Null: the op
-  // reaches its inputs and the state of sessions only.
+  // Set for an op that accesses the files, functions or environment of the
+  // process that runs it. A task runs such a node for other processes only if
+  // it was started with that permission (docs/clusters.md), and the node is
+  // never folded. Null: the op accesses only its inputs and the state of
+  // sessions.
   HostReachFn host_reach = nullptr;
-  // Declared by the library, whose tests try it. What the functions of any
-  // other op give is checked whenever they run.
+  // Declared by the library, whose tests cover it. The results of the functions
+  // of all other ops are checked on every run.
   bool own = false;
   ShapeFn shape = nullptr;
   KernelMaker kernel;
@@ -129,8 +130,8 @@ Result<std::vector<DType>> TypesOf(const std::vector<ArgDef>& args,
                                    const AttrMap& attrs);
 
 // Fluent construction, in the syntax of TensorFlow's REGISTER_OP. Strings are
-// parsed when the op is first looked up. A mistake in one aborts then if the op
-// is the library's own; the look-up of any other op fails.
+// parsed when the op is first looked up. A mistake aborts then if the op is the
+// library's own; for any other op the look-up fails.
 class OpDefBuilder {
  public:
   explicit OpDefBuilder(const char* name) { def_.name = name; }
@@ -166,7 +167,7 @@ class OpDefBuilder {
     def_.allows_uninitialized_input = true;
     return *this;
   }
-  // Required of every op that reaches files, functions or the environment of
+  // Required for every op that accesses files, functions or the environment of
   // the process.
   OpDefBuilder& ReachesHost(HostReachFn fn) {
     def_.host_reach = fn;
@@ -184,7 +185,7 @@ class OpDefBuilder {
     def_.grad = fn;
     return *this;
   }
-  // Every input gets no gradient, by nature of the op.
+  // No input has a gradient, by the nature of the op.
   OpDefBuilder& NoGradient(const char* why) {
     def_.no_grad_reason = why;
     return *this;
@@ -217,18 +218,18 @@ class OpDefBuilder {
 };
 
 // All ops of the process. Filled by static initialisers; an op is immutable
-// from its first look-up on. Thread-safe.
+// after its first look-up. Thread-safe.
 class OpRegistry {
  public:
   static OpRegistry* Global();
-  // Two ops of one name are an error of Lookup, and of LoadOpLibrary. (It
-  // aborts if both are the library's own.)
+  // A duplicate name is reported by Lookup and LoadOpLibrary. (It aborts if
+  // both ops are the library's own.)
   void Register(OpDefBuilder builder);
-  // Null if there is no such op, or its declaration is wrong. Of several the
-  // first one.
+  // Null if there is no such op, or its declaration is invalid. If there are
+  // several, the first.
   const OpDef* Find(std::string_view name) const;
-  // NotFound, with the nearest names; InvalidArgument if it is declared
-  // wrongly, AlreadyExists if it is declared more than once.
+  // NotFound, with the nearest names; InvalidArgument if the declaration is
+  // invalid; AlreadyExists if it is declared more than once.
   Result<const OpDef*> Lookup(std::string_view name) const;
   // Sorted by name.
   std::vector<const OpDef*> All() const;
@@ -244,7 +245,7 @@ std::vector<std::string> NearestNames(
     std::string_view name, const std::vector<std::string>& candidates,
     size_t most = 3);
 
-// What declares an op: a static one, from a declaration.
+// A static object that registers an op from its declaration.
 struct OpRegistrarOfProgram {
   OpRegistrarOfProgram(const OpDefBuilder& b) {  // NOLINT: converts one.
     OpRegistry::Global()->Register(b);

@@ -1,4 +1,4 @@
-// Ops of shared libraries that are loaded while the program runs.
+// Ops from shared libraries that are loaded at run time.
 //
 //   SLUICE_RETURN_IF_ERROR(LoadOpLibrary("./custom_op.so").status());
 //   Output y = Build("Backwards", {x});
@@ -12,11 +12,11 @@
 
 namespace sluice {
 
-// Loads a library that declares ops (sluice/op.h); their names. One that is
-// loaded already gives them again. It stays for as long as the process, unless
-// there is an error; then none of its ops is there: NotFound if it cannot be
-// loaded, AlreadyExists if an op of that name is there, InvalidArgument if it
-// declares one wrongly, or none. Thread-safe.
+// Loads a library that declares ops (sluice/op.h) and returns their names, also
+// if it is already loaded. The library is never unloaded, except on an error,
+// which leaves none of its ops registered: NotFound if it cannot be loaded,
+// AlreadyExists if an op of that name exists, InvalidArgument if a declaration
+// is invalid or there is none. Thread-safe.
 Result<std::vector<std::string>> LoadOpLibrary(const std::string& path);
 
 }  // namespace sluice

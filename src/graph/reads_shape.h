@@ -1,4 +1,4 @@
-// Ops whose results may be known before their inputs are.
+// Ops whose results may be known before their inputs.
 #ifndef SLUICE_GRAPH_READS_SHAPE_H_
 #define SLUICE_GRAPH_READS_SHAPE_H_
 
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// True if the op reads nothing of its inputs but their shapes: it may be folded
-// although they run in the step, so that it comes after nothing by them.
+// True if the op reads only the shapes of its inputs. It may be folded although
+// its inputs run in the step, so its inputs do not order it after anything.
 inline bool ReadsOnlyShape(std::string_view op) {
   return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
 }

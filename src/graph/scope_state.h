@@ -1,5 +1,5 @@
-// All scopes of a thread at once, to be put aside and taken up again: for
-// clients whose scopes need not nest like a C++ block's (Python's with).
+// Saves and restores all scopes of a thread at once, for clients whose scopes
+// do not nest like C++ blocks (Python's with).
 #ifndef SLUICE_GRAPH_SCOPE_STATE_H_
 #define SLUICE_GRAPH_SCOPE_STATE_H_
 
@@ -10,9 +10,10 @@
 
 namespace sluice {
 
-// A copy of what new nodes of a thread get: the graph, the name prefix,
-// devices, control dependencies, colocation, the loop or branch. A value; it
-// owns nothing of the graph, and must not be restored when the graph is gone.
+// A copy of the state of a thread's scopes: the graph, the name prefix,
+// devices, control dependencies, colocation, the loop or branch. A value type;
+// it does not own the graph and must not be restored after the graph is
+// destroyed.
 //
 //   const ScopeState outside;   // As it is now.
 //   ScopeState inside = [] { DeviceScope d("/cpu:0"); return ScopeState(); }();
@@ -20,18 +21,19 @@ namespace sluice {
 //   outside.Restore();
 class ScopeState {
  public:
-  ScopeState();                   // Those of this thread now.
-  explicit ScopeState(Graph& g);  // Of a thread that just began to build g.
-  // Makes them this thread's, whatever it had.
+  ScopeState();                   // This thread's current state.
+  explicit ScopeState(Graph& g);  // The initial state for g.
+  // Replaces this thread's state.
   void Restore() const;
 
  private:
   std::shared_ptr<const void> state_;
 };
 
-// What the names of this thread's new nodes begin with from now on: "outer/"
-// or "". Reserves nothing. (A name given to BuildNode that ends with a slash, as
-// a prefix does, is all of the node's name: no prefix, not made unique.)
+// Sets the prefix of the names of this thread's new nodes: "outer/" or "".
+// Reserves nothing. (A name given to BuildNode that ends with a slash, as a
+// prefix does, is the complete name: no prefix is added, and it is not made
+// unique.)
 void SetNamePrefix(const std::string& prefix);
 
 }  // namespace sluice

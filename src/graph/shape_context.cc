@@ -28,13 +28,13 @@ const PartialShape& ShapeContext::input(int i) const {
   static const PartialShape unknown;
   const Output& o = node_.input(i);
   return o.valid() ? o.shape()
-                   : unknown;  // Null: a back edge that is not there yet.
+                   : unknown;  // Null: a back edge that is not set yet.
 }
 
 const Tensor* ShapeContext::constant(int i) {
   if (static_cast<size_t>(i) >= constants_.size()) return nullptr;
   std::optional<Tensor>& slot = constants_[static_cast<size_t>(i)];
-  // An invalid tensor stands for "asked, and not known".
+  // An invalid tensor means "evaluated, and unknown".
   if (!slot) slot = ConstantValue(node_.input(i)).value_or(Tensor());
   return slot->valid() ? &*slot : nullptr;
 }
@@ -143,7 +143,7 @@ Result<int64_t> WindowOutputSize(int64_t in, int64_t window, int64_t dilation,
   if (in < 0 || window < 0) return -1;
   if (window == 0)
     return InvalidArgument("window: expected a size > 0, got ", window);
-  int64_t extent;  // Of the dilated window.
+  int64_t extent;  // Size of the dilated window.
   if (__builtin_mul_overflow(window - 1, dilation, &extent) ||
       __builtin_add_overflow(extent, 1, &extent))
     return InvalidArgument("window: expected a dilated size < 2^63, got ",

@@ -1,5 +1,5 @@
-// What a shape function sees: partial shapes of the inputs, constants among
-// them, attributes; it sets the partial shapes of the outputs.
+// The interface of shape functions. They read partial shapes, constant values
+// and attributes, and set the partial shapes of the outputs.
 //
 //   Status MatVecShape(ShapeContext& c) {
 //     SLUICE_ASSIGN_OR_RETURN(const PartialShape matrix, c.WithRank(0, 2));
@@ -19,8 +19,8 @@
 
 namespace sluice {
 
-// Lives for one call of one shape function, on the caller's thread. Errors it
-// returns say what was expected and got; the graph adds the node.
+// Lives for one call of one shape function, on the caller's thread. Errors
+// state what was expected and received; the graph adds the node.
 class ShapeContext {
  public:
   explicit ShapeContext(const Node& node);
@@ -29,16 +29,17 @@ class ShapeContext {
   int num_inputs() const { return node_.num_inputs(); }
   int num_outputs() const { return node_.num_outputs(); }
   const PartialShape& input(int i) const;
-  // The value of input i where it is known before a step runs; else null.
+  // The value of input i if it is known before a step runs; else null.
   const Tensor* constant(int i);
   // The single integer of a constant int32/int64 input.
   std::optional<int64_t> ConstantInt(int i);
   // Input i read as a shape (a vector of dimensions, -1 unknown): from a
-  // constant, or as far as Shape, Pack, ConcatV2, slices and casts tell.
-  // Unknown rank if nothing is known. InvalidArgument if it is not a vector.
+  // constant, or as far as it follows from Shape, Pack, ConcatV2, slices and
+  // casts. Unknown rank if nothing is known. InvalidArgument if it is not a
+  // vector.
   Result<PartialShape> InputAsShape(int i);
-  // Shape and type of the variable that resource input i points to; kInvalid:
-  // nothing is known of it.
+  // Shape and type of the variable that resource input i points to; unknown and
+  // kInvalid if nothing is known.
   PartialShape ResourceShape(int i);
   DType ResourceType(int i);
 
@@ -54,7 +55,7 @@ class ShapeContext {
   }
   const std::vector<PartialShape>& outputs() const { return outputs_; }
 
-  // Runs the op's shape function. Internal if that sets an output that the op
+  // Runs the op's shape function. Internal if it sets an output that the op
   // does not have, or throws.
   Status Infer();
 
@@ -71,17 +72,17 @@ class ShapeContext {
   std::optional<int> wrong_output_;
 };
 
-// Dimensions that must agree: the known one. InvalidArgument if both are known
-// and differ.
+// Merges dimensions that must agree: returns the known one. InvalidArgument if
+// both are known and differ.
 Result<int64_t> MergeDim(int64_t a, int64_t b);
-// An axis in [-rank, rank) as one in [0, rank).
+// Converts an axis in [-rank, rank) to one in [0, rank).
 Result<int> CanonicalAxis(int64_t axis, int rank);
-// Numpy's broadcasting of two partial shapes.
+// NumPy broadcasting of two partial shapes.
 Result<PartialShape> BroadcastShapes(const PartialShape& a,
                                      const PartialShape& b);
 // Output size of a window along one dimension; -1 if `in` is unknown.
 // `padding`: "SAME", "VALID" or "EXPLICIT" (then before/after are read; else
-// they are written when in is known).
+// they are written if `in` is known).
 Result<int64_t> WindowOutputSize(int64_t in, int64_t window, int64_t dilation,
                                  int64_t stride, std::string_view padding,
                                  int64_t* before, int64_t* after);
@@ -96,13 +97,13 @@ Status MergeBothShape(ShapeContext& c);        // Inputs 0 and 1 must agree.
 Status ReductionShape(ShapeContext& c);        // Input 1: axes; keep_dims.
 
 // The value of an output if it is known before a step: constants, and integer
-// arithmetic on shapes. No effect on the graph.
+// arithmetic on shapes. Does not change the graph.
 std::optional<Tensor> ConstantValue(const Output& o);
 // An output read as a shape, see ShapeContext::InputAsShape.
 Result<PartialShape> ConstantAsShape(const Output& o);
 
-// The declared shape and type of the variable that a handle points to, followed
-// through whatever passes handles on.
+// The declared shape and type of the variable that a handle points to, traced
+// through ops that forward handles.
 PartialShape VariableShape(const Output& handle);
 DType VariableDType(const Output& handle);
 

@@ -115,7 +115,7 @@ TEST_F(ConstantValueTest, FedValuesStayUnknownButTheirLengthTellsTheRank) {
   EXPECT_FALSE(ConstantValue(with_default).has_value());
 }
 
-// Doubling a value n times visits 2^n paths unless that is bounded.
+// Doubling a value n times visits 2^n paths unless the search is bounded.
 TEST_F(ConstantValueTest, CostIsBoundedInDeepAndWideGraphs) {
   Output x = Fed({}, DType::kInt32);
   for (int i = 0; i < 200; ++i) x = Build("Mul", {x, x});

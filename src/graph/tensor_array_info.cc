@@ -7,8 +7,9 @@ namespace {
 
 constexpr int kMostHops = 200;
 
-// The output behind a chain of nodes that pass input 0 on. The Merge of a
-// conditional passes on what either branch made: `either` follows one of them.
+// The output behind a chain of nodes that forward input 0. The Merge of a
+// conditional forwards the value of either branch: `either` follows one of
+// them.
 Output Behind(Output o, bool either) {
   for (int depth = 0; depth < kMostHops && o.valid(); ++depth) {
     switch (o.node->op().role) {
@@ -78,7 +79,7 @@ const Node* TensorArrayOfFlow(const Output& flow) {
   if (!IsTensorArrayFlow(flow)) return nullptr;
   const Node* n = Behind(flow, /*either=*/true).node;
   if (WritesArray(*n)) n = TensorArrayBehind(n->input(0));
-  // (Gradient arrays may be the same though other nodes made them.)
+  // (Gradient arrays made by different nodes may be the same.)
   return n != nullptr && n->op_name() == "TensorArrayV3" ? n : nullptr;
 }
 

@@ -1,4 +1,4 @@
-// What a graph says of its TensorArrays before a step runs.
+// Static information about the TensorArrays of a graph.
 #ifndef SLUICE_GRAPH_TENSOR_ARRAY_INFO_H_
 #define SLUICE_GRAPH_TENSOR_ARRAY_INFO_H_
 
@@ -7,7 +7,7 @@
 namespace sluice {
 
 // The TensorArrayV3 (TensorArrayGradV3, TensorArrayGradWithShape) that made a
-// handle, followed back through whatever passes handles on; null if unknown.
+// handle, traced back through ops that forward handles; null if unknown.
 const Node* TensorArrayBehind(const Output& handle);
 
 // The declared shape of the elements of the array that a handle points to; a
@@ -15,9 +15,9 @@ const Node* TensorArrayBehind(const Output& handle);
 PartialShape TensorArrayElementShape(const Output& handle);
 
 // True if `o` is a flow: the scalar that orders the ops of one TensorArray.
-// Followed back through whatever passes tokens on. The number it carries means
-// nothing; where its gradient is missing, the flow itself will do (zeros would
-// not order what reads the gradient array after the writes of the forward one).
+// Traced back through ops that forward tokens. The number it carries has no
+// meaning; if its gradient is missing, the flow itself is used (zeros would not
+// order the reads of the gradient array after the writes of the forward array).
 bool IsTensorArrayFlow(const Output& o);
 
 // The TensorArrayV3 whose ops a flow orders; null if unknown.

@@ -119,7 +119,7 @@ Result<Tensor> FromStringContent(const Shape& shape,
                       " got ",
                       content.size(), " bytes");
   const auto n = static_cast<size_t>(shape.num_elements());
-  if (n > content.size()) return malformed;  // A length takes a byte or more.
+  if (n > content.size()) return malformed;  // A length takes at least a byte.
   google::protobuf::io::CodedInputStream in(
       reinterpret_cast<const uint8_t*>(content.data()),
       static_cast<int>(content.size()));
@@ -148,7 +148,7 @@ Result<Tensor> FromContent(DType dtype, const Shape& shape,
         " bytes, got ", content.size());
   SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::Make(dtype, shape));
   if (want == 0) return t;
-  if (dtype == DType::kBool) {  // A bool of another value is undefined.
+  if (dtype == DType::kBool) {  // A bool other than 0 or 1 is undefined.
     for (size_t i = 0; i < content.size(); ++i)
       t.raw<bool>()[i] = content[i] != 0;
   } else {
@@ -211,7 +211,7 @@ Result<Tensor> FromFields(DType dtype, const Shape& shape,
   return Internal("TensorProto: no reader for dtype ", DTypeName(dtype));
 }
 
-// Variants without a value are all that can come from outside.
+// Only variants without a value can be deserialised.
 Result<Tensor> FromVariants(const Shape& shape, const proto::TensorProto& p,
                             TensorProtoLimits* limits) {
   for (const auto& v : p.variant_val())
@@ -224,7 +224,7 @@ Result<Tensor> FromVariants(const Shape& shape, const proto::TensorProto& p,
   return Tensor::Make(DType::kVariant, shape);
 }
 
-// Whether all elements have the same bits, so that one may stand for all.
+// Whether all elements have the same bits, so that one represents all.
 bool AllEqual(const char* data, size_t size, size_t n) {
   return n > 1 && std::memcmp(data, data + size, (n - 1) * size) == 0;
 }
@@ -309,7 +309,7 @@ Result<PartialShape> ShapeFromProto(const proto::TensorShapeProto& p) {
   if (p.unknown_rank()) {
     if (p.dim_size() != 0)
       return InvalidArgument(
-          "shape: expected no dimensions beside "
+          "shape: expected no dimensions besides "
           "unknown_rank, got ",
           p.dim_size());
     return PartialShape();
@@ -396,7 +396,7 @@ Result<Tensor> ParseTensorProto(std::string_view bytes,
   if (bytes.size() > INT32_MAX ||
       !p.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidArgument("TensorProto: expected a serialised message, got ",
-                           bytes.size(), " bytes that are none");
+                           bytes.size(), " malformed bytes");
   return TensorFromProto(p, limits);
 }
 

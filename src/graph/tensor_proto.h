@@ -1,5 +1,5 @@
-// Tensors as TensorFlow's TensorProto, in both its forms: the bytes as they lie
-// in memory (tensor_content), and a list of values whose last one repeats.
+// TensorFlow's TensorProto in both of its forms: the bytes as in memory
+// (tensor_content), and a list of values whose last one repeats.
 #ifndef SLUICE_GRAPH_TENSOR_PROTO_H_
 #define SLUICE_GRAPH_TENSOR_PROTO_H_
 
@@ -17,24 +17,24 @@ class TensorProto;
 class TensorShapeProto;
 }  // namespace proto
 
-// What tensors that come from outside may claim.
+// Limits for tensors from untrusted input.
 struct TensorProtoLimits {
-  // Bytes that may be allocated beyond what the message itself holds: a few
-  // bytes may stand for a large tensor of one repeated value.
+  // Bytes that may be allocated beyond the size of the message: a few bytes may
+  // describe a large tensor of one repeated value.
   int64_t expansion_bytes = int64_t{2} << 30;
 };
 
 // InvalidArgument if the message is malformed: an unknown dtype, a shape that
-// is negative, overflows or is not known, more or fewer bytes than the shape
-// takes, more values than it has elements. Unimplemented for resources and for
-// variants with a value, which have no meaning outside their process.
+// is negative, overflows or is not fully known, more or fewer bytes than the
+// shape requires, more values than elements. Unimplemented for resources and
+// for variants with a value, which have no meaning outside their process.
 // ResourceExhausted beyond `limits`, from which the expansion is deducted, so
-// that it may be shared by all tensors of a graph.
+// that all tensors of a graph can share it.
 Result<Tensor> ParseTensorProto(std::string_view bytes,
                                 TensorProtoLimits* limits = nullptr);
 Result<std::string> SerializeTensorProto(const Tensor& tensor);
 
-// The same on the parsed message, for the files that include it.
+// The same for the parsed message.
 Result<Tensor> TensorFromProto(const proto::TensorProto& p,
                                TensorProtoLimits* limits = nullptr);
 Status TensorToProto(const Tensor& tensor, proto::TensorProto* p);
@@ -43,7 +43,7 @@ Status TensorToProto(const Tensor& tensor, proto::TensorProto* p);
 Result<PartialShape> ShapeFromProto(const proto::TensorShapeProto& p);
 void ShapeToProto(const PartialShape& shape, proto::TensorShapeProto* p);
 
-// `value` of the wire's enum as a type; InvalidArgument if there is none.
+// Converts a wire enum value to a type; InvalidArgument if there is none.
 Result<DType> DTypeFromProto(int value);
 
 }  // namespace sluice

@@ -118,7 +118,7 @@ TEST(TensorProto, EqualElementsAreWrittenOnce) {
   Tensor t = *Tensor::Zeros(DType::kFloat, Shape({1000, 1000}));
   EXPECT_LT(SerializeTensorProto(t)->size(), 100u);
   EXPECT_TRUE(ParseTensorProto(*SerializeTensorProto(t))->Identical(t));
-  t.data<float>()[7] = -0.0f;  // Equal to zero, but not its bits.
+  t.data<float>()[7] = -0.0f;  // Equal to zero, with different bits.
   EXPECT_TRUE(ParseTensorProto(*SerializeTensorProto(t))->Identical(t));
 }
 

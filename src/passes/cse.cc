@@ -15,17 +15,17 @@ bool Mergeable(const Node& n) {
     default:
       return false;
   }
-  // A Placeholder that is not fed must name itself.
+  // An error of a Placeholder that is not fed must name that node.
   if (n.num_inputs() == 0 && n.op().role != OpRole::kConst) return false;
   for (int i = 0; i < n.num_outputs(); ++i)
     if (IsRef(n.output_type(i)) || n.output_type(i) == DType::kResource)
       return false;
-  for (const Output& in : n.inputs())  // What a reference holds may change.
+  for (const Output& in : n.inputs())  // The value of a reference may change.
     if (IsRef(in.dtype())) return false;
   return true;
 }
 
-// ---- Hashes: equal for what is equal, and cheap -----------------------------
+// ---- Hashes: equal for equal nodes, and cheap -------------------------------
 
 uint64_t Mix(uint64_t h) {
   h *= 0x9e3779b97f4a7c15u;
@@ -46,7 +46,8 @@ struct AttrHash {
     for (const int64_t d : t.shape().dims())
       h = Mix(h, static_cast<uint64_t>(d));
     if (!IsPlain(t.dtype())) return h;
-    // Of a big one both ends: those that differ elsewhere are compared.
+    // Hashes both ends of a large tensor; other differences are found by
+    // comparison.
     constexpr size_t kEnd = 32 << 10;
     const auto* data = static_cast<const char*>(t.raw());
     const size_t size = t.bytes();
@@ -78,7 +79,8 @@ struct AttrHash {
   }
 };
 
-// The order counts for neither control inputs nor those of a commutative op.
+// The order of control inputs, and of the inputs of a commutative op, is
+// ignored.
 uint64_t Hash(const Node& n) {
   uint64_t h = reinterpret_cast<uintptr_t>(&n.op());
   h = Mix(h, AttrHash()(n.device()));
@@ -113,7 +115,7 @@ bool Same(const Node& a, const Node& b) {
   return a.SharesAttrs(b) || a.attrs() == b.attrs();
 }
 
-// Nodes by what they compute: chains through arrays, one entry a node.
+// A hash table of nodes: chains through arrays, with one entry per node.
 class SeenNodes {
  public:
   explicit SeenNodes(const Graph& graph)
@@ -124,7 +126,7 @@ class SeenNodes {
     while (n < next_.size()) n *= 2;
     first_.resize(n, -1);
   }
-  // A node seen before that computes the same, or null: `n` is seen now.
+  // An earlier node that computes the same; null if none, and then adds `n`.
   Node* FindOrAdd(const Node& n) {
     const auto id = static_cast<size_t>(n.id());
     hash_[id] = Hash(n);
@@ -150,7 +152,7 @@ class SeenNodes {
 Status MergeCommonSubexpressions(Graph* graph) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(*graph));
-  // By id: what is read in the node's place, or null.
+  // By id: the node that replaces it, or null.
   std::vector<Node*> merged(order.size(), nullptr);
   auto instead = [&](const Node* n) {
     return merged[static_cast<size_t>(n->id())];

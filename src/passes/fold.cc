@@ -28,7 +28,7 @@ bool Foldable(const Node& n) {
   return true;
 }
 
-// Null if the value is not known, or comes only after something else.
+// Null if the value is unknown, or ordered after another node.
 const Tensor* ConstantOf(const Output& o) {
   if (o.node->op().role != OpRole::kConst || !o.node->control_inputs().empty())
     return nullptr;
@@ -51,7 +51,7 @@ class Folder {
   }
 
  private:
-  // What folding adds has no place in these: it is neither.
+  // Nodes that folding adds have no mark.
   static bool At(const std::vector<uint8_t>& marks, const Node* n) {
     const auto id = static_cast<size_t>(n->id());
     return id < marks.size() && marks[id] != 0;
@@ -75,8 +75,8 @@ class Folder {
     return bytes <= kMaxBytes ? Fold(n, *values) : OkStatus();
   }
 
-  // Inputs from outputs that became nodes of their own; and a constant is
-  // always there: nobody needs to wait for it.
+  // Redirects inputs from outputs that became separate nodes, and drops control
+  // edges from constants, which are always available.
   Status ReadWhatWasFolded(Node* n) {
     for (int i = 0; i < n->num_inputs(); ++i) {
       const Output in = n->input(i);
@@ -94,7 +94,7 @@ class Folder {
     return OkStatus();
   }
 
-  // Empty if the values are not known.
+  // Empty if the values are unknown.
   Result<std::vector<Tensor>> Compute(const Node& n, bool dead) const {
     std::vector<Tensor> known;
     const bool all =

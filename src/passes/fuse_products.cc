@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// Products with what follows them, one node for each.
+// Fuses each product with the nodes that follow it.
 class ProductFuser {
  public:
   ProductFuser(Graph* graph, const std::vector<Node*>& keep)
@@ -22,7 +22,7 @@ class ProductFuser {
     for (const Node* n : keep) readers_[Id(n)].push_back({nullptr, kControl});
   }
 
-  // A product, or any other node, which is left alone.
+  // Fuses a product; other nodes are left unchanged.
   Status Fuse(Node* product) {
     const bool matrix = product->op_name() == "MatMul";
     if ((!matrix && product->op_name() != "Conv2D" &&
@@ -43,19 +43,18 @@ class ProductFuser {
     Node* node;  // Null: the step itself.
     int input;   // Or kControl.
   };
-  // The product, and what follows it.
+  // The product and the nodes that follow it.
   struct Found {
     std::vector<Node*> nodes;
-    AttrValue::Strings ops;  // But for the product: what they do.
+    AttrValue::Strings ops;  // Ops of the nodes after the product.
     std::vector<Output> inputs;
     AttrMap attrs;
   };
 
   static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
 
-  // The only reader of the last of these nodes, if that is on the same device
-  // and waits for nothing but its inputs. (What only hands a value on is passed
-  // over.)
+  // The only reader of the last of these nodes, if it is on the same device and
+  // waits only for its inputs. (Nodes that only forward a value are skipped.)
   Reader Next(const Found& f) const {
     const Node* last = f.nodes.back();
     for (;;) {
@@ -77,9 +76,9 @@ class ProductFuser {
     }
   }
 
-  // Whoever waits for one of the nodes, but for the last, will wait for all of
-  // them. That changes nothing but the time if what they read beside the
-  // product is always there and does not depend on who waits: parameters.
+  // Nodes that wait for one of the nodes other than the last will wait for all
+  // of them. That affects only timing if their other inputs are always
+  // available and independent of the waiting nodes: parameters.
   bool MayWaitForAll(const Found& f) const {
     bool waits = false;
     for (size_t i = 0; i + 1 < f.nodes.size(); ++i)
@@ -139,7 +138,7 @@ class ProductFuser {
     return true;
   }
 
-  // Whether `v` is known to be a vector with an element for each channel.
+  // Whether `v` is known to be a vector with one element per channel.
   static bool AddsVector(const Node& product, const Output& v) {
     const PartialShape &p = product.output_shape(0), &s = v.shape();
     return p.rank_known() && s.rank_known() && s.rank() == 1 && s.dim(0) >= 0 &&
@@ -151,7 +150,7 @@ class ProductFuser {
            op == "FusedBatchNormV3";
   }
 
-  // A normalisation by what is known before.
+  // A batch normalisation with known statistics.
   bool FindNorm(Found* f) const {
     const Reader r = Next(*f);
     if (r.node == nullptr || r.input != 0 ||
@@ -161,7 +160,7 @@ class ProductFuser {
       return false;
     for (int i = 0; i < 5; ++i)
       if (RemoveRef(r.node->input_type(i)) != DType::kFloat) return false;
-    // Its other outputs would have to be made as well.
+    // Its other outputs would have to be computed as well.
     for (const Reader& reader : readers_[Id(r.node)])
       if (reader.node == nullptr || reader.input == kControl ||
           reader.node->input(reader.input).index != 0)
@@ -187,9 +186,9 @@ class ProductFuser {
       f->attrs["leakyrelu_alpha"] = r.node->AttrOr<float>("alpha", 0.2f);
   }
 
-  // Who waits for others reads a reference when they are done, even one that
-  // was handed on by an Identity. The nodes behind the product wait for nothing
-  // but it, and read it as it is before.
+  // A node with control inputs reads a reference when these are done, even one
+  // that was forwarded by an Identity. The nodes after the product wait only
+  // for it, and read the earlier value.
   static bool ReadsLater(const Found& f) {
     if (f.nodes[0]->control_inputs().empty()) return false;
     for (size_t i = 2; i < f.inputs.size(); ++i) {
@@ -236,7 +235,7 @@ class ProductFuser {
       spec.attrs["num_host_args"] = int64_t{0};
     }
     spec.attrs["_fused_from"] = std::move(from);
-    // What is wrong is told of the nodes that the user knows.
+    // Errors are attributed to the user's nodes.
     Result<Node*> added = graph_->AddNode(std::move(spec));
     if (!added.ok()) return OkStatus();
     Node* const made = *added;

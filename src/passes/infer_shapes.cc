@@ -5,9 +5,9 @@
 namespace sluice {
 namespace {
 
-// Rounds in which shapes of loop variables lose what an iteration changes. A
-// variable that changes still is then of unknown shape, and all are if that
-// does not end it either.
+// Rounds in which the shapes of loop variables lose the dimensions that an
+// iteration changes. After kCarefulRounds, variables that still change get an
+// unknown shape; after kMostRounds, all variables do.
 constexpr int kCarefulRounds = 8, kMostRounds = 16;
 
 class Inference {
@@ -43,7 +43,7 @@ class Inference {
            in.node->op().role == OpRole::kNextIteration;
   }
 
-  // What reaches a Merge other than by a back edge, in the copy.
+  // The shape with which a loop variable enters a Merge, in the copy.
   PartialShape Entering(const Node* merge) const {
     std::optional<PartialShape> all;
     for (const Output& in : merge->inputs()) {
@@ -54,7 +54,7 @@ class Inference {
     return all.value_or(PartialShape());
   }
 
-  // The graph once more, its loops open, with the shapes that are assumed.
+  // Copies the graph without back edges, with the assumed shapes.
   void Copy(Graph* copy) {
     copy->ShareLibrary(graph_);
     copies_.assign(static_cast<size_t>(graph_.num_nodes()), nullptr);
@@ -73,7 +73,7 @@ class Inference {
       if (loop) {
         PartialShape shape = Entering(n);
         if (const auto& bound = At(bound_, n)) shape = shape.Union(*bound);
-        // (What the graph says of it holds, whatever enters.)
+        // (The graph's own shape holds for all values that enter.)
         if (copy->SetShape(Output(c), shape).ok())
           At(assumed_, n) = Output(c).shape();
       }
@@ -81,7 +81,8 @@ class Inference {
     }
   }
 
-  // Whether every iteration gives what was assumed; bounds where not.
+  // Whether every iteration preserves the assumed shapes; otherwise updates the
+  // bounds.
   bool Holds(int round) {
     bool holds = true;
     for (const Node* n : order_) {
@@ -90,7 +91,7 @@ class Inference {
       PartialShape all = *assumed;
       for (const Output& in : n->inputs())
         if (IsBack(n, in)) all = all.Union(CopyOf(in).shape());
-      // (Graph::SetShape keeps what the graph itself says of the Merge.)
+      // (Graph::SetShape keeps the graph's own shape of the Merge.)
       if (const Result<PartialShape> kept = all.MergeWith(n->output_shape(0));
           kept.ok())
         all = *kept;
@@ -114,8 +115,8 @@ class Inference {
   const Graph& graph_;
   const std::vector<Node*>& order_;
   Assumed known_;
-  Assumed bound_;    // Of loops' Merges: no more than this is certain.
-  Assumed assumed_;  // In the round.
+  Assumed bound_;    // By loop Merge: the most that is certain.
+  Assumed assumed_;  // In this round.
   std::vector<Node*> copies_;
 };
 

@@ -1,4 +1,4 @@
-// What can be known of all shapes of a graph before it runs.
+// Infers the shapes of a whole graph before it runs.
 #ifndef SLUICE_PASSES_INFER_SHAPES_H_
 #define SLUICE_PASSES_INFER_SHAPES_H_
 
@@ -12,11 +12,12 @@ namespace sluice {
 // By node id and output.
 using NodeShapes = std::vector<std::vector<PartialShape>>;
 
-// At least what the graph's nodes say. Beyond that the shape of a loop variable
-// is the one that it enters with, as far as every iteration keeps it: an
-// imported loop says nothing, since a node is added before the end of the loop
-// that it reads. `known` tells more of the first outputs of some nodes. The
-// graph stays as it is; its mutex must be held. InvalidArgument for a cycle.
+// The result is at least as precise as the shapes in the graph's nodes. In
+// addition, a loop variable gets its initial shape, as far as every iteration
+// preserves it: the nodes of an imported loop do not have it, since a node is
+// added before the back edge that it depends on. `known` gives more precise
+// shapes of the first outputs of some nodes. The graph is not changed; its
+// mutex must be held. InvalidArgument for a cycle.
 Result<NodeShapes> InferShapes(
     const Graph& graph,
     const std::vector<std::pair<const Node*, PartialShape>>& known = {});

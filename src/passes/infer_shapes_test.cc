@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// A loop over one variable, as text, whose body is `body` (reading "switch:1",
-// giving "next_value"). Its initial value is the float placeholder "x".
+// A loop over one variable, as text, with body `body` (which reads "switch:1"
+// and produces "next_value"). Its initial value is the float placeholder "x".
 std::string Loop(const std::string& x_shape, const std::string& body) {
   return R"(
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
@@ -77,7 +77,7 @@ TEST_F(InferShapesTest, ALoopVariableKeepsTheShapeThatItEntersWith) {
   EXPECT_EQ(Output(graph_.FindNode("exit")).shape().ToString(), "<unknown>");
   for (const char* node : {"merge", "switch", "next_value", "next", "exit"})
     EXPECT_EQ(ShapeOf(node), "[]") << node;
-  // The graph is as it was.
+  // The graph is unchanged.
   EXPECT_EQ(Output(graph_.FindNode("exit")).shape().ToString(), "<unknown>");
 }
 
@@ -95,8 +95,8 @@ TEST_F(InferShapesTest, WhatIsKnownOfFirstOutputsIsAdded) {
             "[4]");
 }
 
-// A hundred loops, each entered with what the one before it gives, all of which
-// lose a dimension in the last iteration that is looked at.
+// A chain of a hundred loops, each of which starts with the result of the
+// previous one and loses a dimension in the last round.
 TEST_F(InferShapesTest, ChainsOfLoopsEnd) {
   const WithGraph use(graph_);
   std::string text = Loop("dim { size: 2 }", kConcat);

@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-// That bodies may add. (Sanitizers are ten times as long about the same.)
+// Maximum number of nodes that bodies may add. (Sanitizers are ten times
+// slower.)
 constexpr int kMaxNodes = kSanitized ? 1 << 14 : 1 << 18;
 constexpr size_t kMaxFrames = 256;
 
@@ -71,8 +72,8 @@ bool Inliner::IsAnchored(const Place& at, const Output& o) const {
   return at.pivot == nullptr || at.anchored->count(o.node) != 0;
 }
 
-// A node that neither its inputs nor its control inputs tie to the place is
-// tied to the pivot.
+// Adds a control edge from the pivot if neither inputs nor control inputs tie a
+// node to the place.
 void Inliner::Anchor(const Place& at, const std::vector<Output>& inputs,
                      std::vector<Node*>* controls) const {
   if (at.pivot == nullptr) return;
@@ -109,7 +110,7 @@ Result<Output> Inliner::Add1(const Place& at, const std::string& op,
   return Output(node);
 }
 
-// Tied to nothing: a constant is nowhere in particular.
+// Without control inputs: a constant has no specific frame.
 Result<Output> Inliner::IntConstant(const Place& at, int64_t v, DType t) {
   SLUICE_ASSIGN_OR_RETURN(Tensor value,
                           ScalarTensor(t, static_cast<double>(v)));
@@ -117,7 +118,7 @@ Result<Output> Inliner::IntConstant(const Place& at, int64_t v, DType t) {
               {{"value", std::move(value)}, {"dtype", t}});
 }
 
-// The same value, there only if the pivot is.
+// The same value, alive only if the pivot is.
 Result<Output> Inliner::Anchored(const Place& at, const Output& o) {
   if (IsAnchored(at, o)) return o;
   return Add1(at, "Identity", "identity", {o});
@@ -128,9 +129,10 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
                             std::vector<Node*> controls) {
   if (++copied_ > kMaxNodes)
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
-                             " nodes of bodies put in place, got more; ",
+                             " nodes of inlined bodies, got more; ",
                              n.Describe());
-  // (RecoverControlFlow tells a constant's place by what it waits for.)
+  // (RecoverControlFlow determines a constant's context from its control
+  // inputs.)
   const bool told = tells_contexts() && at.among_primitives;
   const bool free_const =
       n.op().role == OpRole::kConst && controls.empty() && !told;
@@ -159,7 +161,7 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
       to_->SetAttr(copy, "_class", AttrValue(std::move(here)));
     }
   to_->RefineShapes(copy);
-  // (Primitives within bodies are for RecoverControlFlow to find.)
+  // (RecoverControlFlow finds the contexts of primitives within bodies.)
   if (!at.among_primitives) Tell(copy, free_const ? nullptr : at.context);
   if (!free_const && at.pivot != nullptr) at.anchored->insert(copy);
   return copy;
@@ -183,7 +185,7 @@ bool Inliner::StaysCall(const Node& n) const {
   int first = 0;
   const FunctionRef ref =
       kind == CallKind::kCall ? CalledFunction(n, &first) : Ref(n, "f");
-  // What has a gradient of its own must be there when gradients are built.
+  // Functions with a custom gradient must exist when gradients are built.
   if (!as_frames_ && (n.FindAttr("_gradient_op_type") != nullptr ||
                       library().gradients().count(ref.name) != 0))
     return true;
@@ -194,8 +196,8 @@ bool Inliner::StaysCall(const Node& n) const {
   return recursive;
 }
 
-// The place of a functional node's body: below its name, under what the node
-// itself is under.
+// The place of a functional node's body: its names are prefixed with the node's
+// name, and its condition is that of the node.
 Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
                              const std::vector<Node*>& controls,
                              const Place& at) {
@@ -216,8 +218,8 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
         Node * start, Add(at, "NoOp", n.name() + "/start", {}, {}, controls));
     return place.Under(start);
   }
-  // The node may stand within primitives of control flow of its body, or of the
-  // graph at the outermost level: it is where its inputs are.
+  // The node may be within control-flow primitives of its body, or of the graph
+  // at the outermost level: its inputs determine its context.
   const bool among =
       at.primitives_here || (at.pivot == nullptr && among_primitives_);
   if (!among) return place;
@@ -258,7 +260,7 @@ Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
     }
   Result<Values> v = Dispatch(n, std::move(inputs), *place);
   if (!v.ok()) return fail(v.status());
-  // What follows in the outer place hangs on the outer pivot through these.
+  // Later nodes in the outer place depend on the outer pivot through these.
   if (!controls.empty())
     for (Output& o : v->outputs) {
       SLUICE_ASSIGN_OR_RETURN(o, Anchored(*place, o));
@@ -275,7 +277,8 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
                                  const Place& at) {
   switch (KindOfCall(n)) {
     case CallKind::kNone:
-      return Internal("not a functional node: ", n.Describe());
+      return Internal("lowering: expected a functional node, got ",
+                      n.Describe());
     case CallKind::kCall: {
       int first = 0;
       const FunctionRef f = CalledFunction(n, &first);
@@ -298,7 +301,7 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
     case CallKind::kCase: {
       const auto branches = n.AttrOr<AttrValue::Functions>("branches", {});
       const auto last = static_cast<int64_t>(branches.size()) - 1;
-      // An index that names none means the last.
+      // An index out of range selects the last branch.
       SLUICE_ASSIGN_OR_RETURN(const Output zero,
                               IntConstant(at, 0, DType::kInt32));
       SLUICE_ASSIGN_OR_RETURN(const Output most,
@@ -319,8 +322,8 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
   return Internal("unknown kind of call");
 }
 
-// The results of a function for these arguments: its body put in place, unless
-// it can come to call itself.
+// The results of a function for these arguments: its body is inlined unless it
+// is recursive.
 Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
                                  bool is_call, const std::vector<Output>& args,
                                  const Place& at) {
@@ -336,10 +339,10 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
     return InvalidArgument("functions: expected to be nested at most ",
                            FunctionLibrary::kMaxNesting, " deep, got '",
                            ref.name, "' deeper");
-  // (Bodies without a node of their own cost time, too.)
+  // (Bodies without nodes take time, too.)
   if (++copied_ > kMaxNodes)
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
-                             " nodes of bodies put in place, got more in '",
+                             " nodes of inlined bodies, got more in '",
                              ref.name, "'");
   const FunctionBody* body = nullptr;
   if (gradient) {
@@ -424,7 +427,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
   return v;
 }
 
-// A call that stays one.
+// A call that is not inlined.
 Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
                                  const std::vector<Output>& args,
                                  const Place& at) {
@@ -444,12 +447,12 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
                              return f.gradient == gradient && f.ref == ref;
                            });
     if (it == frames_.end()) {
-      // (One may call itself with attributes that grow.)
+      // (A function may call itself with growing attributes.)
       if (frames_.size() >= kMaxFrames)
-        return ResourceExhausted(
-            "functions: expected at most ", kMaxFrames,
-            " that call themselves, with the attributes of each, got more; '",
-            ref.name, "'");
+        return ResourceExhausted("functions: expected at most ", kMaxFrames,
+                                 " recursive functions, counting each choice "
+                                 "of attributes, got more; '",
+                                 ref.name, "'");
       const std::string base = NameOf(ref, gradient);
       FrameFunction f{base, ref, gradient};
       const auto taken = [&](const std::string& name) {

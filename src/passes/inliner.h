@@ -1,4 +1,4 @@
-// What lowering puts in place of functional nodes (passes/lower_functional.h).
+// Replaces functional nodes by their lowered form (passes/lower_functional.h).
 #ifndef SLUICE_PASSES_INLINER_H_
 #define SLUICE_PASSES_INLINER_H_
 
@@ -15,63 +15,63 @@
 
 namespace sluice {
 
-// Where nodes are put: below which name, and under which condition.
+// The place of new nodes: their name prefix and the condition that guards them.
 struct Place {
   std::string prefix;  // "caller/", or "".
-  std::string device;  // For nodes that name none.
-  SourceLoc loc;       // For nodes of which none is known.
-  // Runs exactly when what is put here may; null: whenever it likes.
+  std::string device;  // For nodes without one.
+  SourceLoc loc;       // For nodes without a known one.
+  // Runs exactly if nodes placed here may run; null: unconditionally.
   Node* pivot = nullptr;
-  // In a graph that stays: the context that nodes here belong to.
+  // When lowering in place: the context that nodes here belong to.
   ControlFlowContext* context = nullptr;
-  bool in_condition = false;      // Of the innermost loop.
-  bool among_primitives = false;  // Within a body that has some of its own,
-  bool primitives_here = false;   // which is the innermost.
-  // Nodes that run only if the pivot does; shared by the places within.
+  bool in_condition = false;      // In the innermost loop's condition.
+  bool among_primitives = false;  // Within a body with control-flow primitives,
+  bool primitives_here = false;   // which is the innermost body.
+  // Nodes that run only if the pivot does; shared by nested places.
   std::shared_ptr<std::unordered_set<const Node*>> anchored =
       std::make_shared<std::unordered_set<const Node*>>();
 
   Place Below(const std::string& name) const;
-  // The same place as far as names go, under another condition.
+  // The same names, under another condition.
   Place Under(Node* new_pivot) const;
 };
 
-// What a function gave.
+// The results of a function.
 struct Values {
   std::vector<Output> outputs;
-  std::vector<Node*> effects;  // Done when all that the body does is done.
+  std::vector<Node*> effects;  // Done when all effects of the body are.
 };
 
-// A function that runs as a frame: body or gradient of `ref`.
+// A function that runs as its own frame: body or gradient of `ref`.
 struct FrameFunction {
   std::string name;
   FunctionRef ref;
   bool gradient = false;
 };
 
-// Puts the meaning of functional nodes into a graph. Lives for one pass, on one
-// thread, under the graph's mutex.
+// Inlines functional nodes into a graph. Lives for one pass, on one thread,
+// under the graph's mutex.
 class Inliner {
  public:
-  // `taken`: a graph whose names are not to be used, beside those of `to`.
-  // `as_frames`: calls of recursive functions become _Call nodes, and frames()
-  // grows; else they stay what they are.
+  // `taken`: a graph whose names must not be used, in addition to those of
+  // `to`. `as_frames`: calls of recursive functions become _Call nodes, and
+  // frames() grows; else they stay unchanged.
   Inliner(Graph* to, const Graph& taken, bool as_frames);
 
-  // Lowers `n`, a functional node of any graph that has the same library, whose
-  // inputs are `inputs` here.
+  // Lowers `n`, a functional node of any graph with the same library; `inputs`
+  // are its inputs in this graph.
   Result<Values> Lower(const Node& n, std::vector<Output> inputs,
                        std::vector<Node*> controls, const Place& at);
-  // Puts the function `f` here as a frame of its own.
+  // Adds the function `f` as its own frame.
   Status AddFrame(const FrameFunction& f);
-  // A node that is done when the values and effects are there.
+  // A node that is done when the values and effects are.
   Result<Node*> Done(const Values& v, const std::string& name, const Place& at);
 
   // Frames that have been called so far; more may come with each AddFrame.
   const std::vector<FrameFunction>& frames() const { return frames_; }
-  // Nodes that must run if they can, whoever reads them.
+  // Nodes that must run if they can, even without readers.
   const std::vector<Node*>& effects() const { return effects_; }
-  // True if nodes of this kind stay calls.
+  // True if the node stays a call.
   bool StaysCall(const Node& n) const;
 
  private:
@@ -80,7 +80,7 @@ class Inliner {
 
   FunctionLibrary& library() const { return to_->function_library(); }
   std::string Unique(const std::string& name);
-  // A graph that stays is told which constructs its new nodes belong to.
+  // Lowering in place sets the contexts of new nodes.
   bool tells_contexts() const { return !as_frames_; }
   void Tell(const Node* n, ControlFlowContext* context) const {
     if (tells_contexts()) to_->control_flow().SetContext(n, context);
@@ -115,7 +115,7 @@ class Inliner {
   Result<Values> Case(const std::vector<FunctionRef>& branches, size_t begin,
                       size_t end, const std::vector<Output>& index_and_args,
                       const Place& at);
-  // `pass_through[i]`: the body gives back variable i as it was.
+  // `pass_through[i]`: the body returns variable i unchanged.
   Result<Values> Loop(const std::vector<Output>& vars,
                       std::vector<PartialShape> shapes,
                       const std::vector<bool>& pass_through, int64_t parallel,
@@ -130,17 +130,15 @@ class Inliner {
   Graph* to_;
   const Graph& taken_;
   const bool as_frames_;
-  bool among_primitives_ =
-      false;        // Functional nodes may stand in their frames.
-  int copied_ = 0;  // Nodes of bodies.
+  bool among_primitives_ = false;  // Functional nodes may be in their frames.
+  int copied_ = 0;                 // Nodes of bodies.
   std::vector<FrameFunction> frames_;
   std::vector<Node*> effects_;
   struct Inlined {
     FunctionRef ref;
     bool gradient;
   };
-  std::vector<Inlined>
-      stack_;  // Functions being put in place, outermost first.
+  std::vector<Inlined> stack_;  // Functions being inlined, outermost first.
 };
 
 }  // namespace sluice

@@ -34,7 +34,7 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
     Tell(pivot, cond->branch(side));
   }
   for (const Output& arg : args) {
-    // A constant needs no Switch: what it goes into hangs on the pivot.
+    // A constant needs no Switch: its readers depend on the pivot.
     if (arg.node->op().role == OpRole::kConst &&
         arg.node->control_inputs().empty()) {
       for (int side : {0, 1}) inputs[side].push_back(arg);
@@ -52,12 +52,12 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
   SLUICE_ASSIGN_OR_RETURN(v[1], on_true(places[1], inputs[1]));
   SLUICE_ASSIGN_OR_RETURN(v[0], on_false(places[0], inputs[0]));
   if (v[0].outputs.size() != v[1].outputs.size())
-    return InvalidArgument("branches: expected as many results of each, got ",
+    return InvalidArgument("branches: expected equal numbers of results, got ",
                            v[1].outputs.size(), " and ", v[0].outputs.size());
   const auto merge = [&](const Output& f, const Output& t) -> Result<Output> {
     SLUICE_ASSIGN_OR_RETURN(const Output from_f, Anchored(places[0], f));
     SLUICE_ASSIGN_OR_RETURN(const Output from_t, Anchored(places[1], t));
-    // Hangs on the outer pivot through its inputs.
+    // Depends on the outer pivot through its inputs.
     SLUICE_ASSIGN_OR_RETURN(const Output m, Add1(at.Under(nullptr), "Merge",
                                                  "Merge", {from_f, from_t}));
     if (at.pivot != nullptr) at.anchored->insert(m.node);
@@ -118,7 +118,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
   const std::string frame = Unique(at.prefix + "frame");
   std::vector<bool> constant = pass_through;
   std::vector<Output> all = vars;
-  // The pivots hang on a variable that does go round.
+  // The pivots depend on a variable that is not a loop constant.
   if (std::all_of(constant.begin(), constant.end(), [](bool b) { return b; })) {
     if (all.empty()) {
       SLUICE_ASSIGN_OR_RETURN(const Output token,
@@ -142,7 +142,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
   std::vector<Output> current(n);
   std::vector<Node*> merges(n, nullptr);
   for (size_t i = 0; i < n; ++i) {
-    // A constant outside is one inside.
+    // An outer constant is also a constant inside.
     if (constant[i] && all[i].node->op().role == OpRole::kConst &&
         all[i].node->control_inputs().empty()) {
       current[i] = all[i];
@@ -248,7 +248,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
   return out;
 }
 
-// Which variables a body gives back as they came.
+// Which variables a body returns unchanged.
 Result<std::vector<bool>> Inliner::PassThrough(const FunctionRef& ref,
                                                size_t skip, size_t vars) {
   SLUICE_ASSIGN_OR_RETURN(const FunctionBody* body, library().Instantiate(ref));
@@ -286,7 +286,7 @@ Result<Values> Inliner::While(const Node& n, const std::vector<Output>& inputs,
 }
 
 // for (i = start; i is not past limit; i += delta) vars = body(i, vars): a loop
-// that counts down how many iterations are left.
+// that counts down the remaining iterations.
 Result<Values> Inliner::For(const Node& n, const std::vector<Output>& inputs,
                             const Place& at) {
   const FunctionRef body = n.AttrOr<FunctionRef>("body", FunctionRef{});

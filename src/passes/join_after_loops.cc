@@ -23,14 +23,14 @@ std::string FrameOf(const Node* n) {
              : "";
 }
 
-// The frame whose Exit gives a value; empty if it comes from elsewhere.
+// The frame whose Exit produces a value; empty if none does.
 std::string FrameBehind(const Output& o) {
   const Node* n = o.node;
   for (;;) {
     if (n->op().role == OpRole::kIdentity) {
       n = n->input(0).node;
     } else if (n->op_name() == "TensorArrayGradV3") {
-      n = n->input(1).node;  // The flow, passed on.
+      n = n->input(1).node;  // A forwarded flow.
     } else {
       break;
     }
@@ -61,8 +61,8 @@ Status JoinAfterLoops(Graph* graph) {
     if (!frame.empty()) joins[frame].push_back(n.get());
   }
   if (joins.empty()) return OkStatus();
-  // Whatever the last iteration computes goes to some variable, which leaves
-  // the loop whether or not anybody wants it.
+  // Every value that the last iteration computes goes to some variable, which
+  // leaves the loop even if its Exit has no readers.
   std::vector<std::pair<Node*, std::string>> ends;
   std::unordered_set<const Node*> left;  // Switches that have an Exit.
   const auto nodes = graph->nodes().size();

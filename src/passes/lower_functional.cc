@@ -17,7 +17,7 @@ Result<std::vector<Node*>> LowerFunctional(Graph* graph, const Graph& whole) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(*graph));
   Inliner inliner(graph, whole, true);
-  // What is read in place of a functional node's outputs.
+  // The replacements of functional nodes' outputs.
   OutputMap<Output> instead;
   for (Node* n : order) {
     for (int i = 0; i < n->num_inputs(); ++i)

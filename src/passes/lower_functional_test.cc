@@ -1,4 +1,4 @@
-// What functional nodes become, and that it computes what they mean.
+// The lowered form of functional nodes, and its results.
 #include "passes/lower_functional.h"
 
 #include "client/function_test_util.h"
@@ -181,7 +181,7 @@ TEST_F(LowerTest, FunctionsOfTheLibraryAreOps) {
               ElementsAre(42));
   EXPECT_THAT(Values<int32_t>(Output(graph_.FindNode("z")), {Fed(x, 5)}),
               ElementsAre(15));
-  // And they come back from an export.
+  // An export and import preserves them.
   Graph again;
   ASSERT_TRUE(ImportGraphDef(*ExportGraphDef(graph_), again).ok());
   EXPECT_EQ(again.FindNode("y")->op_name(), "Twice");
@@ -307,7 +307,7 @@ TEST_F(LowerLoopTest, AWhileGoesRoundAsLongAsItsConditionHolds) {
     EXPECT_THAT(Values<int32_t>(Output(loop, 1), feeds), ElementsAre(count));
     EXPECT_EQ(Number(Output(loop, 3), feeds), 0.5f);
   }
-  // What goes round unchanged is a loop constant.
+  // Unchanged loop variables become loop constants.
   ASSERT_TRUE(LowerFunctional(&graph_, Graph()).ok());
   int constants = 0;
   for (const auto& node : graph_.nodes())
@@ -342,7 +342,7 @@ TEST_F(LowerLoopTest, ShapesThatChangeAreNotBelieved) {
 }
 
 TEST_F(LowerLoopTest, EffectsOfAnIterationComeBeforeTheNext) {
-  // v = v * 2 + i, from a handle that goes round unchanged.
+  // v = v * 2 + i, from a handle that is an unchanged loop variable.
   const Var v(1.f);
   const Function step =
       DefineFunction("step", {DType::kResource, kF}, [](const Args& a) {
@@ -404,8 +404,8 @@ TEST_F(LowerLoopTest, AForCounts) {
 }
 
 TEST_F(LowerLoopTest, FunctionalNodesStandWithinPrimitives) {
-  // In the body of a loop of primitives, a call of which nothing is tied to it
-  // but its argument.
+  // In the body of a loop of primitives, a call that is tied to the loop only
+  // by its argument.
   const Function f = DefineFunction("f", {kF}, [](const Args& a) {
     return a[0] +
            Build("RandomUniform", {Constant(Tensor::Vector<int32_t>({}))},
@@ -437,7 +437,7 @@ TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
   If(Constant(true), {Constant(1.f)}, f, f, {kI});
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("attribute 'then_branch', function 'adder': expected "
-                        "results (int32) as the node gives, got (float)"));
+                        "results (int32) as the node returns, got (float)"));
   graph_.ClearErrors();
   While({Constant(1.f)}, Function("nothing", false), f);
   EXPECT_THAT(BuildErrorOf(), HasSubstr("attribute 'cond'"));
@@ -464,7 +464,7 @@ TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
     });
   }
   EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
-              HasSubstr("nodes of bodies put in place"));
+              HasSubstr("nodes of inlined bodies"));
 }
 
 TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
@@ -490,7 +490,7 @@ TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
   const Status s = ImportGraphDef(*bytes, graph_);
   ASSERT_TRUE(s.ok()) << s;
   EXPECT_THAT(ErrorOf(Output(graph_.FindNode("y"))),
-              HasSubstr("at most 256 that call themselves"));
+              HasSubstr("at most 256 recursive functions"));
 }
 
 TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
@@ -502,7 +502,7 @@ TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
     });
   }
   EXPECT_THAT(ErrorOf(f({Constant(1.f)})[0]),
-              HasSubstr("nodes of bodies put in place"));
+              HasSubstr("nodes of inlined bodies"));
 }
 
 TEST_F(LowerTest, ANameThatABodysNodeHadIsNotThatNode) {

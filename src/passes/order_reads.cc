@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Takes a variable itself, as what changes one does.
+// Takes a variable by reference, as ops that write one do.
 bool TakesVariable(const Node& n) {
   const std::vector<ArgDef>& inputs = n.op().inputs;
   return n.op().role == OpRole::kCompute &&
@@ -19,18 +19,18 @@ bool TakesVariable(const Node& n) {
                      [](const ArgDef& in) { return in.is_ref; });
 }
 
-// A read of a variable that may be put off until its reader runs.
+// A read of a variable that may be delayed until its reader runs.
 bool IsRead(const Output& in) {
   return in.node->op().role == OpRole::kIdentity &&
          in.node->control_inputs().empty() && IsRef(in.node->input(0).dtype());
 }
 
-// By node: whether it waits for a change of some variable, or is one.
+// By node: whether it writes a variable, or waits for a write.
 std::vector<uint8_t> FindChanged(const Graph& graph) {
   std::vector<uint8_t> changed(graph.nodes().size(), 0);
   for (const auto& n : graph.nodes())
     changed[static_cast<size_t>(n->id())] = TakesVariable(*n);
-  for (bool more = true; more;) {  // (Again for what goes round.)
+  for (bool more = true; more;) {  // (Repeated for back edges.)
     more = false;
     for (const auto& n : graph.nodes()) {
       uint8_t& to = changed[static_cast<size_t>(n->id())];
@@ -45,8 +45,8 @@ std::vector<uint8_t> FindChanged(const Graph& graph) {
   return changed;
 }
 
-// Their outputs are in another frame or iteration than they are, or dead when
-// they are not.
+// Ops whose outputs are in another frame or iteration than the node, or may be
+// dead when the node is not.
 bool MovesTokens(OpRole role) {
   return role == OpRole::kSwitch || role == OpRole::kMerge ||
          role == OpRole::kEnter || role == OpRole::kExit ||
@@ -57,7 +57,7 @@ std::string FrameOf(const Node& enter) {
   return enter.AttrOr<std::string>("frame_name", "");
 }
 
-// The variable that a reference is of, and the frames into which it was taken.
+// The variable of a reference, and the frames that the reference has entered.
 const Node* VariableBehind(Output reference, std::vector<std::string>* frames) {
   for (;;) {
     const Node* const n = reference.node;
@@ -70,7 +70,7 @@ const Node* VariableBehind(Output reference, std::vector<std::string>* frames) {
   }
 }
 
-// (variable, frame) for each loop in which it is changed.
+// (variable, frame) for each loop in which the variable is written.
 using Changes = std::set<std::pair<const Node*, std::string>>;
 
 Changes ChangesInLoops(const Graph& graph) {
@@ -87,7 +87,8 @@ Changes ChangesInLoops(const Graph& graph) {
   return changes;
 }
 
-// A read within the loop that `enter` takes `read`, one from outside, into.
+// Adds a read inside the loop to replace `read`, an outer read that `enter`
+// takes into the loop.
 Result<Node*> ReadWithin(Graph* graph, const Node& enter, const Node& read) {
   NodeSpec taken;
   taken.op = "RefEnter";
@@ -110,12 +111,12 @@ Result<Node*> ReadWithin(Graph* graph, const Node& enter, const Node& read) {
   return graph->AddNode(std::move(within));
 }
 
-// What a loop takes from a read outside of it is read within it, in each
-// iteration, if the loop changes the variable.
+// Moves outer reads of a variable into the loops that use them, to run in each
+// iteration, if the loop writes the variable.
 Status ReadInLoops(Graph* graph) {
   const Changes changes = ChangesInLoops(*graph);
-  std::unordered_map<const Node*, Node*> reads;  // In place of these Enters.
-  for (bool more = !changes.empty(); more;) {    // (Again for loops in loops.)
+  std::unordered_map<const Node*, Node*> reads;  // Replace these Enters.
+  for (bool more = !changes.empty(); more;) {    // (Repeated for nested loops.)
     more = false;
     for (size_t i = 0, n = graph->nodes().size(); i < n; ++i) {
       const Node& enter = *graph->nodes()[i];

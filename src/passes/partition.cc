@@ -47,12 +47,12 @@ Result<Partitions> Partitioner::Run() {
   return result;
 }
 
-// ---- Who runs what ----------------------------------------------------------
+// ---- Assignment of nodes to partitions --------------------------------------
 
-// A node is where it was placed, but for what only moves tokens: an Exit is
-// with what it lets out, so that this crosses once and not in each iteration; a
-// NextIteration is with its Merge, a function's arguments, results and calls
-// with its beginning.
+// The home of a node is its device, except for nodes that only move tokens: an
+// Exit is with its input, so that the value is transferred once and not in each
+// iteration; a NextIteration is with its Merge; a function's arguments, results
+// and calls are with its first node.
 void Partitioner::FindHomes() {
   absl::flat_hash_map<std::string, int> numbers;
   home_.resize(graph_.nodes().size());
@@ -126,7 +126,7 @@ void Partitioner::FindParts() {
   }
 }
 
-// Devices whose nodes are all repeated elsewhere.
+// Drops devices whose nodes are all replicated elsewhere.
 void Partitioner::DropEmptyParts() {
   std::vector<int> number(devices_.size(), -1);
   for (const std::vector<int>& parts : parts_)
@@ -152,8 +152,8 @@ bool ChangesSomething(const Node& n) {
 }
 }  // namespace
 
-// Who runs part of a frame runs part of those around it: it has to be brought
-// there.
+// A partition that runs part of a frame also runs part of the enclosing frames,
+// in order to enter it.
 void Partitioner::FindRunners() {
   runners_.assign(frames_.all().size(),
                   std::vector<uint8_t>(devices_.size(), 0));
@@ -190,7 +190,7 @@ void Partitioner::FindRunners() {
 
 void Partitioner::FindOrdering() {
   orders_.assign(graph_.nodes().size(), 0);
-  for (bool changed = true; changed;) {  // (Again for what goes round.)
+  for (bool changed = true; changed;) {  // (Repeated for back edges.)
     changed = false;
     for (const Node* n : order_) {
       uint8_t& to = orders_[Id(n)];
@@ -212,15 +212,15 @@ Status Partitioner::CheckLoops() const {
       continue;
     return InvalidArgument(
         "loop '", frame.name,
-        "': expected one LoopCond where several devices take part, got ",
+        "': expected one LoopCond in a loop over several devices, got ",
         frame.loop_conds.empty() ? "none" : "several", "; ",
         frame.first->Describe());
   }
   return OkStatus();
 }
 
-// The first of a group of edges says that all are dead, so it must not wait for
-// any of the others. A loop's dead results wait for all that enters it.
+// The first edge of a group reports that all are dead, so it must not wait for
+// any of the others. A loop's dead results wait for all inputs of the loop.
 void Partitioner::OrderExitsLast() {
   std::vector<int> pending(graph_.nodes().size(), 0);
   std::vector<std::vector<Node*>> readers(graph_.nodes().size());
@@ -259,7 +259,7 @@ void Partitioner::OrderExitsLast() {
     if (n->op().role == OpRole::kEnter && --enters_left[frame(n)] == 0)
       for (Node* exit : exits[frame(n)]) reached(exit);
   }
-  // (A loop that feeds itself has no such order: every edge speaks for itself.)
+  // (A loop that feeds itself has no such order: then edges are not grouped.)
   if (ordered.size() == order_.size())
     order_ = std::move(ordered);
   else
@@ -284,7 +284,7 @@ Status Partitioner::CopyTo(const Node& n, int p) {
   std::vector<Node*> controls;
   bool starts = false;
   for (const Node* c : n.control_inputs()) {
-    // A constant after what has no effect only has to live where it may.
+    // A constant after a node without effects only needs the right liveness.
     if (n.op().role == OpRole::kConst && orders_[Id(c)] == 0 &&
         copy(c, p) == nullptr && !liveness_.once(c) &&
         liveness_.condition(c, -1) == Conditions::kAlways) {
@@ -314,7 +314,7 @@ Status Partitioner::CloseBackEdges() {
 }
 
 Result<Node*> Partitioner::Add(int p, NodeSpec spec, const std::string& base,
-                          const Node* near) {
+                               const Node* near) {
   spec.name = base;
   for (int k = 1; out(p).FindNode(spec.name) != nullptr ||
                   graph_.FindNode(spec.name) != nullptr;

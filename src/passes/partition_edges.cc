@@ -1,5 +1,5 @@
-// Edges that are cut: one _Send and _Recv for each output and destination, one
-// pair of signals for what only orders.
+// Cut edges: one _Send and _Recv for each output and destination, one pair of
+// signals for each ordering constraint.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// The variable that is read, where `o` is; or `o`. As in a plan, a node that is
-// ordered by control edges reads through the Identities that take snapshots.
+// The variable behind `o`; or `o`. As in a plan, a node with control inputs
+// reads through the Identities that take snapshots.
 Output Variable(Output o) {
   o = ResolveAlias(o);
   while (o.node->op().role == OpRole::kIdentity &&
@@ -27,13 +27,13 @@ Result<Output> Partitioner::Input(const Node& n, int i, int p) {
     if (copy(o.node, p) == nullptr)
       return Internal("reference: expected '", o.name(), "' on ",
                       devices_[static_cast<size_t>(p)],
-                      " as what uses it is (a reference cannot be sent), got ",
+                      " as its user is (a reference cannot be sent), got ",
                       o.node->device(), "; ", n.Describe());
     return Here(o, p);
   }
   if (!n.control_inputs().empty() && n.op().role != OpRole::kMerge)
     if (const Output v = Variable(o); IsRef(v.dtype())) {
-      // (Where nothing is cut, the plan finds the variable itself.)
+      // (If nothing is cut, the plan finds the variable itself.)
       if (copy(v.node, p) == nullptr) {
         SLUICE_ASSIGN_OR_RETURN(here, ReadAfter(v, n, p));
       } else if (copy(o.node, p) == nullptr) {
@@ -66,7 +66,8 @@ Result<Output> Partitioner::Here(const Output& o, int p) {
   return Output(recv);
 }
 
-// A variable elsewhere, as `n` would find it: after what n waits for.
+// Reads a variable of another partition as `n` would: after the nodes that n
+// waits for.
 Result<Output> Partitioner::ReadAfter(const Output& ref, const Node& n, int p) {
   const int at = home(ref.node);
   std::vector<int> key;
@@ -104,7 +105,7 @@ Result<Output> Partitioner::ReadAfter(const Output& ref, const Node& n, int p) {
 }
 
 Status Partitioner::AddControl(const Node* c, const Node& n, int p,
-                          std::vector<Node*>* controls) {
+                               std::vector<Node*>* controls) {
   const auto add = [controls](Node* node) {
     if (std::find(controls->begin(), controls->end(), node) == controls->end())
       controls->push_back(node);
@@ -124,13 +125,13 @@ Status Partitioner::AddControl(const Node* c, const Node& n, int p,
   t.once = liveness_.once(c);
   t.name = "^" + c->name();
   t.node = c;
-  // Whatever else lives when c does will do for a constant, if c has no effect.
-  // (What reads the constant may wait for c by it alone.)
+  // If c has no effect, a constant may wait for any node that is alive when c
+  // is. (Readers of the constant may wait for c only through it.)
   if (n.op().role == OpRole::kConst && orders_[Id(c)] == 0 && !options_.staged)
     if (const auto it = alike_.find({-1, p, t.frame, t.condition, t.once});
         it != alike_.end())
       return add(it->second);
-  // A value that comes anyway says that c is done.
+  // A value that is transferred anyway shows that c is done.
   if (c->op().role != OpRole::kSwitch)
     for (int i = 0; i < c->num_outputs(); ++i)
       if (const auto it = received_.find({c, i}); it != received_.end())
@@ -166,11 +167,13 @@ Result<Node*> Partitioner::Signal(const Transfer& t, std::vector<Node*> after) {
   return Connect(t, std::move(send), std::move(recv));
 }
 
-Result<Node*> Partitioner::Connect(const Transfer& t, NodeSpec send, NodeSpec recv) {
+Result<Node*> Partitioner::Connect(const Transfer& t, NodeSpec send,
+                                   NodeSpec recv) {
   const auto to = static_cast<size_t>(t.to);
   const std::tuple<int, int, int, int, bool> kind = {t.from, t.to, t.frame,
                                                      t.condition, t.once};
-  // What is dead together goes by one word, that of the first.
+  // Edges that are dead together are reported by one message, that of the
+  // first.
   int group = next_group_[to];
   bool leads = true;
   if (t.condition >= 0 && groups_hold_ && !options_.staged) {
@@ -200,8 +203,8 @@ Result<Node*> Partitioner::Connect(const Transfer& t, NodeSpec send, NodeSpec re
   if (t.frame != 0) starts_.push_back({there, t.frame, t.to, t.once});
   if (!t.once) {
     std::vector<const Node*>& sources = crosses_[{t.frame, t.from, t.to}];
-    // (Where it is dead, another's word may stand for it, which waits for
-    // less.)
+    // (If it is dead, the message of another edge may report it, which waits
+    // for less.)
     if (t.condition == Conditions::kAlways ||
         t.condition == liveness_.going_on(t.frame))
       sources.push_back(t.node);

@@ -1,4 +1,4 @@
-// The pass of passes/partition.h at work.
+// The implementation of passes/partition.h.
 #ifndef SLUICE_PASSES_PARTITION_INTERNAL_H_
 #define SLUICE_PASSES_PARTITION_INTERNAL_H_
 
@@ -18,11 +18,12 @@ namespace sluice {
 
 // Cuts one graph. Lives for one call, on one thread.
 //
-// Every node has a home. Nodes that cost nothing to repeat (constants, Enters,
-// pivots) are in the partitions that read them instead. Nodes are copied in
-// topological order; an edge from another partition becomes a _Recv, and its
-// _Send, at that moment. What makes a _Recv start in each iteration of its
-// frame comes at the end, when it is known who runs what.
+// Every node has a home partition. Nodes that cost nothing to replicate
+// (constants, Enters, pivots) are in the partitions that read them instead.
+// Nodes are copied in topological order; at that point an edge from another
+// partition becomes a _Send and a _Recv. The nodes that start a _Recv in each
+// iteration of its frame are added at the end, when it is known which partition
+// runs which nodes.
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const PartitionOptions& options,
@@ -36,32 +37,33 @@ class Partitioner {
   Result<Partitions> Run();
 
  private:
-  // A value or a signal that crosses.
+  // A value or a signal that is transferred.
   struct Transfer {
     int from = 0, to = 0;
-    int frame = 0;               // Where its _Recv runs.
-    int condition = 0;           // Under which it lives.
+    int frame = 0;               // The frame of its _Recv.
+    int condition = 0;           // Under which it is alive.
     bool once = false;           // In the frame's first iteration only.
-    std::string name;            // Of the edge, for people.
-    const Node* node = nullptr;  // The user's, which it comes from.
+    std::string name;            // Name of the edge, for messages.
+    const Node* node = nullptr;  // The user's node that produces it.
     PartialShape shape = PartialShape::Unknown();
   };
-  // Starts in each iteration of a frame, or (once) in its first.
+  // A node that starts in each iteration of a frame, or (once) in its first.
   struct Start {
     Node* node;
     int frame, part;
     bool once;
   };
-  // Of a frame in one partition. Null: not made (yet).
+  // The control nodes of a frame in one partition. Null: not made (yet).
   struct Control {
     Node* enter = nullptr;  // Fires in the first iteration.
     Node* each = nullptr;   // Fires in each.
-    Node* pivot = nullptr;  // Lives while the loop goes on.
+    Node* pivot = nullptr;  // Alive while the loop continues.
   };
   using FramePart = std::pair<int, int>;
 
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
-  // -1: on a device that has no part of its own; copies are where it is read.
+  // -1: on a device without a partition of its own; copies are in the
+  // partitions that read it.
   int home(const Node* n) const { return home_[Id(n)]; }
   Graph& out(int p) { return *out_[static_cast<size_t>(p)]; }
   Node*& copy(const Node* n, int p) {
@@ -71,7 +73,7 @@ class Partitioner {
     return p >= 0 && own_memory_[static_cast<size_t>(p)] != 0;
   }
 
-  // ---- Who runs what (partition.cc).
+  // ---- Assignment of nodes to partitions (partition.cc).
   void OrderExitsLast();
   void FindHomes();
   bool IsRepeated(const Node& n) const;
@@ -88,32 +90,32 @@ class Partitioner {
   Status CloseBackEdges();
 
   // ---- Edges (partition_edges.cc).
-  // What input `i` of `n` reads in partition `p`.
+  // The source of input `i` of `n` in partition `p`.
   Result<Output> Input(const Node& n, int i, int p);
-  // Adds what stands for the control edge from `c` to `n` in partition `p`.
+  // Adds the equivalent of the control edge from `c` to `n` in partition `p`.
   Status AddControl(const Node* c, const Node& n, int p,
                     std::vector<Node*>* controls);
   Result<Output> Here(const Output& o, int p);
   Result<Output> ReadAfter(const Output& ref, const Node& n, int p);
-  // The _Recv in `t.to` of what `from` gives in `t.from`.
+  // The _Recv in `t.to` of the value of `from` in `t.from`.
   Result<Node*> Send(const Transfer& t, Output from);
   // The _RecvSignal in `t.to` of a _SendSignal after `after`.
   Result<Node*> Signal(const Transfer& t, std::vector<Node*> after);
   Result<Node*> Connect(const Transfer& t, NodeSpec send, NodeSpec recv);
 
-  // ---- Devices with memory of their own (partition_memory.cc).
+  // ---- Devices with their own memory (partition_memory.cc).
   enum class Wanted { kOnHost, kOnDevice, kAnywhere };
   void FindPlaces();
-  // Of the whole graph: whether a device that makes or hands on `o` has it in
-  // its memory, and where input i of n, on such a device, must lie.
+  // In the whole graph: whether a device that makes or forwards `o` has it in
+  // its memory, and where input i of n, on such a device, must be.
   bool LiesOnDevice(const Output& o) const;
   Wanted WantedBy(const Node& n, int i) const;
-  // Notes where what a node that was made gives lies: as that of `n`, which it
-  // stands for, or as the type says.
+  // Records where the outputs of a new node are: as those of `n`, which it
+  // replaces, or according to the type.
   void PlaceCopy(const Node& n, Node* made, int p);
   void PlaceByType(const Output& made, int p);
   static bool IsFedHere(const Node& n);
-  // A tensor of partition `p` there, copied if it does not lie there.
+  // A tensor of partition `p` on the host (device), copied if necessary.
   Result<Output> OnHost(const Output& o, int p);
   Result<Output> OnDevice(const Output& o, int p);
   Result<Output> WhereWanted(const Node& n, int i, const Output& here, int p);
@@ -125,17 +127,17 @@ class Partitioner {
   Result<Node*> EachOf(int frame, int p);
   Result<Node*> PivotOf(int frame, int p);
   Result<Node*> FunctionStart(int frame, int p);
-  // A Merge of the whole graph that goes round in `p` and the predicate waits
-  // for; null if there is none.
+  // A loop Merge of the whole graph whose back edge is in `p` and which the
+  // predicate waits for; null if there is none.
   const Node* OwnMerge(int frame, int p);
   // True if the predicate of the frame waits for the node in each iteration.
   bool IsBeforePredicate(int frame, const Node* n);
   bool IsPivot(const Node* c, int* frame);
   // By partition: whether each iteration of the frame in `owner` has to wait
-  // for something that is done there in the same iteration.
+  // for a node that runs there in the same iteration.
   std::vector<uint8_t> WaitedFor(int frame, int owner) const;
   Status BeginCalls(const Node& call);
-  // What is done when `n`, which is in partition `p`, is: all of it.
+  // A node in partition `p` that is done when all of `n` is.
   Node* Done(const Node* n, int p);
   Output Given(const Output& o, int p);
   Status AddControlLoops();
@@ -157,36 +159,37 @@ class Partitioner {
   std::vector<int> home_;                      // By node.
   std::vector<std::vector<int>> parts_;        // By node: where it is.
   std::vector<std::vector<uint8_t>> runners_;  // By frame, partition.
-  // The same: who runs a node there that does more than give a value.
+  // The same: whether it runs a node with side effects there.
   std::vector<std::vector<uint8_t>> changers_;
-  // By node: whether it touches state, or waits for what does, so that what it
-  // is waited for matters beyond its being alive.
+  // By node: whether it accesses state, or waits for a node that does, so that
+  // waiting for it matters beyond its liveness.
   std::vector<uint8_t> orders_;
   std::vector<std::unique_ptr<Graph>> out_;
   std::vector<std::vector<Node*>> copies_;         // By partition, node.
   std::vector<std::pair<const Node*, int>> open_;  // Merges with back edges.
 
-  // Of an output (of the whole graph, or of a node that was added) by where it
-  // was received.
+  // The _Recvs of an output (of the whole graph, or of an added node), by
+  // receiving partition.
   absl::flat_hash_map<std::pair<const Node*, int>, std::map<int, Node*>>
       received_;
-  // By from (-1: whoever), to, frame, condition, once.
+  // By from (-1: any), to, frame, condition, once.
   std::map<std::tuple<int, int, int, int, bool>, Node*> alike_;
   std::map<std::tuple<int, int, int, int, bool>, int> groups_;
   std::vector<int> next_edge_, next_group_;  // By destination.
   std::map<std::tuple<int, int, std::vector<int>>, Node*> reads_;  // By ids.
   std::vector<uint8_t> on_device_node_;  // By node: see FindPlaces.
   absl::flat_hash_set<Output, OutputHash, SameOutput>
-      lie_on_device_;  // Of those made.
+      lie_on_device_;  // For new nodes.
   absl::flat_hash_map<Output, Output, OutputHash, SameOutput> on_host_,
       on_device_;
-  // By call whose function changes something elsewhere: what its outputs are
-  // when that is done (the last one stands for its control edges).
+  // By call whose function has side effects in other partitions: the nodes that
+  // replace its outputs when these are done (the last one is for its control
+  // edges).
   absl::flat_hash_map<const Node*, std::vector<Node*>> call_ends_;
   std::vector<Start> starts_;
   std::map<FramePart, Control> controls_;
-  // By frame, from and to, if a token crosses in each iteration: where those
-  // come from that live as long as the loop goes on.
+  // By frame, from and to, if a token is transferred in each iteration: the
+  // producers of the tokens that are alive as long as the loop continues.
   std::map<std::tuple<int, int, int>, std::vector<const Node*>> crosses_;
   std::map<int, absl::flat_hash_set<const Node*>> before_predicate_;
   std::map<int, std::vector<const Node*>> loop_merges_;  // By frame.

@@ -1,5 +1,6 @@
-// Loops and functions that several partitions run: what brings each of them
-// into the frame, from iteration to iteration, and keeps them together.
+// Loops and functions that several partitions run: the nodes that make each
+// partition enter the frame, advance its iterations and stay in step with the
+// others.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +27,8 @@ Result<Node*> Partitioner::EnterOf(int frame, int p) {
   SLUICE_ASSIGN_OR_RETURN(control.enter,
                           Add(p, std::move(enter), base + "_enter", f.first));
   if (f.parent != 0)
-    starts_.push_back({control.enter, f.parent, p, liveness_.begins_once(frame)});
+    starts_.push_back(
+        {control.enter, f.parent, p, liveness_.begins_once(frame)});
   return control.enter;
 }
 
@@ -52,7 +54,8 @@ Result<Node*> Partitioner::FunctionStart(int frame, int p) {
   return control.each;
 }
 
-// What lives while the loop goes on, from the predicate alone.
+// A node that is alive while the loop continues, derived from the predicate
+// only.
 Result<Node*> Partitioner::PivotOf(int frame, int p) {
   Control& control = controls_[{frame, p}];
   if (control.pivot != nullptr) return control.pivot;
@@ -63,8 +66,8 @@ Result<Node*> Partitioner::PivotOf(int frame, int p) {
   NodeSpec s;
   s.op = "Switch";
   s.inputs = {pred, pred};
-  SLUICE_ASSIGN_OR_RETURN(Node * sw,
-                          Add(p, std::move(s), base + "_switch", f.loop_cond()));
+  SLUICE_ASSIGN_OR_RETURN(
+      Node * sw, Add(p, std::move(s), base + "_switch", f.loop_cond()));
   NodeSpec pivot;
   pivot.op = "Identity";
   pivot.inputs = {Output(sw, 1)};
@@ -73,8 +76,9 @@ Result<Node*> Partitioner::PivotOf(int frame, int p) {
   return control.pivot;
 }
 
-// The state machine of Figure 6 (EuroSys'18): goes round as often as the
-// predicate says. (A _Recv that waits for a dead token starts all the same.)
+// The state machine of Figure 6 (EuroSys'18): a loop that iterates as often as
+// the predicate is true. (A _Recv that waits for a dead token starts all the
+// same.)
 Result<Node*> Partitioner::EachOf(int frame, int p) {
   const GraphFrame& f = frames_[frame];
   if (f.is_function()) return FunctionStart(frame, p);
@@ -116,8 +120,7 @@ bool Partitioner::IsBeforePredicate(int frame, const Node* n) {
     while (!open.empty()) {
       const Node* at = open.back();
       open.pop_back();
-      if (at->op().role == OpRole::kEnter &&
-          frames_.output_frame(at) == frame)
+      if (at->op().role == OpRole::kEnter && frames_.output_frame(at) == frame)
         continue;
       const auto visit = [&](const Node* from) {
         if (!IsBackEdge(*from, *at) && seen.insert(from).second)
@@ -130,8 +133,8 @@ bool Partitioner::IsBeforePredicate(int frame, const Node* n) {
   return seen.contains(n);
 }
 
-// A loop's own pivot says no more than its predicate does, if that waits for
-// the same variable: each partition has it from there.
+// A loop's own pivot is equivalent to its predicate, if that waits for the same
+// variable: each partition derives it from the predicate.
 bool Partitioner::IsPivot(const Node* c, int* frame) {
   if (c->op().role != OpRole::kIdentity) return false;
   const Output o = ResolveAlias(Output(const_cast<Node*>(c)));
@@ -151,8 +154,8 @@ bool Partitioner::IsPivot(const Node* c, int* frame) {
 
 // ---- Calls ------------------------------------------------------------------
 
-// Whoever runs part of a function is brought into a frame of its own where the
-// call has all it needs.
+// A partition that runs part of a function enters its own frame when the call
+// has all its inputs.
 Status Partitioner::BeginCalls(const Node& call) {
   const int at = home(&call);
   const int callee = frames_.function_frame(FunctionOf(call));
@@ -187,7 +190,7 @@ Status Partitioner::BeginCalls(const Node& call) {
     SLUICE_ASSIGN_OR_RETURN(Node * live, Signal(t, after));
     NodeSpec spec;
     spec.op = "_Call";
-    spec.name = call.name();  // Its frame is known by it, in every partition.
+    spec.name = call.name();  // Identifies its frame in every partition.
     spec.attrs = {{"Tin", AttrValue::Types()},
                   {"Tout", AttrValue::Types()},
                   {"function", FunctionOf(call)}};
@@ -202,7 +205,8 @@ Status Partitioner::BeginCalls(const Node& call) {
     ends.push_back(ended);
   }
   if (ends.empty()) return OkStatus();
-  // The call is over for whoever waits for it when it is everywhere.
+  // The call is done for nodes that wait for it when it is done in all
+  // partitions.
   Node* here = copy(&call, at);
   std::vector<Node*> given;
   for (int i = 0; i <= call.num_outputs(); ++i) {
@@ -254,13 +258,13 @@ Status Partitioner::AddControlLoops() {
   return OkStatus();
 }
 
-// Who sends something to the owner does; and so does whoever has a part in
-// that.
+// Partitions that send something to the owner are waited for, and so are those
+// that contribute to it.
 std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
   std::vector<uint8_t> parts(devices_.size(), 0);
   std::vector<const Node*> open;
   absl::flat_hash_set<const Node*> seen;
-  // In the frame, but for what enters it.
+  // Nodes of the frame, except Enters.
   const auto visit = [&](const Node* n) {
     if (frames_.frame_of(n) == frame && !liveness_.once(n) &&
         n->op().role != OpRole::kEnter && seen.insert(n).second)
@@ -276,7 +280,7 @@ std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
     const Node* n = open.back();
     open.pop_back();
     if (!IsRepeated(*n)) parts[static_cast<size_t>(home(n))] = 1;
-    // (A Merge has what it needs from one of its inputs.)
+    // (A Merge needs only one of its inputs.)
     if (n->op().role == OpRole::kMerge) continue;
     for (const Output& in : n->inputs()) visit(in.node);
     for (const Node* c : n->control_inputs()) visit(c);
@@ -284,9 +288,10 @@ std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
   return parts;
 }
 
-// No one may run ahead of the others without end: an iteration is over for the
-// owner of the predicate when everybody has begun it, and nobody begins one
-// before the last but parallel_iterations is over for itself.
+// Bounds how far partitions run ahead of each other: an iteration is done for
+// the owner of the predicate when all partitions have begun it, and a partition
+// begins one only when the iteration parallel_iterations before it is done
+// there.
 Status Partitioner::AddWindows() {
   for (size_t f = 0; f < runners_.size(); ++f) {
     const GraphFrame& frame = frames_[static_cast<int>(f)];

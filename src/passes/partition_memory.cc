@@ -1,12 +1,12 @@
-// Devices with memory of their own: which values lie there, and the copies
-// between it and the host's.
+// Devices with their own memory: which values are stored there, and the copies
+// between device and host memory.
 //
-// Numbers (float and the like) lie in the device's memory, integers and bools
-// in the host's, as long as they are computed from such alone: a loop's counter
-// and its predicate never wait for the device. What a kernel of the device
-// gives lies there, whatever its type. A tensor is copied where it is needed
-// and does not lie; what the host must see of it is copied each time it is
-// made.
+// Numbers (float and similar types) are in device memory; integers and bools
+// are in host memory if they are computed only from such values, so that a
+// loop's counter and its predicate never wait for the device. Outputs of device
+// kernels are in device memory, whatever their type. A tensor is copied if it
+// is needed in the other memory; values that the host reads are copied each
+// time they are computed.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -21,7 +21,7 @@ bool HasMemory(DType t) {
   return t != DType::kString && t != DType::kResource && t != DType::kVariant;
 }
 
-// What devices are for.
+// Types that devices compute.
 bool IsNumber(DType t) {
   t = RemoveRef(t);
   return HasMemory(t) && !IsInteger(t) && t != DType::kBool;
@@ -31,21 +31,21 @@ bool IsOneOf(std::string_view op, std::initializer_list<const char*> ops) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-// Looks at what a tensor is, not at its elements.
+// Reads the shape of a tensor, not its elements.
 bool IsOfShapes(const Node& n) {
   return IsOneOf(n.op_name(),
                  {"Shape", "ShapeN", "Size", "Rank", "TensorArraySizeV3",
                   "VariableShape", "IsVariableInitialized"});
 }
 
-// Holds tensors: each lies where its type says.
+// Holds tensors: each is stored according to its type.
 bool IsContainer(const Node& n) {
   const std::string_view op = n.op_name();
   return op.starts_with("TensorArray") || op.starts_with("Stack");
 }
 
-// Inputs that say how much, where or along what: a kernel of a device takes
-// them with its call. Bit i: input i; bit 31: the last one.
+// Inputs for sizes, positions or axes, which a device kernel takes from host
+// memory as launch arguments. Bit i: input i; bit 31: the last one.
 constexpr uint32_t kLast = uint32_t{1} << 31;
 uint32_t ArgumentsOnHost(std::string_view op) {
   struct Entry {
@@ -113,13 +113,13 @@ bool IsArgumentOnHost(const Node& n, int i) {
 
 }  // namespace
 
-// One word for each node: what it gives lies on a device (or, of a kernel: it
-// runs there). What several kinds of rules say of outputs is in LiesOnDevice.
+// One flag for each node: its outputs are in device memory (or, for a kernel,
+// it runs there). LiesOnDevice applies further rules to single outputs.
 void Partitioner::FindPlaces() {
   on_device_node_.assign(graph_.nodes().size(), 0);
   if (std::find(own_memory_.begin(), own_memory_.end(), 1) == own_memory_.end())
     return;
-  absl::flat_hash_set<const Node*> decided;  // Of back edges.
+  absl::flat_hash_set<const Node*> decided;  // For back edges.
   for (const Node* n : order_) {
     if (decided.contains(n)) continue;
     uint8_t& there = on_device_node_[Id(n)];
@@ -154,7 +154,7 @@ void Partitioner::FindPlaces() {
           there |= IsRef(n->input_type(i)) ? IsNumber(n->input_type(i))
                                            : given(n->input(i));
         break;
-      default:  // Hands on what it gets.
+      default:  // Forwards its input.
         there = n->num_inputs() > 0 && given(n->input(0));
         if (n->num_inputs() > 0 && IsRef(n->input(0).dtype()))
           there = IsNumber(n->input(0).dtype());
@@ -199,7 +199,7 @@ Partitioner::Wanted Partitioner::WantedBy(const Node& n, int i) const {
   }
 }
 
-// ---- Of nodes that were made ------------------------------------------------
+// ---- New nodes --------------------------------------------------------------
 
 void Partitioner::PlaceCopy(const Node& n, Node* made, int p) {
   if (!HasOwnMemory(p)) return;
@@ -241,7 +241,7 @@ Result<Output> Partitioner::OnHost(const Output& o, int p) {
 
 Result<Output> Partitioner::OnDevice(const Output& o, int p) {
   if (lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
-  // A constant that fits into a register goes with the call that reads it.
+  // A constant that fits in a register is passed with the launch of its reader.
   if (o.node->op().role == OpRole::kConst &&
       !o.node->AttrOr<Tensor>("value", Tensor()).has_buffer())
     return o;
@@ -253,8 +253,8 @@ Result<Output> Partitioner::OnDevice(const Output& o, int p) {
   return there;
 }
 
-Result<Output> Partitioner::WhereWanted(const Node& n, int i, const Output& here,
-                                   int p) {
+Result<Output> Partitioner::WhereWanted(const Node& n, int i,
+                                        const Output& here, int p) {
   if (!HasOwnMemory(p) || IsRef(n.input_type(i))) return here;
   switch (WantedBy(n, i)) {
     case Wanted::kOnHost:
@@ -267,8 +267,8 @@ Result<Output> Partitioner::WhereWanted(const Node& n, int i, const Output& here
   return here;
 }
 
-// A step is over when its devices have done what was issued, also what no other
-// kernel there takes in.
+// A step is done when its devices have finished all issued work, including
+// kernels without readers on the device.
 Status Partitioner::AwaitDevices() {
   std::vector<uint8_t> taken(graph_.nodes().size());
   for (const auto& n : graph_.nodes())

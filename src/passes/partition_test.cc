@@ -1,4 +1,4 @@
-// What comes out where a graph is cut: how many transfers, and which.
+// Results of partitioning: the number of transfers, and which ones.
 #include "passes/partition.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ int DeviceNumber(const Node& n) {
   return n.device().empty() ? 0 : n.device().back() - '0';
 }
 
-// Builds with DeviceScope on(CutDevice(i)); what has no device is on 0.
+// Builds with DeviceScope on(CutDevice(i)); nodes without a device are on 0.
 class PartitionTest : public ::testing::Test {
  protected:
   PartitionTest() : use_(graph_) {}
@@ -56,7 +56,7 @@ class PartitionTest : public ::testing::Test {
     cut_ = *std::move(cut);
     CheckTransfers();
     for (std::unique_ptr<Graph>& g : cut_.graphs) {
-      // Each is a whole graph: a plan can be made of it.
+      // Each is a complete graph from which a plan can be made.
       std::shared_ptr<const Graph> shared = std::move(g);
       graphs_.push_back(shared);
       const auto plan =
@@ -69,7 +69,7 @@ class PartitionTest : public ::testing::Test {
     }
   }
 
-  // Every Send has one Recv, and the other way round; every group one leader.
+  // Every Send has one Recv and vice versa; every group has one leader.
   void CheckTransfers() {
     std::set<std::pair<int64_t, int64_t>> sent, received;
     std::map<std::pair<int64_t, int64_t>, int> leaders;
@@ -99,7 +99,7 @@ class PartitionTest : public ::testing::Test {
     }
     return count;
   }
-  // What crosses: "name -> device", sorted.
+  // The transfers: "name -> device", sorted.
   std::vector<std::string> Crossing() const {
     std::vector<std::string> names;
     for (size_t p = 0; p < graphs_.size(); ++p)
@@ -257,7 +257,7 @@ TEST_F(PartitionTest, OppositeBranchesAreGroupsOfTheirOwn) {
   graph_.SetDevice(out.node, CutDevice(0));
   Cut({out});
   EXPECT_EQ(Groups(1), 2);
-  // The Merge, on 0, tells them apart.
+  // The Merge, on 0, distinguishes them.
   EXPECT_EQ(Groups(0), 2);
 }
 
@@ -333,7 +333,7 @@ TEST_F(LoopPartitionTest, EveryRecvStartsInEachIteration) {
 }
 
 TEST_F(LoopPartitionTest, WhoOnlyTakesSignalsBack) {
-  // Device 1 runs a part of the body that nobody reads but itself.
+  // Device 1 runs a part of the body that only it reads.
   Output handle;
   {
     DeviceScope on(CutDevice(1));
@@ -378,7 +378,7 @@ TEST_F(LoopPartitionTest, WhoHasAPartInWhatComesBackNeedsNoSignal) {
     return Count("_SendSignal");
   };
   EXPECT_EQ(ring(false), 0);
-  // Where the branch is not taken the last of them says so by itself.
+  // If the branch is not taken, the last of them reports that separately.
   EXPECT_EQ(ring(true), 2);
 }
 
@@ -389,7 +389,7 @@ TEST_F(LoopPartitionTest, LoopConstantsEnterWhereTheyAreRead) {
     return x * w;
   });
   Cut({y});
-  // The feed crosses, once for the whole loop.
+  // The feed is transferred once for the whole loop.
   EXPECT_THAT(Crossing(), ::testing::Contains("_arg_0:0 -> 1"));
   for (const auto& g : graphs_)
     for (const auto& n : g->nodes())
@@ -459,7 +459,7 @@ TEST_F(LoopPartitionTest, DeadIterationIsOneTokenForEachDestination) {
   });
   Cut({y});
   EXPECT_EQ(Count("_Recv", 1), 4);
-  EXPECT_EQ(Groups(1), 2);  // The predicate always lives.
+  EXPECT_EQ(Groups(1), 2);  // The predicate is always alive.
 }
 
 TEST_F(PartitionTest, LoopWithoutPredicateCannotBeCut) {
@@ -525,7 +525,8 @@ TEST_F(PartitionTest, MemoryOfItsOwnIsCopiedFromAndTo) {
   PartitionOptions options;
   options.has_own_memory = [](const std::string& d) { return d.back() == '1'; };
   Cut({y}, {}, options);
-  // The feed goes there, the result comes back, and so does each predicate.
+  // The feed is copied to the device; the result and each predicate are copied
+  // back.
   EXPECT_EQ(Count("_CopyToDevice", 1), 1);
   EXPECT_EQ(Count("_CopyFromDevice", 1), 2);
   EXPECT_EQ(Count("_CopyToDevice", 0) + Count("_CopyFromDevice", 0), 0);

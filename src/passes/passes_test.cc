@@ -1,4 +1,4 @@
-// Passes leave what a graph computes as it is.
+// Passes preserve the results of a graph.
 #include "passes/passes.h"
 
 #include <gmock/gmock.h>
@@ -104,7 +104,7 @@ TEST_F(PassesTest, FoldedOutputsTakeNoNamesThatNodesHave) {
     EXPECT_TRUE(names.insert(n->name()).second) << n->name() << " twice";
   ASSERT_NE(g->FindNode("x/folded_1"), nullptr);
   EXPECT_EQ(g->FindNode("x/folded_1")->op_name(), "Mul");
-  // Output 1, not output 0, is what its reader reads.
+  // Its reader reads output 1, not output 0.
   const Node* second = g->FindNode("x/folded_1")->input(1).node;
   EXPECT_EQ(second->AttrOr<Tensor>("value", Tensor()).ToVector<float>(),
             (std::vector<float>{3, 4}));
@@ -172,7 +172,8 @@ TEST_F(PassesTest,
   EXPECT_EQ(Count(*g, "Identity"), 2);
 }
 
-// Merged nodes are tried against each other by hash: what enters it must too.
+// Nodes are compared by hash first, so the hash must include everything that is
+// compared.
 TEST_F(PassesTest, NodesThatDifferInOneAttributeOrOneOutputStayApart) {
   const Output x = Placeholder();
   Node* parts = BuildNode("Split", {Constant(Tensor::Scalar<int32_t>(0)), x},
@@ -202,7 +203,7 @@ TEST_F(PassesTest, NodesThatAskForDifferentDevicesOrNeighboursStayApart) {
   auto g = Merged(Pruned({{x}, all, {}}));
   EXPECT_EQ(Count(*g, "Neg"), 4);
   EXPECT_EQ(Count(*g, "Const"), 3);
-  // What is folded stays where it was asked to be.
+  // Folded nodes keep their requested device.
   const Output c = [] {
     const DeviceScope scope("/cpu:1");
     return Op("Neg", {F(1)});
@@ -286,7 +287,8 @@ class ProductsTest : public PassesTest {
         {factors_[static_cast<size_t>(a)], factors_[static_cast<size_t>(b)]},
         {{"transpose_a", ta}, {"transpose_b", tb}});
   }
-  // The graph for `fetches` after the pass, which must give the same.
+  // The graph for `fetches` after the pass, which must produce the same
+  // results.
   std::unique_ptr<Graph> Accumulated(const std::vector<Output>& fetches) {
     auto g = Pruned({factors_, fetches, {}});
     const std::vector<Tensor> want = Run(*g, fetches.size());

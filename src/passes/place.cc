@@ -9,7 +9,7 @@ Placer::Why Placer::WhyFirst(size_t root) const {
   return choice_[root].softened ? Why::kSoft : Why::kFirst;
 }
 
-// Of the devices that the group may have those that come first.
+// The preferred devices among those that the group may have.
 DeviceSets::Id Placer::Preferred(size_t root) {
   const Id may = choice_[root].may;
   const Id preferred = sets_.Intersect(may, preferred_);
@@ -25,8 +25,8 @@ void Placer::Decide(size_t root, int device, Why why, const Node* at,
   --undecided_;
 }
 
-// Puts n's group where the group of `to` is, or into the same task; false if it
-// may not be there or that is not known yet.
+// Puts n's group on the device of the group of `to`, or in the same task; false
+// if it may not be there or the device is not decided yet.
 bool Placer::Follow(const Node* n, const Node* to, Why why) {
   const int there = device_[Root(to)];
   if (there == kUndecided) return false;
@@ -50,9 +50,9 @@ void Placer::Choose() {
   by_.resize(n, nullptr);
   for (size_t i = 0; i < n; ++i) undecided_ += Root(i) == i;
   ChooseFixed();
-  // Each twice, as what a loop carries is known at its NextIteration. Who asked
-  // for something comes before who did not; where values come from that enter a
-  // loop counts last.
+  // Each twice, as loop variables are decided at their NextIteration. Groups
+  // with a requested device come before those without; the sources of values
+  // that enter a loop are considered last.
   Spread(false);
   ChooseAsked();
   Spread(false);
@@ -78,11 +78,11 @@ void Placer::ChooseAsked() {
   }
 }
 
-// Groups that have one choice, and those with state, which may not depend on
-// who reads it in this step.
+// Groups with one choice, and those with state, which must not depend on its
+// readers in this step.
 void Placer::ChooseFixed() {
   const bool one_device = options_.devices.size() == 1;
-  // First the groups that go where one of their nodes goes alone.
+  // First the groups with a node that has only one choice by itself.
   for (const Node* n : order_) {
     const size_t i = Index(n), root = Root(n);
     const Id may = choice_[root].may;
@@ -113,7 +113,7 @@ void Placer::ChooseFixed() {
   }
 }
 
-// Nodes go where what they read lies.
+// Places nodes with their inputs.
 void Placer::Forward(bool enters) {
   for (const Node* n : order_) {
     if (device_[Root(n)] != kUndecided) continue;
@@ -122,7 +122,7 @@ void Placer::Forward(bool enters) {
       case OpRole::kArg:
         break;
       case OpRole::kEnter:
-        // Where it comes from has no other part in the loop, maybe.
+        // The source may have no other part in the loop.
         if (!enters) break;
         [[fallthrough]];
       case OpRole::kSwitch:
@@ -142,7 +142,7 @@ void Placer::Forward(bool enters) {
   }
 }
 
-// What is not known yet goes to its reader, the first in topological order.
+// Places undecided nodes with their first reader in topological order.
 void Placer::Backward() {
   std::vector<const Node*> reader(graph_.nodes().size(), nullptr);
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {

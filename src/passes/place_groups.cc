@@ -1,4 +1,4 @@
-// Placement: what each node may have, and which nodes go together.
+// Placement: the possible devices of each node, and which nodes share a device.
 #include <map>
 #include <numeric>
 
@@ -7,10 +7,10 @@
 namespace sluice {
 namespace {
 
-// Values of these types stay where what they stand for is.
+// Values of these types stay with the state that they refer to.
 bool IsHandle(DType t) { return IsRef(t) || t == DType::kResource; }
 
-// State that lives no longer than its step.
+// State that belongs to one step.
 bool IsOfStep(const Node& n) {
   return n.op_name().starts_with("TensorArray") || n.op_name() == "Stack" ||
          n.op_name() == "StackV2";
@@ -28,7 +28,7 @@ Keeps WhatItKeeps(const Node& n) {
   return Keeps::kStream;
 }
 
-// ---- What each node may have ------------------------------------------------
+// ---- Possible devices of each node ------------------------------------------
 
 Status Placer::CheckDevices() {
   if (options_.devices.empty())
@@ -66,8 +66,8 @@ Status Placer::FindChoices() {
     if (keeps == Keeps::kState && sets_.Has(own_[i].may, device->second))
       own_[i].may = own_[i].last_resort = sets_.Just(device->second);
   }
-  // A NextIteration goes with its Merge, whatever it asks for (as builders put
-  // each where its token is).
+  // A NextIteration shares its Merge's device, whatever its own constraint
+  // (builders put each where its token is).
   for (const auto& merge : graph_.nodes()) {
     if (merge->op().role != OpRole::kMerge) continue;
     for (const Output& in : merge->inputs())
@@ -76,8 +76,8 @@ Status Placer::FindChoices() {
                           own_[Index(in.node)].may) == DeviceSets::kNone)
         own_[Index(in.node)] = Feasibility::Choice();
   }
-  // Calls that are parts of one frame are together, too: what they ask for
-  // counts until one asks for something else.
+  // Calls that belong to one frame share a device, too: the first constraint
+  // among them applies.
   std::map<std::string, Id> asked;
   for (size_t i = 0; i < n; ++i) {
     if (At(i).op().role != OpRole::kCall) continue;
@@ -99,8 +99,8 @@ Status Placer::FindChoices() {
 
 // ---- Groups -----------------------------------------------------------------
 
-// Makes one group of those of a and b. If not `must`: only if there is a device
-// for both.
+// Merges the groups of a and b. If not `must`: only if there is a device for
+// both.
 Status Placer::Join(const Node& a, const Node& b, Share share, bool must) {
   const size_t x = Root(&a), y = Root(&b);
   if (x == y) return OkStatus();
@@ -116,7 +116,7 @@ Status Placer::Join(const Node& a, const Node& b, Share share, bool must) {
     both.may = feasible_.CpusIfAny(both.last_resort);
     both.softened = true;
   }
-  // The older node's root stays: groups are known by what made them.
+  // The older node's root is kept: groups are identified by their first node.
   const size_t root = std::min(x, y);
   parent_[std::max(x, y)] = root;
   choice_[root] = both;
@@ -149,12 +149,12 @@ const char* Placer::Shared(Share share) {
   return "nothing";
 }
 
-// Names two nodes, one of each group, that cannot be on one device. There may
-// be none: three can disagree without any two of them doing so.
+// Names two nodes, one of each group, that cannot share a device. There may be
+// none: three nodes can conflict without any two of them conflicting.
 Status Placer::Conflict(const Node& a, const Node& b, Share share) {
   const size_t x = Root(&a), y = Root(&b);
   const Node *p = nullptr, *q = nullptr;
-  std::map<Id, const Node*> left, right;  // By what they may have, the first.
+  std::map<Id, const Node*> left, right;  // By possible devices: the first.
   for (const auto& n : graph_.nodes()) {
     const Id may = own_[Index(n.get())].may;
     if (may == DeviceSets::kAll) continue;
@@ -175,7 +175,7 @@ Status Placer::Conflict(const Node& a, const Node& b, Share share) {
     const size_t i = Index(n);
     return absl::StrCat(
         "'", n->device(), "'",
-        recalled_[i] != kUndecided ? ", where an earlier step put it," : "",
+        recalled_[i] != kUndecided ? ", where an earlier step placed it," : "",
         " (", feasible_.Names(own_[i].may), ")");
   };
   std::string sharing;
@@ -216,8 +216,9 @@ Status Placer::Group() {
   return GroupVariants();
 }
 
-// The node's group, which has all its members, goes where the other is, or will
-// be in a later step. (One that cannot is an error of the step that has both.)
+// The node's group, which is complete, is placed where the other node is, or
+// will be in a later step. (If that is impossible, the step with both reports
+// the error.)
 void Placer::JoinAbsent(const Node& n, const std::string& name) {
   const Node* const named =
       options_.whole == nullptr ? nullptr : options_.whole->FindNode(name);
@@ -237,7 +238,7 @@ void Placer::JoinAbsent(const Node& n, const std::string& name) {
   Id& ours = choice_[Root(&n)].may;
   const Id both = sets_.Intersect(ours, may);
   if (both == DeviceSets::kNone) return;
-  // (What is fed stands for a value, wherever its state will be.)
+  // (A feed is a value, independent of where the state will be.)
   if (keeps && n.op().role != OpRole::kArg) absent_.emplace_back(&n, named);
   ours = both;
   Id& own = own_[Index(&n)].may;
@@ -254,14 +255,15 @@ Status Placer::GroupByEdges(const Node& n) {
     } else if (IsRef(n.input_type(i)) && IsRef(in.dtype())) {
       SLUICE_RETURN_IF_ERROR(Join(*in.node, n, Share::kReference));
     }
-    // (It is known by the Merge: a back edge is closed late.)
+    // (Identified by the Merge: back edges are closed late.)
     if (is_merge && in.node->op().role == OpRole::kNextIteration)
       SLUICE_RETURN_IF_ERROR(Join(n, *in.node, Share::kLoop));
   }
   return OkStatus();
 }
 
-// Resources that are arguments or results of a call are those of the function.
+// Resources that are arguments or results of a call share the device of the
+// function's.
 Status Placer::GroupByCalls() {
   struct Frame {
     const Node* first = nullptr;
@@ -311,7 +313,7 @@ Status Placer::GroupByCalls() {
   return OkStatus();
 }
 
-// What must share a device does by now: a variant is sent where it has to be.
+// Nodes that must share a device already do: a variant is sent if necessary.
 Status Placer::GroupVariants() {
   for (const Node* n : order_)
     for (const Output& in : n->inputs())

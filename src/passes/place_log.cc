@@ -1,4 +1,4 @@
-// Placement: what it tells people.
+// Placement: the readable log.
 #include <algorithm>
 
 #include "passes/placer.h"
@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-constexpr char kNotPossible[] = "nothing that was asked for is possible";
+constexpr char kNotPossible[] = "no requested device is possible";
 
 }  // namespace
 
@@ -16,7 +16,7 @@ std::string Placer::Reason(const Node& n, const Node& decider) {
   if (&n != &decider) {
     if (!n.device().empty() && !own_[i].softened &&
         own_[i].may == sets_.Just(device_[root]))
-      return "asked for";
+      return "requested";
     if (with_[i] != nullptr)
       return absl::StrCat("shares ", Shared(share_[i]), " with '",
                           with_[i]->name(), "'");
@@ -27,18 +27,18 @@ std::string Placer::Reason(const Node& n, const Node& decider) {
   };
   switch (why_[root]) {
     case Why::kAsked:
-      return "asked for";
+      return "requested";
     case Why::kKernel:
       return "the only device with a kernel";
     case Why::kSoft:
       return kNotPossible;
     case Why::kState:
-      return "an earlier step put it there";
+      return "placed there by an earlier step";
     case Why::kGroup:
-      return "the only device that its group may have";
+      return "the only possible device of its group";
     case Why::kFirst:
       return absl::StrCat("the first of ", sets_.size(choice_[root].may),
-                          " devices that it may have");
+                          " possible devices");
     case Why::kInput:
       return of("with its input");
     case Why::kReader:
@@ -57,8 +57,8 @@ void Placer::Log() {
     const size_t root = Root(n.get());
     const Node* decider = decider_[root];
     std::string reason = Reason(*n, *decider);
-    // (Where it is may have another reason; that it is not where it asked to be
-    // has this one.)
+    // (Its device may have another reason; this is the reason why it is not the
+    // requested one.)
     if (own_[Index(n.get())].softened && reason != kNotPossible)
       absl::StrAppend(&reason, "; ", kNotPossible);
     options_.log->push_back({n->name(), n->op_name(), n->device(),

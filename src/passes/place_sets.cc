@@ -133,7 +133,7 @@ Result<Feasibility::Asked> Feasibility::Parse(const Node& n) {
 }
 
 DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
-  // What moves tokens is done on the host, and values are copied to and fro.
+  // Nodes that move tokens run on the host; values are copied as needed.
   if (!IsKernelOp(n)) return DeviceSets::kAll;
   const OpDef* op = &n.op();
   key_.assign(reinterpret_cast<const char*>(&op), sizeof(op));
@@ -143,8 +143,8 @@ DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
     key_ += static_cast<char>(n.output_type(i));
   Kernel& kernel = kernels_[key_];
   kernel.types.resize(type_example_.size(), 0);
-  // That one node has no kernel says little of others: it may be the
-  // attributes.
+  // That one node has no kernel does not rule out others: attributes may be the
+  // reason.
   bool grown = false;
   for (size_t t = 0; t < type_example_.size(); ++t) {
     if (kernel.types[t] != 0) continue;

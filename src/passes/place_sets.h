@@ -1,4 +1,4 @@
-// Which devices a node may have: the sets that placement calculates with.
+// Sets of possible devices of nodes, for placement.
 #ifndef SLUICE_PASSES_PLACE_SETS_H_
 #define SLUICE_PASSES_PLACE_SETS_H_
 
@@ -12,13 +12,12 @@
 
 namespace sluice {
 
-// "node 'x' (Placeholder) at model.cc:12": of what stands for a fed edge, the
-// node that is fed.
+// "node 'x' (Placeholder) at model.cc:12"; for an _Arg, the node that is fed.
 std::string DescribeAsked(const Node& n);
 
-// Sets of devices, each known by a number: equal sets have the same one. There
-// are few, as there are few constraints, so a group of nodes is a number and
-// an intersection a look-up. Owned by one placement, on one thread.
+// Interned sets of devices: equal sets have the same number. There are few, as
+// there are few constraints, so the set of a group is a number, and an
+// intersection is a look-up. Owned by one placement, on one thread.
 class DeviceSets {
  public:
   using Id = int;
@@ -26,7 +25,7 @@ class DeviceSets {
   static constexpr Id kAll = 1;
 
   explicit DeviceSets(int devices);
-  // That of the devices for which `in` is true.
+  // The set of devices for which `in` is true.
   Id Where(const std::function<bool(int)>& in);
   Id Just(int device);
   Id Intersect(Id a, Id b);
@@ -34,7 +33,7 @@ class DeviceSets {
   const std::vector<int>& Members(Id set) const {  // In order.
     return sets_[static_cast<size_t>(set)];
   }
-  int First(Id set) const { return Members(set).front(); }  // Of one not empty.
+  int First(Id set) const { return Members(set).front(); }  // Not empty.
   size_t size(Id set) const { return Members(set).size(); }
 
  private:
@@ -47,26 +46,26 @@ class DeviceSets {
   std::unordered_map<uint64_t, Id> intersections_;
 };
 
-// What the nodes ask for and which kernels there are. Owned by one placement,
-// on one thread.
+// Device constraints of nodes and available kernels. Owned by one placement, on
+// one thread.
 class Feasibility {
  public:
   using Id = DeviceSets::Id;
 
   Feasibility(const PlacementOptions& options, DeviceSets* sets);
 
-  // Where the node may be, and with soft placement also where it may be as a
-  // last resort.
+  // The possible devices of the node, and with soft placement also the devices
+  // of last resort.
   struct Choice {
     Id may = DeviceSets::kAll;
     Id last_resort = DeviceSets::kAll;
-    bool softened = false;  // Nothing of what was asked for has a kernel.
+    bool softened = false;  // No requested device has a kernel.
   };
   Result<Choice> Of(const Node& n);
 
-  // Those of the device's task.
+  // The devices of the device's task.
   Id task_of(int device) const { return task_of_[static_cast<size_t>(device)]; }
-  // Of `set` those that are CPUs, if there are any.
+  // The CPUs in `set`, if there are any; else `set`.
   Id CpusIfAny(Id set);
   // "/job:a/.../device:CPU:0, ... (12 more)".
   std::string Names(Id set) const;
@@ -74,10 +73,11 @@ class Feasibility {
  private:
   struct Asked {
     Id match;  // The devices that match.
-    Id task;   // Those in their tasks, or, if none match, in what the task is.
+    Id task;   // Those in their tasks; if none match, in the requested task.
   };
   Result<Asked> Parse(const Node& n);
-  // Where the node has kernels. `why` may be null: the reasons where not.
+  // The devices on which the node has kernels. `why` gets the reasons for the
+  // others; may be null.
   Id Kernels(const Node& n, std::string* why);
 
   const PlacementOptions& options_;
@@ -87,9 +87,9 @@ class Feasibility {
   std::vector<Id> task_of_;        // By device.
   std::vector<int> type_example_;  // By type: its first device.
   std::vector<Id> of_type_;        // By type: its devices.
-  // By op and types of the node: which types of devices have a kernel.
+  // By op and types of the node: the types of devices that have a kernel.
   struct Kernel {
-    std::vector<uint8_t> types;      // 1: has one. 0: not yet seen to.
+    std::vector<uint8_t> types;      // 1: has one. 0: not checked yet.
     Id devices = DeviceSets::kNone;  // Those of the types.
   };
   std::unordered_map<std::string, Kernel> kernels_;

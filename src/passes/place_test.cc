@@ -1,4 +1,4 @@
-// Where nodes are placed, and what is said when they cannot be.
+// Placements of nodes, and errors if there is none.
 #include "passes/place.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ class PlaceTest : public ::testing::Test {
     ASSERT_TRUE(s.ok()) << s;
     Check(graph_);
   }
-  // What every placement keeps to.
+  // Checks the invariants of every placement.
   void Check(const Graph& g) {
     for (const auto& n : g.nodes()) {
       bool exists = false;
@@ -99,7 +99,7 @@ class PlaceTest : public ::testing::Test {
     EXPECT_TRUE(graph_.status().ok()) << graph_.status();
     return std::string(PlaceAll().message());
   }
-  // The part that fetches these, lowered; placed.
+  // The pruned, lowered and placed graph of these fetches.
   std::unique_ptr<Graph> PlacedStep(const std::vector<Output>& fetches,
                                     const std::vector<Output>& feeds = {},
                                     const std::vector<Node*>& targets = {}) {
@@ -134,7 +134,7 @@ TEST_F(PlaceTest, PartialConstraintsAreFilledIn) {
   EXPECT_EQ(c.node->device(), kCpu1);
   EXPECT_EQ(d.node->device(), kPs0);
   EXPECT_EQ(e.node->device(), kCpu0);
-  EXPECT_EQ(ReasonOf(a), "asked for");
+  EXPECT_EQ(ReasonOf(a), "requested");
   EXPECT_EQ(ReasonOf(e), "default");
 }
 
@@ -186,9 +186,11 @@ TEST_F(PlaceTest, SoftPlacementFallsBackWithinTheTask) {
   Placed();
   EXPECT_EQ(no_kernel.node->device(), kCpu0);
   EXPECT_EQ(no_device.node->device(), kPs1);
-  EXPECT_THAT(ReasonOf(no_device), HasSubstr("nothing that was asked for"));
-  // Also of a node that then goes with its input.
-  EXPECT_THAT(ReasonOf(no_kernel), HasSubstr("nothing that was asked for"));
+  EXPECT_THAT(ReasonOf(no_device),
+              HasSubstr("no requested device is possible"));
+  // Also for a node that is then placed with its input.
+  EXPECT_THAT(ReasonOf(no_kernel),
+              HasSubstr("no requested device is possible"));
   On("/job:ps/task:7", [&] { return ops::Neg(x); });
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("/job:ps/task:7"));
 }
@@ -226,8 +228,8 @@ TEST_F(PlaceTest, FedValuesAreWithTheirReadersAndFetchesWithTheirSources) {
   for (const auto& n : g->nodes()) EXPECT_EQ(n->device(), kEmu1);
 }
 
-// What is fed in a node's place is asked for where the node was, and is with
-// whom it was.
+// A feed keeps the device constraint and the colocation of the node that it
+// replaces.
 TEST_F(PlaceTest, AFedValueKeepsWhatItsNodeAskedFor) {
   const Output x = On("/job:ps/task:1", [] { return X(); });
   const Output follows = ops::Neg(x);
@@ -325,7 +327,7 @@ TEST_F(PlaceTest, SoftPlacementSettlesADisagreementWithinATask) {
   Placed();
   EXPECT_EQ(v.node->device(), kCpu0);
   EXPECT_EQ(read.node->device(), kCpu0);
-  EXPECT_EQ(ReasonOf(v), "nothing that was asked for is possible");
+  EXPECT_EQ(ReasonOf(v), "no requested device is possible");
   EXPECT_EQ(ReasonOf(read), "shares a resource with 'v'");
 }
 
@@ -357,8 +359,8 @@ TEST_F(PlaceTest, ColocationGroupsHoldWithoutTheirNamesake) {
   EXPECT_EQ(b.node->device(), kEmu1);
 }
 
-// A step without the node that its group is named after: what that asks for,
-// and where its state is, or is then to be.
+// A step without the node that a group is named after: the group follows that
+// node's constraint and the current or later device of its state.
 TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
   StateDevices state;
   options_.state = &state;
@@ -390,7 +392,7 @@ TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
   PlacedStep({early});
   EXPECT_EQ(PlacedStep({w})->FindNode(w.node->name())->device(), kEmu1);
   PlacedStep({w, early});
-  // Not what stands for its value alone.
+  // Not a feed of its value.
   const Output fed =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -399,7 +401,7 @@ TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
     return Build("Assign", {fed, F(1)});
   });
   PlacedStep({assign});
-  // Nor where a member cannot be, or one that shares a device with it.
+  // Nor where a member, or a node that shares a device with it, cannot be.
   const Output u = On("/job:ps/task:1", [] { return Handle("u"); });
   const Output alone = Build("Neg", {X()}, with(u));
   const Output other =
@@ -413,7 +415,7 @@ TEST_F(PlaceTest, VariablesDoNotDependOnWhoReadsThem) {
   const Output v = Handle();
   const Output sum = On("/device:EMU:1", [&] { return ops::Neg(ReadOf(v)); });
   Placed();
-  // (The read asks for the accelerator too, but only as far as it is written.)
+  // (The read requests the accelerator too, but only as a partial name.)
   EXPECT_EQ(v.node->device(), kEmu1);
   Graph other;
   const WithGraph use(other);
@@ -436,7 +438,7 @@ TEST_F(PlaceTest, StateStaysWhereAnEarlierStepPutIt) {
   auto g = PlacedStep({set, here});
   EXPECT_EQ(g->FindNode(v.node->name())->device(), kPs1);
   EXPECT_EQ(g->FindNode(random.node->name())->device(), kEmu1);
-  // A step without those that said so.
+  // A step without the nodes with that constraint.
   g = PlacedStep({ReadOf(v), random});
   EXPECT_EQ(g->FindNode(v.node->name())->device(), kPs1);
   EXPECT_EQ(g->FindNode(random.node->name())->device(), kEmu1);
@@ -444,8 +446,8 @@ TEST_F(PlaceTest, StateStaysWhereAnEarlierStepPutIt) {
   auto pruned = Prune(graph_, {{}, {wrong}, {}});
   ASSERT_TRUE(pruned.ok());
   EXPECT_THAT(std::string(Place(pruned->get(), options_).message()),
-              AllOf(HasSubstr("an earlier step put it"), HasSubstr(kPs1)));
-  // What a random op must share a device with goes before.
+              AllOf(HasSubstr("an earlier step placed it"), HasSubstr(kPs1)));
+  // The device constraint of a random op takes precedence.
   ASSERT_TRUE(state.count(random.node->name()));
   state[random.node->name()] = "/job:gone/replica:0/task:0/device:CPU:0";
   EXPECT_TRUE(Place(PlacedStep({random}).get(), options_).ok());
@@ -464,7 +466,7 @@ TEST_F(PlaceTest, ALoopsVariableIsWhereItIsComputed) {
   const auto g = PlacedStep({y});
   for (const auto& n : g->nodes()) {
     if (n->op_name() == "Neg" || n->op_name() == "Placeholder") continue;
-    // Nothing of the loop is anywhere else: nobody else takes part in it.
+    // No part of the loop is on another device.
     EXPECT_EQ(n->device(), kEmu1) << n->Describe();
   }
 }
@@ -521,8 +523,8 @@ TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
   EXPECT_GT(ops, 6);
 }
 
-// What a loop's gradient saves lies where it was computed, whichever device the
-// ops have that use it.
+// Values that a loop's gradient saves stay where they were computed, whichever
+// device their users have.
 TEST_F(PlaceTest, GradientsOfALoopOverDevicesArePlacedWithTheirOps) {
   const Output x = X();
   const DeviceScope around("/job:worker");
@@ -534,7 +536,7 @@ TEST_F(PlaceTest, GradientsOfALoopOverDevicesArePlacedWithTheirOps) {
       });
   const Output dx = Grad(y, x, {.colocate = true});
   const auto g = PlacedStep({y, dx}, {x});
-  std::map<std::string, std::set<std::string>> arrays;  // By what they save.
+  std::map<std::string, std::set<std::string>> arrays;  // By saved value.
   for (const auto& n : g->nodes())
     if (n->op_name().starts_with("TensorArray"))
       arrays[n->device()].insert(n->op_name());
@@ -679,8 +681,9 @@ TEST_F(PlaceTest, TheTableHasAColumnForEach) {
   EXPECT_EQ(FormatPlacements({}), "node  op  device  reason\n");
 }
 
-// Random graphs with random constraints: every node that is placed is where it
-// asked to be and has a kernel, groups are together, and again it is the same.
+// Random graphs with random constraints: every placed node is on a requested
+// device and has a kernel, groups share a device, and placement is
+// deterministic.
 TEST_F(PlaceTest, RandomConstraintsHold) {
   const char* asks[] = {"",        "",        "/device:EMU:1",  "/cpu",
                         "/job:ps", "/task:0", "/job:ps/task:1", "/job:worker"};

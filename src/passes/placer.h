@@ -1,4 +1,4 @@
-// The pass that passes/place.h declares, in parts.
+// The implementation of passes/place.h.
 #ifndef SLUICE_PASSES_PLACER_H_
 #define SLUICE_PASSES_PLACER_H_
 
@@ -10,11 +10,11 @@
 
 namespace sluice {
 
-// What a node keeps between steps.
+// The state that a node keeps between steps.
 enum class Keeps : uint8_t { kNothing, kStream, kState };
 Keeps WhatItKeeps(const Node& n);
 
-// Makes the groups, chooses a device for each. Lives for one call of Place.
+// Forms the groups and chooses a device for each. Lives for one call of Place.
 class Placer {
  public:
   Placer(Graph* graph, const PlacementOptions& options)
@@ -27,7 +27,7 @@ class Placer {
     SLUICE_RETURN_IF_ERROR(CheckDevices());
     SLUICE_RETURN_IF_ERROR(FindChoices());
     if (options_.devices.size() == 1 && options_.log == nullptr) {
-      device_.assign(graph_.nodes().size(), 0);  // What they may have is this.
+      device_.assign(graph_.nodes().size(), 0);  // The only possible one.
       Write();
       return OkStatus();
     }
@@ -53,7 +53,7 @@ class Placer {
     kCalls,
     kVariant,
   };
-  // Why a group is where it is.
+  // Why a group has its device.
   enum class Why : uint8_t {
     kAsked,
     kKernel,
@@ -78,7 +78,7 @@ class Placer {
     return names_[static_cast<size_t>(device)];
   }
 
-  // ---- What each node may have
+  // ---- Possible devices of each node
   Status CheckDevices();
   Status FindChoices();
   // ---- Groups
@@ -114,19 +114,19 @@ class Placer {
   std::vector<Node*> order_;
   std::vector<std::string> names_;                  // By device.
   std::unordered_map<std::string, int> device_of_;  // By name.
-  Id preferred_ = DeviceSets::kAll;       // Where one may choose freely.
-  std::vector<Feasibility::Choice> own_;  // By node: what it may have alone.
-  std::vector<int> recalled_;   // By node: where it was in an earlier step.
-  std::vector<size_t> parent_;  // By node: nearer to its group's root.
-  // Of groups, by root.
+  Id preferred_ = DeviceSets::kAll;       // Preferred for free choices.
+  std::vector<Feasibility::Choice> own_;  // By node: ungrouped.
+  std::vector<int> recalled_;   // By node: its device in an earlier step.
+  std::vector<size_t> parent_;  // By node: union-find parent.
+  // By group root.
   std::vector<Feasibility::Choice> choice_;
   std::vector<int> device_;
-  // Nodes, each with one that is not in this step, but keeps state.
+  // Nodes, each with a stateful node that is not in this step.
   std::vector<std::pair<const Node*, const Node*>> absent_;
-  // By node: it was grouped with `with`, for sharing that.
+  // By node: it was grouped with `with_`, for this reason.
   std::vector<Share> share_;
   std::vector<const Node*> with_;
-  // Of groups, by root: who decided, and what for.
+  // By group root: why, and which nodes decided.
   std::vector<Why> why_;
   std::vector<const Node*> decider_, by_;
   int undecided_ = 0;  // Groups.

@@ -5,7 +5,8 @@
 namespace sluice {
 namespace {
 
-// Marks nodes, by id, and remembers those whose inputs have not been followed.
+// Marks nodes, by id, and keeps a stack of those whose inputs have not been
+// followed.
 class Marks {
  public:
   explicit Marks(const Graph& graph) : marked_(graph.nodes().size(), 0) {}
@@ -101,8 +102,8 @@ class Pruner {
     return OkStatus();
   }
 
-  // The colocation groups of what stands for an edge of `n`: those of `n`, and
-  // its own, which others may name.
+  // The colocation groups of the _Arg for an edge of `n`: those of `n`, and its
+  // own, which others may name.
   static AttrValue GroupsOf(const Node& n) {
     AttrValue::Strings groups = {absl::StrCat("loc:@", n.name())};
     if (const AttrValue* a = n.FindAttr("_class"))
@@ -122,7 +123,7 @@ class Pruner {
                                : absl::StrCat("_arg_", i));
       arg.attrs = {{"T", RemoveRef(o.dtype())},
                    {"index", static_cast<int64_t>(i)},
-                   {"_edge", o.name()},  // For messages, as the next.
+                   {"_edge", o.name()},  // For messages, as is the next.
                    {"_fed_node", o.node->Describe()},
                    {"_class", GroupsOf(*o.node)},
                    {"_output_shapes", AttrValue::Shapes{o.shape()}}};
@@ -134,8 +135,8 @@ class Pruner {
     return OkStatus();
   }
 
-  // What stands for an edge; null for that of a node that follows. Fed edges of
-  // a node that runs, for its others or as a target, stay what was fed.
+  // The copy of an edge; null if its node is copied later. Fed edges of a node
+  // that runs, for its other outputs or as a target, keep the fed value.
   Output Map(const Output& o) const {
     if (const int feed = FeedOf(o); feed >= 0)
       return Output(args_[static_cast<size_t>(feed)]);
@@ -180,7 +181,7 @@ class Pruner {
       retval.inputs = {o};
       retval.attrs = {{"T", RemoveRef(o.dtype())},
                       {"index", static_cast<int64_t>(i)}};
-      // (What is read here may come to be another node, which stands for it.)
+      // (A pass may replace the node that is read here.)
       retval.attrs["_fetched"] = signature_.fetches[i].name();
       retval.attrs["_fetched_node"] = signature_.fetches[i].node->Describe();
       retval.loc = signature_.fetches[i].node->loc();
@@ -193,7 +194,7 @@ class Pruner {
   const StepSignature& signature_;
   OutputMap<int> fed_;
   Marks needed_;
-  std::vector<uint8_t> feeds_of_;  // By id: some output of the node is fed.
+  std::vector<uint8_t> feeds_of_;  // By id: some output is fed.
   std::vector<Node*> copies_;      // By id.
   std::vector<Node*> args_;
   std::vector<const Node*> open_;  // Copied before the source of a back edge.

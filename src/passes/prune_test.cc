@@ -25,7 +25,7 @@ TEST(Prune, WhatWaitsForAFedPlaceholderWaitsForItsFeed) {
   EXPECT_EQ(waits->control_inputs()[0]->op_name(), "_Arg");
 }
 
-// Any other node runs, whatever is fed in place of its output.
+// Nodes other than placeholders run even if their outputs are fed.
 TEST(Prune, AControlEdgeFromAFedNodeStillRunsIt) {
   Graph g;
   WithGraph use(g);

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// The feeds behind one fetch, as Prune finds what a step needs.
+// The feeds that one fetch needs, found as in Prune.
 class Search {
  public:
   Search(const Graph& graph, const StepSignature& s)
@@ -131,7 +131,7 @@ class Opener {
         static_cast<uint32_t>(partition_), static_cast<uint32_t>(edge_++)};
     return node;
   }
-  // What both ends have alike, for `n`.
+  // The attributes that both ends for `n` share.
   NodeSpec Transfer(const char* op, const Node& n) const {
     NodeSpec spec;
     spec.op = op;
@@ -150,7 +150,7 @@ class Opener {
   const size_t partition_;
   const int64_t outside_;
   OpenEnds* const ends_;
-  int64_t edge_ = 0, group_ = 0;  // The next ones.
+  int64_t edge_ = 0, group_ = 0;  // Next numbers.
 };
 
 }  // namespace

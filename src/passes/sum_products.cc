@@ -5,8 +5,8 @@
 namespace sluice {
 namespace {
 
-// Sums the products of matrices among the terms of an AddN one after the other
-// where the first one lies.
+// Accumulates the matrix products among the terms of an AddN in place, in the
+// buffer of the first one.
 class ProductSummer {
  public:
   explicit ProductSummer(Graph* graph)
@@ -17,7 +17,7 @@ class ProductSummer {
     }
   }
 
-  // What is read in place of the sum; null: itself.
+  // The replacement of the sum; null if it is kept.
   Result<Output> Replace(const Node& sum) {
     if (sum.op_name() != "AddN" || !sum.control_inputs().empty() ||
         readers_[Id(&sum)] >= kMany)
@@ -31,7 +31,8 @@ class ProductSummer {
         others.push_back(in);
       }
     }
-    // (One beside several others would only be one more pass over them.)
+    // (A single product next to several other terms would only add a pass over
+    // them.)
     if (products.empty() || (products.size() == 1 && others.size() > 1))
       return Output();
     if (others.empty()) {
@@ -58,7 +59,7 @@ class ProductSummer {
   static constexpr int kMany = 1 << 20;  // More than one.
   static size_t Id(const Node* n) { return static_cast<size_t>(n->id()); }
 
-  // A product that nobody else reads and that waits for its factors alone.
+  // A product without other readers that waits only for its factors.
   bool IsProductOf(const Node& sum, const Output& term) const {
     const Node& n = *term.node;
     const DType t = term.dtype();
@@ -68,7 +69,7 @@ class ProductSummer {
            !IsRef(n.input(0).dtype()) && !IsRef(n.input(1).dtype());
   }
 
-  // A node in the place of `like`.
+  // Adds a node in the place of `like`.
   Result<Output> Add(const Node& like, const char* op,
                      std::vector<Output> inputs, AttrMap attrs) {
     NodeSpec spec;

@@ -105,22 +105,22 @@ TEST_F(RegionsTest, ALoopOfCheapNodesIsOneNode) {
 // and around it is planned ahead as elsewhere.
 TEST_F(RegionsTest, FormInStepsWithRecursiveCalls) {
   const Output n = FeedOf(DType::kInt32);
-  const Function triangle = DefineFunction(
-      "triangle", {DType::kInt32}, {DType::kInt32},
-      [](const Function& self, const std::vector<Output>& a) {
-        return Cond(
-            a[0] < 1, [&] { return Int(0); },
-            [&] {
-              const auto [i, sum] = While(
-                  std::tuple{Int(0), Int(0)},
-                  [&](Output i, Output) { return i < a[0]; },
-                  [](Output i, Output sum) {
-                    return std::tuple{i + 1, sum + i};
-                  });
-              return sum + self({a[0] - 1})[0];
-            });
-      },
-      {.arg_shapes = {PartialShape::Scalar()}});
+  const Function triangle =
+      DefineFunction("triangle", {DType::kInt32}, {DType::kInt32},
+                     [](const Function& self, const std::vector<Output>& a) {
+                       return Cond(
+                           a[0] < 1, [&] { return Int(0); },
+                           [&] {
+                             const auto [i, sum] = While(
+                                 std::tuple{Int(0), Int(0)},
+                                 [&](Output i, Output) { return i < a[0]; },
+                                 [](Output i, Output sum) {
+                                   return std::tuple{i + 1, sum + i};
+                                 });
+                             return sum + self({a[0] - 1})[0];
+                           });
+                     },
+                     {.arg_shapes = {PartialShape::Scalar()}});
   const Output y = triangle({n})[0] * 2 + n - 1;
   auto pruned = Prune(graph_, {{n}, {y}, {}});
   ASSERT_TRUE(pruned.ok()) << pruned.status();

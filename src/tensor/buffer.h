@@ -16,9 +16,8 @@
 namespace sluice {
 
 // A block of memory shared by the tensors that view it (slices, reshapes).
-// Owned by its references: the last Unref frees it. Thread-safe counts; the
-// contents belong to whoever may write by the rules of the executor (one owner,
-// or nobody writes).
+// Reference-counted: the last Unref frees it. The count is thread-safe; the
+// contents may be written only by a sole owner (unique()).
 class Buffer {
  public:
   Buffer(const Buffer&) = delete;
@@ -26,17 +25,17 @@ class Buffer {
 
   void Ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
   void Unref() {
-    // The only owner need not pay for an atomic read-modify-write.
+    // A sole owner need not pay for an atomic read-modify-write.
     if (refs_.load(std::memory_order_acquire) == 1 ||
         refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       Free();
   }
-  // True if a write would be seen by nobody else.
+  // True if no other reference would see a write.
   bool unique() const {
     return refs_.load(std::memory_order_acquire) == 1 && !borrowed_;
   }
-  // True if the memory is lent for a step: its owner may write to it later.
-  // Nobody else does, and what outlives the step has a copy
+  // True if the memory is lent for one step: only its owner writes to it, after
+  // the step. Values that outlive the step must be copies
   // (KernelContext::TakeToKeep).
   bool borrowed() const { return borrowed_; }
   void* data() const { return data_; }
@@ -56,8 +55,8 @@ class Buffer {
   size_t bytes_;
 };
 
-// Memory that somebody else owns: `release` runs when the last tensor that
-// views it is gone (on whichever thread that is).
+// Memory with an external owner: `release` runs when the last tensor that views
+// it is destroyed, on that thread.
 class ForeignBuffer final : public Buffer {
  public:
   enum class Lent : bool { kForGood, kForAStep };
@@ -74,36 +73,37 @@ class ForeignBuffer final : public Buffer {
 };
 
 struct AllocatorStats {
-  int64_t live_bytes = 0;    // In buffers that are alive.
+  int64_t live_bytes = 0;    // In live buffers.
   int64_t peak_bytes = 0;    // Largest live_bytes since the last ResetPeak.
   int64_t cached_bytes = 0;  // Kept for reuse.
-  int64_t allocations = 0;   // Ever made.
+  int64_t allocations = 0;   // Since the start.
 };
 
-// Host memory in size classes (002-tensors.md says which), each with a free
-// list, so that a step that repeats allocates nothing from the system. Data is
+// Host memory in size classes (listed in 002-tensors.md), each with a free
+// list, so that repeated steps allocate nothing from the system. Data is
 // 64-byte aligned. One per device, for the process's life. Thread-safe. Under
 // sanitizers nothing is cached, so that they see every use after free.
 class Allocator {
  public:
-  // `max_bytes`: live bytes above it fail; `max_cached`: kept at most.
+  // Allocations that would exceed `max_bytes` live bytes fail; at most
+  // `max_cached` bytes are kept for reuse.
   explicit Allocator(int64_t max_bytes = INT64_MAX,
                      int64_t max_cached = int64_t{1} << 30);
   ~Allocator();
 
-  // The buffer has one reference, the caller's. ResourceExhausted if the limit
-  // or the system's memory does not allow it.
+  // The buffer has one reference, the caller's. ResourceExhausted if it exceeds
+  // the limit or the system's memory.
   Result<Buffer*> Allocate(size_t bytes);
 
-  // From now on; what is live stays. (Small blocks, of which threads keep some,
-  // are not refused.)
+  // Applies to later allocations; live buffers stay. (Small blocks from the
+  // threads' caches are not refused.)
   void set_max_bytes(int64_t max_bytes) {
     max_bytes_.store(max_bytes, std::memory_order_relaxed);
   }
 
   AllocatorStats stats() const;
   void ResetPeak();
-  // Gives cached memory back to the system.
+  // Returns cached memory to the system.
   void ReleaseCache();
 
   // The process's CPU memory.
@@ -122,8 +122,8 @@ class Allocator {
   std::atomic<int64_t> live_{0}, peak_{0}, cached_{0}, allocations_{0};
 };
 
-// Bytes that Allocate has handed out on this thread since the thread began;
-// differences around a kernel say what the kernel allocated.
+// Bytes that Allocate has handed out on this thread since the thread began; the
+// difference across a kernel is what the kernel allocated.
 int64_t ThreadAllocatedBytes();
 
 }  // namespace sluice

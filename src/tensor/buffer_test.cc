@@ -1,5 +1,5 @@
-// The allocator hands out what was given back, counts every byte, whichever
-// thread had it, and keeps to its limit.
+// The allocator reuses freed blocks, counts every byte of all threads, and
+// respects its limit.
 #include "tensor/buffer.h"
 
 #include <gtest/gtest.h>

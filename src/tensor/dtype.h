@@ -1,5 +1,5 @@
-// Element types. Values are those of TensorFlow's DataType enum: they are in
-// every GraphDef and checkpoint. DO NOT CHANGE.
+// Element types. The values are those of TensorFlow's DataType enum and are
+// stored in every GraphDef and checkpoint. DO NOT CHANGE.
 //
 //   DType type = DTypeOf<int64_t>();                        // DType::kInt64
 //   std::string name = DTypeName(type);                     // "int64"
@@ -81,7 +81,7 @@ bool IsQuantized(DType t);
 // Elements are bytes that may be copied by memcpy.
 inline bool IsPlain(DType t) { return DTypeSize(t) != 0; }
 
-// Quantised types have distinct C++ types so that kernels can tell them apart.
+// Quantised types have distinct C++ types so that kernels can distinguish them.
 struct qint8 {
   int8_t value;
 };

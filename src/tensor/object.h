@@ -43,7 +43,7 @@ class Variant {
     return dynamic_cast<const T*>(value_.get());
   }
   const Value* value() const { return value_.get(); }
-  // True if this is the only reference: its owner may take it apart.
+  // True if this is the only reference: its owner may move parts out of it.
   bool unique() const { return value_.use_count() == 1; }
 
  private:

@@ -8,7 +8,7 @@ namespace sluice {
 
 namespace {
 
-// How many elements such a shape has. InvalidArgument as Shape::Make says.
+// The number of elements of such a shape. InvalidArgument as in Shape::Make.
 Result<int64_t> CountElements(std::span<const int64_t> dims) {
   if (dims.size() > kMaxRank)
     return InvalidArgument("shape: expected at most ", kMaxRank,

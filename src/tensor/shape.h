@@ -25,14 +25,14 @@ using Dims = absl::InlinedVector<int64_t, 4>;
 
 // The dimensions of a tensor, rank 0 to 8. A value type, made to be cheap to
 // move and to copy at low ranks: up to four dimensions live inline. Invariants
-// of a valid shape, and every tensor has one: each dimension >= 0; the number
-// of elements fits in an int64.
+// of a valid shape (every tensor's shape is valid): each dimension >= 0; the
+// number of elements fits in an int64.
 class Shape {
  public:
   Shape() : num_elements_(1), rank_(0) {}
-  // Dimensions that no tensor can have (Make says which) give a shape that is
-  // not valid(): it keeps them, has no elements, and whatever takes a shape
-  // answers it with an error.
+  // Dimensions that no tensor can have (see Make) give a shape that is not
+  // valid(): it keeps them and has no elements, and every function that takes a
+  // shape rejects it with an error.
   Shape(std::initializer_list<int64_t> dims);
   explicit Shape(std::span<const int64_t> dims);
   Shape(const Shape& o) : num_elements_(o.num_elements_), rank_(o.rank_) {
@@ -74,7 +74,7 @@ class Shape {
   static Result<Shape> Make(std::span<const int64_t> dims);
 
   bool valid() const { return num_elements_ != 0 || status().ok(); }
-  // OK if valid(), else what Make says of the dimensions.
+  // OK if valid(), else the error that Make returns for the dimensions.
   Status status() const;
 
   int rank() const { return rank_; }
@@ -97,7 +97,7 @@ class Shape {
 
  private:
   static constexpr size_t kInline = 4;
-  // An invalid shape of too many dimensions keeps one more than it may have.
+  // An invalid shape of too many dimensions keeps one more than the maximum.
   static constexpr size_t kMostKept = kMaxRank + 1;
   // Scalars copy nothing; up to four dimensions are one copy of fixed size.
   void CopyDims(const Shape& o) {
@@ -105,8 +105,8 @@ class Shape {
     if (rank_ <= kInline) {
       std::memcpy(inline_, o.inline_, sizeof(inline_));
     } else {
-      // (Of one size always: this is inlined into the loops of regions, which a
-      // computed one made 15% slower.)
+      // (A constant size: this is inlined into the loops of regions, and a
+      // computed size made them 15% slower.)
       heap_ = new int64_t[kMostKept];
       std::memcpy(heap_, o.heap_, rank_ * sizeof(int64_t));
     }
@@ -122,7 +122,7 @@ class Shape {
     }
   }
 
-  // Takes the dimensions as they are, but for those beyond kMostKept.
+  // Stores the dimensions as they are, except those beyond kMostKept.
   void SetDims(std::span<const int64_t> dims, int64_t num_elements);
 
   union {
@@ -133,9 +133,9 @@ class Shape {
   uint8_t rank_;
 };
 
-// What is known of a shape before a step runs. -1 stands for an unknown
-// dimension. One that no shape can fit (more than 8 dimensions, one below -1,
-// an invalid Shape) is not valid(), and a node that is given it is refused.
+// What is known about a shape before a step runs. -1 is an unknown dimension. A
+// PartialShape that no shape can fit (more than 8 dimensions, one below -1, an
+// invalid Shape) is not valid(), and nodes that use it are rejected.
 class PartialShape {
  public:
   // Unknown rank.
@@ -157,7 +157,7 @@ class PartialShape {
   static PartialShape OfRank(int rank);
 
   bool valid() const { return status().ok(); }
-  // OK if valid(), else what is wrong with it.
+  // OK if valid(), else the reason why not.
   Status status() const;
   bool rank_known() const { return known_; }
   // -1 if unknown.
@@ -167,7 +167,7 @@ class PartialShape {
     const auto at = static_cast<size_t>(i);
     return at < dims_.size() ? dims_[at] : -1;
   }
-  // Without a dimension i the shape is not valid() any more.
+  // If there is no dimension i, the shape becomes invalid.
   void set_dim(int i, int64_t d) {
     const auto at = static_cast<size_t>(i);
     if (at < dims_.size())
@@ -187,9 +187,9 @@ class PartialShape {
   int64_t num_elements() const;
   // True if some shape fits both.
   bool CompatibleWith(const PartialShape& o) const;
-  // What is known from either; InvalidArgument if they contradict.
+  // What is known from either; InvalidArgument if they contradict each other.
   Result<PartialShape> MergeWith(const PartialShape& o) const;
-  // What is certain of a tensor that may have either shape (a Merge).
+  // What holds for a tensor that may have either shape (a Merge).
   PartialShape Union(const PartialShape& o) const;
   bool operator==(const PartialShape& o) const {
     return known_ == o.known_ && dims_ == o.dims_;
@@ -199,7 +199,7 @@ class PartialShape {
 
  private:
   static constexpr int64_t kInvalidDim = INT64_MIN;
-  // Adds a dimension that none can be.
+  // Adds a dimension that no shape can have.
   void MarkInvalid() { add_dim(kInvalidDim); }
 
   bool known_ = false;

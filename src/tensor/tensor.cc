@@ -15,7 +15,7 @@ bool IsObject(DType t) {
   return t == DType::kString || t == DType::kResource || t == DType::kVariant;
 }
 
-// Of an element, or of the handle of an object.
+// Size of an element, or of the handle of an object.
 size_t ElementBytes(DType t) {
   switch (t) {
     case DType::kString:
@@ -50,7 +50,7 @@ class Objects final : public Buffer {
   std::unique_ptr<T[]> objects_;
 };
 
-// The memory of a tensor; null for one that has none.
+// Allocates the memory of a tensor; null if it needs none.
 Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
                  Buffer** buffer) {
   const int64_t n = shape.num_elements();
@@ -81,7 +81,7 @@ Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
   return OkStatus();
 }
 
-// Of an invalid tensor: why it is that. Has nothing to read.
+// Holds the reason why a tensor is invalid. Has no data.
 class Reason final : public Buffer {
  public:
   explicit Reason(Status why) : Buffer(nullptr, 0), why_(std::move(why)) {
@@ -94,7 +94,7 @@ class Reason final : public Buffer {
   const Status why_;
 };
 
-// Shortest text that reads back as the same value.
+// Shortest text that parses to the same value.
 std::string FloatText(double v, int digits) {
   char buf[40];
   for (int d = 6; d <= digits; d += 1) {
@@ -200,7 +200,7 @@ Tensor::Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data)
     : buffer_(buffer), data_(data), shape_(shape), dtype_(dtype) {
   const auto fits = [&] {
     if (buffer == nullptr) return shape.num_elements() == 0;
-    // (The elements of an empty tensor may lie anywhere.)
+    // (An empty tensor may point anywhere.)
     const auto from = reinterpret_cast<uintptr_t>(data),
                begin = reinterpret_cast<uintptr_t>(buffer->data());
     const int64_t element = static_cast<int64_t>(ElementBytes(dtype));

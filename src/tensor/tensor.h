@@ -1,4 +1,4 @@
-// Tensor: a typed, shaped value. What flows along every edge.
+// Tensor: a typed, shaped value, which flows along the edges of a graph.
 //
 //   Tensor a = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
 //   Tensor b(DType::kInt32, {3});  // Elements are not initialised.
@@ -22,26 +22,27 @@
 
 namespace sluice {
 
-// A value type of one cache line. Plain elements of up to 8 bytes in all live
-// inside it (a scalar costs no allocation); larger ones in a Buffer that copies
-// share. Copying copies the handle. Not thread-safe itself; copies on different
-// threads may share a buffer, which nobody writes while it is shared.
+// A value type of one cache line. Plain elements of up to 8 bytes in total live
+// inside it (a scalar costs no allocation); larger ones live in a Buffer that
+// copies share. Copying copies the handle. A Tensor is not thread-safe; copies
+// on different threads may share a buffer, which is never written while it is
+// shared.
 //
-// What makes a tensor comes in two forms. Make... and Zeros return a
+// Functions that make tensors come in two forms. Make... and Zeros return a
 // Result. Constructors, Of, Vector, Rows and BitcastTo return a tensor, which
-// is invalid if they cannot make it: status() says why, and so does the error
-// of whatever it is given to (a feed, a constant, an attribute).
+// is invalid if they fail: status() holds the reason, and so does the error of
+// any use of the tensor (as a feed, a constant, an attribute).
 //
-// Accessors of elements check type and count in every build, in two forms too.
-// Try... return a Result: for tensors whose type or shape came from outside.
-// The others end the process when misused, as `*result` does for a Result that
-// holds an error, with a message that names what was asked for, what the tensor
-// is and the caller's line. Only raw... do not check: they are for kernels, of
-// which each knows from its op's declaration what its inputs are.
+// Element accessors check type and count in every build and also come in two
+// forms. Try... return a Result; use them for tensors whose type or shape is
+// external input. The others end the process when misused, as `*result` does
+// for a Result that holds an error, with a message that names the request, the
+// tensor and the caller's line. Only raw... do not check: they are for kernels,
+// whose op declarations guarantee the types of the inputs.
 //
 // Invariants: buffer_ is null exactly if the elements are plain and take at
-// most 8 bytes, or there are none, or the tensor is invalid and nothing is
-// known of why.
+// most 8 bytes, or there are no elements, or the tensor is invalid without a
+// known reason.
 class Tensor {
  public:
   // Invalid: dtype() == kInvalid.
@@ -49,14 +50,14 @@ class Tensor {
   // Invalid, with this as status() (which is not OK).
   static Tensor Invalid(const Status& why);
 
-  // Elements of plain types are uninitialised, objects default-constructed.
+  // Elements of plain types are uninitialised; objects are default-constructed.
   // InvalidArgument if the shape is not valid() or the type has no elements.
   static Result<Tensor> Make(DType dtype, const Shape& shape,
                              Allocator* allocator = Allocator::Cpu());
   Tensor(DType dtype, const Shape& shape, const char* file = __builtin_FILE(),
          int line = __builtin_LINE());
-  // A view of `buffer` (one reference is taken over, on errors too) from `data`
-  // on. InvalidArgument if not all elements lie in the buffer.
+  // A view of `buffer` that starts at `data`; takes over one reference, on
+  // errors too. InvalidArgument if not all elements are in the buffer.
   static Result<Tensor> MakeView(DType dtype, const Shape& shape,
                                  Buffer* buffer, void* data);
   Tensor(DType dtype, const Shape& shape, Buffer* buffer, void* data);
@@ -73,7 +74,7 @@ class Tensor {
       return t;
     }
   }
-  // Becomes a scalar, in place: what kernels of scalars do to their outputs.
+  // Makes this a scalar in place; scalar kernels write their outputs with it.
   template <typename T>
   requires(std::is_trivially_copyable_v<T> &&
            sizeof(T) <= 8) void SetScalar(T value) {
@@ -87,8 +88,8 @@ class Tensor {
     shape_.MakeScalar();
     dtype_ = DTypeOf<T>();
   }
-  // Vector([1,2,3]) of shape [3]; Of(shape, values) of any shape, which must
-  // have as many elements as there are values.
+  // Vector({1, 2, 3}) has shape [3]; Of(shape, values) has any shape with as
+  // many elements as there are values.
   template <typename T>
   static Result<Tensor> MakeOf(const Shape& shape, std::span<const T> values) {
     SLUICE_RETURN_IF_ERROR(CheckCount(shape, values.size()));
@@ -176,7 +177,7 @@ class Tensor {
   // -1 if there is no dimension i.
   int64_t dim(int i) const { return shape_.dim(i); }
   int64_t num_elements() const { return shape_.num_elements(); }
-  // Bytes of plain elements; for objects, of their handles.
+  // Size of plain elements in bytes; for objects, of their handles.
   size_t bytes() const;
 
   // The elements as T, which must be the C++ type of dtype().
@@ -186,7 +187,7 @@ class Tensor {
     RequireType<T>("data", file, line);
     return raw<T>();
   }
-  // REQUIRES: nobody else reads the buffer (unique(), or freshly made).
+  // REQUIRES: no other tensor reads the buffer (unique(), or freshly made).
   template <typename T>
   T* data(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     RequireType<T>("data", file, line);
@@ -210,7 +211,7 @@ class Tensor {
     RequireType<T>("ToVector", file, line);
     return std::vector<T>(raw<T>(), raw<T>() + num_elements());
   }
-  // The first element; there must be one.
+  // The first element. REQUIRES: there is one.
   template <typename T>
   const T& scalar(const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) const {
@@ -219,8 +220,8 @@ class Tensor {
     return *raw<T>();
   }
 
-  // The same for a tensor whose type or shape came from outside. Both are
-  // InvalidArgument if they are not what was asked for.
+  // The same for tensors whose type or shape is external input. InvalidArgument
+  // if they do not match the request.
   template <typename T>
   Result<std::span<const T>> TryFlat() const {
     SLUICE_RETURN_IF_ERROR(CheckType(DTypeOf<T>()));
@@ -237,9 +238,9 @@ class Tensor {
     return *raw<T>();
   }
 
-  // For kernels, unchecked. REQUIRES: T is the C++ type of dtype(), or one of
-  // its size for raw moves; raw_scalar: num_elements() >= 1; to write: nobody
-  // else reads the buffer.
+  // Unchecked accessors for kernels. REQUIRES: T is the C++ type of dtype(), or
+  // a type of the same size for raw moves; raw_scalar: num_elements() >= 1;
+  // writes: no other tensor reads the buffer.
   const void* raw() const { return buffer_ != nullptr ? data_ : &bits_; }
   void* raw() { return buffer_ != nullptr ? data_ : &bits_; }
   template <typename T>
@@ -263,10 +264,10 @@ class Tensor {
     return *raw<T>();
   }
 
-  // True if a write would be seen by nobody else.
+  // True if no other reference would see a write.
   bool unique() const { return buffer_ == nullptr || buffer_->unique(); }
   bool has_buffer() const { return buffer_ != nullptr; }
-  // True if what outlives the step must not share the memory (Buffer).
+  // True if values that outlive the step must not share the memory (Buffer).
   bool borrowed() const { return buffer_ != nullptr && buffer_->borrowed(); }
   bool SharesBufferWith(const Tensor& o) const {
     return buffer_ != nullptr && buffer_ == o.buffer_;
@@ -293,7 +294,7 @@ class Tensor {
   std::string Summarize(int max_elements) const;
 
  private:
-  // What an accessor of T asks. InvalidArgument says what the tensor is.
+  // The checks of an accessor of T. InvalidArgument describes the tensor.
   Status CheckType(DType asked) const;
   Status CheckScalar(DType asked) const;
   static Status CheckCount(const Shape& shape, size_t values);
@@ -305,11 +306,11 @@ class Tensor {
   // Ends the process.
   [[noreturn]] static void Misused(const char* accessor, const Status& why,
                                    const char* file, int line);
-  // What was made, or an invalid tensor with the error at the caller's line.
+  // The value, or an invalid tensor with the error at the caller's line.
   static Tensor OrInvalid(Result<Tensor> made, const char* file, int line);
-  // Elements of any type are written into bits_ through raw(). Copied as an
-  // integer, the compiler would take such a write and the copy for independent
-  // (strict aliasing) and swap them.
+  // Elements of any type are written into bits_ through raw(). If bits_ were
+  // copied as an integer, the compiler could treat such a write and the copy as
+  // independent (strict aliasing) and swap them.
   void CopyBits(const Tensor& o) {
     std::memcpy(&bits_, &o.bits_, sizeof(bits_));
   }
@@ -317,7 +318,7 @@ class Tensor {
     if (buffer_ != nullptr) buffer_->Unref();
   }
 
-  Buffer* buffer_;  // One reference is ours.
+  Buffer* buffer_;  // Owns one reference.
   union {
     void* data_;
     uint64_t bits_;
