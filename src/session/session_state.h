@@ -35,8 +35,8 @@ struct Session::Compiled {
   std::vector<BuiltPlan> built;      // Empty if the steps run elsewhere:
   uint64_t remote = 0;               // then this is the backend's handle.
   std::vector<PartitionPlan> parts;  // One per device.
-  StepSignature asked;  // The client's; may fetch nodes without outputs.
-  StepSignature signature;            // What runs: these are targets.
+  StepSignature asked;      // The client's; may fetch nodes without outputs.
+  StepSignature signature;  // What runs: these are targets.
   std::vector<size_t> without_value;  // Positions of such fetches in `asked`.
   std::vector<uint32_t> args;         // 0, 1, 2, ...
   std::vector<DType> feed_types;
