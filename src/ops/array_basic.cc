@@ -258,7 +258,7 @@ SLUICE_OP(Const)
     .NoGradient("it has no inputs")
     .Sample({}, {{"value", Tensor::Vector<float>({1, 2, 3})},
                  {"dtype", DType::kFloat}})
-    .Doc("A value that is part of the graph.")
+    .Doc("A constant tensor stored in the graph.")
     .Family("array");
 
 SLUICE_OP(ImmutableConst)
@@ -270,7 +270,7 @@ SLUICE_OP(ImmutableConst)
     .Shape(FileConstShape)
     .Kernel(CpuState<FileConstKernel>())
     .NoGradient("it has no inputs")
-    .Doc("The first bytes of a file as a tensor.")
+    .Doc("A read-only tensor backed by the first bytes of a file.")
     .Family("array");
 
 SLUICE_OP(Placeholder)
@@ -280,7 +280,7 @@ SLUICE_OP(Placeholder)
     .Shape(PlaceholderShape)
     .Kernel(Cpu(NotFed))
     .NoGradient("it has no inputs")
-    .Doc("A value that every step that needs it must be fed.")
+    .Doc("A value that must be fed in every step that needs it.")
     .Family("control_flow");
 
 SLUICE_OP(PlaceholderV2)
@@ -290,7 +290,7 @@ SLUICE_OP(PlaceholderV2)
     .Shape(PlaceholderV2Shape)
     .Kernel(Cpu(NotFed))
     .NoGradient("it has no inputs")
-    .Doc("A value that every step that needs it must be fed.")
+    .Doc("A value that must be fed in every step that needs it.")
     .Family("control_flow");
 
 SLUICE_OP(PlaceholderWithDefault)
@@ -302,7 +302,7 @@ SLUICE_OP(PlaceholderWithDefault)
     .Shape(WithDefaultShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
-    .Doc("The input, unless a step is fed another value.")
+    .Doc("Returns the input, unless the step is fed another value.")
     .Family("control_flow");
 
 SLUICE_OP(Identity)
@@ -313,7 +313,7 @@ SLUICE_OP(Identity)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, unchanged.")
+    .Doc("Returns the input unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(IdentityN)
@@ -325,7 +325,7 @@ SLUICE_OP(IdentityN)
     .Grad(IdentityNGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {}}},
             {{"T", AttrValue::Types{DType::kFloat, DType::kDouble}}})
-    .Doc("The inputs, unchanged.")
+    .Doc("Returns the inputs unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(NoOp)
@@ -333,7 +333,7 @@ SLUICE_OP(NoOp)
     .Shape(NoOutputs)
     .NoGradient("it has no inputs")
     .Sample({})
-    .Doc("Does nothing: a place for control edges to meet.")
+    .Doc("Does nothing; groups control dependencies.")
     .Family("control_flow");
 
 SLUICE_OP(StopGradient)
@@ -344,7 +344,7 @@ SLUICE_OP(StopGradient)
     .Shape(UnchangedShape)
     .NoGradient("that is its purpose")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, through which no gradient flows.")
+    .Doc("Returns the input and blocks its gradient.")
     .Family("control_flow");
 
 SLUICE_OP(PreventGradient)
@@ -356,7 +356,7 @@ SLUICE_OP(PreventGradient)
     .Shape(UnchangedShape)
     .Grad(PreventGradientGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input; asking for a gradient through it is an error.")
+    .Doc("Returns the input; requesting a gradient through it is an error.")
     .Family("control_flow");
 
 SLUICE_OP(GuaranteeConst)
@@ -368,7 +368,9 @@ SLUICE_OP(GuaranteeConst)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, promised to be the same in every step.")
+    .Doc(
+        "Returns the input, with the promise that it is the same in every "
+        "step.")
     .Family("control_flow");
 
 SLUICE_OP(Snapshot)
@@ -379,7 +381,7 @@ SLUICE_OP(Snapshot)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, unchanged.")
+    .Doc("Returns the input unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(DeepCopy)
@@ -391,7 +393,7 @@ SLUICE_OP(DeepCopy)
     .Kernel(Cpu(CopyInput, true))
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("A copy of the input in a buffer of its own.")
+    .Doc("Copies the input to a buffer of its own.")
     .Family("control_flow");
 
 SLUICE_OP(EnsureShape)
@@ -403,7 +405,9 @@ SLUICE_OP(EnsureShape)
     .Kernel(CpuState<EnsureShapeKernel>())
     .Grad(EnsureShapeGrad)
     .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
-    .Doc("The input; a step fails if its shape is not compatible with `shape`.")
+    .Doc(
+        "Returns the input; the step fails if its shape is not compatible "
+        "with `shape`.")
     .Family("control_flow");
 
 OpDefBuilder CheckNumericsOp(const char* name, const char* doc) {

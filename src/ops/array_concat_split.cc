@@ -397,7 +397,7 @@ SLUICE_OP(Concat)
              {.shape = {2, 3}},
              {.shape = {2, 1}}},
             {{"N", 2}})
-    .Doc("Joins tensors along one dimension.")
+    .Doc("Concatenates tensors along one dimension.")
     .Family("array");
 
 SLUICE_OP(ConcatV2)
@@ -414,7 +414,7 @@ SLUICE_OP(ConcatV2)
              {.shape = {2, 1}},
              {.shape = {}, .values = {-1}}},
             {{"N", 2}})
-    .Doc("Joins tensors along one dimension.")
+    .Doc("Concatenates tensors along one dimension.")
     .Family("array");
 
 SLUICE_OP(ConcatOffset)
@@ -430,7 +430,9 @@ SLUICE_OP(ConcatOffset)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {2, 5}}},
             {{"N", 2}})
-    .Doc("Where each tensor of a concat begins in the result.")
+    .Doc(
+        "Computes the offset of each tensor within the result of a "
+        "concatenation.")
     .Family("array");
 
 SLUICE_OP(Split)
@@ -444,7 +446,7 @@ SLUICE_OP(Split)
     .Grad(SplitGrad)
     .Sample({{.shape = {}, .values = {1}}, {.shape = {2, 6}}},
             {{"num_split", 3}})
-    .Doc("Cuts a dimension into equal parts.")
+    .Doc("Splits a dimension into equal parts.")
     .Family("array");
 
 SLUICE_OP(SplitV)
@@ -462,7 +464,9 @@ SLUICE_OP(SplitV)
              {.shape = {3}, .values = {1, -1, 2}},
              {.shape = {}, .values = {1}}},
             {{"num_split", 3}})
-    .Doc("Cuts a dimension into parts of given sizes; one -1 takes the rest.")
+    .Doc(
+        "Splits a dimension into parts of the given sizes; one size may be -1 "
+        "to take the rest.")
     .Family("array");
 
 }  // namespace

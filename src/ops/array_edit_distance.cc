@@ -178,8 +178,8 @@ SLUICE_OP(EditDistance)
              {.shape = {2}, .values = {1, 3}},
              {.shape = {2}, .values = {1, 2}}})
     .Doc(
-        "How many insertions, deletions and substitutions make each sequence "
-        "of a sparse tensor that of another one.");
+        "Computes the edit distance (insertions, deletions and substitutions) "
+        "between the sequences of two sparse tensors.");
 
 }  // namespace
 }  // namespace sluice

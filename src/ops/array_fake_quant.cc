@@ -249,16 +249,17 @@ OpDefBuilder FakeQuantOp(const char* name) {
 
 const OpRegistrar kFakeQuants[] = {
     FakeQuantOp<FakeRange::kAttrs, false>("FakeQuantWithMinMaxArgs")
-        .Doc("Rounds to what so many bits tell apart between min and max."),
+        .Doc("Rounds to the values that num_bits bits can represent between "
+             "min and max."),
     FakeQuantOp<FakeRange::kAttrs, true>("FakeQuantWithMinMaxArgsGradient")
         .Doc("The gradient of FakeQuantWithMinMaxArgs."),
     FakeQuantOp<FakeRange::kScalars, false>("FakeQuantWithMinMaxVars")
-        .Doc("FakeQuantWithMinMaxArgs with a range that is learned."),
+        .Doc("FakeQuantWithMinMaxArgs with a trainable range."),
     FakeQuantOp<FakeRange::kScalars, true>("FakeQuantWithMinMaxVarsGradient")
         .Doc("The gradient of FakeQuantWithMinMaxVars."),
     FakeQuantOp<FakeRange::kChannels, false>(
         "FakeQuantWithMinMaxVarsPerChannel")
-        .Doc("FakeQuantWithMinMaxVars with a range for each channel."),
+        .Doc("FakeQuantWithMinMaxVars with one range per channel."),
     FakeQuantOp<FakeRange::kChannels, true>(
         "FakeQuantWithMinMaxVarsPerChannelGradient")
         .Doc("The gradient of FakeQuantWithMinMaxVarsPerChannel."),

@@ -415,7 +415,9 @@ SLUICE_OP(Fill)
     .Kernel(Cpu(FillKernel, true))
     .Grad(FillGrad)
     .Sample({{.shape = {2}, .values = {2, 3}}, {.shape = {}}})
-    .Doc("A tensor of a shape with every element the same.")
+    .Doc(
+        "Returns a tensor of the given shape with all elements equal to "
+        "`value`.")
     .Family("array");
 
 SLUICE_OP(Empty)
@@ -428,7 +430,7 @@ SLUICE_OP(Empty)
     .Kernel(CpuState<EmptyKernel>(true))
     .NoGradient("it does not depend on values")
     .Sample({{.shape = {2}, .values = {2, 3}}}, {{"dtype", DType::kFloat}})
-    .Doc("A tensor of a shape, of no particular value.")
+    .Doc("Returns a tensor of the given shape with unspecified contents.")
     .Family("array");
 
 SLUICE_OP(ZerosLike)
@@ -439,7 +441,7 @@ SLUICE_OP(ZerosLike)
     .Kernel(MakeZerosLike)
     .NoGradient("it does not depend on the values")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Zeros of the same shape and type.")
+    .Doc("Returns zeros of the same shape and type.")
     .Family("array");
 
 SLUICE_OP(OnesLike)
@@ -452,7 +454,7 @@ SLUICE_OP(OnesLike)
     .Kernel(Cpu(OnesLikeKernel, true))
     .NoGradient("it does not depend on the values")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Ones of the same shape and type.")
+    .Doc("Returns ones of the same shape and type.")
     .Family("array");
 
 SLUICE_OP(OneHot)
@@ -471,7 +473,9 @@ SLUICE_OP(OneHot)
              {.shape = {}, .values = {3}},
              {.shape = {}, .values = {1}},
              {.shape = {}, .values = {0}}})
-    .Doc("on_value at the places of the indices along a new dimension.")
+    .Doc(
+        "Returns on_value at the given indices along a new dimension, and "
+        "off_value elsewhere.")
     .Family("array");
 
 SLUICE_OP(Range)
@@ -489,7 +493,7 @@ SLUICE_OP(Range)
     .Sample({{.shape = {}, .values = {2}},
              {.shape = {}, .values = {9}},
              {.shape = {}, .values = {3}}})
-    .Doc("start, start + delta, ... up to but not including limit.")
+    .Doc("Returns start, start + delta, ... up to but not including limit.")
     .Family("math");
 
 SLUICE_OP(LinSpace)
@@ -505,7 +509,7 @@ SLUICE_OP(LinSpace)
     .Sample({{.shape = {}, .values = {1}},
              {.shape = {}, .values = {2}},
              {.shape = {}, .values = {5}}})
-    .Doc("num values evenly spaced from start to stop, both included.")
+    .Doc("Returns num values evenly spaced from start to stop, both included.")
     .Family("math");
 
 SLUICE_OP(Tile)
@@ -518,7 +522,7 @@ SLUICE_OP(Tile)
     .Kernel(Cpu(TileKernel, true))
     .Grad(TileGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {2, 3}}})
-    .Doc("The input repeated multiples[i] times along each dimension.")
+    .Doc("Repeats the input multiples[i] times along dimension i.")
     .Family("array");
 
 }  // namespace

@@ -368,7 +368,7 @@ SLUICE_OP(Gather)
     .Grad(GatherGrad)
     .Sample({{.shape = {4, 3}},
              {.shape = {2}, .values = {3, 1}, .dtype = DType::kInt32}})
-    .Doc("Rows of the first dimension, by index.")
+    .Doc("Gathers rows (slices along the first dimension) by index.")
     .Family("array");
 
 SLUICE_OP(GatherV2)
@@ -390,7 +390,9 @@ SLUICE_OP(GatherV2)
              {.shape = {2, 2}, .values = {3, 1, 0, 3}, .dtype = DType::kInt32},
              {.shape = {}, .values = {2}, .dtype = DType::kInt32}},
             {{"batch_dims", 1}})
-    .Doc("Slices along one dimension, by index; the first ones may be batches.")
+    .Doc(
+        "Gathers slices along one dimension by index; leading dimensions may "
+        "be batch dimensions.")
     .Family("array");
 
 SLUICE_OP(GatherNd)
@@ -405,7 +407,9 @@ SLUICE_OP(GatherNd)
     .Grad(GatherNdGrad)
     .Sample({{.shape = {3, 4, 2}},
              {.shape = {2, 2}, .values = {0, 1, 2, 3}, .dtype = DType::kInt32}})
-    .Doc("Elements or slices at the places that the rows of indices name.")
+    .Doc(
+        "Gathers elements or slices at the positions given by the rows of "
+        "indices.")
     .Family("array");
 
 }  // namespace

@@ -412,10 +412,10 @@ SLUICE_OP(MatrixDiag)
     .Kernel(CpuState<MatrixDiagKernel>(true))
     .Grad(MatrixDiagGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("Square matrices with the given diagonals, else zero.")
+    .Doc("Builds square matrices with the given diagonals and zeros elsewhere.")
     .Family("array");
 
-#define SLUICE_MATRIX_DIAG(Name)                                        \
+#define SLUICE_MATRIX_DIAG(Name)                  \
   SLUICE_OP(Name)                                                       \
       .Input("diagonal: T")                                             \
       .Input("k: int32")                                                \
@@ -432,7 +432,8 @@ SLUICE_OP(MatrixDiag)
                {.shape = {}, .values = {-1}},                           \
                {.shape = {}, .values = {-1}},                           \
                {.shape = {}, .values = {0}}})                           \
-      .Doc("Matrices with the given bands of diagonals, else padding.") \
+      .Doc("Builds matrices with the given bands of diagonals and padding "
+           "elsewhere.") \
       .Family("array")
 #define SLUICE_ALIGN                                                       \
   Attr(                                                                    \
@@ -440,72 +441,72 @@ SLUICE_OP(MatrixDiag)
       "'RIGHT_LEFT'")
 
 SLUICE_MATRIX_DIAG(MatrixDiagV2);
-SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG
 
-SLUICE_OP(MatrixDiagPart)
-    .Input("input: T")
-    .Output("diagonal: T")
-    .Attr("T: type")
-    .Shape(MatrixDiagPartShape)
-    .Kernel(CpuState<MatrixDiagPartKernel>(true))
-    .Grad(MatrixDiagPartGrad)
-    .Sample({{.shape = {2, 3, 4}}})
-    .Doc("The main diagonals of matrices.")
-    .Family("array");
+           SLUICE_OP(MatrixDiagPart)
+               .Input("input: T")
+               .Output("diagonal: T")
+               .Attr("T: type")
+               .Shape(MatrixDiagPartShape)
+               .Kernel(CpuState<MatrixDiagPartKernel>(true))
+               .Grad(MatrixDiagPartGrad)
+               .Sample({{.shape = {2, 3, 4}}})
+               .Doc("Returns the main diagonals of matrices.")
+               .Family("array");
 
-#define SLUICE_MATRIX_DIAG_PART(Name)                               \
-  SLUICE_OP(Name)                                                   \
-      .Input("input: T")                                            \
-      .Input("k: int32")                                            \
-      .Input("padding_value: T")                                    \
-      .Output("diagonal: T")                                        \
-      .Attr("T: type")                                              \
-      .Shape(MatrixDiagPartShape)                                   \
-      .Kernel(CpuState<MatrixDiagPartKernel>(true))                 \
-      .Grad(MatrixDiagPartGrad)                                     \
-      .Sample({{.shape = {2, 3, 4}},                                \
-               {.shape = {2}, .values = {-1, 2}},                   \
-               {.shape = {}, .values = {0}}})                       \
-      .Doc("Bands of diagonals of matrices, padded to one length.") \
+#define SLUICE_MATRIX_DIAG_PART(Name)                                       \
+  SLUICE_OP(Name)                                                           \
+      .Input("input: T")                                                    \
+      .Input("k: int32")                                                    \
+      .Input("padding_value: T")                                            \
+      .Output("diagonal: T")                                                \
+      .Attr("T: type")                                                      \
+      .Shape(MatrixDiagPartShape)                                           \
+      .Kernel(CpuState<MatrixDiagPartKernel>(true))                         \
+      .Grad(MatrixDiagPartGrad)                                             \
+      .Sample({{.shape = {2, 3, 4}},                                        \
+               {.shape = {2}, .values = {-1, 2}},                           \
+               {.shape = {}, .values = {0}}})                               \
+      .Doc("Returns bands of diagonals of matrices, padded to one length.") \
       .Family("array")
 
-SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
-SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
+           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG_PART
 
-SLUICE_OP(MatrixSetDiag)
-    .Input("input: T")
-    .Input("diagonal: T")
-    .Output("output: T")
-    .Attr("T: type")
-    .Shape(MatrixSetDiagShape)
-    .Kernel(CpuState<MatrixSetDiagKernel>(true))
-    .Grad(MatrixSetDiagGrad)
-    .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
-    .Doc("Matrices with the main diagonal replaced.")
-    .Family("array");
+           SLUICE_OP(MatrixSetDiag)
+               .Input("input: T")
+               .Input("diagonal: T")
+               .Output("output: T")
+               .Attr("T: type")
+               .Shape(MatrixSetDiagShape)
+               .Kernel(CpuState<MatrixSetDiagKernel>(true))
+               .Grad(MatrixSetDiagGrad)
+               .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
+               .Doc("Replaces the main diagonals of matrices.")
+               .Family("array");
 
-#define SLUICE_MATRIX_SET_DIAG(Name)                      \
-  SLUICE_OP(Name)                                         \
-      .Input("input: T")                                  \
-      .Input("diagonal: T")                               \
-      .Input("k: int32")                                  \
-      .Output("output: T")                                \
-      .Attr("T: type")                                    \
-      .Shape(MatrixSetDiagShape)                          \
-      .Kernel(CpuState<MatrixSetDiagKernel>(true))        \
-      .Grad(MatrixSetDiagGrad)                            \
-      .Sample({{.shape = {2, 3, 4}},                      \
-               {.shape = {2, 2, 3}},                      \
-               {.shape = {2}, .values = {0, 1}}})         \
-      .Doc("Matrices with a band of diagonals replaced.") \
+#define SLUICE_MATRIX_SET_DIAG(Name)                    \
+  SLUICE_OP(Name)                                       \
+      .Input("input: T")                                \
+      .Input("diagonal: T")                             \
+      .Input("k: int32")                                \
+      .Output("output: T")                              \
+      .Attr("T: type")                                  \
+      .Shape(MatrixSetDiagShape)                        \
+      .Kernel(CpuState<MatrixSetDiagKernel>(true))      \
+      .Grad(MatrixSetDiagGrad)                          \
+      .Sample({{.shape = {2, 3, 4}},                    \
+               {.shape = {2, 2, 3}},                    \
+               {.shape = {2}, .values = {0, 1}}})       \
+      .Doc("Replaces a band of diagonals of matrices.") \
       .Family("array")
 
-SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
-SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
+           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_SET_DIAG
 #undef SLUICE_ALIGN
 
-}  // namespace
-}  // namespace sluice
+           }  // namespace
+           }  // namespace sluice

@@ -298,7 +298,7 @@ SLUICE_OP(Pad)
     .Kernel(Cpu(PadKernel<false>, true))
     .Grad(PadGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}})
-    .Doc("The input with a border of zeros.")
+    .Doc("Pads the input with zeros.")
     .Family("array");
 
 SLUICE_OP(PadV2)
@@ -314,7 +314,7 @@ SLUICE_OP(PadV2)
     .Sample({{.shape = {2, 3}},
              {.shape = {2, 2}, .values = {1, 0, 2, 1}},
              {.shape = {}}})
-    .Doc("The input with a border of one value.")
+    .Doc("Pads the input with a constant value.")
     .Family("array");
 
 SLUICE_OP(MirrorPad)
@@ -329,7 +329,7 @@ SLUICE_OP(MirrorPad)
     .Grad(MirrorGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}},
             {{"mode", "REFLECT"}})
-    .Doc("The input with a border that mirrors it.")
+    .Doc("Pads the input with its own mirrored values.")
     .Family("array");
 
 SLUICE_OP(MirrorPadGrad)
@@ -344,7 +344,9 @@ SLUICE_OP(MirrorPadGrad)
     .Grad(MirrorGrad)
     .Sample({{.shape = {3, 6}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}},
             {{"mode", "SYMMETRIC"}})
-    .Doc("The input without its border, which is added where it mirrors.")
+    .Doc(
+        "Removes the padding of MirrorPad, adding each padded value to its "
+        "source: the gradient of MirrorPad.")
     .Family("array");
 
 }  // namespace

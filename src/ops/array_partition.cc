@@ -299,7 +299,7 @@ SLUICE_OP(DynamicPartition)
     .Grad(DynamicPartitionGrad)
     .Sample({{.shape = {4, 2}}, {.shape = {4}, .values = {1, 0, 1, 1}}},
             {{"num_partitions", 2}})
-    .Doc("Sends each row to the output that its partition names.")
+    .Doc("Distributes rows over the outputs that partitions selects.")
     .Family("data_flow");
 
 SLUICE_OP(DynamicStitch)
@@ -316,7 +316,9 @@ SLUICE_OP(DynamicStitch)
              {.shape = {2, 3}},
              {.shape = {2, 3}}},
             {{"N", 2}})
-    .Doc("Collects rows by index into one tensor; the last of equal ones wins.")
+    .Doc(
+        "Merges rows by index into one tensor; the last of several equal "
+        "indices wins.")
     .Family("data_flow");
 
 SLUICE_OP(ParallelDynamicStitch)
@@ -333,7 +335,7 @@ SLUICE_OP(ParallelDynamicStitch)
              {.shape = {2, 3}},
              {.shape = {2, 3}}},
             {{"N", 2}})
-    .Doc("Collects rows by index into one tensor, in no promised order.")
+    .Doc("Merges rows by index into one tensor, in unspecified order.")
     .Family("data_flow");
 
 #define SLUICE_INPLACE(Name, kernel, grad, doc)  \

@@ -154,7 +154,7 @@ SLUICE_OP(ExtractImagePatches)
              {"strides", AttrValue::Ints{1, 1, 2, 1}},
              {"rates", AttrValue::Ints{1, 2, 1, 1}},
              {"padding", "SAME"}})
-    .Doc("The windows of images, each as the channels of one pixel.");
+    .Doc("Extracts windows of images as the channels of the output pixels.");
 
 SLUICE_OP(ExtractVolumePatches)
     .Input("input: T")
@@ -171,7 +171,7 @@ SLUICE_OP(ExtractVolumePatches)
             {{"ksizes", AttrValue::Ints{1, 2, 2, 2, 1}},
              {"strides", AttrValue::Ints{1, 1, 2, 1, 1}},
              {"padding", "SAME"}})
-    .Doc("The windows of volumes, each as the channels of one pixel.");
+    .Doc("Extracts windows of volumes as the channels of the output pixels.");
 
 }  // namespace
 }  // namespace sluice

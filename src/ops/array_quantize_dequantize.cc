@@ -271,16 +271,15 @@ OpDefBuilder RoundTripOp(const char* name, bool bits_given) {
 const OpRegistrar kRoundTrips[] = {
     RoundTripOp("QuantizeAndDequantizeV2", false)
         .Grad(PassThrough)
-        .Doc("Rounds to what so many bits tell apart; gradients pass as if "
-             "nothing were rounded."),
+        .Doc("Rounds to the values that num_bits bits can represent; the "
+             "gradient ignores the rounding."),
     RoundTripOp("QuantizeAndDequantizeV3", true)
         .Grad(PassThrough)
         .Doc("QuantizeAndDequantizeV2 with the number of bits given at run "
              "time."),
     RoundTripOp("QuantizeAndDequantizeV4", false)
         .Grad(PassWithinRange)
-        .Doc("QuantizeAndDequantizeV2 of which gradients pass within the range "
-             "alone."),
+        .Doc("QuantizeAndDequantizeV2 with gradients only within the range."),
 };
 
 SLUICE_OP(QuantizeAndDequantizeV4Grad)

@@ -267,7 +267,7 @@ SLUICE_OP(Reverse)
     .Kernel(Cpu(ReverseKernel, true))
     .Grad(ReverseGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {0, 1}}})
-    .Doc("The input with the marked dimensions backwards.")
+    .Doc("Reverses the marked dimensions of the input.")
     .Family("array");
 
 SLUICE_OP(ReverseV2)
@@ -282,7 +282,7 @@ SLUICE_OP(ReverseV2)
     .Kernel(Cpu(ReverseV2Kernel, true))
     .Grad(ReverseGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {1}, .values = {-1}}})
-    .Doc("The input with the given dimensions backwards.")
+    .Doc("Reverses the given dimensions of the input.")
     .Family("array");
 
 SLUICE_OP(ReverseSequence)
@@ -298,7 +298,7 @@ SLUICE_OP(ReverseSequence)
     .Grad(ReverseSequenceGrad)
     .Sample({{.shape = {2, 4}}, {.shape = {2}, .values = {3, 1}}},
             {{"seq_dim", 1}})
-    .Doc("The first seq_lengths[b] steps of each batch entry b backwards.")
+    .Doc("Reverses the first seq_lengths[b] steps of each batch entry b.")
     .Family("array");
 
 SLUICE_OP(Roll)
@@ -316,8 +316,8 @@ SLUICE_OP(Roll)
              {.shape = {}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {}, .values = {1}, .dtype = DType::kInt32}})
     .Doc(
-        "The elements moved along dimensions; those that fall off come in at "
-        "the other end.")
+        "Shifts the elements along dimensions; elements shifted past the end "
+        "wrap around.")
     .Family("array");
 
 }  // namespace

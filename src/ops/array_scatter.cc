@@ -283,7 +283,7 @@ SLUICE_OP(ScatterNd)
     .Sample({{.shape = {3, 1}, .values = {4, 1, 4}, .dtype = DType::kInt32},
              {.shape = {3, 2}},
              {.shape = {2}, .values = {6, 2}, .dtype = DType::kInt32}})
-    .Doc("Zeros of a shape with updates added at the places of the indices.")
+    .Doc("Adds updates at the given indices to zeros of the given shape.")
     .Family("array");
 
 #define SLUICE_TENSOR_SCATTER(Name, combine, gradient, index_types, doc)       \

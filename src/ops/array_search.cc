@@ -83,7 +83,9 @@ SLUICE_OP(LowerBound)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
              {.shape = {1, 3}, .values = {0, 3, 9}}})
-    .Doc("How many elements of each sorted row are less than each value.")
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than it.")
     .Family("array");
 
 SLUICE_OP(UpperBound)
@@ -97,7 +99,9 @@ SLUICE_OP(UpperBound)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
              {.shape = {1, 3}, .values = {0, 3, 9}}})
-    .Doc("How many elements of each sorted row are at most each value.")
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than or equal to it.")
     .Family("array");
 
 }  // namespace

@@ -288,7 +288,9 @@ SLUICE_OP(Select)
     .Sample({{.shape = {2}, .values = {1, 0}},
              {.shape = {2, 3}},
              {.shape = {2, 3}}})
-    .Doc("t where the condition holds, else e; elementwise or by rows.")
+    .Doc(
+        "Returns t where the condition is true, else e; elementwise or by "
+        "rows.")
     .Family("array");
 
 SLUICE_OP(SelectV2)
@@ -303,7 +305,7 @@ SLUICE_OP(SelectV2)
     .Sample({{.shape = {2, 1}, .values = {1, 0}},
              {.shape = {2, 3}},
              {.shape = {3}}})
-    .Doc("t where the condition holds, else e, with broadcasting.")
+    .Doc("Returns t where the condition is true, else e, with broadcasting.")
     .Family("array");
 
 SLUICE_OP(Where)
@@ -317,7 +319,7 @@ SLUICE_OP(Where)
     .Kernel(Cpu(WhereKernel, true))
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {2, 3}, .values = {0, 1, 1, 0, 0, 1}}})
-    .Doc("The indices of the elements that are not zero, in order.")
+    .Doc("Returns the indices of the nonzero elements, in order.")
     .Family("array");
 
 }  // namespace

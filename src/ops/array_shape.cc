@@ -308,7 +308,7 @@ SLUICE_OP(Shape)
     .NoGradient("a shape does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
     .Sample({{.shape = {}}}, {{"out_type", DType::kInt64}})
-    .Doc("The shape of the input, as a vector.")
+    .Doc("Returns the shape of the input as a vector.")
     .Family("array");
 
 SLUICE_OP(ShapeN)
@@ -321,7 +321,7 @@ SLUICE_OP(ShapeN)
     .Kernel(CpuFor<ShapeKernel, int32_t, int64_t>("out_type"))
     .NoGradient("a shape does not depend on the elements")
     .Sample({{.shape = {2, 3}}, {.shape = {4}}}, {{"N", 2}})
-    .Doc("The shapes of the inputs, as vectors.")
+    .Doc("Returns the shapes of the inputs as vectors.")
     .Family("array");
 
 SLUICE_OP(Size)
@@ -333,7 +333,7 @@ SLUICE_OP(Size)
     .Kernel(CpuFor<SizeKernel, int32_t, int64_t>("out_type"))
     .NoGradient("a size does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The number of elements of the input.")
+    .Doc("Returns the number of elements of the input.")
     .Family("array");
 
 SLUICE_OP(Rank)
@@ -344,7 +344,7 @@ SLUICE_OP(Rank)
     .Kernel(Cpu(RankKernel))
     .NoGradient("a rank does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The number of dimensions of the input.")
+    .Doc("Returns the rank of the input.")
     .Family("array");
 
 SLUICE_OP(QuantizedReshape)
@@ -366,7 +366,7 @@ SLUICE_OP(QuantizedReshape)
              {.values = {-1}},
              {.values = {1}}},
             {{"T", DType::kQuint8}})
-    .Doc("A quantised tensor in another shape.");
+    .Doc("Reshapes a quantised tensor.");
 
 SLUICE_OP(Reshape)
     .Input("tensor: T")
@@ -379,7 +379,7 @@ SLUICE_OP(Reshape)
     .Grad(ReshapeBackGrad)
     .Sample({{.shape = {2, 6}}, {.shape = {3}, .values = {3, -1, 2}}})
     .Sample({{.shape = {1, 1}}, {.shape = {0}}})
-    .Doc("The same elements in another shape; one -1 is told from the rest.")
+    .Doc("Reshapes a tensor; one dimension may be -1 and is then inferred.")
     .Family("array");
 
 SLUICE_OP(ExpandDims)
@@ -405,7 +405,7 @@ SLUICE_OP(Squeeze)
     .Grad(ReshapeBackGrad)
     .Sample({{.shape = {1, 3, 1}}})
     .Sample({{.shape = {1, 3, 1}}}, {{"squeeze_dims", AttrValue::Ints{-1}}})
-    .Doc("Drops the dimensions of size 1, or those that are listed.")
+    .Doc("Removes all dimensions of size 1, or only the given ones.")
     .Family("array");
 
 SLUICE_OP(Bitcast)
@@ -426,7 +426,7 @@ SLUICE_OP(Bitcast)
             {{"type", DType::kInt32}})
     .Sample({{.shape = {3}, .dtype = DType::kDouble}},
             {{"type", DType::kUint16}})
-    .Doc("The same bytes under another type.")
+    .Doc("Reinterprets the bytes as another type.")
     .Family("array");
 
 }  // namespace

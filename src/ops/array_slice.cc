@@ -333,7 +333,9 @@ SLUICE_OP(Slice)
     .Sample({{.shape = {4, 5}},
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt32},
              {.shape = {2}, .values = {2, -1}, .dtype = DType::kInt32}})
-    .Doc("The block that begins at `begin` and has size `size` (-1: the rest).")
+    .Doc(
+        "Extracts the block that starts at `begin` and has size `size` (-1: "
+        "up to the end).")
     .Family("array");
 
 SLUICE_OP(StridedSlice)
@@ -364,7 +366,9 @@ SLUICE_OP(StridedSlice)
             {{"ellipsis_mask", 1},
              {"new_axis_mask", 2},
              {"shrink_axis_mask", 4}})
-    .Doc("x[begin:end:strides], with numpy's ellipsis, new axes and indices.")
+    .Doc(
+        "Returns x[begin:end:strides], with NumPy's ellipsis, new axes and "
+        "single indices.")
     .Family("array");
 
 SLUICE_OP(StridedSliceGrad)
@@ -389,7 +393,9 @@ SLUICE_OP(StridedSliceGrad)
              {.shape = {1}, .values = {6}, .dtype = DType::kInt32},
              {.shape = {1}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {3}}})
-    .Doc("dy put where a StridedSlice of a tensor of `shape` read; else zeros.")
+    .Doc(
+        "The gradient of StridedSlice for a tensor of shape `shape`: dy at "
+        "the elements that were read, zeros elsewhere.")
     .Family("array");
 
 SLUICE_OP(TensorStridedSliceUpdate)
@@ -414,7 +420,7 @@ SLUICE_OP(TensorStridedSliceUpdate)
              {.shape = {1}, .values = {6}, .dtype = DType::kInt32},
              {.shape = {1}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {3}}})
-    .Doc("The input with the elements of a slice replaced by `value`.")
+    .Doc("Returns the input with the elements of a slice replaced by `value`.")
     .Family("array");
 
 }  // namespace

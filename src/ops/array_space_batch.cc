@@ -410,7 +410,9 @@ SLUICE_OP(SpaceToBatchND)
     .Sample({{.shape = {1, 4, 3, 2}},
              {.shape = {2}, .values = {2, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}})
-    .Doc("Pads space with zeros and moves its blocks into the batch.")
+    .Doc(
+        "Pads the spatial dimensions with zeros and moves blocks of them to "
+        "the batch.")
     .Family("array");
 
 SLUICE_OP(BatchToSpaceND)
@@ -427,7 +429,9 @@ SLUICE_OP(BatchToSpaceND)
     .Sample({{.shape = {4, 2, 2, 1}},
              {.shape = {2}, .values = {2, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}})
-    .Doc("Moves the batch into blocks of space and crops it.")
+    .Doc(
+        "Moves the batch back to blocks of the spatial dimensions and crops "
+        "them.")
     .Family("array");
 
 SLUICE_OP(SpaceToBatch)
@@ -443,7 +447,7 @@ SLUICE_OP(SpaceToBatch)
     .Sample({{.shape = {1, 4, 3, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}},
             {{"block_size", 2}})
-    .Doc("Pads images with zeros and moves their blocks into the batch.")
+    .Doc("Pads images with zeros and moves blocks of pixels to the batch.")
     .Family("array");
 
 SLUICE_OP(BatchToSpace)
@@ -459,7 +463,7 @@ SLUICE_OP(BatchToSpace)
     .Sample({{.shape = {4, 2, 2, 1}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}},
             {{"block_size", 2}})
-    .Doc("Moves the batch into blocks of images and crops them.")
+    .Doc("Moves the batch back to blocks of pixels and crops the images.")
     .Family("array");
 
 SLUICE_OP(SpaceToDepth)
@@ -472,7 +476,7 @@ SLUICE_OP(SpaceToDepth)
     .Kernel(CpuState<DepthKernel<true>>(true))
     .Grad(DepthGrad)
     .Sample({{.shape = {1, 4, 2, 3}}}, {{"block_size", 2}})
-    .Doc("Moves blocks of images into their depth.")
+    .Doc("Moves blocks of pixels to the channels.")
     .Family("array");
 
 SLUICE_OP(DepthToSpace)
@@ -485,7 +489,7 @@ SLUICE_OP(DepthToSpace)
     .Kernel(CpuState<DepthKernel<false>>(true))
     .Grad(DepthGrad)
     .Sample({{.shape = {1, 2, 1, 12}}}, {{"block_size", 2}})
-    .Doc("Moves the depth of images into blocks of space.")
+    .Doc("Moves channels to blocks of pixels.")
     .Family("array");
 
 }  // namespace

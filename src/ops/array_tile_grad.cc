@@ -102,7 +102,7 @@ SLUICE_OP(TileGrad)
     .Grad(GradOfTileGrad)
     .Sample({{.shape = {4, 9}}, {.shape = {2}, .values = {2, 3}}})
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {1, 1}}})
-    .Doc("The sum of the copies that Tile made.")
+    .Doc("The gradient of Tile: the sum over the copies.")
     .Family("array");
 
 }  // namespace

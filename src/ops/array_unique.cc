@@ -372,7 +372,9 @@ SLUICE_OP(Unique)
     .Kernel(CpuState<UniqueKernel<false>>(true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
-    .Doc("The distinct values in order of first occurrence, and which each is.")
+    .Doc(
+        "Returns the distinct values in order of first occurrence, and the "
+        "index of each element among them.")
     .Family("array");
 
 SLUICE_OP(UniqueV2)
@@ -388,7 +390,9 @@ SLUICE_OP(UniqueV2)
     .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
-    .Doc("The distinct slices along an axis, and which each is.")
+    .Doc(
+        "Returns the distinct slices along an axis, and the index of each "
+        "slice among them.")
     .Family("array");
 
 SLUICE_OP(UniqueWithCounts)
@@ -402,7 +406,7 @@ SLUICE_OP(UniqueWithCounts)
     .Kernel(CpuState<UniqueKernel<true>>(true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
-    .Doc("Unique, and how often each value occurs.")
+    .Doc("Unique, with the number of occurrences of each value.")
     .Family("array");
 
 SLUICE_OP(UniqueWithCountsV2)
@@ -419,7 +423,7 @@ SLUICE_OP(UniqueWithCountsV2)
     .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
-    .Doc("UniqueV2, and how often each slice occurs.")
+    .Doc("UniqueV2, with the number of occurrences of each slice.")
     .Family("array");
 
 SLUICE_OP(ListDiff)
@@ -434,7 +438,7 @@ SLUICE_OP(ListDiff)
     .Grad(ListDiffGrad)
     .Sample({{.shape = {4}, .values = {1, 2, 3, 2}},
              {.shape = {2}, .values = {2, 5}}})
-    .Doc("The values of x that are not in y, and where they stood.")
+    .Doc("Returns the values of x that are not in y, and their positions.")
     .Family("array");
 
 SLUICE_OP(Bincount)
@@ -449,7 +453,9 @@ SLUICE_OP(Bincount)
     .Sample({{.shape = {4}, .values = {0, 2, 2, 5}},
              {.shape = {}, .values = {4}},
              {.shape = {0}, .dtype = DType::kFloat}})
-    .Doc("How often (or with what weight) each value below size occurs.")
+    .Doc(
+        "Counts the occurrences (or adds up the weights) of each value below "
+        "size.")
     .Family("math");
 
 SLUICE_OP(UnravelIndex)
@@ -462,7 +468,9 @@ SLUICE_OP(UnravelIndex)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {2}, .values = {5, 2}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("Flat indices as coordinates in a shape, one row per dimension.")
+    .Doc(
+        "Converts flat indices to coordinates in a shape, one row per "
+        "dimension.")
     .Family("array");
 
 }  // namespace

@@ -85,8 +85,8 @@ SLUICE_OP(Switch)
     .Shape(SwitchShape)
     .NoGradient(kWithItsConstruct)
     .Doc(
-        "Forwards the data to the output that the predicate chooses; the other "
-        "output is dead.");
+        "Forwards the data to the output that the predicate selects; the "
+        "other output is dead.");
 
 SLUICE_OP(Merge)
     .Input("inputs: N * T")
@@ -98,7 +98,7 @@ SLUICE_OP(Merge)
     .Role(OpRole::kMerge)
     .Shape(MergeShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Forwards the first live input to come, and says which one it was.");
+    .Doc("Forwards the first live input to arrive, and returns its index.");
 
 SLUICE_OP(Enter)
     .Input("data: T")
@@ -112,7 +112,7 @@ SLUICE_OP(Enter)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
     .Doc(
-        "Brings a token into a loop's frame: into its first iteration, or into "
+        "Passes a value into a loop's frame: to its first iteration, or to "
         "every iteration if it is a loop constant.");
 
 SLUICE_OP(Exit)
@@ -123,7 +123,7 @@ SLUICE_OP(Exit)
     .Role(OpRole::kExit)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Brings a token out of a loop's frame, into its parent.");
+    .Doc("Passes a value out of a loop's frame to the parent frame.");
 
 SLUICE_OP(NextIteration)
     .Input("data: T")
@@ -133,7 +133,7 @@ SLUICE_OP(NextIteration)
     .Role(OpRole::kNextIteration)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Hands a token to the next iteration of its loop.");
+    .Doc("Passes a value to the next iteration of its loop.");
 
 SLUICE_OP(LoopCond)
     .Input("input: bool")
@@ -142,7 +142,7 @@ SLUICE_OP(LoopCond)
     .Role(OpRole::kLoopCond)
     .Shape(LoopCondShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Marks the predicate that says whether a loop goes on.");
+    .Doc("Marks the predicate that decides whether a loop continues.");
 
 SLUICE_OP(ControlTrigger)
     .Family("control_flow")
@@ -150,8 +150,8 @@ SLUICE_OP(ControlTrigger)
     .Shape(NoOutputs)
     .NoGradient("has no inputs")
     .Doc(
-        "Does nothing, when all of its control inputs have come, dead ones "
-        "included.");
+        "Does nothing; runs when all of its control inputs have arrived, "
+        "including dead ones.");
 
 SLUICE_OP(RefSwitch)
     .Input("data: Ref(T)")
@@ -164,7 +164,7 @@ SLUICE_OP(RefSwitch)
     .Role(OpRole::kSwitch)
     .Shape(SwitchShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Switch of a reference to a variable.");
+    .Doc("Switch for a reference to a variable.");
 
 SLUICE_OP(RefMerge)
     .Input("inputs: Ref(N * T)")
@@ -176,7 +176,7 @@ SLUICE_OP(RefMerge)
     .Role(OpRole::kMerge)
     .Shape(MergeShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Merge of references to variables.");
+    .Doc("Merge for references to variables.");
 
 SLUICE_OP(RefEnter)
     .Input("data: Ref(T)")
@@ -189,7 +189,7 @@ SLUICE_OP(RefEnter)
     .Role(OpRole::kEnter)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Enter of a reference to a variable.");
+    .Doc("Enter for a reference to a variable.");
 
 SLUICE_OP(RefExit)
     .Input("data: Ref(T)")
@@ -199,7 +199,7 @@ SLUICE_OP(RefExit)
     .Role(OpRole::kExit)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Exit of a reference to a variable.");
+    .Doc("Exit for a reference to a variable.");
 
 SLUICE_OP(RefNextIteration)
     .Input("data: Ref(T)")
@@ -209,7 +209,7 @@ SLUICE_OP(RefNextIteration)
     .Role(OpRole::kNextIteration)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("NextIteration of a reference to a variable.");
+    .Doc("NextIteration for a reference to a variable.");
 
 SLUICE_OP(RefIdentity)
     .Input("input: Ref(T)")
@@ -220,7 +220,7 @@ SLUICE_OP(RefIdentity)
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
     .NoGradient("passes a reference on, not a value")
-    .Doc("The same reference to a variable.");
+    .Doc("Returns the reference to a variable unchanged.");
 
 SLUICE_OP(RefSelect)
     .Input("index: int32")
@@ -232,7 +232,7 @@ SLUICE_OP(RefSelect)
     .Shape(RefSelectShape)
     .Kernel(Cpu(RunRefSelect))
     .Grad(grad::Undefined)
-    .Doc("The reference among the inputs that the index names.");
+    .Doc("Returns the input reference that the index selects.");
 
 SLUICE_OP(Abort)
     .Attr("error_msg: string = ''")
@@ -241,7 +241,7 @@ SLUICE_OP(Abort)
     .Shape(NoOutputs)
     .Kernel(MakeAbort)
     .NoGradient("has no inputs")
-    .Doc("Ends the step with an Aborted error that says error_msg.");
+    .Doc("Fails the step with an Aborted error whose message is error_msg.");
 
 // Where a step's feeds enter and its fetches leave a plan. Their names begin
 // with an underscore, as those of all ops that no user writes.
@@ -256,7 +256,7 @@ SLUICE_OP(Abort)
         .Role(OpRole::kArg)
         .Shape(UnknownShape)
         .NoGradient("has no inputs")
-        .Doc("The index-th value that a step or a function call is given.");
+        .Doc("The argument with this index of a step or of a function call.");
 
 [[maybe_unused]] const OpRegistrar retval_op =
     OpDefBuilder("_Retval")
@@ -269,7 +269,7 @@ SLUICE_OP(Abort)
         .Role(OpRole::kRetval)
         .Shape(NoOutputs)
         .NoGradient("has no outputs")
-        .Doc("The index-th value that a step or a function call gives back.");
+        .Doc("The result with this index of a step or of a function call.");
 
 // A function that runs as a frame of its own has its nodes in the graph of its
 // callers; _Function, _Arg and _Retval name it, and so do its calls.
@@ -281,7 +281,7 @@ SLUICE_OP(Abort)
         .Role(OpRole::kNoOp)
         .Shape(NoOutputs)
         .NoGradient("has no inputs")
-        .Doc("Fires when a call of the function begins.");
+        .Doc("Runs when a call of the function begins.");
 
 [[maybe_unused]] const OpRegistrar call_op =
     OpDefBuilder("_Call")
@@ -295,7 +295,7 @@ SLUICE_OP(Abort)
         .Role(OpRole::kCall)
         .Shape(UnknownShape)
         .NoGradient("made when the graph is compiled")
-        .Doc("What a function that may call itself gives for these arguments.");
+        .Doc("Calls a function that may be recursive.");
 
 // Between the memory of a device and the host's, where a token crosses or the
 // host looks at it. Devices that have a memory of their own bring the kernels;
@@ -313,7 +313,7 @@ Status HandOn(KernelContext& ctx) {
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
         .NoGradient("made when the graph is cut")
-        .Doc("The tensor in the host's memory.");
+        .Doc("Copies the tensor to host memory.");
 [[maybe_unused]] const OpRegistrar copy_to_device_op =
     OpDefBuilder("_CopyToDevice")
         .Input("tensor: T")
@@ -323,7 +323,7 @@ Status HandOn(KernelContext& ctx) {
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
         .NoGradient("made when the graph is cut")
-        .Doc("The tensor in the device's memory.");
+        .Doc("Copies the tensor to device memory.");
 
 Status DoNothing(KernelContext&) { return OkStatus(); }
 [[maybe_unused]] const OpRegistrar await_device_op =
@@ -333,7 +333,7 @@ Status DoNothing(KernelContext&) { return OkStatus(); }
         .Shape(NoOutputs)
         .Kernel(Cpu(DoNothing))
         .NoGradient("made when the graph is cut")
-        .Doc("Ends when the device has done what was issued before it.");
+        .Doc("Waits until the device has finished all previously issued work.");
 
 // Where an edge between two partitions of a step was cut (passes/partition.h).
 // destination: number of the receiving partition; edge: number of the _Recv
@@ -365,7 +365,7 @@ OpDefBuilder RecvOp(const char* name) {
         .Attr("T: type")
         .Shape(NoOutputs)
         .NoGradient("made when the graph is cut")
-        .Doc("Sends a token to another partition.");
+        .Doc("Sends a value to another partition.");
 
 [[maybe_unused]] const OpRegistrar recv_op =
     RecvOp("_Recv")
@@ -373,19 +373,21 @@ OpDefBuilder RecvOp(const char* name) {
         .Attr("T: type")
         .Shape(UnknownShape)
         .NoGradient("made when the graph is cut")
-        .Doc("Gives the token that another partition sends.");
+        .Doc("Receives a value from another partition.");
 
 [[maybe_unused]] const OpRegistrar send_signal_op =
     SendOp("_SendSignal")
         .Shape(NoOutputs)
         .NoGradient("has no inputs")
-        .Doc("Tells another partition that what it runs after has run.");
+        .Doc("Signals another partition that the control inputs have run.");
 
 [[maybe_unused]] const OpRegistrar recv_signal_op =
     RecvOp("_RecvSignal")
         .Shape(NoOutputs)
         .NoGradient("has no inputs")
-        .Doc("Done when another partition's _SendSignal is.");
+        .Doc(
+            "Completes when the matching _SendSignal of another partition has "
+            "run.");
 
 }  // namespace
 }  // namespace sluice

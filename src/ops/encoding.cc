@@ -122,7 +122,8 @@ SLUICE_OP(DecodeRaw)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2}, .values = {1, 2}}}, {{"out_type", DType::kUint8}})
     .Doc(
-        "The bytes of each string as elements of a type, in a dimension more.");
+        "Interprets the bytes of each string as elements of a type, in an "
+        "additional dimension.");
 
 SLUICE_OP(DecodePaddedRaw)
     .Input("input_bytes: string")
@@ -139,8 +140,8 @@ SLUICE_OP(DecodePaddedRaw)
     .Sample({{.shape = {2}, .values = {1, 23}}, {.values = {4}}},
             {{"out_type", DType::kInt16}})
     .Doc(
-        "As DecodeRaw, each string cut or filled with zeros to a fixed length "
-        "in bytes.");
+        "Like DecodeRaw, with each string truncated or zero-padded to a fixed "
+        "number of bytes.");
 
 // ---- Base64 -----------------------------------------------------------------
 
@@ -199,7 +200,7 @@ SLUICE_OP(EncodeBase64)
     .Kernel(CpuState<EncodeBase64Kernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Each string in the base64 that is safe in addresses.");
+    .Doc("Encodes each string in URL-safe base64.");
 
 SLUICE_OP(DecodeBase64)
     .Input("input: string")
@@ -209,7 +210,7 @@ SLUICE_OP(DecodeBase64)
     .Kernel(Cpu(RunDecodeBase64))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2}, .values = {12, 3456}}})
-    .Doc("What EncodeBase64 was given, with or without padding.");
+    .Doc("Decodes URL-safe base64, with or without padding.");
 
 // ---- Compressed -------------------------------------------------------------
 
@@ -260,7 +261,7 @@ SLUICE_OP(DecodeCompressed)
     .Kernel(CpuState<DecodeCompressedKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings inflated from zlib's or gzip's format.");
+    .Doc("Decompresses strings in zlib or gzip format.");
 
 // ---- Tensors ----------------------------------------------------------------
 
@@ -307,7 +308,7 @@ SLUICE_OP(SerializeTensor)
     .Kernel(Cpu(RunSerializeTensor))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The tensor as the bytes of a TensorProto.");
+    .Doc("Serialises a tensor as a TensorProto.");
 
 SLUICE_OP(ParseTensor)
     .Input("serialized: string")
@@ -317,7 +318,7 @@ SLUICE_OP(ParseTensor)
     .Shape(ParseTensorShape)
     .Kernel(CpuState<ParseTensorKernel>())
     .NoGradient("strings have no derivative")
-    .Doc("The tensor that the bytes of a TensorProto describe.");
+    .Doc("Parses a serialised TensorProto.");
 
 }  // namespace
 }  // namespace sluice

@@ -193,8 +193,8 @@ SLUICE_OP(DecodeCSV)
     .Sample({{.shape = {2}}, {.shape = {1}, .dtype = DType::kFloat}},
             {{"OUT_TYPE", AttrValue::Types{DType::kFloat}}})
     .Doc(
-        "The columns of lines of comma-separated values, each as a tensor of "
-        "its own type.");
+        "Parses lines of comma-separated values into one tensor per column, "
+        "each with its own type.");
 
 }  // namespace
 }  // namespace sluice

@@ -51,7 +51,7 @@ SLUICE_OP(DecodeJSONExample)
     .Shape(UnchangedShape)
     .Kernel(CpuState<DecodeJsonExampleKernel>())
     .NoGradient("strings have no derivative")
-    .Doc("Examples that are written as JSON, as their bytes.");
+    .Doc("Converts Examples from JSON to their serialised form.");
 
 }  // namespace
 }  // namespace sluice

@@ -64,9 +64,9 @@ SLUICE_OP(Cholesky)
     .Grad(CholeskyGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 1, 3, 2, -1, -1, 5}}})
     .Doc(
-        "The lower triangular output with output output^H = input (^H: "
-        "transposed and conjugated), of which the lower triangle is read; NaN "
-        "where it is not positive definite.")
+        "The Cholesky factor: the lower triangular output with output "
+        "output^H = input (^H: conjugate transpose). Reads only the lower "
+        "triangle; NaN if the input is not positive definite.")
     .Family("linalg");
 
 template <typename T>
@@ -98,7 +98,7 @@ SLUICE_OP(CholeskyGrad)
     .Kernel(CpuFor<CholeskyGradKernel, float, double>("T", true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {2, 2}, .values = {2, 0, 1, 3}}, {.shape = {2, 2}}})
-    .Doc("The gradient of Cholesky's input, made symmetric.")
+    .Doc("The gradient of Cholesky with respect to its input, made symmetric.")
     .Family("linalg");
 
 // ---- QR ---------------------------------------------------------------------
@@ -225,8 +225,8 @@ SLUICE_OP(Qr)
     .Sample({{.shape = {3, 3}}}, {{"full_matrices", true}})
     .Sample({{.shape = {2, 2, 4}}})
     .Doc(
-        "Columns q that are orthonormal and an upper triangular r with q r = "
-        "input.")
+        "The QR factorisation: q with orthonormal columns and upper "
+        "triangular r with q r = input.")
     .Family("linalg");
 
 // ---- LU ---------------------------------------------------------------------
@@ -282,8 +282,9 @@ SLUICE_OP(Lu)
     .Sample({{.shape = {2, 3, 3}}})
     .Sample({{.shape = {2, 2}}}, {{"output_idx_type", DType::kInt64}})
     .Doc(
-        "A lower triangular L with a diagonal of ones and an upper triangular "
-        "U, in one matrix, whose product is the rows p of input.")
+        "The LU factorisation with row permutation p: unit lower triangular L "
+        "and upper triangular U, stored in one matrix, whose product is the "
+        "rows p of input.")
     .Family("linalg");
 
 }  // namespace

@@ -138,8 +138,8 @@ SLUICE_OP(MatrixSolveLs)
              {.shape = {2, 1}},
              {.shape = {}, .values = {0}}})
     .Doc(
-        "The x for which the squares of matrix x - rhs, plus l2_regularizer "
-        "times those of x, add up to the least.")
+        "Solves the regularised least-squares problem: the x that minimises "
+        "|matrix x - rhs|^2 + l2_regularizer |x|^2.")
     .Family("linalg");
 
 }  // namespace

@@ -69,7 +69,7 @@ SLUICE_OP(MatrixInverse)
     .Grad(InverseGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}}, {{"adjoint", true}})
-    .Doc("The inverses of matrices, or of their adjoints.")
+    .Doc("Inverts matrices, or their adjoints.")
     .Family("linalg");
 
 // ---- Determinants -----------------------------------------------------------
@@ -150,7 +150,7 @@ SLUICE_OP(MatrixDeterminant)
         "T", true))
     .Grad(DeterminantGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
-    .Doc("The determinants of matrices.")
+    .Doc("Computes the determinants of matrices.")
     .Family("linalg");
 
 SLUICE_OP(LogMatrixDeterminant)
@@ -164,8 +164,8 @@ SLUICE_OP(LogMatrixDeterminant)
     .Grad(LogDeterminantGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
     .Doc(
-        "The signs of determinants and the logarithms of their absolute "
-        "values.")
+        "Computes the signs of determinants and the logarithms of their "
+        "absolute values.")
     .Family("linalg");
 
 // ---- Systems ----------------------------------------------------------------
@@ -246,7 +246,9 @@ SLUICE_OP(MatrixSolve)
              {.shape = {2, 2, 3}}})
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}, {.shape = {2, 1}}},
             {{"adjoint", true}})
-    .Doc("Solves systems of linear equations, or those of the adjoints.")
+    .Doc(
+        "Solves systems of linear equations, or those of the adjoint "
+        "matrices.")
     .Family("linalg");
 
 // ---- Triangular systems -----------------------------------------------------
@@ -349,8 +351,8 @@ SLUICE_OP(MatrixTriangularSolve)
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}, {.shape = {2, 2, 3}}},
             {{"lower", false}, {"adjoint", true}})
     .Doc(
-        "Solves systems with upper or lower triangular matrices, or those of "
-        "their adjoints; batches broadcast.")
+        "Solves systems with upper or lower triangular matrices, or their "
+        "adjoints; batches broadcast.")
     .Family("linalg");
 
 // ---- Three diagonals --------------------------------------------------------
@@ -467,8 +469,8 @@ SLUICE_OP(TridiagonalSolve)
              {.shape = {1, 2, 1}}},
             {{"partial_pivoting", false}})
     .Doc(
-        "Solves systems whose matrices have three diagonals: the upper, the "
-        "main and the lower one as rows.")
+        "Solves tridiagonal systems, whose upper, main and lower diagonals "
+        "are given as rows.")
     .Family("linalg");
 
 }  // namespace

@@ -93,8 +93,8 @@ SLUICE_OP(SelfAdjointEigV2)
     .Sample({{.shape = {3, 3}, .values = {4, 9, 9, 1, 3, 9, 2, -1, 1}}})
     .Sample({{.shape = {2, 2}, .values = {4, 9, 1, 3}}}, {{"compute_v", false}})
     .Doc(
-        "The eigenvalues, rising, and the eigenvectors, columns, of "
-        "self-adjoint matrices of which the lower triangle is read.")
+        "The eigenvalues, in ascending order, and the eigenvectors (as "
+        "columns) of self-adjoint matrices. Reads only the lower triangle.")
     .Family("linalg");
 
 // ---- Singular values --------------------------------------------------------
@@ -273,8 +273,8 @@ SLUICE_OP(Svd)
     .Sample({{.shape = {3, 2}, .values = {4, 1, 2, 3, 2, -1}}},
             {{"compute_uv", false}})
     .Doc(
-        "The singular values, falling, and the vectors, columns: input = u "
-        "diag(s) v^H.")
+        "The singular value decomposition input = u diag(s) v^H: the singular "
+        "values in descending order, and the singular vectors as columns.")
     .Family("linalg");
 
 // ---- Exponential ------------------------------------------------------------
@@ -326,7 +326,7 @@ SLUICE_OP(MatrixExponential)
     .Grad(ExponentialGradient)
     .Sample({{.shape = {2, 2, 2}}})
     .Sample({{.shape = {3, 3}, .low = -6, .high = 6}})
-    .Doc("The exponentials of matrices: the sum of their powers over n!.")
+    .Doc("Computes matrix exponentials.")
     .Family("linalg");
 
 }  // namespace

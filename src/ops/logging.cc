@@ -204,7 +204,7 @@ SLUICE_OP(Assert)
     .Kernel(MakeAssert)
     .NoGradient("has no outputs")
     .Doc(
-        "Ends the step with an error that shows the data, if the condition is "
+        "Fails the step with an error that shows the data if the condition is "
         "false.");
 
 SLUICE_OP(Print)
@@ -223,7 +223,7 @@ SLUICE_OP(Print)
     .Grad(PrintGrad)
     .Sample({{.shape = {2, 2}, .dtype = DType::kFloat}},
             {{"first_n", 0}, {"U", AttrValue::Types{}}})
-    .Doc("Passes its input on and writes the data to the log.");
+    .Doc("Returns its input and writes the data to the log.");
 
 SLUICE_OP(PrintV2)
     .Input("input: string")
@@ -244,7 +244,7 @@ SLUICE_OP(Timestamp)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunTimestamp))
     .NoGradient("has no inputs")
-    .Doc("The time in seconds since 1970.");
+    .Doc("Returns the time in seconds since 1970.");
 
 }  // namespace
 }  // namespace sluice

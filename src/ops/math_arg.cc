@@ -292,7 +292,7 @@ const OpRegistrar kTopKs[] = {
         .Attr("sorted: bool = true")
         .Attr(kRealTypes)
         .Sample({{.shape = {2, 5}}}, {{"k", 2}})
-        .Doc("The k greatest elements of each row, and where they are."),
+        .Doc("Returns the k greatest elements of each row, and their indices."),
     TopKOp<kTopKV2>()
         .Input("input: T")
         .Input("k: Tk")
@@ -303,7 +303,7 @@ const OpRegistrar kTopKs[] = {
         .Attr("Tk: {int16, int32, int64} = DT_INT32")
         .Attr("index_type: {int16, int32, int64} = DT_INT32")
         .Sample({{.shape = {2, 5}}, {.values = {2}}})
-        .Doc("The k greatest elements of each row, and where they are."),
+        .Doc("Returns the k greatest elements of each row, and their indices."),
 };
 
 // ---- InTopK -----------------------------------------------------------------

@@ -220,7 +220,7 @@ SLUICE_OP(Add)
     .Grad(AddGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}})
     .Sample({{.shape = {2, 1}}, {.shape = {3}}})
-    .Doc("x + y with broadcasting; joins strings.");
+    .Doc("x + y with broadcasting; concatenates strings.");
 
 const OpRegistrar kSums[] = {
     Binary("AddV2",
@@ -249,7 +249,7 @@ const OpRegistrar kProducts[] = {
         .Doc("x * y with broadcasting."),
     Binary("MulNoNan", kFloatOrComplexTypes, BinaryOp::kMulNoNan)
         .Grad(MulNoNanGrad)
-        .Doc("x * y, and 0 where y is 0 whatever x is."),
+        .Doc("x * y, and 0 where y is 0 for any x."),
     Binary("Pow",
            "T: {bfloat16, float, half, double, int8, int16, int32, int64, "
            "complex64, complex128}",
@@ -261,11 +261,11 @@ const OpRegistrar kProducts[] = {
 const OpRegistrar kQuotients[] = {
     Binary("Div", kAllTypes, BinaryOp::kDiv, 0.5, 3)
         .Grad(DivideGrad<kDivOp>)
-        .Doc("x / y with broadcasting; integers are rounded towards zero."),
+        .Doc("x / y with broadcasting; integer division rounds towards zero."),
     Binary("RealDiv", kAllTypes, BinaryOp::kDiv, 0.5, 3)
         .Kernel(MakeRealDiv)
         .Grad(DivideGrad<kRealDivOp>)
-        .Doc("x / y of real or complex numbers with broadcasting."),
+        .Doc("x / y for real or complex numbers, with broadcasting."),
     Binary("DivNoNan",
            "T: {half, float, bfloat16, double, complex64, complex128}",
            BinaryOp::kDivNoNan, 0.5, 3)
@@ -293,7 +293,7 @@ const OpRegistrar kRemainders[] = {
     Binary("Mod", "T: {int32, int64, half, half, bfloat16, float, double}",
            BinaryOp::kTruncateMod, 0.5, 3)
         .Grad(TruncateModGrad)
-        .Doc("The remainder with the sign of x, as of C's fmod."),
+        .Doc("The remainder with the sign of x, like fmod in C."),
 };
 
 const OpRegistrar kExtremes[] = {

@@ -265,7 +265,7 @@ SLUICE_OP(ClipByValue)
     .Sample({{.shape = {2, 3}, .low = -2, .high = 2},
              {.values = {-0.5}},
              {.values = {0.5}}})
-    .Doc("t with its elements clamped between two bounds.");
+    .Doc("Clips the elements of t to the range between two bounds.");
 
 }  // namespace
 }  // namespace sluice

@@ -523,7 +523,9 @@ SLUICE_OP(Einsum)
             {{"equation", "i...i->..."}, {"N", 1}})
     .Sample({{.shape = {3, 2, 4}, .dtype = DType::kFloat}},
             {{"equation", "i...j->...j"}, {"N", 1}})
-    .Doc("Sums of products by Einstein's convention.");
+    .Doc(
+        "Sums products of elements according to an equation in Einstein "
+        "notation.");
 
 }  // namespace
 }  // namespace sluice

@@ -155,7 +155,7 @@ SLUICE_OP(MatMul)
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}})
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
             {{"transpose_a", true}, {"transpose_b", true}})
-    .Doc("The product of two matrices, each transposed first if asked.");
+    .Doc("Multiplies two matrices, each optionally transposed.");
 
 // ---- With what follows, fused -----------------------------------------------
 
@@ -211,7 +211,7 @@ SLUICE_OP(_FusedMatMul)
     .NoGradient("a pass makes it when gradients are there already")
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}, {.shape = {4}}},
             {{"fused_ops", AttrValue::Strings{"BiasAdd", "Relu"}}})
-    .Doc("A product of matrices, a bias and an activation in one.");
+    .Doc("A fused matrix product, bias and activation.");
 
 // ---- A product that is added to a sum ---------------------------------------
 
@@ -279,8 +279,8 @@ SLUICE_OP(MatMulAdd)
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}, {.shape = {2, 4}}},
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc(
-        "The product of two matrices, each transposed first if asked, added to "
-        "a sum: what gradients of loops add up.");
+        "Multiplies two matrices, each optionally transposed, and adds the "
+        "product to a sum; used by gradients of loops.");
 
 // ---- A product by weights that loops use ------------------------------------
 
@@ -315,8 +315,9 @@ SLUICE_OP(MatMulBothWays)
              {.shape = {2, 2}, .values = {1, 2, 3, 4}},
              {.shape = {2, 2}, .values = {1, 3, 2, 4}}})
     .Doc(
-        "The product of a and b. The gradient of a multiplies by b_transposed, "
-        "which is b, transposed once where b serves many steps of a loop.");
+        "The product of a and b. The gradient with respect to a multiplies by "
+        "b_transposed, which is b transposed once if b is used in many steps "
+        "of a loop.");
 
 // Hints that many elements are zero are taken as read: our dense product is
 // faster on all but nearly empty matrices.
@@ -350,7 +351,7 @@ SLUICE_OP(SparseMatMul)
     .Kernel(CpuState<MatMul<float>>(/*expensive=*/true))
     .Grad(SparseMatMulGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}})
-    .Doc("The product of two matrices of which many elements may be zero.");
+    .Doc("Multiplies two matrices that may have many zero elements.");
 
 // ---- Batches ----------------------------------------------------------------
 
@@ -473,12 +474,13 @@ const OpRegistrar kBatches[] = {
     Batch("BatchMatMul",
           "T: {bfloat16, half, float, double, int32, int64, complex64, "
           "complex128}")
-        .Doc("Products of matrices in batches of equal dimensions."),
+        .Doc("Multiplies batches of matrices with equal batch dimensions."),
     Batch("BatchMatMulV2",
           "T: {bfloat16, half, float, double, int16, int32, int64, uint8, "
           "uint16, uint32, uint64, complex64, complex128}")
         .Sample({{.shape = {3, 1, 2, 3}}, {.shape = {2, 3, 2}}})
-        .Doc("Products of matrices in batches that broadcast."),
+        .Doc("Multiplies batches of matrices with broadcasting of the batch "
+             "dimensions."),
 };
 
 SLUICE_OP(BatchMatMulV3)
@@ -505,7 +507,7 @@ SLUICE_OP(BatchMatMulV3)
     .Sample({{.shape = {2, 2, 3}, .dtype = DType::kFloat},
              {.shape = {2, 3, 4}, .dtype = DType::kFloat}},
             {{"Tout", DType::kFloat}})
-    .Doc("Products of matrices in batches, with the result's type chosen.");
+    .Doc("Multiplies batches of matrices, with a choice of the result's type.");
 
 }  // namespace
 }  // namespace sluice

@@ -315,7 +315,7 @@ OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
 const OpRegistrar kReductions[] = {
     Declare("Sum", kNumberTypes, ReduceOp::kSum)
         .Grad(SumGrad)
-        .Doc("Adds up elements over dimensions."),
+        .Doc("The sum of elements over dimensions."),
     Declare("Mean", kNumberTypes, ReduceOp::kMean)
         .Grad(MeanGrad)
         .Doc("The mean of elements over dimensions."),
@@ -333,10 +333,10 @@ const OpRegistrar kReductions[] = {
         .Doc("The square root of the sum of squares over dimensions."),
     Declare("All", "", ReduceOp::kAll)
         .NoGradient("not differentiable: truth values")
-        .Doc("Whether all elements are true, over dimensions."),
+        .Doc("Whether all elements are true, reduced over dimensions."),
     Declare("Any", "", ReduceOp::kAny)
         .NoGradient("not differentiable: truth values")
-        .Doc("Whether any element is true, over dimensions."),
+        .Doc("Whether any element is true, reduced over dimensions."),
 };
 
 }  // namespace

@@ -184,7 +184,9 @@ SLUICE_OP(BiasAddGrad)
     .Grad(BiasAddGradGradient)
     .Sample({{.shape = {2, 3}}})
     .Sample({{.shape = {2, 3, 2, 2}}}, {{"data_format", "NCHW"}})
-    .Doc("The gradient of the bias: the sum over all but the channels.");
+    .Doc(
+        "The gradient of the bias: the sum over all dimensions except the "
+        "channels.");
 
 }  // namespace
 }  // namespace sluice

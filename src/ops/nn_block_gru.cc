@@ -158,8 +158,8 @@ SLUICE_OP(GRUBlockCell)
              {.shape = {4}},
              {.shape = {2}}})
     .Doc(
-        "A step of gated recurrent units: the reset and update gates, the "
-        "candidate, the new state.");
+        "One step of a gated recurrent unit (GRU): the reset and update "
+        "gates, the candidate and the new state.");
 
 SLUICE_OP(GRUBlockCellGrad)
     .Input("x: T")
@@ -192,8 +192,8 @@ SLUICE_OP(GRUBlockCellGrad)
              {.shape = {2, 2}},
              {.shape = {2, 2}}})
     .Doc(
-        "The gradients of GRUBlockCell, those of the gates before their "
-        "functions among them.");
+        "The gradients of GRUBlockCell, including those of the gates before "
+        "their activations.");
 
 }  // namespace
 }  // namespace sluice

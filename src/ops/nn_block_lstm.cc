@@ -494,7 +494,7 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmCell>(/*expensive=*/true))
         .Grad(grad::Undefined)
         .Sample(LstmSample(false, 0), {{"use_peephole", true}})
-        .Doc("A step of long short-term memory: gates, cell and output."),
+        .Doc("One step of an LSTM: gates, cell state and output."),
     LstmCellGradOp()
         .Attr("use_peephole: bool")
         .Attr(kLstmTypes)
@@ -502,8 +502,8 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmCellGrad>(/*expensive=*/true))
         .Grad(grad::Undefined)
         .Sample(LstmSample(false, 8), {{"use_peephole", true}})
-        .Doc("The gradients of LSTMBlockCell, those of the gates before their "
-             "functions among them."),
+        .Doc("The gradients of LSTMBlockCell, including those of the gates "
+             "before their activations."),
     LstmForwardOp("BlockLSTM", true)
         .Attr("forget_bias: float = 1")
         .Attr("cell_clip: float = 3")
@@ -513,7 +513,7 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmSequence>(/*expensive=*/true))
         .Grad(BlockLstmGrad)
         .Sample(LstmSample(true, 0), {{"use_peephole", true}})
-        .Doc("All steps of long short-term memory over a batch of sequences."),
+        .Doc("All steps of an LSTM over a batch of sequences."),
     LstmForwardOp("BlockLSTMV2", true)
         .Attr("cell_clip: float = 0")
         .Attr("use_peephole: bool = false")

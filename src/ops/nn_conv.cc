@@ -351,7 +351,7 @@ OpDefBuilder Conv3dOp() {
       .Grad(ConvGrad<kVolume>)
       .Sample({{.shape = {1, 3, 4, 3, 2}}, {.shape = {2, 3, 2, 2, 3}}},
               VolumeSampleAttrs())
-      .Doc("The convolution of volumes with a filter.");
+      .Doc("Convolves volumes with a filter.");
   return b;
 }
 
@@ -476,7 +476,7 @@ OpDefBuilder FusedConvOp() {
             {.shape = {3, 3, 2, 3}},
             {.shape = {3}, .dtype = DType::kFloat}},
            FusedConvSampleAttrs())
-      .Doc("A convolution, a bias or normalisation, and an activation in one.");
+      .Doc("A fused convolution, bias or normalisation, and activation.");
   return b;
 }
 
@@ -495,7 +495,7 @@ OpDefBuilder FusedDepthwiseOp() {
   AddFusedAttrs(b);
   b.Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}, {.shape = {4}}},
            FusedSampleAttrs({"BiasAdd", "Relu6"}, 1))
-      .Doc("A depthwise convolution, a bias and an activation in one.");
+      .Doc("A fused depthwise convolution, bias and activation.");
   return b;
 }
 
@@ -504,7 +504,7 @@ const OpRegistrar kConvolutions[] = {
         .Grad(ConvGrad<kPlain>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 3}}},
                 SampleAttrs())
-        .Doc("The convolution of images with a filter."),
+        .Doc("Convolves images with a filter."),
     BackwardInputOp("Conv2DBackpropInput", kConvTypes, true)
         .Grad(BackwardInputGrad<kPlain>)
         .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
@@ -523,21 +523,23 @@ const OpRegistrar kConvolutions[] = {
         .Grad(ConvGrad<kDepthwise>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}},
                 SampleAttrs())
-        .Doc("Convolves each channel with filters of its own."),
+        .Doc("Convolves each channel with its own filters."),
     BackwardInputOp("DepthwiseConv2dNativeBackpropInput", kFloatTypes, false)
         .Grad(BackwardInputGrad<kDepthwise>)
         .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
                  {.shape = {3, 3, 2, 2}},
                  {.shape = {2, 3, 3, 4}}},
                 SampleAttrs())
-        .Doc("The gradient of a depthwise convolution for its input."),
+        .Doc("The gradient of a depthwise convolution with respect to its "
+             "input."),
     BackwardFilterOp("DepthwiseConv2dNativeBackpropFilter", false)
         .Grad(BackwardFilterGrad<kDepthwise>)
         .Sample({{.shape = {2, 5, 5, 2}},
                  {.shape = {4}, .values = {3, 3, 2, 2}},
                  {.shape = {2, 3, 3, 4}}},
                 SampleAttrs())
-        .Doc("The gradient of a depthwise convolution for its filter."),
+        .Doc("The gradient of a depthwise convolution with respect to its "
+             "filter."),
     Conv3dOp(),
     Conv3dBackwardInputOp(),
     Conv3dBackwardFilterOp(),

@@ -334,8 +334,8 @@ SLUICE_OP(CTCLoss)
              {.shape = {5}, .values = {0, 1, 2, 2, 0}},
              {.shape = {2}, .values = {5, 4}}})
     .Doc(
-        "Minus the logarithm of the probability of a sequence of labels, "
-        "however it is aligned in time, and its gradient.");
+        "The CTC loss: the negative log-probability of a label sequence, "
+        "summed over all alignments in time, and its gradient.");
 
 }  // namespace
 }  // namespace sluice

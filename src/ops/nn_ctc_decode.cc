@@ -386,7 +386,7 @@ SLUICE_OP(CTCGreedyDecoder)
     .Kernel(CpuStateFor<GreedyDecoder, float, double>("T"))
     .NoGradient("finds a sequence of integers")
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}})
-    .Doc("The labels of the best class of each step, blanks left out.");
+    .Doc("Decodes by taking the best class of each step and removing blanks.");
 
 SLUICE_OP(CTCBeamSearchDecoder)
     .Input("inputs: T")
@@ -407,8 +407,8 @@ SLUICE_OP(CTCBeamSearchDecoder)
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}},
             {{"beam_width", 4}, {"top_paths", 2}, {"merge_repeated", false}})
     .Doc(
-        "The most probable sequences of labels that a search finds which "
-        "keeps so many prefixes.");
+        "Decodes by a beam search: the most probable label sequences that it "
+        "finds with beam_width prefixes.");
 
 }  // namespace
 }  // namespace sluice

@@ -148,13 +148,13 @@ const OpRegistrar kFormatOps[] = {
         .Shape(DimMapShape)
         .Kernel(CpuState<FormatKernel<MapDims<int32_t>, MapDims<int64_t>>>())
         .Sample({{.shape = {4}, .values = {0, -1, 2, 1}}})
-        .Doc("Positions of dimensions in one layout as positions in another."),
+        .Doc("Converts dimension numbers from one data layout to another."),
     FormatOp("DataFormatVecPermute")
         .Shape(VecPermuteShape)
         .Kernel(CpuState<
                 FormatKernel<PermuteRows<int32_t>, PermuteRows<int64_t>>>())
         .Sample({{.shape = {4}, .values = {2, 5, 6, 3}}})
-        .Doc("Sizes, strides or paddings of one layout in the order of "
+        .Doc("Permutes sizes, strides or paddings from one data layout to "
              "another."),
 };
 

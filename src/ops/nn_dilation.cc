@@ -209,7 +209,8 @@ const OpRegistrar kDilations[] = {
         .Grad(DilationGrad)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {2, 3, 2}}},
                 DilationSampleAttrs())
-        .Doc("The largest sum of image and filter in each window."),
+        .Doc("Morphological dilation: the largest sum of image and filter in "
+             "each window."),
     DilationOp<DilationInput>(
         "Dilation2DBackpropInput",
         {"input: T", "filter: T", "out_backprop: T", "in_backprop: T"})

@@ -428,10 +428,10 @@ OpDefBuilder FractionalGradOp(const char* name,
 const OpRegistrar kFractionalPools[] = {
     FractionalOp<FractionalMax>("FractionalMaxPool")
         .Grad(FractionalMaxGradient)
-        .Doc("The largest element of regions whose sizes are drawn."),
+        .Doc("Max pooling over regions of random sizes."),
     FractionalOp<FractionalAvg>("FractionalAvgPool")
         .Grad(FractionalAvgGradient)
-        .Doc("The mean of regions whose sizes are drawn."),
+        .Doc("Average pooling over regions of random sizes."),
     FractionalGradOp<FractionalMaxGrad>(
         "FractionalMaxPoolGrad",
         {"orig_input: T", "orig_output: T", "out_backprop: T"})

@@ -171,7 +171,9 @@ SLUICE_OP(LRN)
     .Kernel(CpuStateFor<Lrn, float, half, bfloat16>("T", /*expensive=*/true))
     .Grad(LrnGradient)
     .Sample({{.shape = {1, 2, 2, 4}}}, {{"depth_radius", 1}})
-    .Doc("Divides each channel by a norm of its neighbours.");
+    .Doc(
+        "Divides each channel by a norm of the neighbouring channels (local "
+        "response normalisation).");
 
 SLUICE_OP(LRNGrad)
     .Input("input_grads: T")
@@ -292,7 +294,7 @@ SLUICE_OP(BatchNormWithGlobalNormalization)
              {.shape = {3}},
              {.shape = {3}}},
             {{"variance_epsilon", 0.01f}, {"scale_after_normalization", true}})
-    .Doc("Normalises the last dimension by given moments.");
+    .Doc("Normalises the last dimension with the given moments.");
 
 }  // namespace
 }  // namespace sluice

@@ -243,9 +243,9 @@ SLUICE_OP(LstmGates)
     .Sample({{.shape = {3, 4}}, {.shape = {4}}, {.shape = {3, 1}}},
             {{"forget_bias", 0.5f}})
     .Doc(
-        "A step of a long short-term memory layer. [zi, zj, zf, zo] = a + b, "
-        "by columns; i = sigmoid(zi), j = tanh(zj), f = sigmoid(zf + "
-        "forget_bias) and o = sigmoid(zo) are side by side in gates; c = f * "
+        "The elementwise part of an LSTM step. [zi, zj, zf, zo] = a + b, by "
+        "columns; i = sigmoid(zi), j = tanh(zj), f = sigmoid(zf + "
+        "forget_bias) and o = sigmoid(zo) are concatenated in gates; c = f * "
         "c_prev + i * j and h = o * tanh(c).");
 
 SLUICE_OP(LstmGatesGrad)
@@ -265,8 +265,9 @@ SLUICE_OP(LstmGatesGrad)
              {.shape = {2, 3}},
              {.shape = {2, 3}}})
     .Doc(
-        "The gradients of LstmGates: dz of the sum of its first two inputs and "
-        "dc_prev of c_prev, for dc and dh of its results c and h.");
+        "The gradients of LstmGates: dz with respect to the sum of its first "
+        "two inputs, and dc_prev with respect to c_prev, given the gradients "
+        "dc and dh of its results.");
 
 }  // namespace
 }  // namespace sluice

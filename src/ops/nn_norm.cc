@@ -518,8 +518,8 @@ OpDefBuilder ForwardOp(const Version& v) {
                {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat}},
               {{"is_training", false}})
       .Doc(
-          "Normalises each channel to mean 0 and variance 1 over the batch (or "
-          "by given moments), then scales and shifts it.");
+          "Normalises each channel to mean 0 and variance 1 over the batch "
+          "(or with the given moments), then scales and shifts it.");
   return b;
 }
 

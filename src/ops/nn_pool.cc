@@ -276,7 +276,9 @@ OpDefBuilder MaxPoolOp() {
       .Grad(MaxPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
       .Sample({{.shape = {2, 3, 2, 6}}}, ChannelPoolAttrs())
-      .Doc("The largest element of each window of images, or of channels.");
+      .Doc(
+          "Max pooling of images: the largest element of each window, or of "
+          "each group of channels.");
   return b;
 }
 
@@ -305,7 +307,7 @@ OpDefBuilder MaxPoolV2Op() {
                {.shape = {4}, .values = {1, 1, 1, 3}},
                {.shape = {4}, .values = {1, 1, 1, 3}}},
               {{"padding", "SAME"}})
-      .Doc("MaxPool with the window given at run time.");
+      .Doc("MaxPool with the window size given at run time.");
   return b;
 }
 
@@ -335,7 +337,9 @@ OpDefBuilder MaxPoolGradOp() {
                {.shape = {2, 3, 2, 2}},
                {.shape = {2, 3, 2, 2}}},
               ChannelPoolAttrs())
-      .Doc("The gradient of MaxPool: to the first largest of each window.");
+      .Doc(
+          "The gradient of MaxPool: goes to the first largest element of each "
+          "window.");
   return b;
 }
 
@@ -396,7 +400,7 @@ OpDefBuilder AvgPoolOp() {
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
-      .Doc("The mean of each window of images, padding not counted.");
+      .Doc("Average pooling of images, excluding padding.");
   return b;
 }
 
@@ -449,7 +453,8 @@ const OpRegistrar kPools[] = {
                             int16_t, int32_t, int64_t, uint8_t, uint16_t,
                             uint32_t, uint64_t>("T", /*expensive=*/true))
         .Grad(MaxPoolGradGradient<kSizedImages>)
-        .Doc("The gradient of MaxPoolV2: to the first largest of each window."),
+        .Doc("The gradient of MaxPoolV2: goes to the first largest element of "
+             "each window."),
     SizedPoolGrad("MaxPoolGradGradV2", {2, 5, 5, 2})
         .Shape(GradGradShape)
         .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
@@ -467,7 +472,7 @@ const OpRegistrar kPools[] = {
                                                             /*expensive=*/true))
         .Grad(MaxPoolGradient<kVolumes>)
         .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
-        .Doc("The largest element of each window of volumes."),
+        .Doc("Max pooling of volumes."),
     VolumePool("MaxPool3DGrad",
                {"orig_input: TInput", "orig_output: TInput", "grad: T"})
         .Attr("T: {half, bfloat16, float} = DT_FLOAT")
@@ -481,8 +486,8 @@ const OpRegistrar kPools[] = {
                  {.shape = {1, 1, 2, 1, 1}, .values = {.875, .75}},
                  {.shape = {1, 1, 2, 1, 1}}},
                 VolumePoolAttrs())
-        .Doc("The gradient of MaxPool3D: to all within 1e-5 of the largest of "
-             "each window."),
+        .Doc("The gradient of MaxPool3D: goes to all elements within 1e-5 of "
+             "the largest one of each window."),
     VolumePool("MaxPool3DGradGrad",
                {"orig_input: T", "orig_output: T", "grad: T"})
         .Attr(kRealTypes)
@@ -504,7 +509,7 @@ const OpRegistrar kPools[] = {
             "T", /*expensive=*/true))
         .Grad(AvgPoolGradient<kVolumes>)
         .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
-        .Doc("The mean of each window of volumes, padding not counted."),
+        .Doc("Average pooling of volumes, excluding padding."),
     VolumePool("AvgPool3DGrad", {"orig_input_shape: int32", "grad: T"})
         .Attr("T: {half, bfloat16, float, double}")
         .Shape(ShapeFromSizes)

@@ -128,7 +128,9 @@ OpDefBuilder MaxPoolWithArgmaxOp() {
                           uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolWithArgmaxGradient)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
-      .Doc("MaxPool, and where in the image each largest element was.");
+      .Doc(
+          "MaxPool that also returns the position of each largest element in "
+          "the image.");
   return b;
 }
 

@@ -240,7 +240,7 @@ SLUICE_OP(SoftmaxCrossEntropyWithLogits)
     .Grad(CrossEntropyGrad)
     .Sample({{.shape = {2, 3}},
              {.shape = {2, 3}, .values = {0.25, 0.25, 0.5, 0, 1, 0}}})
-    .Doc("The cross-entropy of softmax(features) and labels, row by row.");
+    .Doc("The cross-entropy between softmax(features) and labels, row by row.");
 
 SLUICE_OP(SparseSoftmaxCrossEntropyWithLogits)
     .Input("features: T")
@@ -254,7 +254,7 @@ SLUICE_OP(SparseSoftmaxCrossEntropyWithLogits)
     .Kernel(Cpu(RunSparseCrossEntropy, /*expensive=*/true))
     .Grad(SparseCrossEntropyGrad)
     .Sample({{.shape = {3, 4}}, {.shape = {3}, .values = {0, 3, 1}}})
-    .Doc("The cross-entropy of softmax(features) and one class a row.");
+    .Doc("The cross-entropy between softmax(features) and one class per row.");
 
 }  // namespace
 }  // namespace sluice

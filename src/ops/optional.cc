@@ -147,7 +147,7 @@ SLUICE_OP(OptionalFromValue)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunFromValue))
     .Grad(FromValueGrad)
-    .Doc("An Optional that holds the values.");
+    .Doc("Returns an Optional that holds the values.");
 
 SLUICE_OP(OptionalNone)
     .Output("optional: variant")
@@ -155,7 +155,7 @@ SLUICE_OP(OptionalNone)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunNone))
     .NoGradient("has no inputs")
-    .Doc("An Optional that holds nothing.");
+    .Doc("Returns an empty Optional.");
 
 SLUICE_OP(OptionalHasValue)
     .Input("optional: variant")
@@ -164,7 +164,7 @@ SLUICE_OP(OptionalHasValue)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunHasValue))
     .NoGradient("gives a truth value")
-    .Doc("Whether an Optional holds anything.");
+    .Doc("Whether an Optional holds values.");
 
 SLUICE_OP(OptionalGetValue)
     .Input("optional: variant")
@@ -175,7 +175,7 @@ SLUICE_OP(OptionalGetValue)
     .Shape(GetValueShape)
     .Kernel(MakeGetValue)
     .Grad(GetValueGrad)
-    .Doc("The values that an Optional holds; an error if it holds none.");
+    .Doc("Returns the values of an Optional; an error if it is empty.");
 
 // ---- FakeParam --------------------------------------------------------------
 
@@ -212,8 +212,8 @@ SLUICE_OP(FakeParam)
     .Kernel(MakeFakeParam)
     .NoGradient("has no inputs")
     .Doc(
-        "Stands for a value that a conditional's other branch gives and nobody "
-        "reads.");
+        "A placeholder for a value that the other branch of a conditional "
+        "returns and that is never read.");
 
 }  // namespace
 }  // namespace sluice

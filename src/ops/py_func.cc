@@ -71,9 +71,7 @@ SLUICE_OP(PyFuncStateless)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
     .NoGradient("nothing is known of the function")
-    .Doc(
-        "Calls a function of the program that runs the step, which gives the "
-        "same for the same inputs.");
+    .Doc("Calls a deterministic function of the program that runs the step.");
 
 SLUICE_OP(EagerPyFunc)
     .Input("input: Tin")
@@ -88,8 +86,8 @@ SLUICE_OP(EagerPyFunc)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
     .NoGradient("its language's client has one")
     .Doc(
-        "Calls a function of the program that runs the step, which computes "
-        "with tensors that have values.");
+        "Calls a function of the program that runs the step, which receives "
+        "eager tensors.");
 
 }  // namespace
 }  // namespace sluice

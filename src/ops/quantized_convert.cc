@@ -338,9 +338,7 @@ const OpRegistrar kConversions[] = {
         .Kernel(CpuState<QuantizeKernel>())
         .Sample({{.shape = {2, 3}}, {.values = {-1}}, {.values = {1}}},
                 {{"T", DType::kQuint8}})
-        .Doc(
-            "Floats as integers of a few bits, of which the ends stand for the "
-            "ends of a range."),
+        .Doc("Quantises floats to integers that divide the given range."),
     quantized::Op("Dequantize")
         .Input("input: T")
         .Input("min_range: float")
@@ -357,7 +355,7 @@ const OpRegistrar kConversions[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"T", DType::kQuint8}})
-        .Doc("The floats that quantised numbers stand for."),
+        .Doc("Converts quantised numbers to floats."),
 };
 
 }  // namespace

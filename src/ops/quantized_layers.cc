@@ -404,18 +404,19 @@ OpDefBuilder ByteMatMulOp(const char* name, const char* out_type,
 
 const OpRegistrar kByteLayers[] = {
     ByteConvOp("QuantizedConv2DWithBiasAndRequantize", "DT_QINT8")
-        .Doc("A quantised convolution with a bias, in bytes of a given range."),
+        .Doc("A quantised convolution with a bias; the output is quantised "
+             "with the given range."),
     ByteConvOp("QuantizedConv2DWithBiasAndReluAndRequantize", "DT_QUINT8")
-        .Doc(
-            "A quantised convolution with a bias and ReLU, in bytes of a given "
-            "range."),
+        .Doc("A quantised convolution with a bias and ReLU; the output is "
+             "quantised with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndRequantize", "DT_QUINT8")
-        .Doc("A quantised product with a bias, in bytes of a given range."),
+        .Doc("A quantised matrix product with a bias; the output is quantised "
+             "with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndReluAndRequantize", "DT_QUINT8")
-        .Doc("A quantised product with a bias and ReLU, in bytes of a given "
-             "range."),
+        .Doc("A quantised matrix product with a bias and ReLU; the output is "
+             "quantised with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndDequantize", "", false)
-        .Doc("A quantised product with a bias, as floats."),
+        .Doc("A quantised matrix product with a bias and float output."),
 };
 
 }  // namespace

@@ -289,9 +289,9 @@ OpDefBuilder ByteReluOp(const char* name) {
 
 const OpRegistrar kByteMath[] = {
     PairOp<true>("QuantizedAdd")
-        .Doc("The sum of quantised numbers, in 32 bits, broadcasting."),
+        .Doc("Adds quantised numbers in 32 bits, with broadcasting."),
     PairOp<false>("QuantizedMul")
-        .Doc("The product of quantised numbers, in 32 bits, broadcasting."),
+        .Doc("Multiplies quantised numbers in 32 bits, with broadcasting."),
     quantized::Op("QuantizedBiasAdd")
         .Input("input: T1")
         .Input("bias: T2")
@@ -318,11 +318,11 @@ const OpRegistrar kByteMath[] = {
                  {"out_type", DType::kQint32}})
         .Doc("Adds a quantised bias to each row of a quantised tensor."),
     ByteReluOp<ReluTop::kNone>("QuantizedRelu")
-        .Doc("The larger of zero and a quantised number."),
+        .Doc("ReLU of quantised numbers: max(x, 0)."),
     ByteReluOp<ReluTop::kSix>("QuantizedRelu6")
-        .Doc("A quantised number held between zero and six."),
+        .Doc("ReLU6 of quantised numbers: clips to [0, 6]."),
     ByteReluOp<ReluTop::kGiven>("QuantizedReluX")
-        .Doc("A quantised number held between zero and max_value."),
+        .Doc("Clips quantised numbers to [0, max_value]."),
 };
 
 }  // namespace

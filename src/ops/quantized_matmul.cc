@@ -255,7 +255,7 @@ const OpRegistrar kByteProducts[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"T1", DType::kQuint8}, {"T2", DType::kQuint8}})
-        .Doc("The product of two quantised matrices, in 32 bits."),
+        .Doc("Multiplies two quantised matrices, in 32 bits."),
     quantized::Op("QuantizedConv2D")
         .Input("input: Tinput")
         .Input("filter: Tfilter")
@@ -284,8 +284,7 @@ const OpRegistrar kByteProducts[] = {
                  {"Tfilter", DType::kQuint8},
                  {"strides", AttrValue::Ints{1, 1, 1, 1}},
                  {"padding", "SAME"}})
-        .Doc("The convolution of quantised images with a quantised filter, in "
-             "32 bits."),
+        .Doc("Convolves quantised images with a quantised filter, in 32 bits."),
 };
 
 }  // namespace

@@ -161,8 +161,8 @@ const OpRegistrar kRequantizations[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"Tinput", DType::kQint32}})
-        .Doc("The range that the least and the greatest element of a quantised "
-             "tensor span."),
+        .Doc("Returns the range from the least to the greatest element of a "
+             "quantised tensor."),
     FromInt32Op("Requantize", true)
         .Input("requested_output_min: float")
         .Input("requested_output_max: float")
@@ -173,14 +173,15 @@ const OpRegistrar kRequantizations[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 ToBytes())
-        .Doc("Quantised numbers in fewer bits and another range."),
+        .Doc("Converts quantised numbers to fewer bits and the given range."),
     FromInt32Op("QuantizeDownAndShrinkRange", true)
         .Kernel(MakeFromInt32<RunShrinkRange, false>)
         .Sample({{.shape = {4}, .dtype = DType::kQint32},
                  {.values = {-1}},
                  {.values = {1}}},
                 ToBytes())
-        .Doc("Quantised numbers in fewer bits and the range that they span."),
+        .Doc("Converts quantised numbers to fewer bits and the range that they "
+             "span."),
 };
 
 }  // namespace

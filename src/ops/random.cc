@@ -306,7 +306,7 @@ SLUICE_OP(RandomUniformInt)
              {.values = {-3}, .dtype = DType::kInt64},
              {.values = {9}, .dtype = DType::kInt64}},
             {{"seed", 7}})
-    .Doc("Integers drawn evenly from [minval, maxval).");
+    .Doc("Draws integers uniformly from [minval, maxval).");
 
 SLUICE_OP(StatelessRandomUniformInt)
     .Input("shape: T")
@@ -325,7 +325,9 @@ SLUICE_OP(StatelessRandomUniformInt)
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64},
              {.values = {-3}, .dtype = DType::kInt32},
              {.values = {9}, .dtype = DType::kInt32}})
-    .Doc("Integers drawn evenly from [minval, maxval), by the seed alone.");
+    .Doc(
+        "Draws integers uniformly from [minval, maxval), determined by the "
+        "seed.");
 
 SLUICE_OP(StatelessRandomUniformIntV2)
     .Input("shape: Tshape")
@@ -348,7 +350,9 @@ SLUICE_OP(StatelessRandomUniformIntV2)
              {.values = {1}},
              {.values = {3}, .dtype = DType::kInt32},
              {.values = {9}, .dtype = DType::kInt32}})
-    .Doc("Integers drawn evenly from [minval, maxval), by key and counter.");
+    .Doc(
+        "Draws integers uniformly from [minval, maxval), determined by key "
+        "and counter.");
 
 SLUICE_OP(RandomShuffle)
     .Input("value: T")
@@ -362,7 +366,7 @@ SLUICE_OP(RandomShuffle)
     .Kernel(Seeded(Cpu(RunShuffle, /*expensive=*/true)))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {5, 2}, .dtype = DType::kFloat}}, {{"seed", 7}})
-    .Doc("The rows of a tensor in random order.");
+    .Doc("Shuffles the rows of a tensor.");
 
 SLUICE_OP(StatelessRandomGetKeyCounter)
     .Input("seed: Tseed")
@@ -374,7 +378,7 @@ SLUICE_OP(StatelessRandomGetKeyCounter)
     .Kernel(Cpu(RunGetKeyCounter))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
-    .Doc("The key and counter that a seed stands for.");
+    .Doc("Returns the key and counter for a seed.");
 
 SLUICE_OP(StatelessRandomGetKeyCounterAlg)
     .Input("seed: Tseed")
@@ -387,7 +391,7 @@ SLUICE_OP(StatelessRandomGetKeyCounterAlg)
     .Kernel(Cpu(RunGetKeyCounter))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
-    .Doc("The key and counter that a seed stands for, and the algorithm.");
+    .Doc("Returns the key and counter for a seed, and the algorithm.");
 
 SLUICE_OP(StatelessRandomGetAlg)
     .Output("alg: int32")
@@ -396,7 +400,7 @@ SLUICE_OP(StatelessRandomGetAlg)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetAlg))
     .NoGradient("has no inputs")
-    .Doc("The algorithm that is best on this device.");
+    .Doc("Returns the best algorithm for this device.");
 
 }  // namespace
 }  // namespace sluice

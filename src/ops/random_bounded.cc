@@ -201,7 +201,8 @@ SLUICE_OP(ParameterizedTruncatedNormal)
              {.shape = {}, .values = {2}}},
             {{"seed", 7}})
     .Doc(
-        "Normal numbers that lie between bounds, a distribution for each row.");
+        "Draws from truncated normal distributions with the given bounds, one "
+        "distribution per row.");
 
 // ---- Parts of images --------------------------------------------------------
 
@@ -281,7 +282,7 @@ SLUICE_OP(RandomCrop)
     .NoGradient("a part at random is no smooth function of where it is")
     .Sample({{.shape = {4, 5, 2}}, {.shape = {2}, .values = {2, 3}}},
             {{"seed", 7}})
-    .Doc("A part of an image, of a given size, at a random place.");
+    .Doc("Crops an image to the given size at a random position.");
 
 }  // namespace
 }  // namespace sluice

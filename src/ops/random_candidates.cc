@@ -85,8 +85,8 @@ SLUICE_OP(ComputeAccidentalHits)
              {.shape = {3}, .values = {4, 9, 1}}},
             {{"num_true", 2}})
     .Doc(
-        "Where sampled candidates are true classes: row, place among the "
-        "candidates, and the weight that masks it.");
+        "Finds sampled candidates that are true classes: the row, the index "
+        "of the candidate, and the weight that masks it.");
 
 // ---- Classes at random ------------------------------------------------------
 

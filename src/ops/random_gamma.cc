@@ -242,7 +242,7 @@ SLUICE_OP(RandomGamma)
     .Sample({{.shape = {1}, .values = {4}, .dtype = DType::kInt32},
              {.shape = {3}, .low = 0.1, .high = 5}},
             {{"seed", 7}})
-    .Doc("Numbers of gamma distributions of rate 1, for each alpha.");
+    .Doc("Draws from gamma distributions with rate 1, for each alpha.");
 
 SLUICE_OP(RandomPoissonV2)
     .Input("shape: S")
@@ -261,7 +261,7 @@ SLUICE_OP(RandomPoissonV2)
     .Sample({{.shape = {1}, .values = {4}, .dtype = DType::kInt32},
              {.shape = {3}, .low = 1, .high = 30}},
             {{"seed", 7}})
-    .Doc("Numbers of Poisson distributions, for each rate.");
+    .Doc("Draws from Poisson distributions, for each rate.");
 
 }  // namespace
 }  // namespace sluice

@@ -127,7 +127,7 @@ SLUICE_OP(Multinomial)
     .Kernel(MakeMultinomial)
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2, 3}}, {.values = {4}}}, {{"seed", 7}})
-    .Doc("Classes drawn, for each row, by unnormalised log-probabilities.");
+    .Doc("Draws classes for each row from unnormalised log-probabilities.");
 
 SLUICE_OP(StatelessMultinomial)
     .Input("logits: T")
@@ -145,8 +145,8 @@ SLUICE_OP(StatelessMultinomial)
              {.values = {4}},
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
     .Doc(
-        "Classes drawn, for each row, by unnormalised log-probabilities and "
-        "by the seed alone.");
+        "Draws classes for each row from unnormalised log-probabilities, "
+        "determined by the seed.");
 
 }  // namespace
 }  // namespace sluice

@@ -186,7 +186,7 @@ SLUICE_OP(Skipgram)
     .Shape(SkipgramShape)
     .Kernel(CpuState<SkipgramKernel>(true))
     .NoGradient("words have no derivative")
-    .Doc("Pairs of words that stand near each other in a text file.");
+    .Doc("Returns pairs of words that are near each other in a text file.");
 
 }  // namespace
 }  // namespace sluice

@@ -204,8 +204,8 @@ SLUICE_OP(SparseCross)
     .Kernel(CpuState<SparseCrossKernel>())
     .NoGradient("features are names")
     .Doc(
-        "For each row, all combinations of one feature of every column, as "
-        "joined strings or as hashes.");
+        "For each row, all combinations of one feature per column, as joined "
+        "strings or as hashes.");
 
 }  // namespace
 }  // namespace sluice

@@ -131,7 +131,9 @@ SLUICE_OP(SparseToDense)
              {.shape = {1}, .values = {4}},
              {.shape = {}},
              {}})
-    .Doc("A dense tensor of one value, but for the entries.");
+    .Doc(
+        "Returns a dense tensor with the given entries and a default value "
+        "elsewhere.");
 
 // ---- SparseTensorDenseAdd ---------------------------------------------------
 
@@ -211,7 +213,7 @@ SLUICE_OP(SparseTensorDenseAdd)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2, 3}}})
-    .Doc("A dense tensor with the entries of a sparse one added.");
+    .Doc("Adds the entries of a sparse tensor to a dense tensor.");
 
 // ---- SparseTensorDenseMatMul ------------------------------------------------
 
@@ -375,7 +377,7 @@ SLUICE_OP(SparseTensorDenseMatMul)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {4, 2}}},
             {{"adjoint_a", true}, {"adjoint_b", true}})
-    .Doc("The product of a sparse matrix and a dense one.");
+    .Doc("Multiplies a sparse matrix by a dense one.");
 
 // ---- SparseDenseCwise -------------------------------------------------------
 
@@ -501,7 +503,7 @@ SLUICE_OP(SparseDenseCwiseAdd)
     .Kernel(Cpu(RunCwise<Cwise::kAdd>))
     .Grad(CwiseGrad<Cwise::kAdd>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each plus what is at its place in a dense tensor.");
+    .Doc("Adds to each entry the element of a dense tensor at its position.");
 
 SLUICE_OP(SparseDenseCwiseMul)
     .Input("sp_indices: int64")
@@ -515,7 +517,9 @@ SLUICE_OP(SparseDenseCwiseMul)
     .Kernel(Cpu(RunCwise<Cwise::kMul>))
     .Grad(CwiseGrad<Cwise::kMul>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each times what is at its place in a dense tensor.");
+    .Doc(
+        "Multiplies each entry by the element of a dense tensor at its "
+        "position.");
 
 SLUICE_OP(SparseDenseCwiseDiv)
     .Input("sp_indices: int64")
@@ -529,7 +533,9 @@ SLUICE_OP(SparseDenseCwiseDiv)
     .Kernel(Cpu(RunCwise<Cwise::kDiv>))
     .Grad(CwiseGrad<Cwise::kDiv>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each over what is at its place in a dense tensor.");
+    .Doc(
+        "Divides each entry by the element of a dense tensor at its "
+        "position.");
 
 }  // namespace
 }  // namespace sluice

@@ -169,7 +169,7 @@ SLUICE_OP(SparseAdd)
              {.shape = {2}, .values = {2, 3}},
              {.values = {0}, .dtype = DType::kDouble}})
     .Doc(
-        "The sum of two sparse tensors, without sums of two entries that are "
+        "Adds two sparse tensors and drops sums of two entries that are "
         "smaller than a threshold.");
 
 // Gradients of a sum's entries for those of its terms: all lists are in order.
@@ -231,7 +231,9 @@ SLUICE_OP(SparseAddGrad)
              {.shape = {2, 1}, .values = {0, 2}},
              {.shape = {2, 1}, .values = {0, 1}},
              {.shape = {3, 1}, .values = {0, 1, 2}}})
-    .Doc("The gradients of a sparse sum for the entries of its two terms.");
+    .Doc(
+        "The gradient of a sparse sum with respect to the entries of its two "
+        "operands.");
 
 // ---- Extremes ---------------------------------------------------------------
 
@@ -288,7 +290,9 @@ SLUICE_OP(SparseSparseMaximum)
     .Shape(ExtremeShape)
     .Kernel(Cpu(RunExtreme<true>))
     .Grad(grad::Undefined)
-    .Doc("The larger of two sparse tensors at each place where one has any.");
+    .Doc(
+        "The maximum of two sparse tensors at each position where either has "
+        "an entry.");
 
 SLUICE_OP(SparseSparseMinimum)
     .Input("a_indices: int64")
@@ -304,7 +308,9 @@ SLUICE_OP(SparseSparseMinimum)
     .Shape(ExtremeShape)
     .Kernel(Cpu(RunExtreme<false>))
     .Grad(grad::Undefined)
-    .Doc("The smaller of two sparse tensors at each place where one has any.");
+    .Doc(
+        "The minimum of two sparse tensors at each position where either has "
+        "an entry.");
 
 // ---- SparseSoftmax ----------------------------------------------------------
 
@@ -368,7 +374,7 @@ SLUICE_OP(SparseSoftmax)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("The softmax over the entries of each row; no entry counts for none.");
+    .Doc("The softmax over the entries of each row, ignoring missing entries.");
 
 // ---- SparseFillEmptyRows ----------------------------------------------------
 
@@ -463,7 +469,7 @@ SLUICE_OP(SparseFillEmptyRows)
              {.shape = {3}},
              {.shape = {2}, .values = {4, 3}},
              {}})
-    .Doc("The entries, and one of a given value in every row without any.");
+    .Doc("Adds an entry with the given value to every empty row.");
 
 Status RunSparseFillEmptyRowsGrad(KernelContext& ctx) {
   const Tensor& map = ctx.input(0);

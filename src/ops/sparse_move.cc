@@ -66,7 +66,7 @@ SLUICE_OP(SparseReorder)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 0, 1, 1, 0}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("The entries of a sparse tensor in the order of their indices.");
+    .Doc("Sorts the entries of a sparse tensor by index.");
 
 // ---- SparseReshape ----------------------------------------------------------
 
@@ -153,7 +153,9 @@ SLUICE_OP(SparseReshape)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {3, -1}}})
-    .Doc("The indices of the same entries in a tensor of another shape.");
+    .Doc(
+        "Returns the indices of the same entries in a tensor of another "
+        "shape.");
 
 // ---- SparseSlice ------------------------------------------------------------
 
@@ -237,7 +239,9 @@ SLUICE_OP(SparseSlice)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {0, 1}},
              {.shape = {2}, .values = {2, 2}}})
-    .Doc("The entries within a box, counted from its corner.");
+    .Doc(
+        "Extracts the entries within a box, with indices relative to its "
+        "corner.");
 
 // Both index lists are in the same order, so one walk finds the kept entries.
 Status RunSparseSliceGrad(KernelContext& ctx) {
@@ -293,7 +297,7 @@ SLUICE_OP(SparseSliceGrad)
     .Shape(SparseSliceGradShape)
     .Kernel(Cpu(RunSparseSliceGrad))
     .Grad(grad::Undefined)
-    .Doc("The gradient of SparseSlice: zero for what was cut off.");
+    .Doc("The gradient of SparseSlice: zero for the removed entries.");
 
 // ---- SparseSplit ------------------------------------------------------------
 
@@ -373,7 +377,7 @@ SLUICE_OP(SparseSplit)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"num_split", 2}})
-    .Doc("A sparse tensor cut along one dimension into nearly equal parts.");
+    .Doc("Splits a sparse tensor along one dimension into nearly equal parts.");
 
 // ---- SparseConcat -----------------------------------------------------------
 
@@ -487,7 +491,7 @@ SLUICE_OP(SparseConcat)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {2, 2}}},
             {{"concat_dim", 1}, {"N", 2}})
-    .Doc("Sparse tensors joined along one dimension, in order.");
+    .Doc("Concatenates sparse tensors along one dimension, in index order.");
 
 }  // namespace
 }  // namespace sluice

@@ -198,7 +198,9 @@ SLUICE_OP(SparseReduceSum)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {1}, .values = {-2}}},
             {{"keep_dims", true}})
-    .Doc("The sums of a sparse tensor's entries over some axes, dense.");
+    .Doc(
+        "Sums the entries of a sparse tensor over some axes; the result is "
+        "dense.");
 
 SLUICE_OP(SparseReduceSumSparse)
     .Input("input_indices: int64")
@@ -214,7 +216,9 @@ SLUICE_OP(SparseReduceSumSparse)
     .Shape(SparseReduceShape)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
-    .Doc("The sums of a sparse tensor's entries over some axes, sparse.");
+    .Doc(
+        "Sums the entries of a sparse tensor over some axes; the result is "
+        "sparse.");
 
 SLUICE_OP(SparseReduceMax)
     .Input("input_indices: int64")
@@ -229,8 +233,8 @@ SLUICE_OP(SparseReduceMax)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
     .Doc(
-        "The largest of a sparse tensor's entries over some axes, dense; zero "
-        "where there is none.");
+        "The maximum of the entries of a sparse tensor over some axes; the "
+        "result is dense, with zeros where there are no entries.");
 
 SLUICE_OP(SparseReduceMaxSparse)
     .Input("input_indices: int64")
@@ -246,7 +250,9 @@ SLUICE_OP(SparseReduceMaxSparse)
     .Shape(SparseReduceShape)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
-    .Doc("The largest of a sparse tensor's entries over some axes, sparse.");
+    .Doc(
+        "The maximum of the entries of a sparse tensor over some axes; the "
+        "result is sparse.");
 
 }  // namespace
 }  // namespace sluice

@@ -213,7 +213,7 @@ SLUICE_OP(SerializeSparse)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("A sparse tensor as a vector of its three parts.");
+    .Doc("Serialises a sparse tensor as a vector of its three parts.");
 
 SLUICE_OP(SerializeManySparse)
     .Input("sparse_indices: int64")
@@ -229,7 +229,9 @@ SLUICE_OP(SerializeManySparse)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("Each row of a sparse tensor as a vector of its three parts.");
+    .Doc(
+        "Serialises each row of a sparse tensor as a vector of its three "
+        "parts.");
 
 class DeserializeSparseKernel {
  public:
@@ -281,7 +283,9 @@ SLUICE_OP(DeserializeSparse)
     .Shape(DeserializeSparseShape)
     .Kernel(CpuState<DeserializeSparseKernel>())
     .NoGradient("bytes have no derivative")
-    .Doc("The sparse tensors that SerializeSparse was given, as one.");
+    .Doc(
+        "Restores tensors serialised by SerializeSparse and stacks them into "
+        "one sparse tensor.");
 
 SLUICE_OP(DeserializeManySparse)
     .Input("serialized_sparse: string")
@@ -293,7 +297,7 @@ SLUICE_OP(DeserializeManySparse)
     .Shape(DeserializeSparseShape)
     .Kernel(CpuState<DeserializeSparseKernel>())
     .NoGradient("bytes have no derivative")
-    .Doc("The sparse tensor that SerializeManySparse was given.");
+    .Doc("Restores the sparse tensor serialised by SerializeManySparse.");
 
 // ---- Maps -------------------------------------------------------------------
 
@@ -428,7 +432,7 @@ SLUICE_OP(AddSparseToTensorsMap)
     .Shape(AddToMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("Keeps a sparse tensor under a handle, until it is taken.");
+    .Doc("Stores a sparse tensor under a handle until it is taken.");
 
 SLUICE_OP(AddManySparseToTensorsMap)
     .Input("sparse_indices: int64")
@@ -443,7 +447,7 @@ SLUICE_OP(AddManySparseToTensorsMap)
     .Shape(AddToMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("Keeps each row of a sparse tensor under a handle of its own.");
+    .Doc("Stores each row of a sparse tensor under its own handle.");
 
 SLUICE_OP(TakeManySparseFromTensorsMap)
     .Input("sparse_handles: int64")
@@ -458,7 +462,9 @@ SLUICE_OP(TakeManySparseFromTensorsMap)
     .Shape(TakeFromMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("The sparse tensors that were kept under these handles, as one.");
+    .Doc(
+        "Takes the sparse tensors stored under these handles and stacks them "
+        "into one.");
 
 }  // namespace
 }  // namespace sluice

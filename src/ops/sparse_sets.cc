@@ -228,8 +228,8 @@ SLUICE_OP(DenseToDenseSetOperation)
     .NoGradient("sets have no derivative")
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}}}, {{"set_operation", "a-b"}})
     .Doc(
-        "The difference, intersection or union of two tensors' last "
-        "dimensions, read as sets.");
+        "The difference, intersection or union of the sets in the last "
+        "dimensions of two tensors.");
 
 SLUICE_OP(DenseToSparseSetOperation)
     .Input("set1: T")
@@ -251,7 +251,7 @@ SLUICE_OP(DenseToSparseSetOperation)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"set_operation", "union"}})
-    .Doc("As DenseToDenseSetOperation, with a sparse second operand.");
+    .Doc("Like DenseToDenseSetOperation, with a sparse second operand.");
 
 SLUICE_OP(SparseToSparseSetOperation)
     .Input("set1_indices: int64")
@@ -277,7 +277,7 @@ SLUICE_OP(SparseToSparseSetOperation)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"set_operation", "intersection"}})
-    .Doc("As DenseToDenseSetOperation, with two sparse operands.");
+    .Doc("Like DenseToDenseSetOperation, with two sparse operands.");
 
 // ---- SetSize ----------------------------------------------------------------
 
@@ -336,7 +336,7 @@ SLUICE_OP(SetSize)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("How many different values each set has.");
+    .Doc("Counts the distinct values of each set.");
 
 }  // namespace
 }  // namespace sluice

@@ -182,7 +182,7 @@ SLUICE_OP(StackV2)
     .Shape(MakeStackShape)
     .Kernel(CpuState<MakeStackKernel>())
     .NoGradient(kSaved)
-    .Doc("An empty stack of tensors, for one step.");
+    .Doc("Creates an empty stack of tensors that lives for one step.");
 
 SLUICE_OP(StackPushV2)
     .Input("handle: resource")
@@ -195,7 +195,7 @@ SLUICE_OP(StackPushV2)
     .Shape(PushShape)
     .Kernel(Cpu(RunPush))
     .NoGradient(kSaved)
-    .Doc("Puts a tensor on a stack, and passes it on.");
+    .Doc("Pushes a tensor on a stack, and returns it.");
 
 SLUICE_OP(StackPopV2)
     .Input("handle: resource")
@@ -206,7 +206,7 @@ SLUICE_OP(StackPopV2)
     .Shape(UnknownShape)
     .Kernel(CpuState<PopKernel>())
     .NoGradient(kSaved)
-    .Doc("Takes the tensor off a stack that was put there last.");
+    .Doc("Pops the tensor that was pushed last.");
 
 SLUICE_OP(StackCloseV2)
     .Input("handle: resource")
@@ -215,7 +215,7 @@ SLUICE_OP(StackCloseV2)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
-    .Doc("Empties a stack for good, before its step ends.");
+    .Doc("Frees a stack before its step ends.");
 
 // The older spellings hand the stack on by reference.
 
@@ -228,7 +228,7 @@ SLUICE_OP(Stack)
     .Shape(MakeStackShape)
     .Kernel(CpuState<MakeStackKernel>())
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackV2, without a limit.");
+    .Doc("Older version of StackV2, without a size limit.");
 
 SLUICE_OP(StackPush)
     .Input("handle: Ref(string)")
@@ -242,7 +242,7 @@ SLUICE_OP(StackPush)
     .Shape(PushShape)
     .Kernel(Cpu(RunPush))
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackPushV2.");
+    .Doc("Older version of StackPushV2.");
 
 SLUICE_OP(StackPop)
     .Input("handle: Ref(string)")
@@ -254,7 +254,7 @@ SLUICE_OP(StackPop)
     .Shape(UnknownShape)
     .Kernel(CpuState<PopKernel>())
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackPopV2.");
+    .Doc("Older version of StackPopV2.");
 
 SLUICE_OP(StackClose)
     .Input("handle: Ref(string)")
@@ -264,7 +264,7 @@ SLUICE_OP(StackClose)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackCloseV2.");
+    .Doc("Older version of StackCloseV2.");
 
 }  // namespace
 }  // namespace sluice

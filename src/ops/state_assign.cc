@@ -137,7 +137,7 @@ SLUICE_OP(Assign)
     .Shape(AssignShape)
     .Kernel(MakeAssign)
     .NoGradient(state::kUpdates)
-    .Doc("Gives a variable a value, and returns its reference.");
+    .Doc("Assigns a value to a variable, and returns its reference.");
 
 SLUICE_OP(AssignAdd)
     .Input("ref: Ref(T)")
@@ -173,7 +173,7 @@ SLUICE_OP(AssignVariableOp)
     .Shape(AssignVariableShape)
     .Kernel(MakeAssign)
     .NoGradient(state::kUpdates)
-    .Doc("Gives a variable a value.");
+    .Doc("Assigns a value to a variable.");
 
 SLUICE_OP(AssignAddVariableOp)
     .Input("resource: resource")
@@ -207,8 +207,8 @@ SLUICE_OP(CountUpTo)
     .Kernel(MakeCountUpTo)
     .NoGradient("counts")
     .Doc(
-        "The value of a scalar variable, which then grows by one; OutOfRange "
-        "once it has reached the limit.");
+        "Increments a scalar variable and returns its previous value; "
+        "OutOfRange if that has reached the limit.");
 
 SLUICE_OP(ResourceCountUpTo)
     .Input("resource: resource")
@@ -221,8 +221,8 @@ SLUICE_OP(ResourceCountUpTo)
     .Kernel(MakeCountUpTo)
     .NoGradient("counts")
     .Doc(
-        "The value of a scalar variable, which then grows by one; OutOfRange "
-        "once it has reached the limit.");
+        "Increments a scalar variable and returns its previous value; "
+        "OutOfRange if that has reached the limit.");
 
 }  // namespace
 }  // namespace sluice

@@ -170,7 +170,7 @@ SLUICE_OP(ResourceGather)
     .Shape(ResourceGatherShape)
     .Kernel(MakeResourceGather)
     .Grad(ResourceGatherGrad)
-    .Doc("Rows of a variable, by index.");
+    .Doc("Gathers rows of a variable by index.");
 
 SLUICE_OP(ResourceGatherNd)
     .Input("resource: resource")
@@ -184,8 +184,8 @@ SLUICE_OP(ResourceGatherNd)
     .Kernel(Cpu(RunResourceGatherNd, /*expensive=*/true))
     .Grad(ResourceGatherNdGrad)
     .Doc(
-        "Elements or slices of a variable at the places that the rows of "
-        "indices name.");
+        "Gathers elements or slices of a variable at the positions given by "
+        "the rows of indices.");
 
 SLUICE_OP(StridedSliceAssign)
     .Input("ref: Ref(T)")
@@ -206,7 +206,7 @@ SLUICE_OP(StridedSliceAssign)
     .Kernel(MakeStridedSliceAssign)
     .NoGradient(state::kUpdates)
     .Doc(
-        "Writes a value, which may broadcast, to a strided slice of a "
+        "Assigns a value, with broadcasting, to a strided slice of a "
         "variable, and returns its reference.");
 
 SLUICE_OP(ResourceStridedSliceAssign)
@@ -228,7 +228,7 @@ SLUICE_OP(ResourceStridedSliceAssign)
     .Kernel(MakeStridedSliceAssign)
     .NoGradient(state::kUpdates)
     .Doc(
-        "Writes a value, which may broadcast, to a strided slice of a "
+        "Assigns a value, with broadcasting, to a strided slice of a "
         "variable.");
 
 }  // namespace

@@ -159,7 +159,7 @@ SLUICE_OP(MutexV2)
     .Shape(ScalarShape)
     .Kernel(CpuState<MutexKernel>())
     .NoGradient(kMutexGradient)
-    .Doc("A handle to a mutex.");
+    .Doc("Returns a handle to a mutex.");
 
 SLUICE_OP(MutexLock)
     .Input("mutex: resource")
@@ -173,8 +173,8 @@ SLUICE_OP(MutexLock)
     })
     .NoGradient(kMutexGradient)
     .Doc(
-        "Waits for a mutex, and holds it until its output is consumed or "
-        "gone.");
+        "Locks a mutex and holds it until its output is consumed or "
+        "destroyed.");
 
 SLUICE_OP(ConsumeMutexLock)
     .Input("mutex_lock: variant")
@@ -183,7 +183,7 @@ SLUICE_OP(ConsumeMutexLock)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunConsumeMutexLock))
     .NoGradient(kMutexGradient)
-    .Doc("Lets go of the mutex that a MutexLock holds.");
+    .Doc("Releases the mutex that a MutexLock holds.");
 
 }  // namespace
 }  // namespace sluice

@@ -247,7 +247,7 @@ SLUICE_OP(ScatterNdNonAliasingAdd)
     .Sample({{.shape = {4, 3}},
              {.shape = {2, 2}, .values = {3, 0, 3, 0}, .dtype = DType::kInt64},
              {.shape = {2}}})
-    .Doc("A tensor with updates added to some of its slices.");
+    .Doc("Returns a tensor with updates added to some of its slices.");
 
 }  // namespace
 }  // namespace sluice

@@ -87,9 +87,7 @@ SLUICE_OP(GetSessionHandle)
     .Kernel(Cpu(RunGetSessionHandle))
     .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
-    .Doc(
-        "Keeps a tensor in the session, and gives out the handle to find it "
-        "by.");
+    .Doc("Stores a tensor in the session, and returns a handle to it.");
 
 SLUICE_OP(GetSessionHandleV2)
     .Input("value: T")
@@ -102,8 +100,8 @@ SLUICE_OP(GetSessionHandleV2)
     .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
     .Doc(
-        "Keeps a tensor in the session, and gives out a resource whose name "
-        "is the handle to find it by.");
+        "Stores a tensor in the session, and returns a resource whose name is "
+        "the handle.");
 
 SLUICE_OP(GetSessionTensor)
     .Input("handle: string")
@@ -114,7 +112,7 @@ SLUICE_OP(GetSessionTensor)
     .Shape(HandleInShape)
     .Kernel(Cpu(RunGetSessionTensor))
     .NoGradient(kSessionGradient)
-    .Doc("The tensor that the session keeps under a handle.");
+    .Doc("Returns the tensor that the session stores under a handle.");
 
 SLUICE_OP(DeleteSessionTensor)
     .Input("handle: string")
@@ -123,7 +121,7 @@ SLUICE_OP(DeleteSessionTensor)
     .Shape(HandleInShape)
     .Kernel(Cpu(RunDeleteSessionTensor))
     .NoGradient(kSessionGradient)
-    .Doc("Forgets the tensor that the session keeps under a handle.");
+    .Doc("Deletes the tensor that the session stores under a handle.");
 
 }  // namespace
 }  // namespace sluice

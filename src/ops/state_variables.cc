@@ -203,8 +203,8 @@ SLUICE_OP(Variable)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
     .Doc(
-        "A reference to a variable; the older form of VariableV2, where the "
-        "shape of a scalar means that the shape is unknown.");
+        "Returns a reference to a variable; the older form of VariableV2, in "
+        "which a scalar shape means that the shape is unknown.");
 
 SLUICE_OP(VariableV2)
     .Output("ref: Ref(dtype)")
@@ -217,7 +217,9 @@ SLUICE_OP(VariableV2)
     .Shape(DeclaredShape)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
-    .Doc("A reference to a variable, which keeps a tensor from step to step.");
+    .Doc(
+        "Returns a reference to a variable, which keeps a tensor between "
+        "steps.");
 
 SLUICE_OP(VarHandleOp)
     .Output("resource: resource")
@@ -232,7 +234,7 @@ SLUICE_OP(VarHandleOp)
     .Shape(ScalarShape)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
-    .Doc("A handle to a variable, which keeps a tensor from step to step.");
+    .Doc("Returns a handle to a variable, which keeps a tensor between steps.");
 
 SLUICE_OP(TemporaryVariable)
     .Output("ref: Ref(dtype)")
@@ -245,8 +247,8 @@ SLUICE_OP(TemporaryVariable)
     .Kernel(CpuState<TemporaryVariableKernel>())
     .NoGradient(kNotDifferentiable)
     .Doc(
-        "A reference to a new variable of zeros that lives until its "
-        "DestroyTemporaryVariable.");
+        "Returns a reference to a new variable filled with zeros, which "
+        "exists until its DestroyTemporaryVariable runs.");
 
 SLUICE_OP(DestroyTemporaryVariable)
     .Input("ref: Ref(T)")
@@ -257,7 +259,7 @@ SLUICE_OP(DestroyTemporaryVariable)
     .Shape(UnchangedShape)
     .Kernel(MakeDestroyTemporary)
     .NoGradient(kNotDifferentiable)
-    .Doc("The last value of a temporary variable, which ends here.");
+    .Doc("Destroys a temporary variable and returns its last value.");
 
 SLUICE_OP(ReadVariableOp)
     .Input("resource: resource")
@@ -269,7 +271,7 @@ SLUICE_OP(ReadVariableOp)
     .Kernel(Cpu(RunReadVariable))
     .Grad(ReadVariableGrad)
     .Doc(
-        "The value of a variable, whole: as it was before or after any "
+        "Reads a variable atomically: the value before or after any "
         "concurrent update.");
 
 SLUICE_OP(IsVariableInitialized)
@@ -302,7 +304,7 @@ SLUICE_OP(VariableShape)
     .Shape(VariableShapeShape)
     .Kernel(CpuFor<VariableShapeKernel, int32_t, int64_t>("out_type"))
     .NoGradient("depends on the shape alone")
-    .Doc("The shape of the value of a variable.");
+    .Doc("The shape of a variable's value.");
 
 SLUICE_OP(DestroyResourceOp)
     .Input("resource: resource")
@@ -312,7 +314,7 @@ SLUICE_OP(DestroyResourceOp)
     .Shape(NoOutputs)
     .Kernel(MakeDestroyResource)
     .NoGradient("has no outputs")
-    .Doc("Forgets the resource that a handle points to.");
+    .Doc("Destroys the resource that a handle refers to.");
 
 SLUICE_OP(DisableCopyOnRead)
     .Input("resource: resource")
@@ -321,7 +323,7 @@ SLUICE_OP(DisableCopyOnRead)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunDisableCopyOnRead))
     .NoGradient("has no outputs")
-    .Doc("Accepted for compatibility: reads never copy here.");
+    .Doc("Does nothing (for compatibility): reads never copy here.");
 
 }  // namespace
 }  // namespace sluice

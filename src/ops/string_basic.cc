@@ -160,7 +160,7 @@ SLUICE_OP(AsString)
     .Kernel(CpuState<AsStringKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The elements as text, formatted as by printf.");
+    .Doc("Formats the elements as text, like printf.");
 
 // ---- StringJoin -------------------------------------------------------------
 
@@ -223,9 +223,7 @@ SLUICE_OP(StringJoin)
     .Shape(StringJoinShape)
     .Kernel(CpuState<StringJoinKernel>())
     .NoGradient("strings have no derivative")
-    .Doc(
-        "The strings at each place one after the other; scalars stand at every "
-        "place.");
+    .Doc("Concatenates strings elementwise; scalars are broadcast.");
 
 }  // namespace
 }  // namespace sluice

@@ -168,8 +168,9 @@ SLUICE_OP(StringFormat)
             {{"T", AttrValue::Types{DType::kFloat, DType::kInt32}},
              {"template", "%s and %s"}})
     .Doc(
-        "The template with each placeholder replaced by the text of a tensor, "
-        "of which the first and last entries are shown.");
+        "Replaces each placeholder of the template by the text of a tensor, "
+        "with at most the first and last `summarize` entries of each "
+        "dimension.");
 
 }  // namespace
 }  // namespace sluice

@@ -146,8 +146,8 @@ SLUICE_OP(StringSplit)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {3}, .values = {1.5, -2.25, 0}}, {.values = {2}}})
     .Doc(
-        "The parts of each string between characters of `delimiter`, as a "
-        "sparse matrix with a row for each string.");
+        "Splits each string at characters of `delimiter` into a row of a "
+        "sparse matrix.");
 
 SLUICE_OP(StringSplitV2)
     .Input("input: string")
@@ -162,8 +162,8 @@ SLUICE_OP(StringSplitV2)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {3}, .values = {1.5, -2.25, 0}}, {.values = {2}}})
     .Doc(
-        "The parts of each string between occurrences of `sep` (of white space "
-        "if it is empty), as a sparse matrix with a row for each string.");
+        "Splits each string at occurrences of `sep` (at white space if it is "
+        "empty) into a row of a sparse matrix.");
 
 // ---- Joins ------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ SLUICE_OP(ReduceJoin)
     .Sample({{.shape = {2, 3}}, {.shape = {1}, .values = {1}}})
     .Sample({{.shape = {2, 3, 2}}, {.shape = {2}, .values = {-1, 0}}},
             {{"keep_dims", true}, {"separator", "+"}})
-    .Doc("The strings along some axes joined to one.");
+    .Doc("Joins the strings along some axes.");
 
 class UnsortedSegmentJoinKernel {
  public:
@@ -358,7 +358,7 @@ SLUICE_OP(UnsortedSegmentJoin)
              {.shape = {3}, .values = {1, 0, 1}},
              {.values = {2}}},
             {{"separator", ":"}})
-    .Doc("The rows of each segment joined element by element.");
+    .Doc("Joins the rows of each segment element by element.");
 
 // ---- N-grams ----------------------------------------------------------------
 
@@ -532,8 +532,8 @@ SLUICE_OP(StringNGrams)
              {"pad_width", -1},
              {"preserve_short_sequences", false}})
     .Doc(
-        "Runs of consecutive strings of each row, joined; rows are given by "
-        "where they begin and end.");
+        "Joins runs of consecutive strings in each row; the rows are given by "
+        "their start and end offsets.");
 
 }  // namespace
 }  // namespace sluice

@@ -128,8 +128,8 @@ SLUICE_OP(Substr)
              {.shape = {3}, .values = {3, 1, 0}}},
             {{"unit", "UTF8_CHAR"}})
     .Doc(
-        "From each string, up to `len` bytes or characters from `pos` on; a "
-        "negative `pos` counts from the end.");
+        "Returns up to `len` bytes or characters of each string, starting at "
+        "`pos`; a negative `pos` counts from the end.");
 
 // ---- Length, case, strip ----------------------------------------------------
 
@@ -208,7 +208,7 @@ SLUICE_OP(StringLength)
     .Kernel(CpuState<StringLengthKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("How many bytes or characters each string has.");
+    .Doc("The length of each string in bytes or characters.");
 
 SLUICE_OP(StringLower)
     .Input("input: string")
@@ -219,7 +219,9 @@ SLUICE_OP(StringLower)
     .Kernel(CpuState<StringCaseKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings in lower case: of ASCII, or of Unicode for 'utf-8'.");
+    .Doc(
+        "Converts strings to lower case: ASCII only, or Unicode with encoding "
+        "'utf-8'.");
 
 SLUICE_OP(StringUpper)
     .Input("input: string")
@@ -230,7 +232,9 @@ SLUICE_OP(StringUpper)
     .Kernel(CpuState<StringCaseKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"encoding", "utf-8"}})
-    .Doc("The strings in upper case: of ASCII, or of Unicode for 'utf-8'.");
+    .Doc(
+        "Converts strings to upper case: ASCII only, or Unicode with encoding "
+        "'utf-8'.");
 
 SLUICE_OP(StringStrip)
     .Input("input: string")
@@ -240,7 +244,7 @@ SLUICE_OP(StringStrip)
     .Kernel(Cpu(RunStringStrip))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings without white space at their ends.");
+    .Doc("Removes white space from both ends of the strings.");
 
 // ---- Numbers ----------------------------------------------------------------
 
@@ -269,7 +273,7 @@ SLUICE_OP(StringToNumber)
                    uint32_t, uint64_t>("out_type"))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The numbers that the strings are the text of.");
+    .Doc("Parses strings as numbers.");
 
 }  // namespace
 }  // namespace sluice

@@ -448,7 +448,9 @@ SLUICE_OP(TensorArrayV3)
     .Shape(MakeArrayShape)
     .Kernel(CpuState<MakeArrayKernel>())
     .NoGradient("makes an empty array")
-    .Doc("An array of tensors, each written once and read, for one step.");
+    .Doc(
+        "Creates an array of tensors that lives for one step; each element is "
+        "written once.");
 
 SLUICE_OP(TensorArrayGradV3)
     .Input("handle: resource")
@@ -462,8 +464,8 @@ SLUICE_OP(TensorArrayGradV3)
     .Kernel(CpuState<GradKernel>())
     .Grad(GradGrad)
     .Doc(
-        "The array that sums the gradients of another's elements, one per "
-        "source.");
+        "Returns the array that accumulates the gradients of another array's "
+        "elements, one array per source.");
 
 SLUICE_OP(TensorArrayGradWithShape)
     .Input("handle: resource")
@@ -478,8 +480,8 @@ SLUICE_OP(TensorArrayGradWithShape)
     .Kernel(CpuState<GradKernel>())
     .Grad(GradGrad)
     .Doc(
-        "TensorArrayGradV3 of elements that have more dimensions in front than "
-        "the forward array's.");
+        "TensorArrayGradV3 with additional leading dimensions in the shape of "
+        "the elements.");
 
 SLUICE_OP(TensorArrayWriteV3)
     .Input("handle: resource")
@@ -506,7 +508,7 @@ SLUICE_OP(TensorArrayReadV3)
     .Shape(ReadShape)
     .Kernel(MakeRead)
     .Grad(ReadGrad)
-    .Doc("One element of a TensorArray.");
+    .Doc("Reads one element of a TensorArray.");
 
 SLUICE_OP(TensorArrayGatherV3)
     .Input("handle: resource")
@@ -520,7 +522,7 @@ SLUICE_OP(TensorArrayGatherV3)
     .Shape(ArrayGatherShape)
     .Kernel(CpuState<ArrayGatherKernel>(/*expensive=*/true))
     .Grad(ArrayGatherGrad)
-    .Doc("Some elements of a TensorArray along a new first dimension.");
+    .Doc("Stacks some elements of a TensorArray along a new first dimension.");
 
 SLUICE_OP(TensorArrayScatterV3)
     .Input("handle: resource")
@@ -549,8 +551,8 @@ SLUICE_OP(TensorArrayConcatV3)
     .Kernel(CpuState<ArrayConcatKernel>(/*expensive=*/true))
     .Grad(ArrayConcatGrad)
     .Doc(
-        "All elements of a TensorArray joined along their first dimension, and "
-        "the length of each.");
+        "Concatenates all elements of a TensorArray along their first "
+        "dimension, and returns the length of each.");
 
 SLUICE_OP(TensorArraySplitV3)
     .Input("handle: resource")
@@ -565,9 +567,8 @@ SLUICE_OP(TensorArraySplitV3)
     .Kernel(Cpu(RunSplit))
     .Grad(ArraySplitGrad)
     .Doc(
-        "Writes runs of rows of a tensor, of the given lengths, as the "
-        "elements "
-        "of a TensorArray.");
+        "Splits a tensor into runs of rows of the given lengths, and writes "
+        "them as the elements of a TensorArray.");
 
 SLUICE_OP(TensorArraySizeV3)
     .Input("handle: resource")
@@ -578,7 +579,7 @@ SLUICE_OP(TensorArraySizeV3)
     .Shape(SizeShape)
     .Kernel(Cpu(RunSize))
     .NoGradient("an integer")
-    .Doc("The number of elements of a TensorArray.");
+    .Doc("Returns the number of elements of a TensorArray.");
 
 SLUICE_OP(TensorArrayCloseV3)
     .Input("handle: resource")
@@ -587,7 +588,7 @@ SLUICE_OP(TensorArrayCloseV3)
     .Shape(CloseShape)
     .Kernel(Cpu(RunArrayClose))
     .NoGradient("carries no numbers")
-    .Doc("Empties a TensorArray for good, before its step ends.");
+    .Doc("Frees the elements of a TensorArray before its step ends.");
 
 }  // namespace
 }  // namespace sluice

@@ -539,7 +539,7 @@ SLUICE_OP(TensorListStack)
     .Shape(StackShape)
     .Kernel(CpuState<StackKernel>(/*expensive=*/true))
     .Grad(StackGrad)
-    .Doc("The items of a list along a new first dimension.");
+    .Doc("Stacks the items of a list along a new first dimension.");
 
 SLUICE_OP(TensorListGather)
     .Input("input_handle: variant")
@@ -551,7 +551,7 @@ SLUICE_OP(TensorListGather)
     .Shape(ListGatherShape)
     .Kernel(CpuState<ListGatherKernel>(/*expensive=*/true))
     .Grad(ListGatherGrad)
-    .Doc("Some items of a list along a new first dimension.");
+    .Doc("Stacks some items of a list along a new first dimension.");
 
 SLUICE_OP(TensorListConcat)
     .Input("input_handle: variant")
@@ -563,7 +563,7 @@ SLUICE_OP(TensorListConcat)
     .Shape(ListConcatShape)
     .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
     .Grad(ListConcatGrad)
-    .Doc("An older spelling of TensorListConcatV2.");
+    .Doc("Older version of TensorListConcatV2.");
 
 SLUICE_OP(TensorListConcatV2)
     .Input("input_handle: variant")
@@ -578,8 +578,8 @@ SLUICE_OP(TensorListConcatV2)
     .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
     .Grad(ListConcatGrad)
     .Doc(
-        "The items of a list joined along their first dimension, and the "
-        "length of each.");
+        "Concatenates the items of a list along their first dimension, and "
+        "returns the length of each.");
 
 SLUICE_OP(TensorListFromTensor)
     .Input("tensor: element_dtype")
@@ -591,7 +591,7 @@ SLUICE_OP(TensorListFromTensor)
     .Shape(FromTensorShape)
     .Kernel(CpuState<FromTensorKernel>())
     .Grad(FromTensorGrad)
-    .Doc("A list of the rows of a tensor.");
+    .Doc("Returns a list of the rows of a tensor.");
 
 SLUICE_OP(TensorListScatter)
     .Input("tensor: element_dtype")
@@ -604,7 +604,7 @@ SLUICE_OP(TensorListScatter)
     .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
     .Grad(ListScatterGrad)
-    .Doc("An older spelling of TensorListScatterV2.");
+    .Doc("Older version of TensorListScatterV2.");
 
 SLUICE_OP(TensorListScatterV2)
     .Input("tensor: element_dtype")
@@ -618,7 +618,9 @@ SLUICE_OP(TensorListScatterV2)
     .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
     .Grad(ListScatterGrad)
-    .Doc("A list whose items at the given indices are the rows of a tensor.");
+    .Doc(
+        "Returns a list whose items at the given indices are the rows of a "
+        "tensor.");
 
 SLUICE_OP(TensorListScatterIntoExistingList)
     .Input("input_handle: variant")
@@ -630,7 +632,9 @@ SLUICE_OP(TensorListScatterIntoExistingList)
     .Shape(ScatterIntoShape)
     .Kernel(CpuState<ScatterIntoKernel>())
     .Grad(ScatterIntoGrad)
-    .Doc("A list with the items at the given indices replaced by rows.");
+    .Doc(
+        "Replaces the items at the given indices of a list by rows of a "
+        "tensor.");
 
 SLUICE_OP(TensorListSplit)
     .Input("tensor: element_dtype")
@@ -643,7 +647,9 @@ SLUICE_OP(TensorListSplit)
     .Shape(ListSplitShape)
     .Kernel(CpuState<ListSplitKernel>())
     .Grad(ListSplitGrad)
-    .Doc("A list of runs of rows of a tensor, of the given lengths.");
+    .Doc(
+        "Splits a tensor into runs of rows of the given lengths, and returns "
+        "them as a list.");
 
 }  // namespace
 }  // namespace sluice

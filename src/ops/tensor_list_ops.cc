@@ -385,7 +385,7 @@ SLUICE_OP(EmptyTensorList)
     .Shape(MakeListShape)
     .Kernel(CpuState<EmptyListKernel>())
     .NoGradient("makes a list without items")
-    .Doc("An empty list of tensors, as a value.");
+    .Doc("Returns an empty list of tensors.");
 
 SLUICE_OP(TensorListReserve)
     .Input("element_shape: shape_type")
@@ -397,7 +397,7 @@ SLUICE_OP(TensorListReserve)
     .Shape(MakeListShape)
     .Kernel(CpuState<ReserveKernel>())
     .NoGradient("makes a list without items")
-    .Doc("A list of tensors that are not set: they read as zeros.");
+    .Doc("Returns a list of unset items, which read as zeros.");
 
 SLUICE_OP(TensorListPushBack)
     .Input("input_handle: variant")
@@ -408,7 +408,7 @@ SLUICE_OP(TensorListPushBack)
     .Shape(ListOnlyShape)
     .Kernel(CpuState<PushBackKernel>())
     .Grad(PushBackGrad)
-    .Doc("A list with one more item at its end.");
+    .Doc("Appends an item to a list.");
 
 SLUICE_OP(TensorListPopBack)
     .Input("input_handle: variant")
@@ -420,7 +420,7 @@ SLUICE_OP(TensorListPopBack)
     .Shape(PopBackShape)
     .Kernel(CpuState<PopBackKernel>())
     .Grad(PopBackGrad)
-    .Doc("A list without its last item, and that item.");
+    .Doc("Removes the last item of a list and returns it.");
 
 SLUICE_OP(TensorListGetItem)
     .Input("input_handle: variant")
@@ -433,7 +433,7 @@ SLUICE_OP(TensorListGetItem)
     .Shape(GetItemShape)
     .Kernel(CpuState<GetItemKernel>())
     .Grad(GetItemGrad)
-    .Doc("One item of a list.");
+    .Doc("Returns one item of a list.");
 
 SLUICE_OP(TensorListSetItem)
     .Input("input_handle: variant")
@@ -446,7 +446,7 @@ SLUICE_OP(TensorListSetItem)
     .Shape(SetItemShape)
     .Kernel(CpuState<SetItemKernel>())
     .Grad(SetItemGrad)
-    .Doc("A list with one item replaced.");
+    .Doc("Replaces one item of a list.");
 
 SLUICE_OP(TensorListLength)
     .Input("input_handle: variant")
@@ -455,7 +455,7 @@ SLUICE_OP(TensorListLength)
     .Shape(ListOnlyShape)
     .Kernel(Cpu(RunLength))
     .NoGradient("an integer")
-    .Doc("How many items a list has.");
+    .Doc("Returns the number of items of a list.");
 
 SLUICE_OP(TensorListElementShape)
     .Input("input_handle: variant")
@@ -466,8 +466,8 @@ SLUICE_OP(TensorListElementShape)
     .Kernel(CpuState<ElementShapeKernel>())
     .NoGradient("integers")
     .Doc(
-        "What a list's items have in common: their dimensions, -1 where "
-        "unknown, or the scalar -1.");
+        "Returns the common shape of a list's items, with -1 for unknown "
+        "dimensions, or the scalar -1 for an unknown rank.");
 
 SLUICE_OP(TensorListResize)
     .Input("input_handle: variant")
@@ -477,7 +477,7 @@ SLUICE_OP(TensorListResize)
     .Shape(ListOnlyShape)
     .Kernel(Cpu(RunResize))
     .Grad(ResizeGrad)
-    .Doc("A list cut off, or made longer by items that are not set.");
+    .Doc("Truncates a list, or extends it with unset items.");
 
 SLUICE_OP(TensorListConcatLists)
     .Input("input_a: variant")
@@ -488,7 +488,7 @@ SLUICE_OP(TensorListConcatLists)
     .Shape(ConcatListsShape)
     .Kernel(CpuState<ConcatListsKernel>())
     .Grad(grad::Undefined)
-    .Doc("Lists joined in pairs.");
+    .Doc("Concatenates lists in pairs.");
 
 SLUICE_OP(TensorListPushBackBatch)
     .Input("input_handles: variant")
@@ -499,7 +499,7 @@ SLUICE_OP(TensorListPushBackBatch)
     .Shape(UnchangedShape)
     .Kernel(CpuState<PushBackBatchKernel>())
     .Grad(grad::Undefined)
-    .Doc("Pushes row i of a tensor on list i.");
+    .Doc("Appends row i of a tensor to list i.");
 
 }  // namespace
 }  // namespace sluice
