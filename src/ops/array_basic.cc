@@ -427,11 +427,11 @@ OpDefBuilder CheckNumericsOp(const char* name, const char* doc) {
 
 const OpRegistrar kCheckNumerics[] = {
     CheckNumericsOp("CheckNumerics",
-                    "The input; a step fails if it holds an infinity or a "
-                    "NaN."),
+                    "Returns the input; the step fails if it contains an "
+                    "infinity or a NaN."),
     CheckNumericsOp("CheckNumericsV2",
-                    "CheckNumerics, of which the message tells infinities by "
-                    "their sign."),
+                    "CheckNumerics with separate messages for positive and "
+                    "negative infinity."),
 };
 
 }  // namespace

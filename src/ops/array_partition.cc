@@ -354,16 +354,16 @@ SLUICE_OP(ParallelDynamicStitch)
       .Doc(doc)                                  \
       .Family("array")
 
-SLUICE_INPLACE(InplaceUpdate, Cpu(InplaceKernel<Inplace::kUpdate>, true),
-               InplaceUpdateGrad,
-               "x with rows replaced, in its own buffer where nobody else "
-               "needs it.");
-SLUICE_INPLACE(InplaceAdd, MakeInplaceSum, InplaceAddGrad,
-               "x with v added to rows, in its own buffer where nobody else "
-               "needs it.");
+SLUICE_INPLACE(
+    InplaceUpdate, Cpu(InplaceKernel<Inplace::kUpdate>, true),
+    InplaceUpdateGrad,
+    "Returns x with rows replaced, in place if x has no other reader.");
+SLUICE_INPLACE(
+    InplaceAdd, MakeInplaceSum, InplaceAddGrad,
+    "Returns x with v added to rows, in place if x has no other reader.");
 SLUICE_INPLACE(InplaceSub, MakeInplaceSum, InplaceSubGrad,
-               "x with v subtracted from rows, in its own buffer where nobody "
-               "else needs it.");
+               "Returns x with v subtracted from rows, in place if x has no "
+               "other reader.");
 #undef SLUICE_INPLACE
 
 }  // namespace

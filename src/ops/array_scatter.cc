@@ -304,19 +304,21 @@ SLUICE_OP(ScatterNd)
       .Doc(doc)                                                                \
       .Family("array")
 
-SLUICE_TENSOR_SCATTER(TensorScatterUpdate, kUpdate, UpdateGrad,
-                      "{int16, int32, int64, uint16}",
-                      "The tensor with the elements at the indices replaced.");
+SLUICE_TENSOR_SCATTER(
+    TensorScatterUpdate, kUpdate, UpdateGrad, "{int16, int32, int64, uint16}",
+    "Returns the tensor with the elements at the indices replaced.");
 SLUICE_TENSOR_SCATTER(TensorScatterAdd, kAdd, TensorScatterAddGrad,
                       "{int32, int64}",
-                      "The tensor with updates added at the indices.");
-SLUICE_TENSOR_SCATTER(TensorScatterSub, kSub, TensorScatterSubGrad,
-                      "{int32, int64}",
-                      "The tensor with updates subtracted at the indices.");
+                      "Returns the tensor with updates added at the indices.");
+SLUICE_TENSOR_SCATTER(
+    TensorScatterSub, kSub, TensorScatterSubGrad, "{int32, int64}",
+    "Returns the tensor with updates subtracted at the indices.");
 SLUICE_TENSOR_SCATTER(TensorScatterMin, kMin, MinMaxGrad, "{int32, int64}",
-                      "The minimum with the updates at the indices.");
+                      "Returns the tensor with the minimum of its elements and "
+                      "the updates at the indices.");
 SLUICE_TENSOR_SCATTER(TensorScatterMax, kMax, MinMaxGrad, "{int32, int64}",
-                      "The maximum with the updates at the indices.");
+                      "Returns the tensor with the maximum of its elements and "
+                      "the updates at the indices.");
 #undef SLUICE_TENSOR_SCATTER
 
 }  // namespace

@@ -319,8 +319,8 @@ OpDefBuilder RealFft(const char* name, const char* doc, const Dims& sample,
 
 const OpRegistrar kRealFfts[] = {
     RealFft("RFFT",
-            "The Fourier transform of real numbers along the last dimension: "
-            "the frequencies that are not conjugates of others.",
+            "The Fourier transform of real numbers along the last dimension, "
+            "without the redundant negative frequencies.",
             {2, 7}, {6}),
     RealFft("IRFFT", "The inverse of RFFT.", {2, 4}, {7}),
     RealFft("RFFT2D",

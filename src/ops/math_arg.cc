@@ -113,7 +113,7 @@ const OpRegistrar kArgs[] = {
         "The index of the first greatest element along a dimension."),
     Arg("ArgMin", "Tidx: {int32, int64} = DT_INT32",
         "output_type: {int32, int64} = DT_INT64", RunArg<simd::ArgMin>,
-        "The index of the first least element along a dimension."),
+        "The index of the first smallest element along a dimension."),
 };
 
 // ---- TopK -------------------------------------------------------------------

@@ -175,8 +175,8 @@ OpDefBuilder Logical(const char* name, BinaryOp op, const char* doc) {
 }
 
 const OpRegistrar kLogic[] = {
-    Logical("LogicalAnd", BinaryOp::kLogicalAnd, "True where both are."),
-    Logical("LogicalOr", BinaryOp::kLogicalOr, "True where either is."),
+    Logical("LogicalAnd", BinaryOp::kLogicalAnd, "True where both are true."),
+    Logical("LogicalOr", BinaryOp::kLogicalOr, "True where either is true."),
 };
 
 OpDefBuilder Bitwise(const char* name, BinaryOp op, double high,

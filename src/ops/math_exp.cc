@@ -151,7 +151,7 @@ const OpRegistrar kSpecial[] = {
     Unary("Erf", kFloatTypes, UnaryOp::kErf, -2, 2, ChainRule<ErfSlope>,
           "The error function, elementwise."),
     Unary("Erfc", kFloatTypes, UnaryOp::kErfc, -2, 2, ChainRule<ErfcSlope>,
-          "1 - erf(x), exact for large x."),
+          "1 - erf(x), accurate for large x."),
     Unary("Erfinv", kFloatTypes, UnaryOp::kErfinv, -0.8, 0.8,
           ChainRule<ErfinvSlope>, "The inverse of the error function."),
     Unary("Ndtri", kFloatTypes, UnaryOp::kNdtri, 0.1, 0.9,

@@ -193,15 +193,16 @@ const OpRegistrar kScans[] = {
             CpuStateFor<SumScan, float, double, half, bfloat16, int8_t, int16_t,
                         int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
                         complex64, complex128>("T"),
-            CumsumGrad, "The running sum along a dimension."),
+            CumsumGrad, "The cumulative sum along a dimension."),
     Declare("Cumprod", kNumberTypes,
             CpuStateFor<ProductScan, float, double, half, bfloat16, int8_t,
                         int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
                         uint64_t, complex64, complex128>("T"),
-            CumprodGrad, "The running product along a dimension."),
+            CumprodGrad, "The cumulative product along a dimension."),
     Declare("CumulativeLogsumexp", "T: {bfloat16, half, float, double}",
             CpuStateFor<LogSumExpScan, float, double, half, bfloat16>("T"),
-            LogSumExpGrad, "The running logarithm of the sum of exponentials."),
+            LogSumExpGrad,
+            "The logarithm of the cumulative sum of exponentials."),
 };
 
 }  // namespace

@@ -406,7 +406,7 @@ OpDefBuilder Unsorted(const char* name, const char* types,
 const OpRegistrar kSorted[] = {
     Sorted("SegmentSum", kNumberTypes,
            MakeSorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
-           "Adds up the rows of each segment; ids are sorted."),
+           "The sum of the rows of each segment; ids are sorted."),
     Sorted("SegmentMean", kNumberTypes,
            MakeSorted<SegmentOp::kMean, SLUICE_NUMBER_TYPES>(), SegmentMeanGrad,
            "The mean of the rows of each segment; ids are sorted."),
@@ -415,10 +415,10 @@ const OpRegistrar kSorted[] = {
            "The product of the rows of each segment; ids are sorted."),
     Sorted("SegmentMax", kRealTypes,
            MakeSorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
-           "The greatest of the rows of each segment; ids are sorted."),
+           "The maximum of the rows of each segment; ids are sorted."),
     Sorted("SegmentMin", kRealTypes,
            MakeSorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
-           "The least of the rows of each segment; ids are sorted."),
+           "The minimum of the rows of each segment; ids are sorted."),
 };
 
 constexpr char kIds[] = "Tindices: {int32, int64}";
@@ -427,19 +427,22 @@ const OpRegistrar kUnsorted[] = {
     Unsorted(
         "UnsortedSegmentSum", kNumberTypes, "Tindices: {int16, int32, int64}",
         MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
-        "Adds up the rows of each segment; negative ids are left out."),
+        "The sum of the rows of each segment; rows with negative ids are "
+        "ignored."),
     Unsorted("UnsortedSegmentProd", kNumberTypes, kIds,
              MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(),
              SegmentProdGrad,
-             "The product of the rows of each segment, 1 for none."),
+             "The product of the rows of each segment; 1 if it is empty."),
     Unsorted("UnsortedSegmentMax", kRealTypes, kIds,
              MakeUnsorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(),
              SegmentExtremeGrad,
-             "The greatest of the rows of each segment; the lowest for none."),
+             "The maximum of the rows of each segment; the lowest value of the "
+             "type if it is empty."),
     Unsorted("UnsortedSegmentMin", kRealTypes, kIds,
              MakeUnsorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(),
              SegmentExtremeGrad,
-             "The least of the rows of each segment; the highest for none."),
+             "The minimum of the rows of each segment; the highest value of "
+             "the type if it is empty."),
 };
 
 }  // namespace

@@ -323,11 +323,12 @@ OpDefBuilder Backward(const char* name, bool compact, const char* doc) {
 
 const OpRegistrar kForward[] = {
     Forward("SparseSegmentSum", kReals, false,
-            "Adds up chosen rows of the data by segment."),
+            "The sum of selected rows of the data by segment."),
     Forward("SparseSegmentMean", kFloats, false,
-            "The mean of chosen rows of the data by segment."),
+            "The mean of selected rows of the data by segment."),
     Forward("SparseSegmentSqrtN", kFloats, false,
-            "The sum of chosen rows by segment over the root of their number."),
+            "The sum of selected rows by segment, divided by the square root "
+            "of their number."),
     Forward("SparseSegmentSumWithNumSegments", kReals, true,
             "SparseSegmentSum with the number of segments given."),
     Forward("SparseSegmentMeanWithNumSegments", kFloats, true,
@@ -344,11 +345,11 @@ const OpRegistrar kBackward[] = {
     Backward("SparseSegmentSqrtNGrad", false,
              "The gradient of SparseSegmentSqrtN."),
     Backward("SparseSegmentSumGradV2", true,
-             "The touched rows of the gradient of SparseSegmentSum."),
+             "The gradient of SparseSegmentSum, only for the selected rows."),
     Backward("SparseSegmentMeanGradV2", true,
-             "The touched rows of the gradient of SparseSegmentMean."),
+             "The gradient of SparseSegmentMean, only for the selected rows."),
     Backward("SparseSegmentSqrtNGradV2", true,
-             "The touched rows of the gradient of SparseSegmentSqrtN."),
+             "The gradient of SparseSegmentSqrtN, only for the selected rows."),
 };
 
 }  // namespace

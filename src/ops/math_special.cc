@@ -440,7 +440,7 @@ const OpRegistrar kBinary[] = {
         Binary(
             "RandomGammaGrad", "alpha: T", "sample: T", kDoubleTypes,
             CpuStateFor<Two<GammaSampleGrad>::template Of, float, double>("T"),
-            0.5, 4, "The derivative of a gamma number with respect to alpha.",
+            0.5, 4, "The derivative of a gamma sample with respect to alpha.",
             "output: T")
             .Family("random")
             .NoGradient("TensorFlow defines none")),

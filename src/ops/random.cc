@@ -266,27 +266,30 @@ Status StatelessShape(ShapeContext& c) {
       .Doc(doc)
 
 SLUICE_RANDOM_FLOAT(RandomUniform, Uniform,
-                    "Numbers drawn evenly from [0, 1).");
+                    "Draws numbers uniformly from [0, 1).");
 SLUICE_RANDOM_FLOAT(RandomStandardNormal, Normal,
-                    "Numbers of the normal distribution of mean 0 and "
-                    "deviation 1.");
+                    "Draws numbers from the standard normal distribution.");
 SLUICE_RANDOM_FLOAT(TruncatedNormal, Truncated,
-                    "Numbers of the standard normal distribution within "
-                    "(-2, 2).");
-SLUICE_STATELESS_FLOAT(StatelessRandomUniform, Uniform,
-                       "Numbers drawn evenly from [0, 1), by the seed alone.");
-SLUICE_STATELESS_FLOAT(StatelessRandomNormal, Normal,
-                       "Standard normal numbers, by the seed alone.");
+                    "Draws numbers from the standard normal distribution "
+                    "truncated to (-2, 2).");
+SLUICE_STATELESS_FLOAT(
+    StatelessRandomUniform, Uniform,
+    "Draws numbers uniformly from [0, 1), determined by the seed.");
+SLUICE_STATELESS_FLOAT(
+    StatelessRandomNormal, Normal,
+    "Draws standard normal numbers, determined by the seed.");
 SLUICE_STATELESS_FLOAT(StatelessTruncatedNormal, Truncated,
-                       "Standard normal numbers within (-2, 2), by the seed "
-                       "alone.");
-SLUICE_KEYED_FLOAT(StatelessRandomUniformV2, Uniform,
-                   "Numbers drawn evenly from [0, 1), by key and counter.");
-SLUICE_KEYED_FLOAT(StatelessRandomNormalV2, Normal,
-                   "Standard normal numbers, by key and counter.");
+                       "Draws standard normal numbers truncated to (-2, 2), "
+                       "determined by the seed.");
+SLUICE_KEYED_FLOAT(
+    StatelessRandomUniformV2, Uniform,
+    "Draws numbers uniformly from [0, 1), determined by key and counter.");
+SLUICE_KEYED_FLOAT(
+    StatelessRandomNormalV2, Normal,
+    "Draws standard normal numbers, determined by key and counter.");
 SLUICE_KEYED_FLOAT(StatelessTruncatedNormalV2, Truncated,
-                   "Standard normal numbers within (-2, 2), by key and "
-                   "counter.");
+                   "Draws standard normal numbers truncated to (-2, 2), "
+                   "determined by key and counter.");
 
 SLUICE_OP(RandomUniformInt)
     .Input("shape: T")

@@ -493,46 +493,45 @@ OpDefBuilder RangeCandidates(const char* name, const char* doc) {
 }
 
 const OpRegistrar kCandidates[] = {
-    RangeCandidates("UniformCandidateSampler",
-                    "Classes that are equally likely."),
+    RangeCandidates("UniformCandidateSampler", "Samples classes uniformly."),
     RangeCandidates("LogUniformCandidateSampler",
-                    "Classes of which the lower ones are more likely, as words "
-                    "are that are sorted by how common they are."),
+                    "Samples classes from the log-uniform distribution, which "
+                    "suits words sorted by descending frequency."),
     RangeCandidates("LearnedUnigramCandidateSampler",
-                    "Classes as likely as they were true in the steps before."),
+                    "Samples classes by their frequency among the true classes "
+                    "of earlier steps."),
     RangeCandidates("ThreadUnsafeUnigramCandidateSampler",
-                    "LearnedUnigramCandidateSampler by another name."),
+                    "The same as LearnedUnigramCandidateSampler."),
     std::move(
-        Candidates("AllCandidateSampler", "All classes, in order.")
+        Candidates("AllCandidateSampler", "Returns all classes, in order.")
             .Attr("seed: int = 0")
             .Attr("seed2: int = 0")
             .Sample({{.shape = {2, 1}, .values = {1, 2}}},
                     {{"num_true", 1}, {"num_sampled", 3}, {"unique", true}})),
-    std::move(
-        Candidates("FixedUnigramCandidateSampler",
-                   "Classes by weights that are given, or read from the last "
-                   "column of a file.")
-            .Attr("range_max: int >= 1")
-            .Attr("vocab_file: string = ''")
-            .ReachesHost([](const Node& n) -> std::string {
-              return n.AttrOr<std::string>("vocab_file", "").empty()
-                         ? ""
-                         : "reads a file";
-            })
-            .Attr("distortion: float = 1.0")
-            .Attr("num_reserved_ids: int = 0")
-            .Attr("num_shards: int >= 1 = 1")
-            .Attr("shard: int >= 0 = 0")
-            .Attr("unigrams: list(float) = []")
-            .Attr("seed: int = 0")
-            .Attr("seed2: int = 0")
-            .Sample({{.shape = {2, 1}, .values = {1, 2}}},
-                    {{"num_true", 1},
-                     {"num_sampled", 2},
-                     {"unique", true},
-                     {"range_max", 3},
-                     {"unigrams", AttrValue::Floats{1, 2, 3}},
-                     {"seed", 7}})),
+    std::move(Candidates("FixedUnigramCandidateSampler",
+                         "Samples classes by weights that are given, or read "
+                         "from the last column of a file.")
+                  .Attr("range_max: int >= 1")
+                  .Attr("vocab_file: string = ''")
+                  .ReachesHost([](const Node& n) -> std::string {
+                    return n.AttrOr<std::string>("vocab_file", "").empty()
+                               ? ""
+                               : "reads a file";
+                  })
+                  .Attr("distortion: float = 1.0")
+                  .Attr("num_reserved_ids: int = 0")
+                  .Attr("num_shards: int >= 1 = 1")
+                  .Attr("shard: int >= 0 = 0")
+                  .Attr("unigrams: list(float) = []")
+                  .Attr("seed: int = 0")
+                  .Attr("seed2: int = 0")
+                  .Sample({{.shape = {2, 1}, .values = {1, 2}}},
+                          {{"num_true", 1},
+                           {"num_sampled", 2},
+                           {"unique", true},
+                           {"range_max", 3},
+                           {"unigrams", AttrValue::Floats{1, 2, 3}},
+                           {"seed", 7}})),
 };
 
 }  // namespace
