@@ -342,7 +342,7 @@ SLUICE_OP(StopGradient)
     .Attr("T: type")
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
-    .NoGradient("that is its purpose")
+    .NoGradient("blocking gradients is its purpose")
     .Sample({{.shape = {2, 3}}})
     .Doc("Returns the input and blocks its gradient.")
     .Family("control_flow");

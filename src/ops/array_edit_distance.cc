@@ -170,7 +170,7 @@ SLUICE_OP(EditDistance)
     .Kernel(CpuFor<EditDistanceKernel, float, double, half, bfloat16, int8_t,
                    int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
                    uint64_t, complex64, complex128, bool, std::string>("T"))
-    .NoGradient("it counts")
+    .NoGradient("its output is a count")
     .Sample({{.shape = {2, 2}, .values = {0, 0, 0, 1}},
              {.shape = {2}, .values = {1, 2}},
              {.shape = {2}, .values = {1, 2}},

@@ -233,7 +233,7 @@ OpDefBuilder FakeQuantOp(const char* name) {
     b.Output(kEnds ? "backprops_wrt_input: float" : "backprops: float");
     if (kEnds)
       b.Output("backprop_wrt_min: float").Output("backprop_wrt_max: float");
-    b.NoGradient("TensorFlow defines none");
+    b.NoGradient("TensorFlow does not define one");
   } else {
     b.Output("outputs: float").Grad(FakeQuantGradient);
   }

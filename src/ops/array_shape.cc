@@ -360,7 +360,7 @@ SLUICE_OP(QuantizedReshape)
     .Family("quantized")
     .Shape(QuantizedReshapeShape)
     .Kernel(Cpu(QuantizedReshapeKernel))
-    .NoGradient("quantised numbers move in steps")
+    .NoGradient("quantised values are discrete")
     .Sample({{.shape = {2, 3}, .dtype = DType::kQuint8},
              {.shape = {2}, .values = {3, -1}},
              {.values = {-1}},

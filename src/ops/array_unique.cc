@@ -449,7 +449,7 @@ SLUICE_OP(Bincount)
     .Attr("T: {int32, int64, float, double}")
     .Shape(BincountShape)
     .Kernel(CpuFor<BincountKernel, int32_t, int64_t, float, double>("T", true))
-    .NoGradient("counts have no derivative")
+    .NoGradient("counts are integers")
     .Sample({{.shape = {4}, .values = {0, 2, 2, 5}},
              {.shape = {}, .values = {4}},
              {.shape = {0}, .dtype = DType::kFloat}})

@@ -148,7 +148,7 @@ SLUICE_OP(ControlTrigger)
     .Family("control_flow")
     .Role(OpRole::kNoOp)
     .Shape(NoOutputs)
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc(
         "Does nothing; runs when all of its control inputs have arrived, "
         "including dead ones.");
@@ -219,7 +219,7 @@ SLUICE_OP(RefIdentity)
     .Family("control_flow")
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
-    .NoGradient("passes a reference on, not a value")
+    .NoGradient("it passes on a reference, not a value")
     .Doc("Returns the reference to a variable unchanged.");
 
 SLUICE_OP(RefSelect)
@@ -240,7 +240,7 @@ SLUICE_OP(Abort)
     .Family("control_flow")
     .Shape(NoOutputs)
     .Kernel(MakeAbort)
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc("Fails the step with an Aborted error whose message is error_msg.");
 
 // Where a step's feeds enter and its fetches leave a plan. Their names begin
@@ -255,7 +255,7 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kArg)
         .Shape(UnknownShape)
-        .NoGradient("has no inputs")
+        .NoGradient("it has no inputs")
         .Doc("The argument with this index of a step or of a function call.");
 
 [[maybe_unused]] const OpRegistrar retval_op =
@@ -268,7 +268,7 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kRetval)
         .Shape(NoOutputs)
-        .NoGradient("has no outputs")
+        .NoGradient("it has no outputs")
         .Doc("The result with this index of a step or of a function call.");
 
 // A function that runs as a frame of its own has its nodes in the graph of its
@@ -280,7 +280,7 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kNoOp)
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
+        .NoGradient("it has no inputs")
         .Doc("Runs when a call of the function begins.");
 
 [[maybe_unused]] const OpRegistrar call_op =
@@ -294,7 +294,7 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kCall)
         .Shape(UnknownShape)
-        .NoGradient("made when the graph is compiled")
+        .NoGradient("it is created when a step is compiled")
         .Doc("Calls a function that may be recursive.");
 
 // Between the memory of a device and the host's, where a token crosses or the
@@ -312,7 +312,7 @@ Status HandOn(KernelContext& ctx) {
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
-        .NoGradient("made when the graph is cut")
+        .NoGradient("it is created when the graph is partitioned")
         .Doc("Copies the tensor to host memory.");
 [[maybe_unused]] const OpRegistrar copy_to_device_op =
     OpDefBuilder("_CopyToDevice")
@@ -322,7 +322,7 @@ Status HandOn(KernelContext& ctx) {
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
-        .NoGradient("made when the graph is cut")
+        .NoGradient("it is created when the graph is partitioned")
         .Doc("Copies the tensor to device memory.");
 
 Status DoNothing(KernelContext&) { return OkStatus(); }
@@ -332,7 +332,7 @@ Status DoNothing(KernelContext&) { return OkStatus(); }
         .Family("control_flow")
         .Shape(NoOutputs)
         .Kernel(Cpu(DoNothing))
-        .NoGradient("made when the graph is cut")
+        .NoGradient("it is created when the graph is partitioned")
         .Doc("Waits until the device has finished all previously issued work.");
 
 // Where an edge between two partitions of a step was cut (passes/partition.h).
@@ -364,7 +364,7 @@ OpDefBuilder RecvOp(const char* name) {
         .Input("tensor: T")
         .Attr("T: type")
         .Shape(NoOutputs)
-        .NoGradient("made when the graph is cut")
+        .NoGradient("it is created when the graph is partitioned")
         .Doc("Sends a value to another partition.");
 
 [[maybe_unused]] const OpRegistrar recv_op =
@@ -372,19 +372,19 @@ OpDefBuilder RecvOp(const char* name) {
         .Output("tensor: T")
         .Attr("T: type")
         .Shape(UnknownShape)
-        .NoGradient("made when the graph is cut")
+        .NoGradient("it is created when the graph is partitioned")
         .Doc("Receives a value from another partition.");
 
 [[maybe_unused]] const OpRegistrar send_signal_op =
     SendOp("_SendSignal")
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
+        .NoGradient("it has no inputs")
         .Doc("Signals another partition that the control inputs have run.");
 
 [[maybe_unused]] const OpRegistrar recv_signal_op =
     RecvOp("_RecvSignal")
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
+        .NoGradient("it has no inputs")
         .Doc(
             "Completes when the matching _SendSignal of another partition has "
             "run.");

@@ -165,7 +165,7 @@ SLUICE_OP(ToBool)
     .Kernel(CpuFor<ToBoolKernel, half, bfloat16, float, double, int8_t, int16_t,
                    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
                    bool, std::string>("T"))
-    .NoGradient("gives a truth value")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {}, .values = {2}}})
     .Sample({{.shape = {0}}})
     .Doc(

@@ -202,7 +202,7 @@ SLUICE_OP(Assert)
     .Family("control_flow")
     .Shape(AssertShape)
     .Kernel(MakeAssert)
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc(
         "Fails the step with an error that shows the data if the condition is "
         "false.");
@@ -234,7 +234,7 @@ SLUICE_OP(PrintV2)
     .ReachesHost(PrintV2Reach)
     .Shape(PrintV2Shape)
     .Kernel(CpuState<PrintV2Kernel>())
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc("Writes a string to the log.");
 
 SLUICE_OP(Timestamp)
@@ -243,7 +243,7 @@ SLUICE_OP(Timestamp)
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunTimestamp))
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc("Returns the time in seconds since 1970.");
 
 }  // namespace

@@ -370,7 +370,7 @@ SLUICE_OP(InTopK)
     .Family("math")
     .Shape(InTopKShape)
     .Kernel(CpuState<InTopK>())
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3, 4}}, {.shape = {3}, .values = {0, 3, 1}}},
             {{"k", 2}})
     .Doc("Whether each target class is among the k best predictions.");
@@ -384,7 +384,7 @@ SLUICE_OP(InTopKV2)
     .Family("math")
     .Shape(InTopKShape)
     .Kernel(CpuState<InTopK>())
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3, 4}},
              {.shape = {3}, .values = {0, 3, 1}},
              {.values = {2}}})

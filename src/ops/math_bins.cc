@@ -66,7 +66,7 @@ SLUICE_OP(Bucketize)
     .Family("math")
     .Shape(UnchangedShape)
     .Kernel(CpuStateFor<Bucketize, int32_t, int64_t, float, double>("T"))
-    .NoGradient("bucket numbers are not differentiable")
+    .NoGradient("bucket numbers are integers")
     .Sample({{.shape = {6}, .low = -5, .high = 15}},
             {{"boundaries", AttrValue::Floats{0, 10}}})
     .Doc(

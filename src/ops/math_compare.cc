@@ -16,7 +16,7 @@ using grad::Select;
 using grad::SumToShape;
 using simd::BinaryOp;
 
-constexpr char kTruth[] = "not differentiable: truth values";
+constexpr char kTruth[] = "its output is boolean";
 
 OpDefBuilder Comparison(const char* name, BinaryOp op, const char* doc) {
   OpDefBuilder b(name);
@@ -189,7 +189,7 @@ OpDefBuilder Bitwise(const char* name, BinaryOp op, double high,
       .Family("math")
       .Shape(BroadcastBinaryShape)
       .Kernel(MakeBinary(op))
-      .NoGradient("integers")
+      .NoGradient("its outputs are integers")
       .Sample({{.shape = {2, 3}, .low = 0, .high = 100},
                {.shape = {2, 3}, .low = 0, .high = high}})
       .Sample({{.shape = {2, 1}, .low = 0, .high = 100},

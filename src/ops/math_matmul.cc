@@ -208,7 +208,7 @@ SLUICE_OP(_FusedMatMul)
       return CpuStateFor<FusedMatMul, float, double, half, bfloat16>(
           "T", MayBeExpensive(n))(n, k);
     })
-    .NoGradient("a pass makes it when gradients are there already")
+    .NoGradient("a graph pass creates it after gradients are built")
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}, {.shape = {4}}},
             {{"fused_ops", AttrValue::Strings{"BiasAdd", "Relu"}}})
     .Doc("A fused matrix product, bias and activation.");

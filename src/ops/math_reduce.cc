@@ -332,10 +332,10 @@ const OpRegistrar kReductions[] = {
         .Grad(EuclideanNormGrad)
         .Doc("The square root of the sum of squares over dimensions."),
     Declare("All", "", ReduceOp::kAll)
-        .NoGradient("not differentiable: truth values")
+        .NoGradient("its output is boolean")
         .Doc("Whether all elements are true, reduced over dimensions."),
     Declare("Any", "", ReduceOp::kAny)
-        .NoGradient("not differentiable: truth values")
+        .NoGradient("its output is boolean")
         .Doc("Whether any element is true, reduced over dimensions."),
 };
 

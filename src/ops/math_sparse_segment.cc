@@ -315,7 +315,7 @@ OpDefBuilder Backward(const char* name, bool compact, const char* doc) {
                {.values = {4}}})
       .Doc(doc);
   if (compact)
-    b.NoGradient("its rows come with indices: not differentiated again");
+    b.NoGradient("second derivatives of the compact form are not supported");
   else
     b.Grad(BackwardGradient);
   return b;

@@ -435,7 +435,7 @@ const OpRegistrar kBinary[] = {
     Binary("IgammaGradA", "a: T", "x: T", kDoubleTypes,
            AllFloats<IgammaGradA>(), 0.5, 4,
            "The derivative of Igamma with respect to a.")
-        .NoGradient("TensorFlow defines none"),
+        .NoGradient("TensorFlow does not define one"),
     std::move(
         Binary(
             "RandomGammaGrad", "alpha: T", "sample: T", kDoubleTypes,
@@ -443,7 +443,7 @@ const OpRegistrar kBinary[] = {
             0.5, 4, "The derivative of a gamma sample with respect to alpha.",
             "output: T")
             .Family("random")
-            .NoGradient("TensorFlow defines none")),
+            .NoGradient("TensorFlow does not define one")),
     Binary("Zeta", "x: T", "q: T", kDoubleTypes, AllFloats<Zeta>(), 1.5, 4,
            "Hurwitz's zeta function: the sum of (q + n)^-x over n >= 0.")
         .Grad(ZetaGradient),

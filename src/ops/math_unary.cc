@@ -136,11 +136,11 @@ const OpRegistrar kTests[] = {
 
 const OpRegistrar kBits[] = {
     Unary("Invert", kIntTypes, "y: T", UnaryOp::kInvert, 0, 100)
-        .NoGradient("integers")
+        .NoGradient("its outputs are integers")
         .Doc("Flips every bit, elementwise."),
     Unary("PopulationCount", kIntTypes, "y: uint8", UnaryOp::kPopulationCount,
           0, 100)
-        .NoGradient("integers")
+        .NoGradient("its outputs are integers")
         .Doc("The number of set bits, elementwise."),
 };
 
@@ -150,7 +150,7 @@ SLUICE_OP(LogicalNot)
     .Family("math")
     .Shape(UnchangedShape)
     .Kernel(MakeUnary(UnaryOp::kLogicalNot))
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3}, .values = {1, 0, 1}}})
     .Doc("True where x is false, and false where it is true.");
 

@@ -437,7 +437,7 @@ void AddFusedAttrs(OpDefBuilder& b) {
       .Shape(ConvShape)
       .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
           "T", /*expensive=*/true))
-      .NoGradient("a pass makes it when gradients are there already");
+      .NoGradient("a graph pass creates it after gradients are built");
 }
 
 AttrMap FusedSampleAttrs(std::vector<std::string> ops, int64_t args) {

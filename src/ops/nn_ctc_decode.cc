@@ -384,7 +384,7 @@ SLUICE_OP(CTCGreedyDecoder)
     .Family("nn")
     .Shape(DecoderShape)
     .Kernel(CpuStateFor<GreedyDecoder, float, double>("T"))
-    .NoGradient("finds a sequence of integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}})
     .Doc("Decodes by taking the best class of each step and removing blanks.");
 
@@ -403,7 +403,7 @@ SLUICE_OP(CTCBeamSearchDecoder)
     .Shape(DecoderShape)
     .Kernel(CpuStateFor<BeamSearchDecoder, float, double>("T",
                                                           /*expensive=*/true))
-    .NoGradient("finds sequences of integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}},
             {{"beam_width", 4}, {"top_paths", 2}, {"merge_repeated", false}})
     .Doc(

@@ -139,7 +139,7 @@ OpDefBuilder FormatOp(const char* name) {
       .Attr("src_format: string = 'NHWC'")
       .Attr("dst_format: string = 'NCHW'")
       .Family("nn")
-      .NoGradient("integers");
+      .NoGradient("its outputs are integers");
   return b;
 }
 

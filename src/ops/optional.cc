@@ -154,7 +154,7 @@ SLUICE_OP(OptionalNone)
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunNone))
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc("Returns an empty Optional.");
 
 SLUICE_OP(OptionalHasValue)
@@ -163,7 +163,7 @@ SLUICE_OP(OptionalHasValue)
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunHasValue))
-    .NoGradient("gives a truth value")
+    .NoGradient("its output is boolean")
     .Doc("Whether an Optional holds values.");
 
 SLUICE_OP(OptionalGetValue)
@@ -210,7 +210,7 @@ SLUICE_OP(FakeParam)
     .Family("control_flow")
     .Shape(FakeParamShape)
     .Kernel(MakeFakeParam)
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc(
         "A placeholder for a value that the other branch of a conditional "
         "returns and that is never read.");

@@ -57,7 +57,7 @@ SLUICE_OP(PyFunc)
     .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("nothing is known of the function")
+    .NoGradient("the function is opaque")
     .Doc("Calls a function of the program that runs the step.");
 
 SLUICE_OP(PyFuncStateless)
@@ -70,7 +70,7 @@ SLUICE_OP(PyFuncStateless)
     .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("nothing is known of the function")
+    .NoGradient("the function is opaque")
     .Doc("Calls a deterministic function of the program that runs the step.");
 
 SLUICE_OP(EagerPyFunc)
@@ -84,7 +84,7 @@ SLUICE_OP(EagerPyFunc)
     .Family("encoding")
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("its language's client has one")
+    .NoGradient("the Python client defines it")
     .Doc(
         "Calls a function of the program that runs the step, which receives "
         "eager tensors.");

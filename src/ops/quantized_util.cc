@@ -170,7 +170,7 @@ const char* TypeAttr(const char* name, const char* by_default) {
 
 OpDefBuilder Op(const char* name) {
   OpDefBuilder b(name);
-  b.Family("quantized").NoGradient("quantised numbers move in steps");
+  b.Family("quantized").NoGradient("quantised values are discrete");
   return b;
 }
 

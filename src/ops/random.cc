@@ -402,7 +402,7 @@ SLUICE_OP(StatelessRandomGetAlg)
     .Family("random")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetAlg))
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc("Returns the best algorithm for this device.");
 
 }  // namespace

@@ -279,7 +279,7 @@ SLUICE_OP(RandomCrop)
     .Family("random")
     .Shape(RandomCropShape)
     .Kernel(MakeRandomCrop)
-    .NoGradient("a part at random is no smooth function of where it is")
+    .NoGradient("the crop position is random")
     .Sample({{.shape = {4, 5, 2}}, {.shape = {2}, .values = {2, 3}}},
             {{"seed", 7}})
     .Doc("Crops an image to the given size at a random position.");

@@ -80,7 +80,7 @@ SLUICE_OP(ComputeAccidentalHits)
     .Family("random")
     .Shape(AccidentalHitsShape)
     .Kernel(MakeAccidentalHits)
-    .NoGradient("finds equal integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {2, 2}, .values = {1, 2, 3, 4}},
              {.shape = {3}, .values = {4, 9, 1}}},
             {{"num_true", 2}})

@@ -185,7 +185,7 @@ SLUICE_OP(Skipgram)
     .ReachesHost([](const Node&) -> std::string { return "reads a file"; })
     .Shape(SkipgramShape)
     .Kernel(CpuState<SkipgramKernel>(true))
-    .NoGradient("words have no derivative")
+    .NoGradient("its outputs are words")
     .Doc("Returns pairs of words that are near each other in a text file.");
 
 }  // namespace

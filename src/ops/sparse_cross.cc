@@ -202,7 +202,7 @@ SLUICE_OP(SparseCross)
     .Family("sparse")
     .Shape(SparseCrossShape)
     .Kernel(CpuState<SparseCrossKernel>())
-    .NoGradient("features are names")
+    .NoGradient("features are strings or integers")
     .Doc(
         "For each row, all combinations of one feature per column, as joined "
         "strings or as hashes.");

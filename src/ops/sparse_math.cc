@@ -226,7 +226,7 @@ SLUICE_OP(SparseAddGrad)
     .Family("sparse")
     .Shape(SparseAddGradShape)
     .Kernel(Cpu(RunSparseAddGrad))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {3}},
              {.shape = {2, 1}, .values = {0, 2}},
              {.shape = {2, 1}, .values = {0, 1}},
@@ -520,7 +520,7 @@ SLUICE_OP(SparseFillEmptyRowsGrad)
     .Family("sparse")
     .Shape(SparseFillEmptyRowsGradShape)
     .Kernel(Cpu(RunSparseFillEmptyRowsGrad))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {2}, .values = {2, 0}}, {.shape = {4}}})
     .Doc("The gradients of SparseFillEmptyRows.");
 

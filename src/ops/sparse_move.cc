@@ -371,7 +371,7 @@ SLUICE_OP(SparseSplit)
     .Family("sparse")
     .Shape(SparseSplitShape)
     .Kernel(Cpu(RunSparseSplit))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.values = {1}},
              {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
@@ -483,7 +483,7 @@ SLUICE_OP(SparseConcat)
     .Family("sparse")
     .Shape(SparseConcatShape)
     .Kernel(CpuState<SparseConcatKernel>())
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {2, 2}, .values = {0, 1, 1, 0}},
              {.shape = {1, 2}, .values = {1, 1}},
              {.shape = {2}},

@@ -205,7 +205,7 @@ SLUICE_OP(CountUpTo)
     .Family("state")
     .Shape(CountUpToShape)
     .Kernel(MakeCountUpTo)
-    .NoGradient("counts")
+    .NoGradient("counts are integers")
     .Doc(
         "Increments a scalar variable and returns its previous value; "
         "OutOfRange if that has reached the limit.");
@@ -219,7 +219,7 @@ SLUICE_OP(ResourceCountUpTo)
     .Family("state")
     .Shape(CountUpToShape)
     .Kernel(MakeCountUpTo)
-    .NoGradient("counts")
+    .NoGradient("counts are integers")
     .Doc(
         "Increments a scalar variable and returns its previous value; "
         "OutOfRange if that has reached the limit.");

@@ -148,7 +148,7 @@ Status RunConsumeMutexLock(KernelContext& ctx) {
   return OkStatus();
 }
 
-constexpr const char* kMutexGradient = "carries no numbers";
+constexpr const char* kMutexGradient = "its output has no numeric value";
 
 SLUICE_OP(MutexV2)
     .Output("resource: resource")

@@ -303,7 +303,7 @@ SLUICE_OP(VariableShape)
     .Family("state")
     .Shape(VariableShapeShape)
     .Kernel(CpuFor<VariableShapeKernel, int32_t, int64_t>("out_type"))
-    .NoGradient("depends on the shape alone")
+    .NoGradient("it depends only on the shape")
     .Doc("The shape of a variable's value.");
 
 SLUICE_OP(DestroyResourceOp)
@@ -313,7 +313,7 @@ SLUICE_OP(DestroyResourceOp)
     .Family("state")
     .Shape(NoOutputs)
     .Kernel(MakeDestroyResource)
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc("Destroys the resource that a handle refers to.");
 
 SLUICE_OP(DisableCopyOnRead)
@@ -322,7 +322,7 @@ SLUICE_OP(DisableCopyOnRead)
     .Family("state")
     .Shape(NoOutputs)
     .Kernel(Cpu(RunDisableCopyOnRead))
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc("Does nothing (for compatibility): reads never copy here.");
 
 }  // namespace

@@ -447,7 +447,7 @@ SLUICE_OP(TensorArrayV3)
     .Family("tensor_array")
     .Shape(MakeArrayShape)
     .Kernel(CpuState<MakeArrayKernel>())
-    .NoGradient("makes an empty array")
+    .NoGradient("it creates an empty array")
     .Doc(
         "Creates an array of tensors that lives for one step; each element is "
         "written once.");
@@ -578,7 +578,7 @@ SLUICE_OP(TensorArraySizeV3)
     .Family("tensor_array")
     .Shape(SizeShape)
     .Kernel(Cpu(RunSize))
-    .NoGradient("an integer")
+    .NoGradient("its output is an integer")
     .Doc("Returns the number of elements of a TensorArray.");
 
 SLUICE_OP(TensorArrayCloseV3)
@@ -587,7 +587,7 @@ SLUICE_OP(TensorArrayCloseV3)
     .Family("tensor_array")
     .Shape(CloseShape)
     .Kernel(Cpu(RunArrayClose))
-    .NoGradient("carries no numbers")
+    .NoGradient("its output has no numeric value")
     .Doc("Frees the elements of a TensorArray before its step ends.");
 
 }  // namespace

@@ -384,7 +384,7 @@ SLUICE_OP(EmptyTensorList)
     .Family("tensor_array")
     .Shape(MakeListShape)
     .Kernel(CpuState<EmptyListKernel>())
-    .NoGradient("makes a list without items")
+    .NoGradient("it creates a list without values")
     .Doc("Returns an empty list of tensors.");
 
 SLUICE_OP(TensorListReserve)
@@ -396,7 +396,7 @@ SLUICE_OP(TensorListReserve)
     .Family("tensor_array")
     .Shape(MakeListShape)
     .Kernel(CpuState<ReserveKernel>())
-    .NoGradient("makes a list without items")
+    .NoGradient("it creates a list without values")
     .Doc("Returns a list of unset items, which read as zeros.");
 
 SLUICE_OP(TensorListPushBack)
@@ -454,7 +454,7 @@ SLUICE_OP(TensorListLength)
     .Family("tensor_array")
     .Shape(ListOnlyShape)
     .Kernel(Cpu(RunLength))
-    .NoGradient("an integer")
+    .NoGradient("its output is an integer")
     .Doc("Returns the number of items of a list.");
 
 SLUICE_OP(TensorListElementShape)
@@ -464,7 +464,7 @@ SLUICE_OP(TensorListElementShape)
     .Family("tensor_array")
     .Shape(ElementShapeShape)
     .Kernel(CpuState<ElementShapeKernel>())
-    .NoGradient("integers")
+    .NoGradient("its outputs are integers")
     .Doc(
         "Returns the common shape of a list's items, with -1 for unknown "
         "dimensions, or the scalar -1 for an unknown rank.");
