@@ -116,7 +116,7 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
   }
   if (!IsFloating(t) && !IsInteger(t))
     return InvalidArgument(
-        "gradients: expected ys of a real type where grad_ys gives nothing, "
+        "gradients: expected ys of a real type where grad_ys is not given, "
         "got ",
         DTypeName(t), "; ", y.node->Describe());
   const ContextScope there(ContextOf(y));

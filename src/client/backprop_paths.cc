@@ -341,8 +341,9 @@ std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
   for (int i = 0; i < n->num_outputs(); ++i)
     came = came || HasGradient(Output(const_cast<Node*>(n), i));
   return came && Between(in.node) && !HasGradient(in)
-             ? absl::StrCat("its gradient function gives none for its input '",
-                            in.name(), "'")
+             ? absl::StrCat(
+                   "its gradient function returns none for its input '",
+                   in.name(), "'")
              : "";
 }
 

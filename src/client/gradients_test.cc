@@ -333,7 +333,7 @@ TEST_F(NoneGradientsTest, NameTheFunctionThatGaveNone) {
     y = ops::Tanh(x_ * 2, {.name = "odd"});
   }
   EXPECT_THAT(Fetch(Grad(y, x_)),
-              HasSubstr("its gradient function gives none for its input "
+              HasSubstr("its gradient function returns none for its input "
                         "'Mul:0'; node 'odd' (Tanh)"));
 }
 

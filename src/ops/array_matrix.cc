@@ -132,8 +132,8 @@ Status CompleteSize(const Band& band, int64_t longest, int64_t* rows,
   if (*rows < least_rows || *columns < least_columns ||
       (*rows != least_rows && *columns != least_columns))
     return InvalidArgument(
-        "num_rows and num_cols: expected sizes of which the diagonals fill "
-        "one, at least ",
+        "num_rows and num_cols: expected sizes at least as large as, and one "
+        "equal to, ",
         least_rows, " and ", least_columns, ", got ", *rows, " and ", *columns);
   return OkStatus();
 }

@@ -25,7 +25,7 @@ constexpr char kAllTypes[] =
     "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, "
     "int64, complex64, complex128, uint32, uint64}";
 constexpr char kIntegerSteps[] =
-    "constant but for jumps: the gradient is zero or none";
+    "piecewise constant: the gradient is zero or undefined";
 
 // z = op(x, y), sampled on equal shapes, on broadcast ones and on scalars; y is
 // drawn from [low, high).

@@ -22,7 +22,8 @@ constexpr char kSignedTypes[] =
     "complex128}";
 constexpr char kRealSignedTypes[] =
     "T: {bfloat16, half, float, double, int8, int16, int32, int64}";
-constexpr char kStep[] = "constant but for jumps: the gradient is zero or none";
+constexpr char kStep[] =
+    "piecewise constant: the gradient is zero or undefined";
 
 // "x: T" -> `output`, sampled on [low, high).
 OpDefBuilder Unary(const char* name, const char* types, const char* output,

@@ -140,8 +140,8 @@ Status RunConsumeMutexLock(KernelContext& ctx) {
   const Lock* lock =
       t.num_elements() == 1 ? t.raw_scalar<Variant>().get<Lock>() : nullptr;
   if (lock == nullptr)
-    return InvalidArgument("mutex_lock: expected what a MutexLock gave, got ",
-                           t.ToString());
+    return InvalidArgument(
+        "mutex_lock: expected the output of a MutexLock, got ", t.ToString());
   if (!lock->Consume())
     return FailedPrecondition(
         "mutex_lock: expected a lock that is held, got one that was consumed");

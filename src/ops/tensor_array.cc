@@ -229,7 +229,7 @@ Status TensorArrayState::Sum(size_t i, Tensor&& value) {
 Status TensorArrayState::MakeZeros(size_t i) {
   if (!(states_[i] & kShapeOnly) && !exact_)
     return Error("read of index ", i,
-                 ": expected an element that was written, got one that was not "
+                 ": expected an element that was written, got an unwritten one "
                  "(an array whose element_shape is known gives zeros, this "
                  "one's is ",
                  element_shape_.ToString(), ")");

@@ -30,8 +30,8 @@ struct Session::PartialRun::Stage {
                         sig.feeds[f].name(), "'");
     if (names.empty()) return OkStatus();
     return InvalidArgument("partial run: expected '", sig.fetches[fetch].name(),
-                           "' to depend on what has been fed, got feeds "
-                           "missing among ",
+                           "' to depend only on edges that have been fed, "
+                           "got feeds missing among ",
                            names);
   }
   Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,

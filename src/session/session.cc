@@ -549,7 +549,7 @@ Result<std::vector<Tensor>> Session::Callable::Run(
     RunMetadata* metadata) const {
   if (compiled_ == nullptr)
     return FailedPrecondition(
-        "callable: expected one that MakeCallable gave, got an empty one");
+        "callable: expected one made by MakeCallable, got an empty one");
   SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   return state_->RunAsAsked(*compiled_, feeds, options, metadata);
 }
