@@ -33,7 +33,7 @@ Dt TypeOf(ByteOut out) {
   return Dt::f32;
 }
 
-// NaN and infinities are cut as well.
+// NaN and infinities are clamped too.
 template <typename T>
 T Rounded(float v) {
   constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
@@ -44,7 +44,7 @@ T Rounded(float v) {
 }  // namespace
 
 struct ByteConvPlan::Impl {
-  // One run's memory objects.
+  // The memory objects of one run.
   struct Call {
     dnnl::stream stream{ByteEngine()};
     dnnl::memory src, dst;
