@@ -1,4 +1,4 @@
-// Values that are given, and values that are passed on.
+// Constants, placeholders and ops that forward their inputs.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -33,7 +33,7 @@ Status ConstShape(ShapeContext& c) {
 
 Status PlaceholderShape(ShapeContext& c) {
   PartialShape shape = c.node().AttrOr<PartialShape>("shape", PartialShape());
-  // Graphs from before the attribute meant anything wrote [] for "unknown".
+  // Before this attribute was used, graphs wrote [] for an unknown shape.
   const int producer = c.node().graph()->producer_version;
   if (shape.rank() == 0 && producer > 0 && producer <= 21)
     shape = PartialShape();
@@ -50,7 +50,7 @@ Status WithDefaultShape(ShapeContext& c) {
   const PartialShape shape =
       c.node().AttrOr<PartialShape>("shape", PartialShape());
   SLUICE_RETURN_IF_ERROR(c.input(0).MergeWith(shape).status());
-  // What is fed may differ from the default wherever `shape` leaves room.
+  // The fed value may differ from the default wherever `shape` allows it.
   c.set_output(0, shape);
   return OkStatus();
 }
@@ -112,8 +112,8 @@ class EnsureShapeKernel {
   const PartialShape shape_;
 };
 
-// The first bytes of a file as a tensor. Reads it in the first step that runs
-// it; steps take turns.
+// The first bytes of a file as a tensor. Read in the first step that runs it;
+// steps take turns.
 class FileConstKernel {
  public:
   static Result<std::shared_ptr<FileConstKernel>> Make(const Node& n) {
@@ -157,7 +157,7 @@ Status FileConstShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What a tensor holds that is no finite number.
+// Non-finite values found in a tensor.
 struct NonFinite {
   bool minus = false, plus = false, nan = false;
 
@@ -169,7 +169,8 @@ struct NonFinite {
       (d != d ? nan : d < 0 ? minus : plus) = true;
     }
   }
-  // In words; empty if nothing was found. `signs`: infinities by their sign.
+  // Their description; empty if nothing was found. `signs`: with the signs of
+  // infinities.
   std::string Names(bool signs) const {
     std::vector<std::string> names;
     if (signs) {

@@ -1,4 +1,5 @@
-// Joining tensors along a dimension they have, and cutting them along one.
+// Concatenation of tensors along an existing dimension, and splitting along
+// one.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -18,7 +19,7 @@ using array::Piece;
 
 // ---- Concat, ConcatV2 -------------------------------------------------------
 
-// Inputs [first, first + n) along the axis that input `axis_input` gives.
+// Inputs [first, first + n) along the axis given by input `axis_input`.
 Status ConcatInputs(KernelContext& ctx, int first, int n, int axis_input) {
   SLUICE_ASSIGN_OR_RETURN(const int64_t axis_value,
                           array::IntScalar(ctx.input(axis_input), "axis"));
@@ -121,7 +122,7 @@ Status ConcatGradOf(GradContext& g, int first, int n, int axis_input) {
     return OkStatus();
   }
   const std::optional<Tensor> axis = ConstantValue(g.input(axis_input));
-  // Known sizes: one SplitV does it.
+  // If all sizes are known, one SplitV suffices.
   if (axis && dy.shape().rank_known()) {
     SLUICE_ASSIGN_OR_RETURN(
         const int d, CanonicalAxis(array::IntAt(*axis, 0), dy.shape().rank()));
@@ -146,7 +147,7 @@ Status ConcatGradOf(GradContext& g, int first, int n, int axis_input) {
   for (int i = first; i < first + n; ++i) inputs.push_back(g.input(i));
   Node* shapes = BuildNode("ShapeN", inputs, {{"N", n}});
   if (shapes == nullptr) return OkStatus();
-  // ConcatOffset wants an axis >= 0.
+  // ConcatOffset requires an axis >= 0.
   const Output axis32 = grad::Cast(g.input(axis_input), DType::kInt32);
   const Output positive =
       Build("FloorMod", {axis32, grad::RankOf(g.input(first))});
@@ -226,8 +227,8 @@ Status SplitInto(KernelContext& ctx, int value, int axis,
   int64_t at = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int output = static_cast<int>(i);
-    // Whole rows of the first dimension share the buffer, which stays aligned
-    // enough for every kernel: elements are.
+    // Whole rows of the first dimension share the buffer, which is sufficiently
+    // aligned for every kernel, since its elements are.
     if (axis == 0) {
       ctx.set_output(output, in.Rows(at, at + sizes[i]));
       at += sizes[i];
@@ -346,7 +347,7 @@ Status SplitVShape(ShapeContext& c) {
   }
   for (int i = 0; i < c.num_outputs(); ++i) {
     PartialShape out = in;
-    // (One output is all there is.)
+    // (With one output it takes everything.)
     const int64_t size =
         c.num_outputs() == 1 ? in.dim(axis) : sizes[static_cast<size_t>(i)];
     if (size < -1)
@@ -357,7 +358,7 @@ Status SplitVShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The gradients of all outputs, zeros where there is none.
+// The gradients of all outputs, with zeros for missing ones.
 std::vector<Output> AllDys(GradContext& g) {
   std::vector<Output> dys;
   for (size_t i = 0; i < g.dy.size(); ++i)

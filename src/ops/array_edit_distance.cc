@@ -1,4 +1,4 @@
-// How far sequences are from others: insertions, deletions, substitutions.
+// Edit distance between sequences: insertions, deletions, substitutions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ int64_t Levenshtein(const T* a, int64_t n, const T* b, int64_t m) {
   std::vector<int64_t> row(static_cast<size_t>(m + 1));
   for (int64_t j = 0; j <= m; ++j) row[static_cast<size_t>(j)] = j;
   for (int64_t i = 0; i < n; ++i) {
-    int64_t diagonal = i;  // Of the row above.
+    int64_t diagonal = i;  // From the row above.
     row[0] = i + 1;
     for (int64_t j = 0; j < m; ++j) {
       int64_t& next = row[static_cast<size_t>(j + 1)];
@@ -62,13 +62,13 @@ class Sequences {
       }
     return s;
   }
-  // Where the sequence that begins at `i` ends.
+  // The end of the sequence that begins at `i`.
   int64_t End(int64_t i) const {
     int64_t end = i + 1;
     while (end < count && Compare(*this, i, *this, end) == 0) ++end;
     return end;
   }
-  // Of the groups that two elements are in: all indices but the last.
+  // Compares the groups of two elements: all indices except the last.
   static int Compare(const Sequences& a, int64_t i, const Sequences& b,
                      int64_t j) {
     for (int64_t d = 0; d + 1 < a.rank; ++d) {
@@ -120,7 +120,7 @@ struct EditDistanceKernel {
         to = static_cast<float>(
             Levenshtein(tv + j, j_end - j, hv + i, i_end - i));
         if (normalize) to /= static_cast<float>(j_end - j);
-      } else if (order < 0) {  // Nothing is true there.
+      } else if (order < 0) {  // The truth has no such sequence.
         to = normalize ? std::numeric_limits<float>::infinity()
                        : static_cast<float>(i_end - i);
       } else {

@@ -1,4 +1,5 @@
-// Rows sent to several tensors and collected again; rows replaced in place.
+// Distributing rows over several tensors and merging them; replacing rows in
+// place.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -81,7 +82,7 @@ Output Stitch(std::vector<Output> indices, const std::vector<Output>& data) {
   return Build("ParallelDynamicStitch", std::move(indices), {{"N", n}});
 }
 
-// The rows of the gradients go back to where their indices came from.
+// The rows of the gradients are moved back to their original indices.
 Status DynamicPartitionGrad(GradContext& g) {
   const Output data = g.input(0), partitions = g.input(1);
   const auto n = static_cast<int64_t>(g.dy.size());
@@ -132,7 +133,7 @@ Status DynamicStitchKernel(KernelContext& ctx) {
     dims.push_back(first.dim(d));
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(dims));
   const DType type = first.dtype();
-  // Rows that no index names are zero.
+  // Rows without an index are zero.
   SLUICE_ASSIGN_OR_RETURN(Tensor out,
                           array::MakeZeros(type, shape, ctx.step().allocator));
   const int64_t row = array::Product(shape.dims(), 1, shape.rank());
@@ -210,7 +211,7 @@ Status InplaceKernel(KernelContext& ctx) {
   const int64_t row = array::Product(shape.dims(), 1, shape.rank());
   const DType type = v.dtype();
   for (int64_t k = 0; k < i.num_elements() && rows > 0 && row > 0; ++k) {
-    // Any integer names a row: they wrap around.
+    // Any integer is a valid row number: they wrap around.
     const int64_t r = (i.raw<int32_t>()[k] % rows + rows) % rows;
     if (kOp == Inplace::kUpdate) {
       array::CopyRun(type, At(type, v.raw(), k * row),
@@ -238,7 +239,7 @@ Status MakeInplaceSum(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// The rows that i names, as a vector of numbers in range.
+// The rows selected by i, as a vector of numbers in range.
 Output RowsNamed(GradContext& c) {
   const Output rows = Build("StridedSlice",
                             {grad::ShapeOf(c.input(0)), IntVector({0}),
@@ -248,7 +249,7 @@ Output RowsNamed(GradContext& c) {
                {Build("FloorMod", {c.input(1), rows}), IntVector({-1})});
 }
 
-// The rows of dy that v went to, shaped like v.
+// The rows of dy that v was added to, in the shape of v.
 Status InplaceAddGrad(GradContext& c) {
   c.grads[0] = c.dy[0];
   c.grads[2] = grad::ReshapeLike(
@@ -263,7 +264,7 @@ Status InplaceSubGrad(GradContext& c) {
   return OkStatus();
 }
 
-// Of rows that were replaced several times the last one counts.
+// If a row was replaced several times, only the last one has a gradient.
 Status InplaceUpdateGrad(GradContext& c) {
   const Output zeros = grad::ZerosLike(c.input(2));
   c.grads[0] = Build("InplaceUpdate", {c.dy[0], c.input(1), zeros});

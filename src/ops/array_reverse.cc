@@ -19,7 +19,7 @@ using array::SpanOf;
 
 // ---- Reverse, ReverseV2 -----------------------------------------------------
 
-// The dimensions whose bits are set in `mask`, backwards.
+// Reverses the dimensions whose bits are set in `mask`.
 Status ReverseDims(KernelContext& ctx, uint32_t mask) {
   const Tensor& in = ctx.input(0);
   for (int d = 0; d < in.rank(); ++d)
@@ -56,7 +56,7 @@ Status ReverseKernel(KernelContext& ctx) {
   return ReverseDims(ctx, mask);
 }
 
-// The axes as a bit mask; each at most once.
+// The axes as a bit mask; duplicates are errors.
 Result<uint32_t> AxisMask(const Tensor& axes, int rank) {
   if (axes.rank() > 1)
     return InvalidArgument("axis: expected a vector, got shape ",
@@ -183,8 +183,8 @@ Status ReverseSequenceGrad(GradContext& g) {
 
 // ---- Roll -------------------------------------------------------------------
 
-// Copies the block of `in` that starts at `from` to where it lands in `out`:
-// each dimension that turns is cut in two, one dimension after the other.
+// Copies the block of `in` that starts at `from` to its place in `out`: each
+// shifted dimension is split in two, one dimension after the other.
 struct RollPlan {
   DType type;
   const void* in;

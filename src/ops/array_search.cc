@@ -21,8 +21,8 @@ Status CheckRows(const PartialShape& sorted, const PartialShape& values) {
   return OkStatus();
 }
 
-// For each value, how many elements of its sorted row come before it; with
-// kAfter, those equal to it are among them.
+// For each value, the number of elements before it in its sorted row; with
+// kAfter, including equal ones.
 template <bool kAfter>
 class BoundKernel {
  public:

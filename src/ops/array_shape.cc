@@ -1,4 +1,4 @@
-// Shapes as values, and ops that give the same elements another shape or type.
+// Shapes as values, and ops that change only the shape or the type.
 #include "exec/kernel.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
@@ -13,7 +13,7 @@ using array::IntAt;
 
 // ---- Shape, ShapeN, Size, Rank ----------------------------------------------
 
-// Element counts go through int32 wherever the graph asks for it.
+// Element counts are computed in int32 if the graph requests it.
 template <typename T>
 Status StoreSize(int64_t size, T* to) {
   *to = static_cast<T>(size);
@@ -94,7 +94,7 @@ Status ReshapeKernel(KernelContext& ctx) {
     }
   }
   if (missing >= 0) {
-    // Beside a 0, the -1 is told from the input's sizes other than 0.
+    // With a size of 0, the -1 is inferred from the input's nonzero sizes.
     int64_t source = elements;
     if (empty) {
       source = 1;
@@ -144,13 +144,13 @@ Status ReshapeShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The range of a quantised tensor goes with it.
+// The range of a quantised tensor is passed on.
 Status QuantizedReshapeKernel(KernelContext& ctx) {
   for (int i = 1; i < 3; ++i) {
     if (ctx.input(i + 1).num_elements() != 1)
       return InvalidArgument("range: expected one number, got shape ",
                              ctx.input(i + 1).shape().ToString());
-    // (A scalar, as the shape function has it, though [1] is taken as well.)
+    // (A scalar, as in the shape function, although [1] is accepted too.)
     SLUICE_ASSIGN_OR_RETURN(ctx.output(i), ctx.input(i + 1).Reshaped(Shape()));
   }
   return ReshapeKernel(ctx);
@@ -206,7 +206,7 @@ Status ExpandDimsShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Which dimensions of `in` Squeeze drops; unknown ones (-1) only where listed.
+// The shape after Squeeze; unknown sizes (-1) are removed only if listed.
 Result<PartialShape> Squeezed(const PartialShape& in,
                               const AttrValue::Ints& listed) {
   if (!in.rank_known()) return PartialShape();

@@ -1,4 +1,4 @@
-// Slices: parts of tensors, and their gradients.
+// Slices of tensors, and their gradients.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -22,7 +22,7 @@ using array::SpanOf;
 
 // ---- Slice ------------------------------------------------------------------
 
-// Checks one dimension of a Slice; `size` -1 becomes what is left.
+// Checks one dimension of a Slice; a `size` of -1 is replaced by the rest.
 Status CheckRange(int d, int64_t dim, int64_t begin, int64_t* size) {
   if (begin < 0 || begin > dim)
     return InvalidArgument("begin: expected begin[", d, "] in [0, ", dim,
@@ -102,7 +102,7 @@ Status SliceShape(ShapeContext& c) {
     out.set_dim(i, s);
   }
   if (size == nullptr) {
-    // Some sizes may be known; an unknown one may also be a -1.
+    // Some sizes may be known; an unknown one may turn out to be -1.
     SLUICE_ASSIGN_OR_RETURN(const PartialShape sizes, c.InputAsShape(2));
     if (sizes.rank() == rank) out = sizes;
   }
@@ -110,7 +110,7 @@ Status SliceShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// dy padded with zeros to where it was cut from.
+// Pads dy with zeros to the shape of the input.
 Status SliceGrad(GradContext& g) {
   const Output x = g.input(0), begin = g.input(1);
   const DType index = begin.dtype();
@@ -165,7 +165,8 @@ class StridedSliceKernel {
   }
 
  private:
-  // True if whole rows of the first dimension are taken, one after the other.
+  // True if the slice consists of consecutive whole rows of the first
+  // dimension.
   static bool RowsOnly(const SliceSpec& spec, const Shape& in) {
     if (spec.size.empty() || (spec.stride[0] != 1 && spec.size[0] > 1))
       return false;
@@ -180,7 +181,7 @@ class StridedSliceKernel {
   const SliceMasks masks_;
 };
 
-// Entries of the slice vectors: equal lengths where known.
+// The number of entries of the slice vectors: equal lengths where known.
 Result<int64_t> SliceEntries(ShapeContext& c, int begin) {
   int64_t entries = -1;
   for (int i = begin; i < begin + 3; ++i) {

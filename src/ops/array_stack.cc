@@ -1,4 +1,4 @@
-// Stacking tensors along a new dimension, and taking one apart.
+// Stacking tensors along a new dimension, and unstacking.
 #include <algorithm>
 
 #include "exec/kernel.h"

@@ -1,4 +1,4 @@
-// Dimensions in another order, and broadcasting as an op of its own.
+// Permuting dimensions, and broadcasting as a separate op.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -47,7 +47,7 @@ Status TransposeKernel(KernelContext& ctx) {
   Dims dims(perm.size()), from(perm.size());
   const Dims strides = array::DenseStrides(in.shape().dims());
   int64_t previous = -1;
-  bool moves = false;  // A dimension of size 1 may stand anywhere.
+  bool moves = false;  // Dimensions of size 1 may be at any position.
   for (size_t i = 0; i < perm.size(); ++i) {
     const auto p = static_cast<size_t>(perm[i]);
     dims[i] = in.shape().dims()[p];
@@ -242,7 +242,7 @@ Status BroadcastGradientArgsKernel(KernelContext& ctx) {
     for (size_t i = 0; i < p.rank(); ++i) {
       const int64_t a = ShapePair::Dim(p.a, p.rank(), i);
       const int64_t b = ShapePair::Dim(p.b, p.rank(), i);
-      // Where both are 1, summing changes nothing but is asked of both.
+      // If both are 1, summing has no effect, but both must list the axis.
       if (a == 1) ra.push_back(static_cast<int64_t>(i));
       if (b == 1) rb.push_back(static_cast<int64_t>(i));
     }

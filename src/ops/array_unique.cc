@@ -20,13 +20,13 @@ using array::Tag;
 
 // ---- Keys -------------------------------------------------------------------
 
-// Calls f(first, n, key) with key(i) the hashable key of the i-th of n entries,
-// each `width` elements; equal entries have equal keys. A NaN equals nothing,
-// not even itself; -0 equals 0.
+// Calls f(first, n, key), where key(i) is the hashable key of the i-th of n
+// entries of `width` elements each; equal entries have equal keys. NaN is not
+// equal to anything, including itself; -0 equals 0.
 template <typename F>
 void WithKeys(const Tensor& t, int64_t width, F&& f) {
   if (width != 1) {
-    // Slices: their bytes, or what they are made of with its lengths.
+    // Slices: their bytes, or for strings their contents with lengths.
     if (IsPlain(t.dtype())) {
       const size_t bytes = static_cast<size_t>(width) * DTypeSize(t.dtype());
       f([&t, bytes](int64_t i) {
@@ -75,7 +75,7 @@ void WithKeys(const Tensor& t, int64_t width, F&& f) {
   }
 }
 
-// Never put in a map, which wants keys to equal themselves.
+// Never inserted into a map, which requires keys that equal themselves.
 template <typename K>
 bool IsNan(const K& k) {
   if constexpr (std::is_floating_point_v<K>)
@@ -151,7 +151,7 @@ class UniqueKernel {
     }
     std::vector<int64_t> place(static_cast<size_t>(n)), first, counts;
     if (width == 0) {
-      // Entries without elements are all the same one.
+      // All entries without elements are equal.
       if (n > 0) {
         first.push_back(0);
         counts.push_back(n);
@@ -272,7 +272,7 @@ Status ListDiffShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What is left stood in x.
+// The gradient of the remaining elements goes back to their positions in x.
 Status ListDiffGrad(GradContext& c) {
   if (!c.dy[0].valid()) return OkStatus();
   c.grads[0] = Build("UnsortedSegmentSum",

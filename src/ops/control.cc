@@ -1,5 +1,6 @@
-// The primitives of dynamic control flow and the ends of a step's edges. All
-// but RefSelect and Abort move tokens: the executor does that by their role.
+// The primitives of dynamic control flow, and the inputs and outputs of a step.
+// All except RefSelect and Abort only move tokens, which the executor does
+// according to their role.
 #include <optional>
 #include <string>
 
@@ -20,8 +21,8 @@ Status SwitchShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What is certain of a token that may come from any of inputs [first, n). A
-// back edge that does not exist yet may bring anything.
+// The common shape of a token that may come from any of inputs [first, n). A
+// back edge that does not exist yet may have any shape.
 PartialShape UnionOfInputs(const ShapeContext& c, int first) {
   std::optional<PartialShape> all;
   for (int i = first; i < c.num_inputs(); ++i) {
@@ -62,8 +63,8 @@ Status RunRefSelect(KernelContext& ctx) {
   return OkStatus();
 }
 
-// In TensorFlow this ends the process; here a graph is input like any other, so
-// it ends the step. State: the message.
+// In TensorFlow this ends the process; here it ends the step, since graphs are
+// untrusted input. State: the message.
 Status MakeAbort(const Node& n, Kernel* k) {
   std::string message = n.AttrOr<std::string>("error_msg", "");
   if (message.empty()) message = "the step reached an Abort op";
@@ -243,8 +244,8 @@ SLUICE_OP(Abort)
     .NoGradient("it has no inputs")
     .Doc("Fails the step with an Aborted error whose message is error_msg.");
 
-// Where a step's feeds enter and its fetches leave a plan. Their names begin
-// with an underscore, as those of all ops that no user writes.
+// The arguments and results of a plan. Their names begin with an underscore, as
+// for all ops that users do not write.
 [[maybe_unused]] const OpRegistrar arg_op =
     OpDefBuilder("_Arg")
         .Output("output: T")
@@ -271,8 +272,8 @@ SLUICE_OP(Abort)
         .NoGradient("it has no outputs")
         .Doc("The result with this index of a step or of a function call.");
 
-// A function that runs as a frame of its own has its nodes in the graph of its
-// callers; _Function, _Arg and _Retval name it, and so do its calls.
+// A function that runs in its own frame has its nodes in the graph of its
+// callers; _Function, _Arg, _Retval and its calls refer to it by name.
 [[maybe_unused]] const OpRegistrar function_op =
     OpDefBuilder("_Function")
         .Attr("function: string")
@@ -297,9 +298,9 @@ SLUICE_OP(Abort)
         .NoGradient("it is created when a step is compiled")
         .Doc("Calls a function that may be recursive.");
 
-// Between the memory of a device and the host's, where a token crosses or the
-// host looks at it. Devices that have a memory of their own bring the kernels;
-// for others there is nothing to copy.
+// Copies between device and host memory, where a token crosses or the host
+// reads it. Devices with their own memory provide the kernels; for others there
+// is nothing to copy.
 Status HandOn(KernelContext& ctx) {
   ctx.set_output(0, ctx.input(0));
   return OkStatus();
@@ -335,10 +336,10 @@ Status DoNothing(KernelContext&) { return OkStatus(); }
         .NoGradient("it is created when the graph is partitioned")
         .Doc("Waits until the device has finished all previously issued work.");
 
-// Where an edge between two partitions of a step was cut (passes/partition.h).
-// destination: number of the receiving partition; edge: number of the _Recv
-// among those there. group: number, in the destination, of the edges that are
-// dead together; only the one that leads says so.
+// An edge that was cut between two partitions of a step (passes/partition.h).
+// destination: the number of the receiving partition; edge: the number of the
+// _Recv among those there. group: the number, in the destination, of the edges
+// that are dead together; only the leading edge reports deadness.
 OpDefBuilder TransferOp(const char* name, OpRole role) {
   return OpDefBuilder(name)
       .Attr("tensor_name: string")

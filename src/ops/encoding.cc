@@ -1,5 +1,5 @@
 // Bytes to tensors and back: raw elements, base64, compressed streams, and
-// tensors with their type and shape.
+// serialised tensors with type and shape.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 
 // ---- Raw --------------------------------------------------------------------
 
-// Turns each number's bytes round. (A complex number is two.)
+// Reverses the bytes of each number. (A complex number counts as two.)
 void SwapBytes(DType t, void* data, int64_t n) {
   size_t size = DTypeSize(t);
   if (IsComplex(t)) {
@@ -76,7 +76,7 @@ class DecodeRawKernel {
       to += width;
     }
     if (!little_) SwapBytes(type_, out.raw(), out.num_elements());
-    // Any byte but zero is true; a bool holds 0 or 1.
+    // Any nonzero byte is true; a bool must be stored as 0 or 1.
     if (type_ == DType::kBool)
       for (uint8_t* b = out.raw<uint8_t>();
            b != out.raw<uint8_t>() + out.num_elements(); ++b)
@@ -164,7 +164,7 @@ class EncodeBase64Kernel {
   const bool pad_;
 };
 
-// (Abseil's own reader also takes white space and dots.)
+// (Abseil's decoder also accepts white space and dots.)
 bool IsWebSafeBase64(absl::string_view s) {
   for (char c : s)
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' &&
@@ -230,8 +230,8 @@ class DecodeCompressedKernel {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
     std::string* out = ctx.output(0).raw<std::string>();
-    // Of all strings together: a thousandth of that may be claimed by a few
-    // bytes.
+    // The limit for all strings together: compressed data can expand a
+    // thousandfold.
     size_t left = size_t{2} << 30;
     for (const std::string& s : in.raw_flat<std::string>()) {
       if (type_.empty()) {
@@ -265,7 +265,7 @@ SLUICE_OP(DecodeCompressed)
 
 // ---- Tensors ----------------------------------------------------------------
 
-// (TensorFlow writes strings here as a graph has them.)
+// (TensorFlow serialises strings here as in graphs.)
 Status RunSerializeTensor(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, in.dtype() == DType::kString

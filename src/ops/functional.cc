@@ -1,6 +1,6 @@
-// Calls of functions: plain ones, and those that stand for conditionals and
-// loops. None has a kernel: passes/lower_functional.h puts the bodies in their
-// place, with the primitives of control flow where they are needed.
+// Calls of functions: plain calls, conditionals and loops. They have no
+// kernels: passes/lower_functional.h inlines the bodies, with control flow
+// primitives where needed.
 #include "exec/kernel.h"
 #include "graph/function.h"
 #include "graph/op_def.h"

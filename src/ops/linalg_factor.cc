@@ -26,7 +26,8 @@ struct CholeskyKernel {
     T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows;
     const double work = static_cast<double>(n) * n * n / 3;
-    // (As TensorFlow does: what is not positive definite is no error.)
+    // (As in TensorFlow, a matrix that is not positive definite is not an
+    // error.)
     constexpr auto kNan = std::numeric_limits<RealOf<T>>::quiet_NaN();
     return ForEachMatrix(m.count, work, "", [&](int64_t i) {
       T* to = out + i * n * n;
@@ -153,22 +154,22 @@ Status QrShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// x r^-H of an upper triangular r.
+// x r^-H for an upper triangular r.
 Output DivideByAdjoint(Output x, Output r) {
   return Adjoint(Build("MatrixTriangularSolve", {r, Adjoint(x)},
                        {{"lower", false}, {"adjoint", false}}));
 }
 
-// At least as many rows as columns, q of the input's shape (Walter, Lehmann and
-// Lamour 2012; Roberts and Roberts 2020).
+// For at least as many rows as columns, with q of the input's shape (Walter,
+// Lehmann and Lamour 2012; Roberts and Roberts 2020).
 Output TallQrGradient(Output q, Output r, Output dq, Output dr) {
   const Output qdq = Product(q, dq, true);
   const Output rdr = Product(r, dr, false, true);
   const auto skew = [](Output x) { return grad::Sub(x, Adjoint(x)); };
   const Output middle = LowerTriangle(grad::Add(skew(qdq), skew(rdr)));
   Output inner = grad::Sub(dq, Product(q, qdq));
-  // (What turns the columns of q in the complex plane leaves r's diagonal real
-  // or not: of that the gradient has its part.)
+  // (Rotations of the columns of q in the complex plane change whether the
+  // diagonal of r is real: the gradient includes this part.)
   if (IsComplex(grad::TypeOf(q))) {
     const Output d = Diagonal(grad::Sub(rdr, Adjoint(qdq)));
     const DType real =

@@ -59,8 +59,8 @@ Status SelfAdjointEigShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// da = v (de + F * (v^H dv)) v^H with F = 1 / (e_j - e_i): of what is not read,
-// the upper triangle, the lower one takes the part.
+// da = v (de + F * (v^H dv)) v^H with F = 1 / (e_j - e_i); the part of the
+// upper triangle, which is not read, is added to the lower one.
 Status SelfAdjointEigGradient(GradContext& c) {
   const bool vectors = c.op->AttrOr<bool>("compute_v", true);
   const Output e = c.output(0), de = c.DyOrZeros(0);
@@ -111,7 +111,7 @@ class SvdKernel {
     const int64_t of_u = full_ ? m.rows : least;
     const int64_t of_v = full_ ? m.columns : least;
     SLUICE_ASSIGN_OR_RETURN(const Shape s_shape, m.BatchOf({least}));
-    Shape u_shape, v_shape;  // What is not asked for is a zero.
+    Shape u_shape, v_shape;  // Scalars of zero if not requested.
     if (vectors_) {
       SLUICE_ASSIGN_OR_RETURN(u_shape, m.BatchOf({m.rows, of_u}));
       SLUICE_ASSIGN_OR_RETURN(v_shape, m.BatchOf({m.columns, of_v}));
@@ -130,7 +130,7 @@ class SvdKernel {
       std::vector<RealOf<T>> values(static_cast<size_t>(least));
       if (!Svd(a + i * m.size(), m.rows, m.columns, full_, values.data(), ui,
                vi)) {
-        // (As TensorFlow does: no error.)
+        // (As in TensorFlow, this is not an error.)
         constexpr auto kNan = std::numeric_limits<RealOf<T>>::quiet_NaN();
         std::fill(values.begin(), values.end(), kNan);
         if (vectors_) {
@@ -185,7 +185,7 @@ Output WideSvdGradient(const SvdParts& p) {
       grad::Add(Product(twice(grad::Mul(f, Product(p.u, p.du, true))), s),
                 Product(s, twice(grad::Mul(f, v_dv)))));
   if (IsComplex(grad::TypeOf(p.s))) {
-    // Each pair of columns may be turned in the complex plane.
+    // Each pair of columns may be rotated in the complex plane.
     const Output d = Diagonal(v_dv);
     middle = grad::Add(
         middle,
@@ -194,7 +194,7 @@ Output WideSvdGradient(const SvdParts& p) {
   }
   Output da = Product(p.u, Product(middle, v1, false, true));
   if (p.m == p.n) return da;
-  // What moves v out of the span of its first columns.
+  // The part that moves v out of the span of its first columns.
   Output out = grad::Sub(Adjoint(dv1), Product(Adjoint(v_dv), v1, false, true));
   if (p.full) {
     const Output v2 = Columns(p.v, p.m), dv2 = Columns(p.dv, p.m);
@@ -298,7 +298,8 @@ struct ExponentialKernel {
   }
 };
 
-// exp [[a^H, dy], [0, a^H]] has da at the upper right (Najfeld and Havel 1995).
+// exp [[a^H, dy], [0, a^H]] has da in its upper right block (Najfeld and Havel
+// 1995).
 Status ExponentialGradient(GradContext& c) {
   const Output a = Adjoint(c.input(0));
   const Output both = Build(

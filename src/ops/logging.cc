@@ -1,4 +1,4 @@
-// Ops that tell the user something: assertions, printing, the time.
+// Ops that report to the user: assertions, printing, the time.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -46,8 +46,8 @@ void AppendNested(const Tensor& t, int64_t* left, bool inner,
   }
 }
 
-// As TensorFlow writes them: "[1 2][3 4]...", at most `most` elements (all if
-// it is negative).
+// In TensorFlow's format: "[1 2][3 4]...", at most `most` elements (all if it
+// is negative).
 std::string Text(const Tensor& t, int64_t most) {
   std::string out;
   const int64_t n = t.num_elements();

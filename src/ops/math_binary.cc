@@ -1,4 +1,4 @@
-// Arithmetic of two arrays with broadcasting. Comparisons and bits are in
+// Binary arithmetic with broadcasting. Comparisons and bitwise ops are in
 // math_compare.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -68,7 +68,7 @@ Status SubGrad(GradContext& c) { return Reduced(c, c.dy[0], Neg(c.dy[0])); }
 
 Status MulGrad(GradContext& c) {
   const Output dz = c.dy[0];
-  if (c.input(0).SameAs(c.input(1))) {  // Two equal halves.
+  if (c.input(0).SameAs(c.input(1))) {  // Two equal summands.
     const Output half = Mul(dz, Conj(c.input(0)));
     c.grads[0] = Mul(half, grad::Number(half, 2));
     return OkStatus();
@@ -82,7 +82,7 @@ Status MulNoNanGrad(GradContext& c) {
                  Build("MulNoNan", {c.input(0), dz}));
 }
 
-// For each of the ops that divide: the gradient divides by the same op.
+// For each of the division ops: the gradient divides by the same op.
 template <const char* Op>
 Status DivideGrad(GradContext& c) {
   const Output x = Conj(c.input(0)), y = Conj(c.input(1)), dz = c.dy[0];
@@ -108,8 +108,8 @@ Status PowGrad(GradContext& c) {
   const Output z = Conj(c.output(0)), dz = c.dy[0];
   const Output dx = Mul(Mul(dz, y), Build("Pow", {x, Sub(y, Number(y, 1))}));
   if (!x.valid()) return OkStatus();
-  // 0 stands for the real log(x) at x = 0 (where 0^y does not change with y)
-  // and below (where it does not exist).
+  // 0 replaces the real log(x) at x = 0 (where 0^y is constant in y) and below
+  // (where it is undefined).
   const char* mask = IsComplex(grad::TypeOf(x)) ? "NotEqual" : "Greater";
   const Output has_log = Build(mask, {x, Number(x, 0)});
   const Output safe_x = Select(has_log, x, grad::OnesLike(x));
@@ -118,7 +118,7 @@ Status PowGrad(GradContext& c) {
   return Reduced(c, dx, Mul(Mul(dz, z), log_x));
 }
 
-// x where `op` says so (ties go to x), else y.
+// x where `op` is true (ties go to x), else y.
 Status ExtremeGrad(GradContext& c, const char* op) {
   const Output dz = c.dy[0];
   const Output takes_x = Build(op, {c.input(0), c.input(1)});
@@ -166,7 +166,7 @@ Status NextAfterGrad(GradContext& c) {
 
 // ---- Strings ----------------------------------------------------------------
 
-// Add alone also joins strings.
+// Only Add also concatenates strings.
 Status RunAddStrings(KernelContext& ctx) {
   const Tensor a = ctx.input(0), b = ctx.input(1);
   simd::Broadcast<2> plan;
@@ -199,7 +199,7 @@ Status MakeAdd(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// RealDiv has kernels for the types that have fractions, as in TensorFlow.
+// RealDiv has kernels for types with fractions, as in TensorFlow.
 Status MakeRealDiv(const Node& n, Kernel* k) {
   if (IsInteger(n.input_type(0))) return NoKernelFor(n, n.input_type(0));
   return MakeBinary(BinaryOp::kDiv)(n, k);

@@ -75,8 +75,8 @@ SLUICE_OP(Bucketize)
 
 // ---- DenseBincount ----------------------------------------------------------
 
-// Adds 1, or the weight, to the bin of each value; values beyond the last bin
-// are left out. Of a matrix each row is counted by itself.
+// Adds 1, or the weight, to the bin of each value; ignores values beyond the
+// last bin. Each row of a matrix is counted separately.
 template <typename T>
 class DenseBincount {
  public:
@@ -181,7 +181,7 @@ struct Histogram {
     for (int64_t i = 0; i < values.num_elements(); ++i) {
       const double v = static_cast<double>(values.raw<T>()[i]);
       double bin = std::floor((v - low) / step);
-      if (std::isnan(bin)) continue;  // A value, or a range without end.
+      if (std::isnan(bin)) continue;  // NaN, or an infinite range.
       bin = std::min(std::max(bin, 0.0), static_cast<double>(bins - 1));
       const auto at = static_cast<int64_t>(bin);
       if (type == DType::kInt32)

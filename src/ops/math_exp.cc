@@ -1,5 +1,5 @@
 // Elementwise exponentials, logarithms, trigonometric and hyperbolic functions,
-// the error function and its kin.
+// the error function and related functions.
 #include <cmath>
 #include <numbers>
 
@@ -47,7 +47,7 @@ Status ChainRule(GradContext& c) {
   return OkStatus();
 }
 
-// The gradient of y = f(x) as the op of (conj(y), dy) that fuses it.
+// The gradient of y = f(x) as the fused op of (conj(y), dy).
 Status TanhGradient(GradContext& c) {
   c.grads[0] = Build("TanhGrad", {Conj(c.output(0)), c.dy[0]});
   return OkStatus();

@@ -1,4 +1,4 @@
-// Products of matrices, single and in batches.
+// Matrix products, single and in batches.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,7 +19,8 @@ namespace {
 using dnn::Trans;
 using grad::Conj;
 
-// Multiplications below which a product is over before another thread starts.
+// Below this number of multiplications a product finishes before another thread
+// starts.
 constexpr int64_t kCheapProduct = 16384;
 
 Status Mismatch(const std::string& a, const std::string& b) {
@@ -27,7 +28,7 @@ Status Mismatch(const std::string& a, const std::string& b) {
                          a, " and ", b);
 }
 
-// True unless the shapes say that few multiplications are needed.
+// True unless the known shapes imply few multiplications.
 bool MayBeExpensive(const Node& n) {
   const PartialShape& out = n.output_shape(0);
   const PartialShape& a = n.input(0).shape();
@@ -37,7 +38,7 @@ bool MayBeExpensive(const Node& n) {
   return work < 0 || work > kCheapProduct;
 }
 
-// Input i as `t`: itself, or a copy, converted, in `room`.
+// Input i as `t`: the input itself, or a converted copy in `room`.
 Result<const Tensor*> InputAs(KernelContext& ctx, int i, DType t,
                               Tensor* room) {
   const Tensor& x = ctx.input(i);
@@ -60,7 +61,7 @@ Status MatMulShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// How a node multiplies two matrices.
+// The transpositions of the factors of a node.
 struct Transposes {
   explicit Transposes(const Node& n)
       : a(n.BoolAttr("transpose_a")), b(n.BoolAttr("transpose_b")) {}
@@ -113,8 +114,8 @@ Status MakeMatMul(const Node& n, Kernel* k) {
                      complex128>("T", MayBeExpensive(n))(n, k);
 }
 
-// The gradients of z = op(a) * op(b), where op is a transposition that also
-// conjugates or not, in terms of products of the same kind.
+// The gradients of z = op(a) * op(b), where op is a transposition with or
+// without conjugation, in terms of products of the same kind.
 using Product = Output (*)(Output a, Output b, bool ta, bool tb);
 
 void ProductGrad(Product multiply, Output a, Output b, Output dz, bool ta,
@@ -226,7 +227,7 @@ Status MatMulAddShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Adds to the sum where it lies, if nobody else needs that.
+// Adds to the sum in place if it has no other reader.
 template <typename T>
 class MatMulAdd {
  public:
@@ -244,7 +245,7 @@ class MatMulAdd {
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 0, DTypeOf<T>(), shape));
     T* out = ctx.output(0).raw<T>();
     if (out != psum) std::copy_n(psum, shape.num_elements(), out);
-    // (Without a dimension to sum over there is nothing to add.)
+    // (If the inner dimension is empty there is nothing to add.)
     if (s.k > 0) dnn::Gemm<T>(s, pa, pb, out);
     return OkStatus();
   }
@@ -319,8 +320,8 @@ SLUICE_OP(MatMulBothWays)
         "b_transposed, which is b transposed once if b is used in many steps "
         "of a loop.");
 
-// Hints that many elements are zero are taken as read: our dense product is
-// faster on all but nearly empty matrices.
+// Sparsity hints are ignored: our dense product is faster except for nearly
+// empty matrices.
 Output MultiplySparse(Output a, Output b, bool ta, bool tb) {
   return Build("SparseMatMul", {a, b},
                {{"transpose_a", ta}, {"transpose_b", tb}});

@@ -1,5 +1,5 @@
-// Reductions of chosen rows of an array by segment (an embedding's lookup and
-// its sum in one), and their gradients.
+// Reductions of selected rows of an array by segment (fused embedding lookup
+// and sum), and their gradients.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ Weight WeightOf(const std::string& op) {
   return op.find("Mean") != std::string::npos ? Weight::kMean : Weight::kSum;
 }
 
-// What the sum over `n` rows is divided by.
+// The divisor of the sum of `n` rows.
 double Divisor(Weight w, int64_t n) {
   switch (w) {
     case Weight::kSum:
@@ -152,9 +152,9 @@ Status ForwardShape(ShapeContext& c) {
 
 // ---- Backward ---------------------------------------------------------------
 
-// Row indices[i] of the result gets row segment_ids[i] of the gradient, over
-// the divisor of that segment. The second version gives only the rows that are
-// touched, and which they are.
+// Row indices[i] of the result is row segment_ids[i] of the gradient, divided
+// by the divisor of that segment. The second version returns only the selected
+// rows, and their indices.
 template <typename T>
 class SparseSegmentGrad {
  public:
@@ -175,7 +175,7 @@ class SparseSegmentGrad {
       return InvalidArgument("output_dim0: expected a value >= 0, got ", rows);
     const int64_t n = ids.dim(0);
     std::vector<int64_t> counts(static_cast<size_t>(dy.dim(0)));
-    std::map<int64_t, int64_t> places;  // Of touched rows, sorted.
+    std::map<int64_t, int64_t> places;  // Selected rows, sorted.
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = IntAt(ids, i);
       if (id < 0 || id >= dy.dim(0))
@@ -239,7 +239,7 @@ Output FirstDim(Output x) {
 }
 
 // SparseSegmentMeanWithNumSegments -> SparseSegmentMeanGrad; with
-// sparse_gradient the rows that are touched only.
+// sparse_gradient only the selected rows.
 Status SparseSegmentGradient(GradContext& c) {
   std::string op = c.op->op_name();
   op = op.substr(0, op.find("WithNumSegments")) + "Grad";

@@ -273,7 +273,7 @@ SLUICE_OP(Complex)
 
 // ---- Gradients as ops of their own ------------------------------------------
 
-// (y, dy) -> dx, for shapes that are equal.
+// (y, dy) -> dx, for equal shapes.
 OpDefBuilder FusedGrad(const char* name, BinaryOp op, const char* doc) {
   OpDefBuilder b(name);
   b.Input("y: T")

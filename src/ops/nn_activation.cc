@@ -79,7 +79,7 @@ const OpRegistrar kActivations[] = {
 
 // ---- Their gradients --------------------------------------------------------
 
-// ReluGrad and Relu6Grad of integers, which nobody needs fast.
+// ReluGrad and Relu6Grad for integers, which need not be fast.
 template <typename T>
 struct IntegerReluGrad {
   explicit IntegerReluGrad(const Node& n) : six(n.op_name() == kRelu6Grad) {}
@@ -107,7 +107,7 @@ Status MakeReluGrad(const Node& n, Kernel* k) {
                      uint8_t, uint16_t, uint32_t, uint64_t>("T")(n, k);
 }
 
-// Linear in dy, and in x constant but for the kink.
+// Linear in dy, and piecewise constant in x.
 Status KinkedGradGrad(GradContext& c) {
   c.grads[0] = Build(c.op->op_name(), {c.dy[0], c.input(1)});
   c.grads[1] = grad::ZerosLike(c.input(1));

@@ -1,4 +1,4 @@
-// A step of a layer of gated recurrent units as one node, and its gradient.
+// One step of a GRU layer as one node, and its gradient.
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct GruSizes {
   int64_t batch, inputs, units;
 };
 
-// Of x, h_prev, w_ru, w_c, b_ru and b_c.
+// The sizes from x, h_prev, w_ru, w_c, b_ru and b_c.
 Result<GruSizes> CheckGru(std::span<const Tensor> in) {
   SLUICE_RETURN_IF_ERROR(RequireRank("x", in[0], 2));
   SLUICE_RETURN_IF_ERROR(RequireRank("h_prev", in[1], 2));
@@ -109,7 +109,7 @@ Status GruBackward(std::span<const Tensor> in, std::vector<Tensor>* out) {
   return OkStatus();
 }
 
-// x [batch, inputs], h_prev [batch, units] as far as the inputs tell.
+// x [batch, inputs], h_prev [batch, units], as far as they are known.
 Status GruShape(ShapeContext& c) {
   static constexpr int kRanks[] = {2, 2, 2, 2, 1, 1, 2, 2, 2, 2};
   for (int i = 0; i < c.num_inputs(); ++i)

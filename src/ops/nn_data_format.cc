@@ -1,4 +1,4 @@
-// Translating positions and sizes between layouts of images and volumes.
+// Converting dimension numbers and sizes between layouts of images and volumes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -32,14 +32,14 @@ struct Formats {
     return f;
   }
 
-  // For each letter of `from`, its place in `to`.
+  // For each letter of `from`, its position in `to`.
   std::vector<size_t> Places() const {
     std::vector<size_t> places;
     for (const char letter : from) places.push_back(to.find(letter));
     return places;
   }
 
-  // The same of the spatial dimensions alone.
+  // The same for the spatial dimensions only.
   Formats Spatial() const {
     const auto strip = [](std::string s) {
       std::erase_if(s, [](char c) { return c == 'N' || c == 'C'; });
@@ -99,7 +99,7 @@ Status PermuteRows(const Formats& f, const Tensor& x, Tensor* y) {
 
 // ---- Both -------------------------------------------------------------------
 
-// Run: MapDims or PermuteRows, of int32 or int64.
+// Run: MapDims or PermuteRows, for int32 or int64.
 template <Status (*Run32)(const Formats&, const Tensor&, Tensor*),
           Status (*Run64)(const Formats&, const Tensor&, Tensor*)>
 class FormatKernel {

@@ -1,5 +1,5 @@
-// Normalisation without learned moments: local response normalisation over
-// neighbouring channels, and the old BatchNormWithGlobalNormalization.
+// Normalisation without trained moments: local response normalisation over
+// neighbouring channels, and the deprecated BatchNormWithGlobalNormalization.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -66,7 +66,7 @@ Status LrnAttrs::Check(const Tensor& x) const {
   return RequireRank4(x);
 }
 
-// Pixels per thread at least.
+// The minimum number of pixels per thread.
 int64_t Grain(int64_t depth) {
   return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, depth));
 }

@@ -30,7 +30,7 @@ Status PoolV2Shape(ShapeContext& c) {
   const Tensor* strides = c.constant(2);
   if (ksize == nullptr || strides == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
-    const int64_t unknown[] = {-1, -1};  // And the channels may be pooled.
+    const int64_t unknown[] = {-1, -1};  // (Channels may be pooled too.)
     c.set_output(0, w.Image(in.dim(0), unknown, -1));
     return OkStatus();
   }
@@ -56,8 +56,8 @@ Status ShapeFromSizes(ShapeContext& c) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// The window of a step: the node's, or for the ops that are given it at run
-// time, that of the two inputs after the first `others`.
+// The window of a step: from the node or, for ops with a run-time window, from
+// the two inputs after the first `others`.
 Result<WindowAttrs> WindowIn(const KernelContext& ctx, int others,
                              WindowAttrs w) {
   if (ctx.num_inputs() > others)
@@ -66,8 +66,8 @@ Result<WindowAttrs> WindowIn(const KernelContext& ctx, int others,
   return w;
 }
 
-// Windows of channels: unlike in those of pixels, a NaN that comes first wins,
-// and -inf counts.
+// Windows over channels: unlike in windows over pixels, a NaN that comes first
+// is chosen, and so is -inf.
 template <typename T>
 void MaxOfChannels(const dnn::PoolGeometry& s, const T* in, T* out) {
   const int64_t k = s.h.window, n = s.channels;
@@ -184,8 +184,7 @@ struct AvgPoolGrad : PoolBase {
 
 // ---- Gradients --------------------------------------------------------------
 
-// The ops of images, of images with the window given at run time, and of
-// volumes.
+// The pooling ops of images, of images with a run-time window, and of volumes.
 struct PoolFamily {
   const char *max_grad, *max_grad_grad, *avg, *avg_grad;
 };
@@ -196,8 +195,8 @@ constexpr PoolFamily kSizedImages = {"MaxPoolGradV2", "MaxPoolGradGradV2",
 constexpr PoolFamily kVolumes = {"MaxPool3DGrad", "MaxPool3DGradGrad",
                                  "AvgPool3D", "AvgPool3DGrad"};
 
-// `inputs`, and the window where it is given at run time: what c's op has after
-// the first `others` inputs.
+// Appends to `inputs` the run-time window, if c's op has one after the first
+// `others` inputs.
 std::vector<Output> WithWindow(std::vector<Output> inputs, const GradContext& c,
                                int others) {
   for (int i = others; i < c.op->num_inputs(); ++i)

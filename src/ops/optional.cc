@@ -183,7 +183,7 @@ Status MakeFakeParam(const Node& n, Kernel* k) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape shape,
                           n.Attr<PartialShape>("shape"));
   const DType t = n.TypeAttr("dtype");
-  // What it holds is nobody's business; an unknown dimension holds nothing.
+  // Its contents are never used; an unknown dimension is replaced by 0.
   Dims dims;
   for (int i = 0; i < shape.rank(); ++i)
     dims.push_back(std::max<int64_t>(0, shape.dim(i)));

@@ -1,5 +1,5 @@
-// Ops that call a function of the program that runs the step. Its language's
-// client makes them, and adds the function under the token.
+// Ops that call a function of the program that runs the step. The Python client
+// creates these nodes and registers the function under the token.
 #include "exec/host_functions.h"
 #include "exec/kernel.h"
 #include "graph/shape_context.h"

@@ -1,5 +1,5 @@
-// Floats to quantised numbers and back, with one range or one for each slice
-// along an axis.
+// Conversion between floats and quantised numbers, with one range or one per
+// slice along an axis.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,7 +19,7 @@ using quantized::TypeLimits;
 
 enum class QuantizeMode { kMinCombined, kMinFirst, kScaled };
 
-// What both ops say about the way of quantising. Immutable.
+// The quantisation attributes of both ops. Immutable.
 struct QuantizeOptions {
   QuantizeMode mode;
   bool half_to_even, narrow_range;
@@ -49,7 +49,7 @@ struct QuantizeOptions {
   }
 
   int64_t lowest() const { return limits.low + (narrow_range ? 1 : 0); }
-  // Half of the numbers of a signed type; 0 for others.
+  // Half the number of values of a signed type; 0 for others.
   float half_range() const {
     if (limits.low == 0) return 0.0f;
     return (static_cast<float>(limits.high) - static_cast<float>(limits.low) +
@@ -63,14 +63,14 @@ struct Slices {
   int64_t outer = 1, count = 1, inner = 1;
 };
 
-// Along axis -1 it is all one slice.
+// For axis -1 there is one slice.
 Result<Slices> SlicesOf(const Shape& s, int64_t axis, const Tensor& min,
                         const Tensor& max) {
   Slices slices;
   if (axis >= s.rank())
     return InvalidArgument("axis: expected less than the rank of ",
                            s.ToString(), ", got ", axis);
-  // (Of an empty tensor, products of other extents may be beyond 2^63.)
+  // (For an empty tensor, the product of the other extents may exceed 2^63.)
   if (s.num_elements() == 0) {
     slices.outer = 0;
     if (axis >= 0) slices.count = s.dim(static_cast<int>(axis));
@@ -180,7 +180,8 @@ class QuantizeKernel {
   }
 
  private:
-  // Ends that are too close would be one number: pushed apart. Zero is within.
+  // Ends that are too close are moved apart, since they would be one number.
+  // Zero is within the range.
   Range Widened(Range r) const {
     const float min = std::min(0.0f, r.min);
     const float apart =
@@ -217,8 +218,8 @@ class QuantizeKernel {
         q = half > 0 ? std::round((v - r.min) * wide - half)
                      : std::floor((v - r.min) * wide + 0.5f);
       }
-      // (The highest int32 rounds up as a float: it wraps, as the processor's
-      // conversion does.)
+      // (The highest int32 rounds up as a float: it wraps, as in the
+      // processor's conversion.)
       out[i] = q >= 2147483648.0f || !(q >= -2147483648.0f)
                    ? std::numeric_limits<int32_t>::min()
                    : static_cast<int32_t>(q);
@@ -226,7 +227,8 @@ class QuantizeKernel {
   }
 
   // Convert for bytes and ties to even, in a form that compilers vectorise:
-  // adding 1.5 * 2^23 leaves no room for a fraction, and the processor rounds.
+  // adding 1.5 * 2^23 leaves no bits for a fraction, so that the processor
+  // rounds.
   static void ToBytes(Range r, float scale, const float* in, int64_t n,
                       uint8_t* out) {
     constexpr float kNoFraction = 12582912.0f;

@@ -14,8 +14,8 @@ using quantized::TypeLimits;
 
 // ---- Broadcasting -----------------------------------------------------------
 
-// Calls fn(i, a, b) for each element of the result: its place, and those of
-// the elements of a and b that it is made of.
+// Calls fn(i, a, b) for each element of the result: its position and those of
+// its operands.
 template <typename Fn>
 void ForEachPair(const Shape& out, const Shape& a, const Shape& b, Fn fn) {
   if (out.num_elements() == 0) return;
@@ -52,8 +52,8 @@ Result<Shape> Broadcast(const Tensor& x, const Tensor& y) {
 
 // ---- QuantizedAdd, QuantizedMul ---------------------------------------------
 
-// A byte in the range of a sum: the step between two bytes, rounded once, times
-// the byte. One number alone is rounded itself.
+// A byte in the range of a sum: the byte times the step between two bytes,
+// which is rounded once. A single number is rounded itself.
 class ByteInSum {
  public:
   ByteInSum(Range r, const TypeLimits& bytes, Range sum, const TypeLimits& out,
@@ -197,7 +197,7 @@ Status ByteBiasAddShape(ShapeContext& c) {
 
 // ---- Activations ------------------------------------------------------------
 
-// What bounds the activation from above: nothing, 6, or input 1.
+// The upper bound of the activation: none, 6, or input 1.
 enum class ReluTop { kNone, kSix, kGiven };
 
 template <ReluTop kTop>

@@ -1,4 +1,4 @@
-// Pooling and joining of quantised tensors.
+// Pooling and concatenation of quantised tensors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ using quantized::Range;
 
 // ---- QuantizedMaxPool, QuantizedAvgPool -------------------------------------
 
-// Sums in 64 bits, divided by what is not padding, towards zero.
+// Sums in 64 bits, divided by the number of unpadded elements, towards zero.
 template <typename T>
 void AveragePool(const dnn::PoolGeometry& s, const T* in, T* out) {
   for (int64_t p = 0; p < s.batch * s.out_pixels(); ++p) {

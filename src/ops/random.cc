@@ -1,5 +1,5 @@
-// Uniform and normal numbers and permutations. Equal seeds give the bits that
-// TensorFlow gives; the stream lives with the node, so that every step gets new
+// Uniform and normal numbers, and permutations. Equal seeds give the same bits
+// as TensorFlow; the stream belongs to the node, so that every step gets new
 // numbers.
 #include <limits>
 #include <vector>
@@ -30,7 +30,8 @@ struct Truncated {
   }
 };
 
-// Fills output 0 of the shape in input 0. `reserve(n)` gives the stream.
+// Fills output 0 with the shape given by input 0. `reserve(n)` returns the
+// stream.
 template <template <typename> class D, typename T, typename Reserve>
 Status FillOutput(KernelContext& ctx, Reserve&& reserve) {
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(ctx, 0));
@@ -47,7 +48,7 @@ struct StatefulFill {
   struct For {
     static Status Run(KernelContext& ctx) {
       return FillOutput<D, T>(ctx, [&ctx](int64_t n) -> Result<Philox> {
-        // Nothing is taken from the stream for nothing.
+        // An empty output takes nothing from the stream.
         if (n == 0) return Philox();
         return ctx.state<SeededKernel>().generator().ReserveOutputs(n);
       });
@@ -90,7 +91,7 @@ KernelMaker Seeded(KernelMaker maker) {
 
 // ---- Integers ---------------------------------------------------------------
 
-// Output 0 in [minval, maxval), the scalar inputs `bounds` and bounds + 1.
+// Output 0 in [minval, maxval), given by scalar inputs `bounds` and bounds + 1.
 template <typename T, typename Reserve>
 Status FillInts(KernelContext& ctx, int bounds, Reserve&& reserve) {
   SLUICE_RETURN_IF_ERROR(ScalarInputs(ctx, bounds, bounds + 2));
@@ -131,7 +132,7 @@ struct KeyedInt {
 
 // ---- RandomShuffle ----------------------------------------------------------
 
-// Rows of `in` to `out` in the order of `order`.
+// Copies rows of `in` to `out` in the given order.
 template <typename T>
 void PermuteObjects(const Tensor& in, const std::vector<int64_t>& order,
                     Tensor* out) {

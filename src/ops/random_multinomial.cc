@@ -14,7 +14,7 @@ namespace {
 using namespace random;  // NOLINT: the vocabulary of this file.
 
 // One row of samples: the first class whose cumulative probability exceeds a
-// number drawn evenly from [0, total).
+// uniform number in [0, total).
 template <typename T, typename Out>
 void SampleRow(const T* logits, int64_t classes, SingleSamples& next,
                std::vector<double>* cdf, Out* out, int64_t samples) {
@@ -37,7 +37,7 @@ void SampleRow(const T* logits, int64_t classes, SingleSamples& next,
   }
 }
 
-// `reserve(n)` gives the stream, n being the outputs it is to last for.
+// `reserve(n)` returns a stream that is sufficient for n outputs.
 template <typename T, typename Out, typename Reserve>
 Status Sample(KernelContext& ctx, Reserve&& reserve) {
   const Tensor& logits = ctx.input(0);

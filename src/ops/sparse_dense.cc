@@ -1,5 +1,5 @@
-// Sparse tensors with dense ones: made dense, added, multiplied, divided, and
-// rows filled that have no entry.
+// Sparse tensors combined with dense ones: conversion, addition, multiplication
+// and division.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -48,7 +48,7 @@ class SparseToDenseKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, values.dtype(), shape));
     Tensor& out = ctx.output(0);
     array::FillRun(out.dtype(), rest.raw(), out.raw(), out.num_elements());
-    // (In increasing order where every element's place is after the last.)
+    // (Indices are increasing if every position is after the previous one.)
     int64_t before = -1;
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = 0;
@@ -90,7 +90,7 @@ Status SparseToDenseGrad(GradContext& c) {
   if (!indices.shape().rank_known())
     return InvalidArgument(
         "sparse_indices: expected a known rank for the gradient");
-  // GatherNd wants one index in each row.
+  // GatherNd requires one index per row.
   const int rank = indices.shape().rank();
   if (rank < 2) indices = grad::ExpandDims(indices, rank);
   const Output taken = Build("GatherNd", {c.dy[0], indices});
@@ -137,7 +137,8 @@ SLUICE_OP(SparseToDense)
 
 // ---- SparseTensorDenseAdd ---------------------------------------------------
 
-// The entries of inputs 0 to 2, whose indices may be int32. `copy` keeps them.
+// The entries of inputs 0 to 2, whose indices may be int32. `copy` stores them
+// as int64.
 Result<Entries> InputOfAnyIndex(const KernelContext& ctx, Tensor* copy,
                                 Tensor* shape_copy) {
   const auto widen = [](const Tensor& from, Tensor* to) -> Status {
@@ -154,7 +155,7 @@ Result<Entries> InputOfAnyIndex(const KernelContext& ctx, Tensor* copy,
   return sparse::View(*copy, &ctx.input(1), *shape_copy, "a_");
 }
 
-// Where an index lies in a dense tensor. REQUIRES: it is within the shape.
+// The offset of an index in a dense tensor. REQUIRES: it is within the shape.
 int64_t DenseOffset(const int64_t* row, const Dims& shape) {
   int64_t at = 0;
   for (size_t d = 0; d < shape.size(); ++d) at = at * shape[d] + row[d];
@@ -261,7 +262,7 @@ class SparseMatMulKernel {
   }
 
  private:
-  // Sums of 16-bit floats are kept in float.
+  // 16-bit floats are summed in float.
   template <typename T>
   Status Multiply(const Entries& e, const Tensor& b, int64_t columns,
                   Tensor* out) const {
@@ -325,8 +326,8 @@ Output IndexColumn(Output indices, int i) {
       {{"begin_mask", 1}, {"end_mask", 1}, {"shrink_axis_mask", 2}});
 }
 
-// With C = op(A) op(B): dA at (r, c) is row r of dC by column c of op(B),
-// without its other places; dB is a product with A itself.
+// With C = op(A) op(B): the gradient of A at (r, c) is row r of dC times column
+// c of op(B), only at the entries of A; that of B is a product with A itself.
 Status SparseDenseMatMulGrad(GradContext& c) {
   const bool adjoint_a = c.op->BoolAttr("adjoint_a");
   const bool adjoint_b = c.op->BoolAttr("adjoint_b");
@@ -400,8 +401,8 @@ T CwiseOf(T a, T b) {
   }
 }
 
-// The dense side is broadcast to the sparse one; the result has the entries of
-// the sparse one alone.
+// The dense side is broadcast to the sparse one; the result has only the
+// entries of the sparse one.
 template <Cwise op>
 Status RunCwise(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Entries e, sparse::InputAt(ctx, 0, "sp_"));
@@ -448,7 +449,7 @@ Status CwiseShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What each entry met in the dense tensor: the indices there.
+// The dense index that each entry was combined with.
 Output IndicesOfDense(GradContext& c) {
   const Output dense_shape = grad::ShapeOf(c.input(3), DType::kInt64);
   const Output extra =
@@ -484,7 +485,7 @@ Status CwiseGrad(GradContext& c) {
   return OkStatus();
 }
 
-// (Divisors are kept away from zero.)
+// (Divisors are not close to zero.)
 const std::vector<SampleInput> kCwiseSample = {
     {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
     {.shape = {3}},

@@ -1,5 +1,5 @@
-// Arithmetic on sparse tensors: sums and extremes of two of them, reductions,
-// softmax; and rows filled that have no entry.
+// Arithmetic on sparse tensors: sums and extremes of two of them, softmax, and
+// filling of empty rows.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -18,7 +18,8 @@ using sparse::Entries;
 
 // ---- Unions -----------------------------------------------------------------
 
-// A place of a union: entry a of one tensor, entry b of the other, -1 for none.
+// A position of a union: entry a of one tensor, entry b of the other, -1 for
+// none.
 struct UnionPlace {
   int64_t a = -1, b = -1;
 };
@@ -55,7 +56,7 @@ auto Magnitude(T v) {
     return std::abs(v);
 }
 
-// The real type of the threshold for values of T.
+// The real type of thresholds for values of T.
 template <typename T>
 struct RealOf {
   using type = T;
@@ -106,7 +107,7 @@ class SparseAddKernel {
         const T v = b.values->template raw<T>()[p.b];
         sum = p.a >= 0 ? array::WrapAdd(sum, v) : v;
       }
-      // (What only one of them has stays, however small.)
+      // (Entries of only one of the operands are kept, however small.)
       if (p.a >= 0 && p.b >= 0 && !(Magnitude(sum) >= least)) continue;
       places.push_back(p);
       sums.push_back(sum);
@@ -172,7 +173,8 @@ SLUICE_OP(SparseAdd)
         "Adds two sparse tensors and drops sums of two entries that are "
         "smaller than a threshold.");
 
-// Gradients of a sum's entries for those of its terms: all lists are in order.
+// Gradients of the entries of a sum with respect to its operands: all lists are
+// sorted.
 Status RunSparseAddGrad(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Tensor& sum = ctx.input(3);
@@ -237,7 +239,7 @@ SLUICE_OP(SparseAddGrad)
 
 // ---- Extremes ---------------------------------------------------------------
 
-// An entry that only one of them has meets zero.
+// An entry of only one of them is combined with zero.
 template <bool maximum>
 Status RunExtreme(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Entries a, sparse::InputAt(ctx, 0, "a_"));
@@ -395,7 +397,7 @@ Status RunSparseFillEmptyRows(KernelContext& ctx) {
                              e.row(i)[0]);
   SLUICE_ASSIGN_OR_RETURN(const Shape row_shape, array::MakeShape({rows}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, DType::kBool, row_shape));
-  // Where the next entry of each row goes.
+  // The position of the next entry of each row.
   SLUICE_ASSIGN_OR_RETURN(Tensor next_of,
                           ctx.AllocateTemp(DType::kInt64, row_shape));
   int64_t* next = next_of.raw<int64_t>();

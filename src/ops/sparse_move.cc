@@ -1,5 +1,5 @@
-// Sparse tensors to others with the same entries elsewhere: sorted, reshaped,
-// sliced, split, joined.
+// Ops that move the entries of sparse tensors: sort, reshape, slice, split,
+// concatenate.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -39,7 +39,7 @@ Status SparseReorderShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The values' gradient, put back: the order is that of sorted entry numbers.
+// Restores the order of the values' gradient by sorting the entry numbers.
 Status SparseReorderGrad(GradContext& c) {
   if (c.dy[1].node == nullptr) return OkStatus();
   const Output n = grad::SizeOf(c.input(1));
@@ -243,7 +243,7 @@ SLUICE_OP(SparseSlice)
         "Extracts the entries within a box, with indices relative to its "
         "corner.");
 
-// Both index lists are in the same order, so one walk finds the kept entries.
+// Both index lists have the same order, so one pass finds the kept entries.
 Status RunSparseSliceGrad(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Tensor& in = ctx.input(1);
@@ -315,7 +315,7 @@ Status RunSparseSplit(KernelContext& ctx) {
     return InvalidArgument("num_split: expected at most ", dim,
                            ", the size of dimension ", axis, ", got ", many);
   SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
-  // The first `more` parts are longer by one.
+  // The first `more` parts are one longer.
   const int64_t least = dim / many, more = dim % many;
   const auto part_of = [&](int64_t i) {
     return i < more * (least + 1) ? i / (least + 1)
@@ -416,7 +416,7 @@ class SparseConcatKernel {
     SLUICE_ASSIGN_OR_RETURN(Tensor indices,
                             ctx.AllocateTemp(DType::kInt64, Shape({n, rank})));
     int64_t* row = indices.raw<int64_t>();
-    std::vector<std::pair<int, int64_t>> from;  // Of each entry.
+    std::vector<std::pair<int, int64_t>> from;  // The source of each entry.
     int64_t offset = 0;
     for (int p = 0; p < many; ++p) {
       const Entries& e = parts[static_cast<size_t>(p)];

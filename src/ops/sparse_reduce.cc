@@ -1,4 +1,4 @@
-// Reductions of sparse tensors over axes, to dense ones or to sparse ones.
+// Reductions of sparse tensors over axes, with dense or sparse results.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -28,8 +28,8 @@ Result<std::vector<bool>> ReducedAxes(const Tensor& axes, int rank) {
   return out;
 }
 
-// All four ops; the element type is looked at last. Sums of 16-bit floats are
-// kept in float.
+// All four ops; dispatches on the element type last. 16-bit floats are summed
+// in float.
 class SparseReduceKernel {
  public:
   explicit SparseReduceKernel(const Node& n)
@@ -42,7 +42,7 @@ class SparseReduceKernel {
     SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> reduced,
                             ReducedAxes(ctx.input(3), e.rank));
     SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
-    // The place of each entry in the result, an index like any other.
+    // The position of each entry in the result, as an index.
     Dims shape;
     for (int d = 0; d < e.rank; ++d) {
       const auto at = static_cast<size_t>(d);
@@ -154,10 +154,10 @@ Status SparseReduceShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Every entry gets the gradient of the place it was added to.
+// Every entry gets the gradient of the sum that it is part of.
 Status SparseReduceSumGrad(GradContext& c) {
   const Output indices = c.input(0), shape = c.input(2);
-  // The result's shape with reduced dimensions 1.
+  // The result's shape with reduced dimensions of 1.
   const Output rank = grad::SizeOf(shape);
   const Output axes = Build(
       "FloorMod", {Build("Reshape", {c.input(3), IntVector({-1})}), rank});

@@ -1,4 +1,4 @@
-// Stacks: what the forward pass of a loop saves for its gradient.
+// Stacks, on which the forward pass of a loop saves values for its gradient.
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -10,17 +10,17 @@
 namespace sluice {
 namespace {
 
-// What a StackV2 node declares, shared by the stacks of all its runs.
+// The declaration of a StackV2 node, shared by the stacks of all its runs.
 struct StackOptions {
   std::string name;  // For messages.
   DType dtype = DType::kInvalid;
 };
 
-// Tensors, last in first out. Every run of a StackV2 makes a new one. Its
-// owners are the tokens of its handle: no table names it, so that it dies, and
-// what it holds with it, with the last token of its step, however the step
-// ends. Any thread may call any method; each takes the one lock once. Tokens
-// move in and out; nothing is copied.
+// Tensors, last in first out. Every run of a StackV2 creates a new one. Its
+// owners are the tokens of its handle: it is in no table, so it is destroyed,
+// with its contents, with the last token of its step, however the step ends.
+// Thread-safe; each method takes the single lock once. Tokens are moved in and
+// out without copying.
 class Stack final : public Resource {
  public:
   // No limit if max_size < 0.
@@ -89,7 +89,7 @@ Status NotAStack(const KernelContext& ctx) {
                          " '", h->name, "'");
 }
 
-// The stack behind input 0, which lives as long as the token.
+// The stack of input 0, valid as long as the token.
 Stack* StackOrNull(const KernelContext& ctx) {
   const Tensor& t = ctx.input(0);
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
@@ -217,7 +217,7 @@ SLUICE_OP(StackCloseV2)
     .NoGradient(kSaved)
     .Doc("Frees a stack before its step ends.");
 
-// The older spellings hand the stack on by reference.
+// The older versions forward the stack by reference.
 
 SLUICE_OP(Stack)
     .Output("handle: Ref(string)")

@@ -1,4 +1,4 @@
-// Reading and writing parts of a variable without reading the whole.
+// Reading and writing parts of a variable without reading all of it.
 #include <algorithm>
 
 #include "graph/builder.h"
@@ -17,7 +17,7 @@ using state::VariableInput;
 
 // ---- ResourceGather ---------------------------------------------------------
 
-// The rows are copied while the variable is held: a snapshot would make a
+// Copies the rows while the variable is locked: a snapshot would make a
 // concurrent update copy all of it. State: batch_dims.
 Status RunResourceGather(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v,

@@ -1,4 +1,4 @@
-// Tensors that stay in the session between steps, by handle.
+// Tensors that are stored in the session between steps, by handle.
 #include <atomic>
 
 #include "graph/op_def.h"
@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// A value kept under its handle until it is deleted. Immutable.
+// A value stored under its handle until it is deleted. Immutable.
 class SessionTensor : public Resource {
  public:
   explicit SessionTensor(Tensor v) : value(std::move(v)) {}
@@ -15,10 +15,10 @@ class SessionTensor : public Resource {
   const Tensor value;
 };
 
-// Apart from the variables: their names are the user's.
+// Separate from the variables, whose names belong to the user.
 constexpr const char* kContainer = "_session_tensors";
 
-// Keeps input 0 and gives out its handle: a string, or a resource of that name.
+// Stores input 0 and returns its handle: a string, or a resource of that name.
 Status RunGetSessionHandle(KernelContext& ctx) {
   static std::atomic<int64_t> next{0};
   const std::string name = absl::StrCat(

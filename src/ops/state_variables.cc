@@ -1,4 +1,4 @@
-// Variables: making them, reading them, asking about them, forgetting them.
+// Variables: creating, reading, inspecting and destroying them.
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
@@ -16,15 +16,15 @@ constexpr const char* kNotDifferentiable =
 
 // ---- Making -----------------------------------------------------------------
 
-// VariableV2 (a reference) and VarHandleOp (a handle) find or make the same
-// kind of variable, and both give out the same kind of token.
+// VariableV2 (a reference) and VarHandleOp (a handle) find or create the same
+// kind of variable, and return the same kind of token.
 class VariableKernel {
  public:
   explicit VariableKernel(const Node& n)
       : name_(n),
         dtype_(n.TypeAttr("dtype")),
         shape_(n.AttrOr<PartialShape>("shape", {})) {
-    // The first version of the op could not say "unknown" otherwise.
+    // The first version of the op had no other way to declare an unknown shape.
     if (n.op_name() == "Variable" && shape_.rank() == 0)
       shape_ = PartialShape::Unknown();
   }
@@ -55,12 +55,12 @@ class VariableKernel {
   const ResourceName name_;
   const DType dtype_;
   PartialShape shape_;
-  // Synchronises itself.
+  // Thread-safe.
   CachedHandle handle_;
 };
 
-// Lives from here to its DestroyTemporaryVariable, and no longer than the
-// step: only tokens hold it. State: its kernel.
+// Exists from here to its DestroyTemporaryVariable, at most until the end of
+// the step: only tokens own it. State: its kernel.
 class TemporaryVariableKernel {
  public:
   static Result<std::shared_ptr<TemporaryVariableKernel>> Make(const Node& n) {
@@ -173,7 +173,7 @@ Status MakeDestroyResource(const Node& n, Kernel* k) {
   k->state = std::make_shared<bool>(n.BoolAttr("ignore_lookup_error"));
   k->run = [](KernelContext& ctx) -> Status {
     SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
-    // Handles that are on their way still point to it: they find it empty.
+    // Existing handles still refer to it, and find it empty.
     if (auto* v = dynamic_cast<Variable*>(h->resource.get())) v->Reset();
     Status s = ctx.step().resources->Delete(h->container, h->name);
     if (s.code() == StatusCode::kNotFound && ctx.state<bool>())
@@ -183,8 +183,8 @@ Status MakeDestroyResource(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// Reads are snapshots and updates copy only what a reader still holds: there is
-// no mode to leave.
+// Reads are snapshots, and updates copy only values that a reader still holds:
+// there is no mode to disable.
 Status RunDisableCopyOnRead(KernelContext& ctx) {
   return VariableInput(ctx, 0).status();
 }

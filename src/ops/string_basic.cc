@@ -1,4 +1,4 @@
-// Numbers to strings, and strings to longer ones.
+// Numbers to strings, and concatenation of strings.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -138,9 +138,9 @@ class AsStringKernel {
   }
 
   DType type_ = DType::kInvalid;
-  std::string format_;  // printf's, made from checked parts.
-  size_t width_ = 0;    // Of strings: at least so many bytes,
-  bool left_ = false;   // the spaces behind them.
+  std::string format_;  // For printf; built from checked parts.
+  size_t width_ = 0;    // For strings: the minimum width in bytes,
+  bool left_ = false;   // and whether they are left-aligned.
 };
 
 SLUICE_OP(AsString)

@@ -1,4 +1,4 @@
-// Strings, and rows of anything, to numbers that stand for them.
+// Hashes of strings and of rows of any type.
 #include <string>
 
 #include "exec/kernel.h"
@@ -98,8 +98,8 @@ SLUICE_OP(StringToHashBucketStrong)
 
 // ---- Fingerprint ------------------------------------------------------------
 
-// Each row's fingerprint, as eight bytes. Strings of a row count by their own
-// fingerprints, unless a row is one string.
+// The fingerprint of each row, as eight bytes. Strings are represented by their
+// own fingerprints, unless a row is one string.
 Status RunFingerprint(KernelContext& ctx) {
   const Tensor& data = ctx.input(0);
   const Tensor& method = ctx.input(1);

@@ -1,4 +1,4 @@
-// Regular expressions, by RE2: linear in the text whatever the pattern.
+// Regular expressions, with RE2: linear time in the text for any pattern.
 #include <re2/re2.h>
 
 #include <memory>
@@ -19,7 +19,7 @@ Result<std::shared_ptr<const RE2>> CompilePattern(const std::string& pattern) {
                          pattern, "': ", re->error());
 }
 
-// The pattern of the last run: most graphs feed one all the time.
+// The compiled pattern of the last run: most graphs always use the same one.
 class LastPattern {
  public:
   Result<std::shared_ptr<const RE2>> Get(const std::string& pattern) {
@@ -55,8 +55,8 @@ Status MatchAll(KernelContext& ctx, const RE2& re) {
   return OkStatus();
 }
 
-// A rewrite that names a group which the pattern lacks changes nothing, as in
-// TensorFlow; RE2 would also say so on standard error for every string.
+// A rewrite with a group that the pattern lacks changes nothing, as in
+// TensorFlow; RE2 would also log an error for every string.
 Status ReplaceIn(KernelContext& ctx, const RE2& re, const std::string& rewrite,
                  bool global) {
   const Tensor& in = ctx.input(0);

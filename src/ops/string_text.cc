@@ -1,4 +1,4 @@
-// Strings one by one: parts, lengths, cases, and numbers read from them.
+// Ops on single strings: substrings, lengths, case, and parsing of numbers.
 #include <unicode/locid.h>
 #include <unicode/unistr.h>
 
@@ -52,7 +52,7 @@ class SubstrKernel {
   }
 
  private:
-  // Where element `linear` of the result is in an input that is broadcast.
+  // The position of result element `linear` in a broadcast input.
   static int64_t Offset(int64_t linear, const Shape& out, const Shape& in) {
     int64_t offset = 0, stride = 1;
     for (int d = in.rank() - 1, o = out.rank() - 1; d >= 0; --d, --o) {
@@ -62,7 +62,7 @@ class SubstrKernel {
     }
     return offset;
   }
-  // A negative place counts from the end, a negative length means all.
+  // A negative position counts from the end, a negative length means the rest.
   static bool Bytes(const std::string& s, int64_t pos, int64_t len,
                     std::string* out) {
     const auto size = static_cast<int64_t>(s.size());
@@ -71,7 +71,7 @@ class SubstrKernel {
                     static_cast<size_t>(len));
     return true;
   }
-  // The same in characters, but a negative length means none, as in
+  // The same in characters, except that a negative length means none, as in
   // TensorFlow.
   static bool Chars(const std::string& s, int64_t pos, int64_t len,
                     std::string* out) {
@@ -153,8 +153,8 @@ class StringLengthKernel {
   const bool chars_;
 };
 
-// StringLower and StringUpper: ASCII's letters, or all of Unicode's by the
-// rules of no language in particular.
+// StringLower and StringUpper: ASCII letters, or all of Unicode with
+// language-independent rules.
 class StringCaseKernel {
  public:
   static Result<std::shared_ptr<StringCaseKernel>> Make(const Node& n) {

@@ -1,5 +1,5 @@
-// TensorArrays: the ops on them, their shapes and gradients. What they do is in
-// ops/tensor_array.h.
+// TensorArrays: their ops, shape functions and gradients. The implementation is
+// in ops/tensor_array.h.
 #include <typeinfo>
 
 #include "exec/kernel.h"
@@ -24,8 +24,8 @@ Status NotAnArray(const KernelContext& ctx) {
                          " '", h->name, "'");
 }
 
-// The array behind a handle, which lives as long as the token. Runs with every
-// read and write: no cast across a class tree, no count of owners.
+// The array of a handle, valid as long as the token. Runs with every read and
+// write, so it avoids dynamic casts and reference counting.
 TensorArrayState* ArrayOrNull(const Tensor& t) {
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
@@ -126,7 +126,7 @@ Status RunWrite(KernelContext& ctx) {
   SLUICE_TENSOR_ARRAY(array);
   SLUICE_INDEX(index);
   SLUICE_RETURN_IF_ERROR(array->Write(index, ctx.TakeInput(2)));
-  ctx.output(0).SetScalar(0.0f);  // The flow, whose value means nothing.
+  ctx.output(0).SetScalar(0.0f);  // The flow, whose value has no meaning.
   return OkStatus();
 }
 
@@ -252,14 +252,14 @@ Status RunArrayClose(KernelContext& ctx) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// The handle is a scalar. TensorFlow takes it for a vector of two, and so say
-// the shapes that it stores (where a loop keeps the handle for its gradient).
+// The handle is a scalar. TensorFlow declares a vector of two, and stores that
+// shape in graphs (where a loop saves the handle for its gradient).
 Status RequireHandle(ShapeContext& c) {
   if (c.input(0) == PartialShape({2})) return OkStatus();
   return c.RequireScalar(0);
 }
 
-// These inputs are, beside the handle.
+// Requires these inputs, besides the handle, to be scalars.
 Status RequireScalars(ShapeContext& c, std::initializer_list<int> inputs) {
   SLUICE_RETURN_IF_ERROR(RequireHandle(c));
   for (const int i : inputs) SLUICE_RETURN_IF_ERROR(c.RequireScalar(i));
@@ -336,11 +336,11 @@ Status CloseShape(ShapeContext& c) { return RequireHandle(c); }
 
 // ---- Gradients --------------------------------------------------------------
 //
-// What is read from an array is written into its gradient array, what is
-// written is read from there. Flows order it: the gradient array is made after
-// the forward array's last change before the read (its input flow), and the
-// gradient of a flow comes out of a write into the gradient array, so that
-// whoever reads it comes after all writes that the forward element reached.
+// The gradient of a read is written to the gradient array, and the gradient of
+// a write is read from it. Flows order these ops: the gradient array is created
+// after the last change of the forward array before the read (its input flow),
+// and the gradient of a flow is the output of a write to the gradient array, so
+// that its readers run after all writes for the forward element.
 
 // The gradient array of `handle`, with its flow.
 struct GradArray {
@@ -425,7 +425,7 @@ Status ArraySplitGrad(GradContext& c) {
   const Node& array = *c.input(0).node;
   if (array.op_name() == "TensorArrayV3" && !array.BoolAttr("dynamic_size"))
     return OkStatus();
-  // (What was written behind the split's elements is not the split's.)
+  // (Elements written after the split's do not belong to it.)
   const Output shape = Build("Shape", {c.input(1)});
   c.grads[1] = Build("Slice", {all, Build("ZerosLike", {shape}), shape});
   return OkStatus();

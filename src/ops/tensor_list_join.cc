@@ -1,5 +1,5 @@
-// TensorLists and tensors: lists stacked, joined and gathered into one tensor,
-// and tensors taken apart into lists.
+// Conversion between TensorLists and tensors: stacking, concatenating and
+// gathering lists into a tensor, and splitting tensors into lists.
 #include <algorithm>
 #include <utility>
 
@@ -24,13 +24,13 @@ using tensor_list::ShapeOfItems;
 
 // ---- Items to a tensor ------------------------------------------------------
 
-// One item on its way into a tensor; null where it was not set.
+// One item to be copied into a tensor; null if it is unset.
 struct Part {
   const Tensor* item;
   int64_t start, elements;
 };
 
-// Writes the parts to `out`; zeros where there is no item.
+// Writes the parts to `out`, with zeros for unset items.
 void WriteParts(DType type, std::span<const Part> parts, Tensor* out) {
   const auto n = static_cast<int64_t>(parts.size());
   const int64_t mean = out->num_elements() / std::max<int64_t>(1, n);
@@ -49,7 +49,8 @@ void WriteParts(DType type, std::span<const Part> parts, Tensor* out) {
               });
 }
 
-// The items at `indices` (null: all), along a new first dimension, as output 0.
+// Stacks the items at `indices` (null: all) along a new first dimension, as
+// output 0.
 Status StackItems(KernelContext& ctx, const TensorList& list,
                   const Tensor* indices, PartialShape shape) {
   const int64_t n = indices == nullptr ? list.size() : indices->num_elements();
@@ -70,7 +71,7 @@ Status StackItems(KernelContext& ctx, const TensorList& list,
     shape = *std::move(merged);
   }
   if (!shape.fully_known()) {
-    // Items that are not gathered may tell, too.
+    // Items that are not gathered may provide the shape too.
     SLUICE_ASSIGN_OR_RETURN(shape, ItemShape(list, shape));
   }
   if (!shape.fully_known())
@@ -134,9 +135,9 @@ class ListGatherKernel {
   const DType dtype_;
 };
 
-// Joins along the first dimension. TensorListConcatV2 is given the shape of the
-// items and the length of those that were not set; TensorListConcat has the
-// shape in an attribute.
+// Concatenates along the first dimension. TensorListConcatV2 receives the shape
+// of the items and the length of unset ones as inputs; TensorListConcat has the
+// shape as an attribute.
 class ListConcatKernel {
  public:
   explicit ListConcatKernel(const Node& n)
@@ -154,7 +155,7 @@ class ListConcatKernel {
                                ctx.input(2).shape().ToString());
       leading = ctx.input(2).raw_flat<int64_t>();
     }
-    // What all items have in common: all but the first dimension.
+    // The common shape of all items: all dimensions but the first.
     int64_t first = -1;
     PartialShape rest;
     SLUICE_RETURN_IF_ERROR(Narrow(given, &first, &rest));
@@ -276,7 +277,7 @@ class FromTensorKernel {
   const DType dtype_;
 };
 
-// Row i of t becomes item indices[i] of a list that is long enough.
+// Sets item indices[i] of a sufficiently long list to row i of t.
 Status ScatterRows(const Tensor& t, const Tensor& indices, const Shape& item,
                    TensorList* list) {
   for (int64_t i = 0; i < indices.num_elements(); ++i) {
@@ -287,7 +288,7 @@ Status ScatterRows(const Tensor& t, const Tensor& indices, const Shape& item,
   return OkStatus();
 }
 
-// Checks rows against indices; the highest index, -1 if there is none.
+// Checks rows against indices; returns the highest index, -1 if there is none.
 Result<int64_t> HighestIndex(const Tensor& t, const Tensor& indices) {
   SLUICE_RETURN_IF_ERROR(RequireRows(t));
   SLUICE_RETURN_IF_ERROR(RequireVector(indices, "indices"));
@@ -470,7 +471,7 @@ Status FromTensorGrad(GradContext& c) {
   return OkStatus();
 }
 
-// An item that was gathered several times gets the sum.
+// An item that was gathered several times gets the sum of the gradients.
 Status ListGatherGrad(GradContext& c) {
   Node* items = BuildNode("Unique", {c.input(1)});
   if (items == nullptr) return OkStatus();

@@ -1,5 +1,5 @@
-// TensorLists, item by item: making lists, pushing, popping, reading, writing.
-// (Whole lists to and from tensors: tensor_list_join.cc.)
+// TensorLists, item by item: creating lists, pushing, popping, reading and
+// writing. (Conversion of whole lists: tensor_list_join.cc.)
 #include <utility>
 
 #include "graph/builder.h"
@@ -125,7 +125,7 @@ class GetItemKernel {
     SLUICE_ASSIGN_OR_RETURN(PartialShape shape,
                             ElementShape(*list, ctx.input(2)));
     if (!shape.fully_known()) {
-      // The other items may tell, if they are all alike.
+      // The other items provide the shape if they all have the same one.
       SLUICE_ASSIGN_OR_RETURN(shape, ItemShape(*list, shape));
     }
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), ZerosForItem(*list, shape));
@@ -193,7 +193,7 @@ Status RunResize(KernelContext& ctx) {
   return ResizeList(own, size);
 }
 
-// Lists a[i] and b[i] joined, for each i.
+// Concatenates lists a[i] and b[i], for each i.
 class ConcatListsKernel {
  public:
   explicit ConcatListsKernel(const Node& n)
@@ -237,7 +237,7 @@ class ConcatListsKernel {
   const DType dtype_;
 };
 
-// Row i of the tensor is pushed on list i.
+// Pushes row i of the tensor to list i.
 class PushBackBatchKernel {
  public:
   explicit PushBackBatchKernel(const Node& n)
@@ -266,7 +266,7 @@ class PushBackBatchKernel {
         return InvalidArgument("list: expected at most ", list->max_size,
                                " items (max_num_elements), got one more");
       auto longer = std::make_shared<TensorList>(*list);
-      // A copy: a row alone must not keep all of them.
+      // A copy, since a shared row would keep the whole tensor alive.
       SLUICE_ASSIGN_OR_RETURN(Tensor row, Tensor::Make(dtype_, item));
       array::CopyRun(dtype_,
                      array::At(dtype_, rows.raw(), i * item.num_elements()),

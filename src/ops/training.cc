@@ -1,4 +1,4 @@
-// Optimisers whose state is a moving average or a sum, for dense gradients and
+// Optimizers whose state is a moving average or a sum, for dense gradients and
 // for gradients of some rows.
 #include "ops/training_kernel.h"
 

@@ -1,5 +1,5 @@
-// Optimisers beside those of training.cc: Adadelta, AdaMax, centred RMSProp,
-// FTRL, and the proximal and sign-based methods.
+// Further optimizers: Adadelta, AdaMax, centred RMSProp, FTRL, and the proximal
+// and sign-based methods.
 #include "ops/training_kernel.h"
 
 namespace sluice::training {
