@@ -127,7 +127,7 @@ void LoopMember::BeginAfter(Node* node) {
       .IgnoreError();
 }
 
-// ---- Places -----------------------------------------------------------------
+// ---- Contexts ---------------------------------------------------------------
 
 Conditional* ConditionalLike(const Conditional& original,
                              ControlFlowContext* outer) {

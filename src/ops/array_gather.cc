@@ -138,7 +138,7 @@ Result<PartialShape> GatherShape(const PartialShape& params,
                                SubShape(params, d + 1, params.rank())));
 }
 
-// ---- The pieces of shapes that gradients are built of -----------------------
+// ---- Pieces of shapes for gradients -----------------------------------------
 
 namespace {
 

@@ -16,7 +16,7 @@ namespace {
 using array::At;
 using array::IntAt;
 
-// ---- MatrixDiag and its kin -------------------------------------------------
+// ---- MatrixDiag and related ops ---------------------------------------------
 
 // Diagonals lower..upper of a matrix as rows of a packed tensor, the uppermost
 // first, each padded to the length of the longest on its left or right. Version

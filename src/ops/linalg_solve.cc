@@ -355,7 +355,7 @@ SLUICE_OP(MatrixTriangularSolve)
         "adjoints; batches broadcast.")
     .Family("linalg");
 
-// ---- Three diagonals --------------------------------------------------------
+// ---- Tridiagonal systems ----------------------------------------------------
 
 template <typename T>
 class TridiagonalSolveKernel {

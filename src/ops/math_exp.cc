@@ -124,7 +124,7 @@ const OpRegistrar kHyperbolic[] = {
           SigmoidGradient, "1 / (1 + exp(-x)), elementwise."),
 };
 
-// ---- The error function, the gamma function and their kin -------------------
+// ---- The error and gamma functions ------------------------------------------
 
 Output ErfSlope(Output x, Output) {
   return Mul(Call("Exp", Neg(Square(x))),

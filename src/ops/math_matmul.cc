@@ -158,7 +158,7 @@ SLUICE_OP(MatMul)
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc("Multiplies two matrices, each optionally transposed.");
 
-// ---- With what follows, fused -----------------------------------------------
+// ---- Fused with an epilogue -------------------------------------------------
 
 template <typename T>
 class FusedMatMul {

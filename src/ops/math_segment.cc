@@ -80,7 +80,7 @@ void FillWith(T value, T* out, int64_t n) {
   std::fill(out, out + n, value);
 }
 
-// ---- Sorted ids: SegmentSum and its kin -------------------------------------
+// ---- Sorted ids: SegmentSum and related ops ---------------------------------
 
 template <SegmentOp op, typename T>
 Status RunSorted(KernelContext& ctx) {
@@ -153,7 +153,7 @@ Status SortedShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// ---- Any ids: UnsortedSegmentSum and its kin --------------------------------
+// ---- Any ids: UnsortedSegmentSum and related ops ----------------------------
 
 // The number of elements that is worth a thread.
 constexpr int64_t kSegmentGrain = 32768;

@@ -426,7 +426,7 @@ OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
   return b;
 }
 
-// ---- With what follows, fused -----------------------------------------------
+// ---- Fused with an epilogue -------------------------------------------------
 
 void AddFusedAttrs(OpDefBuilder& b) {
   b.Attr("dilations: list(int) = [1, 1, 1, 1]")

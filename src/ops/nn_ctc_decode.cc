@@ -21,7 +21,7 @@ namespace {
 
 using Decoded = std::vector<int64_t>;
 
-// ---- What both decoders share -----------------------------------------------
+// ---- Shared by both decoders ------------------------------------------------
 
 Status DecoderShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape inputs, c.WithRank(0, 3));

@@ -89,7 +89,7 @@ E Times(E a, E b) {
     return a * b;
 }
 
-// ---- Of one number ----------------------------------------------------------
+// ---- One argument -----------------------------------------------------------
 
 // nullopt if there is no such op for that type here.
 template <typename T>
@@ -184,7 +184,7 @@ std::optional<Exact<T>> Unary(std::string_view op, Exact<T> x) {
   return std::nullopt;
 }
 
-// ---- Of two numbers ---------------------------------------------------------
+// ---- Two arguments ----------------------------------------------------------
 
 inline Integer FloorDiv(Integer a, Integer b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));

@@ -13,7 +13,7 @@ namespace {
 using quantized::Range;
 using quantized::TypeLimits;
 
-// ---- Moving -----------------------------------------------------------------
+// ---- Conversion -------------------------------------------------------------
 
 // Converts qint32 to quint8 in fixed point with 16 fractional bits.
 class FixedPoint {

@@ -14,7 +14,7 @@ using state::VariableInput;
 constexpr const char* kNotDifferentiable =
     "a variable's value, not its handle, is differentiated";
 
-// ---- Making -----------------------------------------------------------------
+// ---- Creation ---------------------------------------------------------------
 
 // VariableV2 (a reference) and VarHandleOp (a handle) find or create the same
 // kind of variable, and return the same kind of token.

@@ -285,7 +285,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   return c;
 }
 
-// ---- Running ----------------------------------------------------------------
+// ---- Execution --------------------------------------------------------------
 
 // Starts a step, which counts as running until Rest or End.
 Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,

@@ -12,7 +12,7 @@
 namespace sluice::linalg {
 namespace {
 
-// ---- To three diagonals -----------------------------------------------------
+// ---- Tridiagonal form -------------------------------------------------------
 
 // w = A x for the self-adjoint matrix of order r whose lower triangle is in the
 // columns `a`, n apart: element (i, j) is a[j * n + i].

@@ -51,7 +51,7 @@ void SolveTriangular(const T* a, const T* b, int64_t n, int64_t k, bool lower,
 template <typename T>
 void Multiply(const T* a, const T* b, int64_t m, int64_t k, int64_t n, T* out);
 
-// ---- Rectangular ones (factor.cc) -------------------------------------------
+// ---- Rectangular matrices (factor.cc) ---------------------------------------
 
 // a = out * out^H of the lower triangle of a. False: not positive definite.
 template <typename T>
