@@ -406,8 +406,8 @@ Result<std::vector<Gradient>> Backprop::Collect() {
   for (const Output& x : xs_) {
     if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
       return InvalidArgument(
-          "gradients: expected xs that are not within a loop that the ys are "
-          "not in, got ",
+          "gradients: expected xs outside of loops that do not contain the ys, "
+          "got ",
           x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
     SLUICE_ASSIGN_OR_RETURN(Gradient g, Total(x, outermost));
     if (!g &&

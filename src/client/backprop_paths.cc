@@ -314,8 +314,7 @@ Status Backprop::NoGradientFor(const Node* node, const Status& why) const {
 // empty if one does, or would if the node had a gradient.
 std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
   if (stop_[Id(n)]) return "it is one of stop_gradients";
-  if (IsBaseMerge(n))
-    return "it carries a variable of a loop that the ys are in";
+  if (IsBaseMerge(n)) return "it carries a variable of a loop around the ys";
   if (StopsAt(n)) {
     const auto name = n->AttrOr<std::string>("_gradient_op_type", n->op_name());
     const OpDef* const op =

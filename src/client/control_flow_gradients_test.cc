@@ -465,7 +465,7 @@ TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
         return std::tuple{i + 1, within};
       });
   EXPECT_THAT(std::string(Gradients({y}, {within}).status().message()),
-              HasSubstr("expected xs that are not within a loop"));
+              HasSubstr("expected xs outside of loops"));
   EXPECT_THAT(std::string(Gradients({y, within}, {x}).status().message()),
               HasSubstr("expected ys of one loop"));
 }

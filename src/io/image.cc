@@ -37,7 +37,7 @@ Status CheckSize(const char* format, const ImageHeader& h,
 
 Status Malformed(const char* format, const char* message) {
   return InvalidArgument(format, ": expected a complete, well-formed image, ",
-                         "got one that is not: ", message);
+                         "got one with an error: ", message);
 }
 
 // ---- Channels ---------------------------------------------------------------

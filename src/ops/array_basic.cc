@@ -232,7 +232,7 @@ Status IdentityNGrad(GradContext& g) {
 
 Status PreventGradientGrad(GradContext& g) {
   const std::string message = g.op->AttrOr<std::string>("message", "");
-  return NotFound("gradient: expected none to be asked for at '", g.op->name(),
+  return NotFound("gradient: expected no request through '", g.op->name(),
                   "', which prevents it", message.empty() ? "" : ": ", message);
 }
 

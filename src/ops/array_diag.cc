@@ -89,7 +89,7 @@ Status DiagPartKernel(KernelContext& ctx) {
     square = in.dim(i) == in.dim(half_rank + i);
   if (!square)
     return InvalidArgument(
-        "input: expected a shape that is another one twice, got ",
+        "input: expected a shape that repeats its first half, got ",
         in.shape().ToString());
   SLUICE_ASSIGN_OR_RETURN(
       const Shape shape,

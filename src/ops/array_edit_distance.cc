@@ -144,8 +144,8 @@ Status EditDistanceShape(ShapeContext& c) {
   const int64_t rank = h->num_elements();
   if (rank != t->num_elements() || rank < 2)
     return InvalidArgument(
-        "hypothesis_shape and truth_shape: expected as many dimensions, at "
-        "least 2, got ",
+        "hypothesis_shape and truth_shape: expected equal ranks of "
+        "at least 2, got ",
         rank, " and ", t->num_elements());
   Dims dims;
   for (int64_t d = 0; d + 1 < rank; ++d)

@@ -89,7 +89,7 @@ TEST_F(OptionalTest, OneWithinAnotherMayBeDeep) {
                               .Run(Build("ZerosLike", {deep[1]}))
                               .status()
                               .message()),
-              HasSubstr("within each other"));
+              HasSubstr("levels of nesting"));
 }
 
 }  // namespace

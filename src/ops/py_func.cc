@@ -17,8 +17,8 @@ class PyFuncKernel {
     const std::shared_ptr<const HostFunction> fn = FindHostFunction(token_);
     if (fn == nullptr)
       return FailedPrecondition(
-          "token: expected that of a function of this process, whose graph "
-          "lives, got '",
+          "token: expected that of a function of this process whose graph "
+          "exists, got '",
           token_, "'");
     std::vector<Tensor> args;
     for (int i = 0; i < ctx.num_inputs(); ++i) args.push_back(ctx.TakeInput(i));

@@ -141,7 +141,7 @@ class QuantizeKernel {
                             SlicesOf(in.shape(), o_.axis, min, max));
     if (s.count != 1 && o_.mode == QuantizeMode::kMinFirst)
       return Unimplemented(
-          "mode: expected another than MIN_FIRST with an axis");
+          "mode: expected a mode other than MIN_FIRST with an axis");
     const DType t = ctx.node().output_type(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, t, in.shape()));
     const Shape ranges = o_.axis < 0 ? Shape() : Shape({s.count});
@@ -264,7 +264,7 @@ class DequantizeKernel {
                             SlicesOf(in.shape(), o_.axis, min, max));
     if (s.count != 1 && o_.mode == QuantizeMode::kMinFirst)
       return Unimplemented(
-          "mode: expected another than MIN_FIRST with an axis");
+          "mode: expected a mode other than MIN_FIRST with an axis");
     SLUICE_ASSIGN_OR_RETURN(Tensor out,
                             ctx.AllocateTemp(DType::kFloat, in.shape()));
     const std::vector<int32_t> from = quantized::Widen(in);

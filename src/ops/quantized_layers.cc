@@ -226,7 +226,7 @@ class ByteLayerKernel {
                                  : StepOf(image_, key.image);
     const float out_step = out_ == DType::kFloat ? 1.0f : StepOf(out_, key.out);
     if (!(image_step > 0) || !(out_step > 0))
-      return InvalidArgument("range: expected some number but zero within");
+      return InvalidArgument("range: expected a range that is not just zero");
     for (int64_t c = 0; c < channels; ++c) {
       const Range r{low.raw<float>()[low.num_elements() == 1 ? 0 : c],
                     high.raw<float>()[high.num_elements() == 1 ? 0 : c]};

@@ -177,7 +177,7 @@ TEST_F(QuantizedLayersTest, SaysWhichRangeIsWrong) {
                        DType::kQuint8, 0, 0))
                   .status()
                   .ToString(),
-              HasSubstr("range: expected some number but zero"));
+              HasSubstr("range: expected a range that is not just zero"));
 }
 
 }  // namespace

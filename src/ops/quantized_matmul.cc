@@ -72,9 +72,9 @@ class ByteMatMul {
     const Tensor &a = ctx.input(0), &b = ctx.input(1);
     if (a.rank() != 2 || b.rank() != 2 ||
         a.dim(transpose_a_ ? 0 : 1) != b.dim(transpose_b_ ? 1 : 0))
-      return InvalidArgument("a and b: expected matrices that fit, got ",
-                             a.shape().ToString(), " and ",
-                             b.shape().ToString());
+      return InvalidArgument(
+          "a and b: expected matching inner dimensions, got ",
+          a.shape().ToString(), " and ", b.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(Factor left, ReadFactor(ctx, a, 2, "a", true));
     SLUICE_ASSIGN_OR_RETURN(Factor right, ReadFactor(ctx, b, 4, "b", true));
     left.bytes.transpose = transpose_a_;

@@ -78,7 +78,7 @@ class BoundedNormal {
       });
     if (done == n) return OkStatus();
     return InvalidArgument(
-        "minvals, maxvals: expected bounds that a number is drawn in within ",
+        "minvals, maxvals: expected bounds that a number falls into within ",
         kMostRefused, " tries, got [", double(low_), ", ", double(high_),
         "] deviations");
   }

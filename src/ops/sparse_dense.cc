@@ -437,8 +437,7 @@ Status RunCwise(KernelContext& ctx) {
           out[i] = CwiseOf<op, T>(e.values->raw<T>()[i], dense.raw<T>()[at]);
         }
       });
-  if (zero)
-    return InvalidArgument("dense: expected no zero to divide by, got one");
+  if (zero) return InvalidArgument("dense: expected nonzero divisors, got 0");
   return known ? OkStatus() : NoKernelFor(ctx.node(), dense.dtype());
 }
 

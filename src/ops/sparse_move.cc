@@ -253,7 +253,8 @@ Status RunSparseSliceGrad(KernelContext& ctx) {
       start.rank() != 1 || in.dim(1) != out.dim(1) ||
       start.dim(0) != in.dim(1) || dy.dim(0) != out.dim(0))
     return InvalidArgument(
-        "expected a vector, two matrices of indices and a vector that fit, got "
+        "expected a vector, two matrices of indices and a vector that match, "
+        "got "
         "shapes ",
         dy.shape().ToString(), ", ", in.shape().ToString(), ", ",
         start.shape().ToString(), " and ", out.shape().ToString());

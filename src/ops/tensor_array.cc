@@ -232,8 +232,8 @@ Status TensorArrayState::MakeZeros(size_t i) {
   if (!(states_[i] & kShapeOnly) && !exact_)
     return Error("read of index ", i,
                  ": expected an element that was written, got an unwritten one "
-                 "(an array whose element_shape is known gives zeros, this "
-                 "one's is ",
+                 "(with a known element_shape it would be zeros; this "
+                 "array's is ",
                  element_shape_.ToString(), ")");
   const Shape& shape = states_[i] & kShapeOnly ? ShapeOf(i) : exact_shape_;
   SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(dtype(), shape));

@@ -317,7 +317,7 @@ Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
     if (!std::equal(tail.begin(), tail.end(), rest.dims().begin(),
                     rest.dims().end()))
       return Error(
-          "joining: expected one shape but for the first dimension, "
+          "joining: expected equal shapes except in the first dimension, "
           "got ",
           parts[0].shape().ToString(), " at index 0 and ", s.ToString(),
           " at index ", i);

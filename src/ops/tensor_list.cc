@@ -27,7 +27,7 @@ Status CheckDepth(int depth) {
   constexpr int kMost = 1000;
   return depth < kMost ? OkStatus()
                        : InvalidArgument("lists of lists: expected at most ",
-                                         kMost, " within each other, got more");
+                                         kMost, " levels of nesting, got more");
 }
 
 }  // namespace

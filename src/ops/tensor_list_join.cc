@@ -167,8 +167,9 @@ class ListConcatKernel {
     }
     if (!rest.fully_known())
       return InvalidArgument(
-          "list: expected an item that was set, or an element_shape known but "
-          "for the first dimension, got none and ",
+          "list: expected an item that was set, or an element_shape known "
+          "except "
+          "in the first dimension, got none and ",
           rest.ToString());
     std::vector<Part> parts;
     parts.reserve(list->items.size());
@@ -217,7 +218,7 @@ class ListConcatKernel {
         rest->MergeWith(array::SubShape(s, 1, s.rank()));
     if (!merged.ok())
       return InvalidArgument(
-          "list: expected items of one shape but for the "
+          "list: expected items of equal shapes except in the "
           "first dimension, got ",
           rest->ToString(), " and ", s.ToString());
     *rest = *std::move(merged);
@@ -416,7 +417,7 @@ Status ListConcatShape(ShapeContext& c) {
   }
   if (item.rank() == 0)
     return InvalidArgument(
-        "element_shape: expected rank at least 1, got a scalar's");
+        "element_shape: expected rank at least 1, got rank 0");
   if (item.rank_known()) item.set_dim(0, -1);
   c.set_output(0, item);
   c.set_output(1, {-1});

@@ -81,7 +81,7 @@ Result<std::shared_ptr<const ByteConvPlan>> ByteConvPlan::Make(
   SLUICE_RETURN_IF_ERROR(Validate(layer.shape));
   const ConvGeometry s = layer.shape;
   if (s.layout != Layout::kNhwc || s.has_depth() || s.groups() != 1)
-    return Unimplemented("bytes: expected images NHWC and one group");
+    return Unimplemented("bytes: expected NHWC images and one group");
   // (Not make_shared: the constructor is private.)
   const std::shared_ptr<ByteConvPlan> plan(new ByteConvPlan(std::move(layer)));
   plan->threads_ = UseIntraOpThreads();
