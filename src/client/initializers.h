@@ -34,6 +34,7 @@ Output Filled(const Shape& shape, const Operand& value,
 Output RandomUniform(const Shape& shape, double low = 0, double high = 1,
                      const RandomOptions& options = {},
                      SourceLoc loc = CallerLoc());
+// Normal with the given mean and standard deviation.
 Output RandomNormal(const Shape& shape, double mean = 0, double stddev = 1,
                     const RandomOptions& options = {},
                     SourceLoc loc = CallerLoc());

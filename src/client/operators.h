@@ -14,7 +14,8 @@
 
 namespace sluice {
 
-Output operator+(const Operand& a, const Operand& b);  // Concatenates strings.
+// Addition; concatenates strings.
+Output operator+(const Operand& a, const Operand& b);
 Output operator-(const Operand& a, const Operand& b);
 Output operator*(const Operand& a, const Operand& b);
 // Integer division truncates towards zero, as in C++.

@@ -143,7 +143,8 @@ std::vector<Operand> Flattened(const T& t, SourceLoc loc) {
   return out;
 }
 
-// REQUIRES: as many outputs as `like` flattens into.
+// A value with the structure of `like` made of `outputs`. REQUIRES: as many
+// outputs as `like` flattens into.
 template <typename T>
 StructureOf<T> Unflattened(const T& like, const std::vector<Output>& outputs) {
   const Output* next = outputs.data();
